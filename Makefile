@@ -1,0 +1,45 @@
+# deepval: `make demo` shows it, `make test` checks it; both set up what they need in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest --jaxtyping-packages=deepval,typechecker.check
+SHARED ?= ../shared/data
+
+.PHONY: demo test check slow bench lock clean
+.DELETE_ON_ERROR:
+
+demo: .venv/core
+	$(BIN)/deepval demo --out demo
+
+test: check
+	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -n 2 -m "not slow"
+
+check: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+slow: .venv/dev
+	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -m slow -s
+
+bench: .venv/dev
+	DEEPVAL_SHARED="$(SHARED)" $(BIN)/python benchmarks/run.py
+
+# The environment: exact versions with hashes; the package itself is linked, not copied.
+.venv/core: requirements/core.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/core.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv/dev: .venv/core requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	touch $@
+
+# Maintainers: renew the exact versions (needs uv).
+lock:
+	uv pip compile pyproject.toml --group build --universal --generate-hashes --no-header --no-annotate -o requirements/core.lock
+	uv pip compile pyproject.toml --group build --group dev --universal --generate-hashes --no-header --no-annotate -o requirements/dev.lock
+
+clean:
+	rm -rf .venv demo dist build

@@ -1,0 +1,175 @@
+"""Resamples and rows -> what surrounds them in a result: the setting, gaps, units, curves and half-widths."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from deepval.accounting import break_even, split_gap
+from deepval.arrays import Float, Num
+from deepval.budgets import Allowance, Selection, allowance
+from deepval.causality import Cap
+from deepval.judging import Judged
+from deepval.oracle import oracle_gain
+from deepval.resamples import Resamples
+from deepval.resampling import concentration
+from deepval.results import Curve, Gap, Row, Unit, known
+from deepval.scores import Scores
+from deepval.selection import inclusion
+from deepval.values import ValueTable
+
+ALPHAS = (0.1, 0.2, 0.3, 0.5)
+HEADLINE = 0.2
+
+
+def gaps(
+    resamples: Resamples,
+    scores: Sequence[Scores],
+    allowances: Sequence[Allowance],
+    *,
+    judged: Sequence[Judged],
+    caps: Mapping[tuple[str, int], Cap],
+) -> tuple[Gap, ...]:
+    """Where each allocator's gap goes under each budget; per-mode scores have no single ranking to account for."""
+    values = resamples.table.decision_values
+    rows = iter(item for item in judged if item.row.verdict)
+    gaps = []
+    for index, allowed in enumerate(allowances):
+        for item in scores:
+            row = next(rows).row
+            start = Gap(item.name, row.kind, row.alpha, row.convention)
+            if item.modes or row.gain is None:
+                gaps.append(replace(start, reason=row.reason or "per-mode scores are not one ranking"))
+                continue
+            capped = caps.get((item.name, index))
+            after = row.oracle_gain if row.cost is None else oracle_gain(values, row.slots or 0)
+            split = split_gap(
+                oracle=row.oracle_gain or 0.0,
+                oracle_after_cost=after or 0.0,
+                ranked=row.gain,
+                benefit=row.benefit or 0.0,
+                harm=row.harm or 0.0,
+                all_benefit=float(resamples.full_benefit[0]),
+                causal=capped,
+            )
+            gap = replace(start, **asdict(split))
+            if allowed.costs is not None:
+                even = break_even(item.values, values, allowed)
+                gap = replace(gap, break_even=even.largest, break_even_set=even.spans)
+            gaps.append(gap)
+    return tuple(gaps)
+
+
+def _headline(allowances: Sequence[Allowance]) -> Allowance:
+    selection = [a for a in allowances if a.costs is None]
+    return next((a for a in selection if a.budget.alpha == HEADLINE), (selection or allowances)[0])
+
+
+def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance]) -> tuple[Unit, ...]:
+    """Each unit's part of the gain at the headline budget, where units are few enough to list."""
+    table, number = resamples.table, len(resamples.table.unit_ids)
+    if resamples.left_out.start == resamples.left_out.stop:
+        return ()
+    allowed = _headline(allowances)
+    values = table.decision_values
+
+    def per_unit(weights: Float[np.ndarray, "input"] | None) -> Num[np.ndarray, "unit"]:
+        return np.bincount(table.unit, weights=weights, minlength=number)
+
+    parts = {}
+    for item in scores:
+        cost = allowed.cost_of(item.name)
+        if not item.modes and allowed.feasible(cost):
+            parts[item.name] = per_unit(inclusion(item.values, int(allowed.slots(len(table), cost))) * values)
+    best = np.minimum(int(allowed.slots(len(table))), np.count_nonzero(values > 0))
+    oracle = per_unit(inclusion(values, int(best)) * values)
+    inputs, losses = per_unit(None), per_unit(table.losses[:, 0])
+    return tuple(
+        Unit(
+            unit=str(unit),
+            inputs=int(inputs[u]),
+            cheap_loss=float(losses[u]),
+            alpha=allowed.budget.alpha,
+            oracle_gain=float(oracle[u]),
+            gains={name: float(part[u]) for name, part in parts.items()},
+        )
+        for u, unit in enumerate(table.unit_ids)
+    )
+
+
+def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple[Curve, ...]:
+    """Gain share against the share of inputs escalated, for every allocator and reference."""
+    if points < 1:
+        return ()
+    alphas = np.linspace(0, 1, points + 1)[1:]
+    slots = np.column_stack(
+        [allowance(Selection(float(a)), resamples.table.modes).slots(resamples.inputs) for a in alphas]
+    )
+    lines = {"random": resamples.at_random(slots)}
+    lines |= {item.name: resamples.ranked(item.values, slots) for item in scores if not item.modes}
+    lines["oracle"] = resamples.best(slots)
+    resampled = len(resamples.draws) > 0 and len(resamples.table.unit_ids) > 1
+    curves = []
+    for name, samples in lines.items():
+        defined = 1.0 if resamples.cheap_loss[0] > 0 else np.nan  # a gain of 0 is no share of nothing
+        shares = [defined * resamples.paired(s.gain, np.zeros_like(s.gain)) for s in samples]
+        bounds = [
+            resamples.draws.interval(s[resamples.drawn], ~np.isnan(s[resamples.drawn]) & resampled) for s in shares
+        ]
+        curves.append(
+            Curve(
+                allocator=name,
+                alpha=tuple(map(float, alphas)),
+                gain_share=tuple(known(s[0]) for s in shares),
+                lo=tuple(known(b.low) for b in bounds),
+                hi=tuple(known(b.high) for b in bounds),
+            )
+        )
+    return tuple(curves)
+
+
+def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[Mapping[str, Any], ...]:
+    """Per budget, the median half-width of the paired interval over the allocators: typical, not the least effect."""
+    found = []
+    for a in allowances:
+        own = [row for row in rows if row.verdict and (row.kind, row.alpha, row.convention, row.accounting) == (
+            a.budget.kind, a.budget.alpha, a.convention, a.accounting)]  # fmt: skip
+        widths = [
+            (row.versus_random_hi - row.versus_random_lo) / 2
+            for row in own
+            if row.versus_random_hi is not None and row.versus_random_lo is not None
+        ]
+        typical = median(widths) if widths else None
+        found.append(
+            {
+                "kind": a.budget.kind,
+                "alpha": a.budget.alpha,
+                "convention": a.convention,
+                "half_width": typical,
+            }
+        )
+    return tuple(found)
+
+
+def setting(table: ValueTable) -> dict[str, Any]:
+    """What escalation does on the judged inputs, and how the oracle's value is spread over units."""
+    values = table.decision_values
+    parts = np.bincount(table.unit, weights=np.maximum(values, 0.0), minlength=len(table.unit_ids))
+    summaries = [asdict(table.summary(alpha)) for alpha in ALPHAS]
+    fixed = {key: value for key, value in summaries[0].items() if key not in ("alpha", "quota", *_PER_ALPHA)}
+    per_alpha = [{key: item[key] for key in ("alpha", "quota", *_PER_ALPHA)} for item in summaries]
+    spread = asdict(concentration(parts, table.unit_ids))
+    return _without_nan(fixed | {"budgets": per_alpha, "concentration": spread})
+
+
+_PER_ALPHA = ("oracle_share", "budget_binds", "quota_is_capacity")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_without_nan(item) for item in value)
+    return known(value) if isinstance(value, float) else value

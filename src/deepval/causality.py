@@ -1,0 +1,156 @@
+"""Scores in time order, calibrated on other units -> what causal policies gain, and what causality costs.
+
+A ranking sees the whole test split before it decides. These policies see one input of a unit after another, at the
+rate that the budget leaves after the allocator has paid for itself. State resets per unit, so a draw of units is a
+sum of unit totals.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.budgets import Allowance
+from deepval.errors import InputError
+from deepval.resamples import Resamples
+from deepval.results import Stream, known
+from deepval.scores import Scores
+from deepval.streaming import CausalCap, FrozenThreshold, rate_missed, unit_totals
+from deepval.tuning import tune_adaptive_threshold, tune_token_bucket
+from deepval.values import ValueTable
+
+
+class Cap(NamedTuple):
+    """What the causal cap gains, in units of the loss."""
+
+    gain: float
+    benefit: float
+    harm: float
+
+
+@dataclass(frozen=True, eq=False)
+class Acceptance:
+    """A policy's name, what was tuned in it, and which inputs it escalates (or with what probability)."""
+
+    policy: str
+    parameter: float | None
+    weights: Float[np.ndarray, "input"]
+
+
+def streams(
+    resamples: Resamples,
+    scores: Sequence[Scores],
+    allowances: Sequence[Allowance],
+    *,
+    calibrated_on: tuple[ValueTable, Sequence[Scores]],
+) -> tuple[list[Stream], dict[tuple[str, int], Cap]]:
+    """Rows of every policy, and the causal cap's gain by allocator and number of the budget."""
+    held, held_scores = calibrated_on
+    rows: list[Stream] = []
+    caps: dict[tuple[str, int], Cap] = {}
+    for index, allowed in enumerate(allowances):
+        free = allowed.slots(resamples.inputs)[:, None]
+        prize, chance = resamples.best(free)[0].gain, resamples.at_random(free)[0].gain
+        for own, other in zip(scores, held_scores, strict=True):
+            if own.modes:
+                continue
+            cost = allowed.cost_of(own.name)
+            start = Stream(own.name, "", None, allowed.budget.kind, allowed.budget.alpha, allowed.convention)
+            if not allowed.feasible(cost) or not allowed.share(cost) > 0:
+                rows.append(_named(start, reason="the allocator's own cost leaves nothing to escalate"))
+                continue
+            rate = allowed.share(cost)
+            ranked = resamples.ranked(own.values, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
+            for accepted in _acceptances(own.values, resamples.table, other.values, held, rate):
+                row = _row(start, resamples, accepted, rate=rate, prize=prize, chance=chance, ranked=ranked)
+                rows.append(row)
+                if accepted.policy == "causal cap":
+                    caps[own.name, index] = Cap(row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0)
+    return rows, caps
+
+
+def _acceptances(
+    score: Float[np.ndarray, "input"],
+    table: ValueTable,
+    held_score: Float[np.ndarray, "held"],
+    held: ValueTable,
+    rate: float,
+) -> Iterator[Acceptance]:
+    """The four policies at a rate, calibrated and tuned on the held units."""
+    if table.order is None or held.order is None:
+        raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
+    frozen = FrozenThreshold.calibrate(held_score, rate)
+    yield Acceptance("frozen threshold", None, frozen.expected(score))
+    capped = CausalCap(frozen, rate)
+    yield Acceptance("causal cap", None, capped.decide(score, table.unit, table.order))
+    tuning = {"order": held.order, "value": held.decision_values, "alpha": rate}
+    adaptive = tune_adaptive_threshold(held_score, held.unit, **tuning).policy
+    yield Acceptance("adaptive threshold", adaptive.eta, adaptive.decide(score, table.unit, table.order))
+    bucket = tune_token_bucket(held_score, held.unit, **tuning).policy
+    size = bucket.cap if math.isfinite(bucket.cap) else None
+    yield Acceptance("token bucket", size, bucket.decide(score, table.unit, table.order))
+
+
+def _row(
+    start: Stream,
+    resamples: Resamples,
+    accepted: Acceptance,
+    *,
+    rate: float,
+    prize: Float[np.ndarray, "resample"],
+    chance: Float[np.ndarray, "resample"],
+    ranked: Float[np.ndarray, "resample"],
+) -> Stream:
+    table, drawn, draws = resamples.table, resamples.drawn, resamples.draws
+    totals = unit_totals(accepted.weights, table.decision_values, unit=table.unit, units=len(table.unit_ids))
+    gain = resamples.counts @ totals.gain
+    realised = float(totals.escalated.sum() / len(table))
+    behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
+    paired = resamples.paired(gain, chance) if resamples.cheap_loss[0] > 0 else np.full(len(gain), np.nan)
+    resampled = len(draws) > 0 and len(table.unit_ids) > 1
+    of_ranking = draws.interval(behind[drawn], resamples.prized(prize) & bool(prize[0] > 0) & resampled).snapped()
+    of_random = draws.interval(paired[drawn], ~np.isnan(paired[drawn]) & resampled).snapped()
+    reasons = {
+        "the oracle gains nothing: no nDG": not prize[0] > 0,
+        "the all-cheap loss is not positive: no share of it": not resamples.cheap_loss[0] > 0,
+        "a single unit: no interval" if len(draws) else "no draws: no interval": not resampled,
+    }
+    return Stream(
+        start.allocator,
+        accepted.policy,
+        accepted.parameter,
+        start.kind,
+        start.alpha,
+        start.convention,
+        target_rate=rate,
+        rate=realised,
+        rate_missed=rate_missed(realised, rate),
+        gain=float(gain[0]),
+        benefit=float(totals.benefit.sum()),
+        harm=float(totals.harm.sum()),
+        ndg=known(resamples.ndg(gain, prize)[0]),
+        versus_ranking=known(behind[0]),
+        versus_ranking_lo=known(of_ranking.low),
+        versus_ranking_hi=known(of_ranking.high),
+        versus_random=known(paired[0]),
+        versus_random_lo=known(of_random.low),
+        versus_random_hi=known(of_random.high),
+        verdict=of_random.verdict,
+        reason="; ".join(reason for reason, holds in reasons.items() if holds) or None,
+    )
+
+
+def _named(start: Stream, *, reason: str) -> Stream:
+    return Stream(
+        start.allocator,
+        "any",
+        None,
+        start.kind,
+        start.alpha,
+        start.convention,
+        verdict="infeasible",
+        reason=reason,
+    )

@@ -1,0 +1,130 @@
+"""`deepval evaluate` and `deepval compare`: a values file and score files -> verdicts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import deepval
+from deepval import comparison
+from deepval.cli import options
+from deepval.cli.options import (
+    Alphas,
+    Calibration,
+    CostFile,
+    DrawNumber,
+    Json,
+    Kinds,
+    MissingRule,
+    Rails,
+    ScoreFiles,
+    Seed,
+    Skipping,
+    Units,
+    Values,
+)
+from deepval.report import FORMS, console
+
+FAILED_GATE = 3
+"""Exit code of `compare --fail-if` when the gate fails; 2 is bad input."""
+
+
+def evaluate(
+    values: Values,
+    scores: ScoreFiles,
+    *,
+    costs: CostFile = None,
+    alpha: Alphas = None,
+    budget: Kinds = None,
+    rails: Rails = "mj",
+    skipping: Skipping = False,
+    draws: DrawNumber = "1000",
+    seed: Seed = 0,
+    units: Units = None,
+    calibrate: Calibration = None,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", help="Judge within groups too: COLUMN or COLUMN:5,10.")
+    ] = None,
+    missing: MissingRule = "error",
+    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Add intervals that hold for all rows.")] = False,
+    curve: Annotated[int, typer.Option("--curve", help="Add budget curves with this many points.")] = 0,
+    resolve: Annotated[float | None, typer.Option("--resolve", help="How many units resolve this difference?")] = None,
+    form: Annotated[str, typer.Option("--format", help=f"What to print: {', '.join(FORMS)}.")] = "console",
+    json: Json = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also save the result as JSON.")] = None,
+) -> None:
+    """Judge allocators: nDG, benefit and harm, and a verdict against random with intervals over units.
+
+    Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
+    """
+    table = deepval.read_values(values, costs=costs)
+    result = deepval.evaluate(
+        table,
+        options.score_files(scores),
+        options.budgets(table, alpha, budget, rails=rails, skipping=skipping),
+        draws=options.draws(draws),
+        seed=seed,
+        units=options.unit_list(units),
+        calibration=options.unit_list(calibrate),
+        by=by or (),
+        missing=options.one_of(missing, ("error", "worst"), "--missing"),
+        simultaneous_intervals=simultaneous,
+        curve_points=curve,
+        watch=options.watch,
+    )
+    if out:
+        result.save(out)
+    options.show(result, "json" if json else options.one_of(form, tuple(FORMS), "--format"))
+    if resolve is not None:
+        options.print_resolution(result, resolve)
+
+
+def compare(
+    values: Values,
+    candidate: Annotated[str, typer.Argument(help="Scores of the candidate: FILE or NAME=FILE.")],
+    baseline: Annotated[str, typer.Argument(help="Scores of the baseline: FILE or NAME=FILE.")],
+    *,
+    costs: CostFile = None,
+    alpha: Alphas = None,
+    budget: Kinds = None,
+    rails: Rails = "mj",
+    skipping: Skipping = False,
+    draws: DrawNumber = "1000",
+    seed: Seed = 0,
+    units: Units = None,
+    missing: MissingRule = "error",
+    fail_if: Annotated[
+        str | None, typer.Option("--fail-if", help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compare two allocators, paired within every draw of units; a regression gate with --fail-if.
+
+    Example: deepval compare values.parquet new.csv old.csv --alpha 0.2 --fail-if worse
+    """
+    gate = None if fail_if is None else options.one_of(fail_if, ("worse", "not-better"), "--fail-if")
+    table = deepval.read_values(values, costs=costs)
+    named = options.score_files([candidate, baseline])
+    result = deepval.evaluate(
+        table,
+        named,
+        options.budgets(table, alpha, budget, rails=rails, skipping=skipping),
+        draws=options.draws(draws),
+        seed=seed,
+        units=options.unit_list(units),
+        missing=options.one_of(missing, ("error", "worst"), "--missing"),
+        watch=options.watch,
+    )
+    one, other = named
+    rows = comparison.compare(result, one, other)
+    typer.echo(
+        options.as_json([dict(row) for row in rows])
+        if json
+        else console.render_comparison(rows, width=options.width()),
+        nl=False,
+    )
+    bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
+    if gate and bad:
+        where = ", ".join(f"{row.kind} {row.alpha:g}" for row in bad)
+        typer.echo(f"deepval: {one} is {gate.replace('-', ' ')} than {other} at {where}.", err=True)
+        raise typer.Exit(FAILED_GATE)

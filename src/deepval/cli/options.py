@@ -1,0 +1,182 @@
+"""Words of the command line -> what the library takes: options that several commands share."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+import deepval
+from deepval.budgets import RAILS, Budget, Energy, Latency, Selection
+from deepval.costs import Costs
+from deepval.errors import InputError
+from deepval.report import FORMS, console
+from deepval.results import Result
+from deepval.values import ValueTable
+
+Values = Annotated[Path, typer.Argument(help="Values file (.csv, .parquet): unit, input, [order], loss_<mode> ...")]
+ScoreFiles = Annotated[
+    list[str], typer.Option("--scores", "-s", help="Scores file, or NAME=FILE: columns input, score. Repeatable.")
+]
+CostFile = Annotated[Path | None, typer.Option("--costs", help="Costs of modes and allocators (.toml).")]
+Alphas = Annotated[list[float] | None, typer.Option("--alpha", help="Budget share in (0, 1]. Repeatable.")]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--budget", help="selection, latency, energy. Repeatable. Default: what costs allow."),
+]
+Rails = Annotated[str, typer.Option("--rails", help="Energy convention: mj (module), mj_gpu, mj_all.")]
+Skipping = Annotated[
+    bool, typer.Option("--skipping", help="Charge the full mode instead of, not after, the cheap one.")
+]
+DrawNumber = Annotated[str, typer.Option("--draws", help="Number of bootstrap draws of units, or 'exact'.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.")]
+Units = Annotated[str | None, typer.Option("--units", help="Units to judge: a,b,c or a file with one per line.")]
+Calibration = Annotated[str | None, typer.Option("--calibrate", help="Units to calibrate streaming policies on.")]
+MissingRule = Annotated[str, typer.Option("--missing", help="Inputs without a score: error, or worst (ranked last).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def score_files(given: Iterable[str]) -> dict[str, Path]:
+    """Score files by allocator: NAME=FILE, or the name of the file."""
+    named: dict[str, Path] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        path = Path(file if equals else text)
+        name = name if equals else path.stem
+        if name in named:
+            raise InputError(f"Allocators need different names; {name!r} is given twice. Write NAME=FILE.")
+        named[name] = path
+    return named
+
+
+def budgets(
+    table: ValueTable, alphas: list[float] | None, kinds: list[str] | None, *, rails: str, skipping: bool
+) -> list[Budget]:
+    """Budgets of the kinds asked for; without a wish, selection and what the costs of the table allow."""
+    convention: Any = one_of(rails, RAILS, "--rails")
+    accounting: Literal["cascade", "skipping"] = "skipping" if skipping else "cascade"
+    makers: dict[str, Callable[[float], Budget]] = {
+        "selection": Selection,
+        "latency": lambda a: Latency(a, accounting=accounting),
+        "energy": lambda a: Energy(a, accounting=accounting, convention=convention),
+    }
+    wanted = [one_of(kind, tuple(makers), "--budget") for kind in kinds or _possible(table.costs, convention)]
+    return [makers[kind](a) for kind in wanted for a in alphas or (0.1, 0.2, 0.3, 0.5)]
+
+
+def _possible(costs: Costs | None, convention: str) -> list[str]:
+    if costs is None:
+        return ["selection"]
+    figures = [*costs.modes.values(), *costs.allocators.values()]
+    measured = {"latency": "ms", "energy": convention}
+    return ["selection", *(kind for kind, unit in measured.items() if all(unit in entry for entry in figures))]
+
+
+def draws(text: str) -> int | Literal["exact"]:
+    """A number of draws, or "exact"."""
+    if text == "exact":
+        return "exact"
+    if not text.isdecimal():
+        raise InputError(f"--draws must be a number or 'exact'; found {text!r}.")
+    return int(text)
+
+
+def unit_list(text: str | None) -> list[str] | None:
+    """Units from a,b,c or from a file with one per line."""
+    if text is None:
+        return None
+    path = Path(text)
+    if path.is_file():
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
+    """The word, which must be one of those allowed."""
+    if text not in allowed:
+        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}.")
+    return text
+
+
+def show(result: Result, form: str) -> None:
+    """Print a result in a form."""
+    if form == "console":
+        color = sys.stdout.isatty()
+        typer.echo(console.render(result, width=width(), color=color), nl=False)
+    else:
+        typer.echo(FORMS[form](result), nl=False)
+
+
+def width() -> int:
+    """The terminal's width; a file or a pipe gets every column."""
+    from shutil import get_terminal_size
+
+    return max(80, get_terminal_size().columns) if sys.stdout.isatty() else 150
+
+
+def print_resolution(result: Result, difference: float) -> None:
+    """How many units would tell a difference of this size from nothing, row by row."""
+    typer.echo(f"\nUnits that would resolve a difference of {difference:g} of the all-cheap loss with 80 % power:")
+    for row in result.rows:
+        if row.verdict and row.versus_random_spread is not None:
+            wanted = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
+            typer.echo(f"  {row.allocator}, {row.kind} {row.alpha:g}: {wanted:,} (there are {row.units})")
+
+
+def as_json(content: Any) -> str:
+    """Content as JSON text."""
+    import json
+
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def without_nan(content: Any) -> Any:
+    """Content with None where a number is NaN, as JSON wants it."""
+    if isinstance(content, dict):
+        return {key: without_nan(value) for key, value in content.items()}
+    return None if isinstance(content, float) and content != content else content
+
+
+class _Bar:
+    """A bar on stderr that appears once the work has taken two seconds."""
+
+    def __init__(self) -> None:
+        self.began, self.bar, self.task = time.monotonic(), None, None
+
+    def at(self, label: str, done: int, total: int) -> None:
+        """Show how far the work is."""
+        from rich.console import Console
+        from rich.progress import Progress
+
+        if self.bar is None and time.monotonic() - self.began > 2:
+            self.bar = Progress(console=Console(stderr=True), transient=True)
+            self.bar.start()
+            self.task = self.bar.add_task(label, total=total)
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, description=label, completed=done, total=total)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self.bar is not None:
+            self.bar.stop()
+
+
+@contextmanager
+def step_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A function to call with (label, done, total) while work goes on."""
+    bar = _Bar()
+    try:
+        yield bar.at
+    finally:
+        bar.stop()
+
+
+def watch(items: Any, label: str) -> Iterable[Any]:
+    """The items, with a bar on stderr once they have taken two seconds."""
+    with step_bar() as step:
+        for done, item in enumerate(items):
+            step(label, done, len(items))
+            yield item

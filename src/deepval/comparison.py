@@ -1,0 +1,215 @@
+"""Results -> differences between allocators, and means over cells: paired draw by draw.
+
+compare() asks whether one allocator is better than another on the same inputs. pool() averages allocators over cells
+with equal weight; cells of one dataset share their draws, so the mean of a draw is a draw of the mean.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError
+from deepval.judging import Judged
+from deepval.resampling import Draws
+from deepval.results import Record, Result, known
+from deepval.scoring import Evidence
+
+Key = tuple[str, float, str | None, str | None]
+
+
+@dataclass(frozen=True)
+class Comparison(Record):
+    """One allocator against another under one budget.
+
+    Attributes:
+        candidate: The allocator in question.
+        baseline: What it is compared with.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        difference: (candidate's gain - baseline's gain) / all-cheap loss.
+        lo: Lower bound of its paired 95 % interval.
+        hi: Upper bound.
+        spread: Standard deviation over the draws.
+        ndg_difference: Difference of the two nDG.
+        verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself.
+        reason: Why something is None.
+    """
+
+    candidate: str
+    baseline: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    difference: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    spread: float | None = None
+    ndg_difference: float | None = None
+    verdict: str | None = None
+    reason: str | None = None
+
+
+def compare(result: Result, candidate: str, baseline: str) -> tuple[Comparison, ...]:
+    """Paired differences of two allocators (or references) of one fresh result, under each budget that has both."""
+    evidence = _evidence(result)
+    ours, theirs = _by_budget(evidence, candidate), _by_budget(evidence, baseline)
+    return tuple(_compared(evidence, candidate, baseline, ours[key], theirs[key]) for key in ours if key in theirs)
+
+
+def _compared(evidence: Evidence, candidate: str, baseline: str, one: Judged, other: Judged) -> Comparison:
+    row, re = one.row, evidence.resamples
+    start = (candidate, baseline, row.kind, row.alpha, row.convention, row.accounting)
+    if one.sample is None or other.sample is None:
+        missing, reason = (candidate, row.reason) if one.sample is None else (baseline, other.row.reason)
+        verdict = "infeasible" if one.sample is None else None
+        return Comparison(*start, verdict=verdict, reason=f"{missing}: {reason}")
+    paired = re.paired(one.sample.gain, other.sample.gain)
+    if not re.cheap_loss[0] > 0:
+        return Comparison(*start, verdict="unresolved", reason=_reasons(one, other))
+    resampled = len(re.draws) > 0 and len(re.table.unit_ids) > 1
+    bounds = re.draws.interval(paired[re.drawn], ~np.isnan(paired[re.drawn]) & resampled).snapped()
+    both = row.ndg is not None and other.row.ndg is not None
+    return Comparison(
+        *start,
+        difference=known(paired[0]),
+        lo=known(bounds.low),
+        hi=known(bounds.high),
+        spread=known(re.draws.spread(paired[re.drawn])) if resampled else None,
+        ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both else None,
+        verdict=bounds.verdict,
+        reason=_reasons(one, other),
+    )
+
+
+@dataclass(frozen=True)
+class Pooled(Record):
+    """One allocator's equal-weight mean over cells under one budget.
+
+    Attributes:
+        allocator: Its name.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        cells: Number of cells.
+        versus_random: Mean of the cells' paired differences with random, shares of each all-cheap loss.
+        versus_random_lo: Lower bound of its 95 % interval, every draw kept.
+        versus_random_hi: Upper bound.
+        ndg: Mean of the cells' nDG.
+        ndg_lo: Lower bound over the draws that every cell keeps.
+        ndg_hi: Upper bound.
+        draws: Number of draws.
+        draws_dropped: Draws that some cell drops from its nDG interval.
+        verdict: better, worse or unresolved against random.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    cells: int
+    versus_random: float | None = None
+    versus_random_lo: float | None = None
+    versus_random_hi: float | None = None
+    ndg: float | None = None
+    ndg_lo: float | None = None
+    ndg_hi: float | None = None
+    draws: int = 0
+    draws_dropped: int = 0
+    verdict: str | None = None
+    reason: str | None = None
+
+
+def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
+    """Equal-weight means over cells of every allocator and budget that all of them judge."""
+    if not cells:
+        raise InputError("Pooling needs at least one cell; found none.")
+    evidence = {name: _evidence(result) for name, result in cells.items()}
+    draws = _shared_draws(evidence)
+    first = next(iter(evidence.values()))
+    pooled = []
+    for judged in first.judged:
+        if judged.row.verdict is None:
+            continue
+        key, name = _key(judged), judged.row.allocator
+        members = [_by_budget(item, name, known_only=False).get(key) for item in evidence.values()]
+        if all(member is not None for member in members):
+            pooled.append(_pooled(name, key, [m for m in members if m], list(evidence.values()), draws))
+    return tuple(pooled)
+
+
+def _pooled(name: str, key: Key, members: Sequence[Judged], cells: Sequence[Evidence], draws: Draws) -> Pooled:
+    start = (name, *key, len(members))
+    out = next((m for m in members if m.sample is None), None)
+    if out is not None:
+        return Pooled(*start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
+    pairs = list(zip(members, cells, strict=True))
+    paired = np.mean([m.paired[c.resamples.drawn] for m, c in pairs], axis=0)
+    resampled = len(draws) > 0 and all(len(c.resamples.table.unit_ids) > 1 for c in cells)
+    bounds = draws.interval(paired, ~np.isnan(paired) & resampled).snapped()
+    ndg = np.mean([_ndg(m, c)[c.resamples.drawn] for m, c in pairs], axis=0)
+    kept = np.all([c.resamples.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
+    of_ndg = draws.interval(ndg, kept & resampled)
+    return Pooled(
+        *start,
+        versus_random=known(float(np.mean([m.paired[0] for m in members]))),
+        versus_random_lo=known(bounds.low),
+        versus_random_hi=known(bounds.high),
+        ndg=known(float(np.mean([_ndg(m, c)[0] for m, c in pairs]))),
+        ndg_lo=known(of_ndg.low),
+        ndg_hi=known(of_ndg.high),
+        draws=len(draws),
+        draws_dropped=int(np.count_nonzero(~kept)),
+        verdict=bounds.verdict,
+        reason=_reasons(*members),
+    )
+
+
+def _reasons(*judged: Judged) -> str | None:
+    """Why something is None on any side, each reason once."""
+    return "; ".join(dict.fromkeys(item.row.reason for item in judged if item.row.reason)) or None
+
+
+def _ndg(judged: Judged, evidence: Evidence) -> Float[np.ndarray, "resample"]:
+    assert judged.sample is not None
+    return evidence.resamples.ndg(judged.sample.gain, judged.prize)
+
+
+def _shared_draws(evidence: Mapping[str, Evidence]) -> Draws:
+    first, units = next((item.resamples.draws, item.resamples.table.unit_ids) for item in evidence.values())
+    for name, item in evidence.items():
+        other = item.resamples.draws
+        if other.method != first.method or len(other) != len(first):
+            raise InputError(
+                f"Cells are pooled draw by draw, so each needs as many draws of the same kind; {name!r} has "
+                f"{len(other)} {other.method}, another has {len(first)} {first.method}. Give a number of draws."
+            )
+        if first.method == "exact" and not np.array_equal(units, item.resamples.table.unit_ids):
+            raise InputError("Exact draws can be pooled only over cells with the same units. Give a number of draws.")
+    return first
+
+
+def _evidence(result: Result) -> Evidence:
+    if not isinstance(result.samples, Evidence):
+        raise InputError("Draw by draw comparisons need a result fresh from evaluate(); a loaded one has no draws.")
+    return result.samples
+
+
+def _key(judged: Judged) -> Key:
+    row = judged.row
+    return row.kind, row.alpha, row.convention, row.accounting
+
+
+def _by_budget(evidence: Evidence, allocator: str, *, known_only: bool = True) -> dict[Key, Judged]:
+    found = {_key(item): item for item in evidence.judged if item.row.allocator == allocator}
+    if known_only and not found:
+        names = sorted({item.row.allocator for item in evidence.judged})
+        raise InputError(f"The result has no allocator {allocator!r}; it has {', '.join(names)}.")
+    return found

@@ -1,0 +1,144 @@
+"""What modes and allocators cost per input: a TOML file or a mapping of its shape -> a cost profile.
+
+`ms` is latency. Energy in millijoules comes under three conventions: `mj` counts the module (GPU, CPU and SoC
+rails over idle), `mj_gpu` the GPU rail only, `mj_all` all rails. An allocator's cost is charged on every input.
+"""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from deepval.errors import InputError
+
+Convention = Literal["ms", "mj", "mj_gpu", "mj_all"]
+CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
+MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Cost per input of each mode (cheap first, full last) and of each allocator, by convention.
+
+    Attributes:
+        modes: Per mode, its cost under each convention that was measured.
+        allocators: Per allocator, the same; zero is a claim and must be written down.
+        served: How an allocator's cost was measured, such as "single" calls or "batched".
+        source: Where the figures come from, for messages.
+    """
+
+    modes: Mapping[str, Mapping[Convention, float]]
+    allocators: Mapping[str, Mapping[Convention, float]]
+    served: Mapping[str, str]
+    source: str = "the costs given"
+
+    def __post_init__(self) -> None:
+        if len(self.modes) < 2:
+            raise InputError(f"{self.source}: costs of two or more modes are needed; found {list(self.modes)}.")
+        for table, kind in ((self.modes, "mode"), (self.allocators, "allocator")):
+            for name, entry in table.items():
+                for convention, cost in entry.items():
+                    if not 0 <= cost < math.inf:
+                        raise InputError(
+                            f"{self.source}: a cost must be finite and not negative; {kind} {name!r} has "
+                            f"{convention} = {cost}."
+                        )
+        cheap, *_, full = self.modes
+        for convention in CONVENTIONS:
+            low, high = self.modes[cheap].get(convention), self.modes[full].get(convention)
+            if low is not None and high is not None and not high > low:
+                raise InputError(
+                    f"{self.source}: the full mode must cost more than the cheap one, and the cheap one come first; "
+                    f"found {convention} = {high} for {full!r} and {low} for {cheap!r}."
+                )
+
+    @classmethod
+    def of(cls, source: Any) -> "Costs":
+        """Costs from a TOML file, a mapping of the same shape, or costs as they are."""
+        if isinstance(source, cls):
+            return source
+        if isinstance(source, str | Path):
+            return cls._from_mapping(_read_toml(Path(source)), str(source))
+        if isinstance(source, Mapping):
+            return cls._from_mapping(source, "the costs given")
+        raise InputError(f"Costs must be a .toml file or a mapping; found {type(source).__name__}.")
+
+    @classmethod
+    def _from_mapping(cls, content: Mapping[str, Any], source: str) -> "Costs":
+        modes, allocators = content.get("modes", {}), content.get("allocators", {})
+        for name, table in (("modes", modes), ("allocators", allocators)):
+            if not isinstance(table, Mapping) or not all(isinstance(entry, Mapping) for entry in table.values()):
+                raise InputError(f"{source}: [{name}.<name>] tables are needed, such as [{name}.cheap] with ms = 13.2.")
+        return cls(
+            modes={str(name): _entry(entry, f"{source}: mode {name!r}") for name, entry in modes.items()},
+            allocators={
+                str(name): _entry(entry, f"{source}: allocator {name!r}") for name, entry in allocators.items()
+            },
+            served={str(name): str(entry["served"]) for name, entry in allocators.items() if "served" in entry},
+            source=source,
+        )
+
+    def of_mode(self, mode: str, convention: Convention) -> float:
+        """What one pass of a mode costs."""
+        return self._lookup(self.modes, mode, convention, "mode")
+
+    def of_allocator(self, allocator: str, convention: Convention) -> float:
+        """What scoring one input costs; an allocator without a figure is an error, never free."""
+        return self._lookup(self.allocators, allocator, convention, "allocator")
+
+    def _lookup(
+        self, table: Mapping[str, Mapping[Convention, float]], name: str, convention: Convention, kind: str
+    ) -> float:
+        try:
+            return table[name][convention]
+        except KeyError:
+            raise InputError(
+                f"{self.source}: a measured budget needs {convention!r} of {kind} {name!r}; found "
+                f"{dict(table[name]) if name in table else f'only {kind}s {list(table)}'}. "
+                f"Add it under [{kind}s.{name}]."
+            ) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures in the shape of the TOML file."""
+        allocators = {name: dict(entry) for name, entry in self.allocators.items()}
+        for name, served in self.served.items():
+            allocators[name] = allocators[name] | {"served": served}  # pyright: ignore[reportArgumentType]
+        return {"modes": {name: dict(entry) for name, entry in self.modes.items()}, "allocators": allocators}
+
+
+def read_costs(source: Any) -> Costs:
+    """A cost profile from a TOML file or a mapping of its shape."""
+    return Costs.of(source)
+
+
+def _read_toml(path: Path) -> Mapping[str, Any]:
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"{path}: costs must be a .toml file that can be read; {reason}.") from error
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+        raise InputError(f"{path}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: must be a TOML file; {str(error).rstrip('.')}.") from error
+
+
+def _entry(entry: Mapping[str, Any], what: str) -> dict[Convention, float]:
+    costs: dict[Convention, float] = {}
+    for convention in CONVENTIONS:
+        if convention not in entry:
+            continue
+        cost = entry[convention]
+        if isinstance(cost, bool) or not isinstance(cost, Real):
+            raise InputError(f"{what}: {convention} must be a number; found {cost!r}.")
+        try:
+            costs[convention] = float(cost)
+        except OverflowError:
+            costs[convention] = math.inf
+    return costs

@@ -1,0 +1,211 @@
+"""Resamples, scores and budgets -> rows: every allocator and every reference under every budget, with a verdict.
+
+The verdict rests on the paired difference with random, as a share of the all-cheap loss, over every draw of units.
+nDG has its own interval, without the draws whose prize is too small to divide by.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deepval import ladder
+from deepval.agreement import tie_audit
+from deepval.arrays import Float
+from deepval.budgets import Allowance
+from deepval.resamples import Resamples, Sample
+from deepval.resampling import simultaneous
+from deepval.results import Row, known
+from deepval.scores import Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A row, and the samples behind it."""
+
+    row: Row
+    sample: Sample | None
+    prize: Float[np.ndarray, "resample"]
+    paired: Float[np.ndarray, "resample"]
+
+
+def judge(
+    resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance], label: str | None = None
+) -> list[Judged]:
+    """Every allocator and every reference under every budget, budget by budget."""
+    free = np.column_stack([a.slots(resamples.inputs) for a in allowances])
+    oracle, chance = resamples.best(free), resamples.at_random(free)
+    ladders = ladder.oracles(resamples, allowances)
+    ranked = {item.name: _ranked(resamples, item, allowances) for item in resamples.watch(scores, "ranking inputs")}
+    judged = []
+    for index, allowed in enumerate(allowances):
+        bench = _Bench(resamples, allowed, chance=chance[index], label=label)
+        prize = oracle[index].gain
+        judged.append(bench.reference("random", chance[index], prize, slots=int(free[0, index])))
+        judged.append(bench.all_full(prize))
+        for item in scores:
+            best = _prize(item, prize, ladders[index])
+            judged.append(bench.allocator(item, ranked[item.name][index], best))
+        judged.append(bench.reference("oracle", oracle[index], prize, slots=int(free[0, index])))
+        on_ladder = ladders[index]
+        if on_ladder:
+            judged.append(bench.reference("oracle-ladder", on_ladder, on_ladder.gain, slots=None))
+    return judged
+
+
+def _prize(
+    scores: Scores, full_only: Float[np.ndarray, "resample"], on_ladder: Sample | None
+) -> Float[np.ndarray, "resample"]:
+    """What an allocator is measured against: per-mode scores against the best multi-fidelity plan, if there is one."""
+    return on_ladder.gain if scores.modes and on_ladder else full_only
+
+
+def _ranked(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """An allocator's samples under every budget; None where it cannot pay for itself."""
+    if scores.modes:
+        return ladder.planned(resamples, scores, allowances)
+    costs = [a.cost_of(scores.name) for a in allowances]
+    slots = np.column_stack([a.slots(resamples.inputs, cost) for a, cost in zip(allowances, costs, strict=True)])
+    samples = resamples.ranked(scores.values, slots)
+    return [s if a.feasible(c) else None for s, a, c in zip(samples, allowances, costs, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Bench:
+    """Turns samples under one budget into rows."""
+
+    resamples: Resamples
+    allowed: Allowance
+    chance: Sample
+    label: str | None
+
+    def reference(
+        self, name: str, sample: Sample, prize: Float[np.ndarray, "resample"], *, slots: int | None
+    ) -> Judged:
+        judged = self._row(name, sample, prize, slots=slots)
+        return replace(judged, row=replace(judged.row, verdict=None))
+
+    def all_full(self, prize: Float[np.ndarray, "resample"]) -> Judged:
+        """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
+        inputs = int(self.resamples.inputs[0])
+        if self.allowed.costs is None:
+            judged = self.reference("all-full", self.resamples.all_full(), prize, slots=inputs)
+            blank = dict.fromkeys(("ndg", "ndg_lo", "ndg_hi", "ndg_without_lo", "ndg_without_hi", "ndg_without_unit"))
+            reason = _joined(judged.row.reason, "escalating everything does not respect a selection budget: no nDG")
+            return replace(judged, row=replace(judged.row, **blank, draws_dropped=0, weight_dropped=0.0, reason=reason))
+        if self.allowed.uniform_fits:
+            return self.reference("all-full", self.resamples.all_full(), prize, slots=inputs)
+        reason = f"infeasible: the full mode alone fits from alpha = {self.allowed.uniform_from:.4g}"
+        return self._blank("all-full", prize, reason=reason)
+
+    def allocator(self, scores: Scores, sample: Sample | None, prize: Float[np.ndarray, "resample"]) -> Judged:
+        cost = self.allowed.cost_of(scores.name)
+        if scores.modes and self.allowed.accounting == "skipping":
+            prize = np.full(len(self.resamples.counts), np.nan)
+            judged = self._blank(scores.name, prize, reason="per-mode scores have no skipping router: use a cascade")
+            return replace(judged, row=replace(judged.row, verdict="infeasible"))
+        if sample is None:
+            limit = self.allowed.budget.alpha * self.allowed.full
+            reason = f"infeasible: costs {cost:g} {self.allowed.convention} per input, the budget leaves {limit:.4g}"
+            judged = self._blank(scores.name, prize, reason=reason)
+            return replace(judged, row=replace(judged.row, cost=cost, verdict="infeasible"))
+        plain = not scores.modes
+        slots = int(self.allowed.slots(int(self.resamples.inputs[0]), cost)) if plain else None
+        judged = self._row(scores.name, sample, prize, slots=slots)
+        ties = known(tie_audit(scores.values, slots).share) if plain and slots else None
+        charged = None if self.allowed.costs is None else cost
+        return replace(judged, row=replace(judged.row, ties=ties, cost=charged))
+
+    def _blank(self, name: str, prize: Float[np.ndarray, "resample"], *, reason: str) -> Judged:
+        nothing = np.full(len(self.resamples.counts), np.nan)
+        oracle = None if np.isnan(prize[0]) else float(prize[0])
+        return Judged(replace(self._start(name), oracle_gain=oracle, reason=reason), None, prize, nothing)
+
+    def _start(self, name: str) -> Row:
+        budget = self.allowed.budget
+        return Row(
+            allocator=name,
+            kind=budget.kind,
+            alpha=budget.alpha,
+            convention=self.allowed.convention,
+            accounting=self.allowed.accounting,
+            slice=self.label,
+            inputs=int(self.resamples.inputs[0]),
+            units=len(self.resamples.table.unit_ids),
+            cheap_loss=float(self.resamples.cheap_loss[0]),
+            draws=len(self.resamples.draws),
+        )
+
+    def _row(self, name: str, sample: Sample, prize: Float[np.ndarray, "resample"], *, slots: int | None) -> Judged:
+        re, draws = self.resamples, self.resamples.draws
+        paired, ndg = re.paired(sample.gain, self.chance.gain), re.ndg(sample.gain, prize)
+        reasons = []
+        if not prize[0] > 0:
+            reasons.append("the oracle gains nothing: no nDG")
+        if not re.cheap_loss[0] > 0:
+            reasons.append("the all-cheap loss is not positive: no share of it")
+            paired = np.full(len(paired), np.nan)
+        resampled = len(draws) > 0 and len(re.table.unit_ids) > 1
+        if not resampled:
+            reasons.append("a single unit: no interval" if len(draws) else "no draws: no interval")
+        kept = re.prized(prize) & bool(prize[0] > 0) & resampled
+        of_ndg = draws.interval(ndg[re.drawn], kept)
+        against = draws.interval(paired[re.drawn], ~np.isnan(paired[re.drawn]) & resampled).snapped()
+        if resampled and prize[0] > 0 and not kept.any():
+            reasons.append("no draw has a quarter of the prize: no nDG interval")
+        if resampled and re.cheap_loss[0] > 0 and np.isnan(paired[re.drawn]).all():
+            reasons.append("no draw has a positive all-cheap loss: no interval")
+        without = ndg[re.left_out]
+        row = replace(
+            self._start(name),
+            slots=slots,
+            escalated=float(sample.escalated[0]),
+            gain=float(sample.gain[0]),
+            gain_share=known(re.paired(sample.gain, np.zeros_like(sample.gain))[0]) if re.cheap_loss[0] > 0 else None,
+            benefit=float(sample.benefit[0]),
+            harm=max(0.0, float(sample.benefit[0] - sample.gain[0])),
+            oracle_gain=float(prize[0]),
+            ndg=known(ndg[0]),
+            ndg_lo=known(of_ndg.low),
+            ndg_hi=known(of_ndg.high),
+            ndg_without_lo=None if np.isnan(without).all() else float(np.nanmin(without)),
+            ndg_without_hi=None if np.isnan(without).all() else float(np.nanmax(without)),
+            ndg_without_unit=None if np.isnan(without).all() else str(re.table.unit_ids[np.nanargmin(without)]),
+            versus_random=known(paired[0]),
+            versus_random_lo=known(against.low),
+            versus_random_hi=known(against.high),
+            versus_random_spread=known(draws.spread(paired[re.drawn])) if resampled else None,
+            verdict=against.verdict,
+            draws_dropped=int(np.count_nonzero(~kept)) if resampled and prize[0] > 0 else 0,
+            weight_dropped=draws.weight_of(~kept) if resampled and prize[0] > 0 else 0.0,
+            versus_random_dropped=int(np.count_nonzero(np.isnan(paired[re.drawn]))) if resampled else 0,
+            reason=_joined(*reasons),
+        )
+        return Judged(row, sample, prize, paired)
+
+
+def _joined(*reasons: str | None) -> str | None:
+    return "; ".join(reason for reason in reasons if reason) or None
+
+
+def with_simultaneous(judged: Sequence[Judged], resamples: Resamples) -> list[Judged]:
+    """The same rows with intervals of the paired difference that cover all compared rows at once."""
+    compared = [i for i, item in enumerate(judged) if item.row.verdict and item.row.versus_random_lo is not None]
+    if not compared:
+        return list(judged)
+    point = np.array([judged[i].paired[0] for i in compared])
+    samples = np.stack([judged[i].paired[resamples.drawn] for i in compared])
+    wide = dict(zip(compared, simultaneous(point, samples, resamples.draws), strict=True))
+    return [
+        replace(
+            item,
+            row=replace(
+                item.row,
+                versus_random_simultaneous_lo=wide[i].low,
+                versus_random_simultaneous_hi=wide[i].high,
+            ),
+        )
+        if i in wide
+        else item
+        for i, item in enumerate(judged)
+    ]

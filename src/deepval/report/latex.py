@@ -1,0 +1,42 @@
+"""Result -> LaTeX tables (booktabs): bold where an allocator beats random, an asterisk where it loses to it."""
+
+from deepval.report.tables import Cell, Table, headline, tables
+from deepval.results import Result
+
+SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "–": "--",
+}  # fmt: skip
+
+
+def render(result: Result) -> str:
+    """The result as LaTeX tables, the setting in words as comments above."""
+    head = [f"% {line}" for line in (*headline(result), *(f"Note: {w}" for w in result.warnings))]
+    return "\n".join([*head, "% needs \\usepackage{booktabs}", *map(_table, tables(result))]) + "\n"
+
+
+def _table(table: Table) -> str:
+    columns = "ll" + "r" * (len(table.header) - 2)
+    body = " \\midrule\n".join("".join(_line(row) for row in section) for section in table.sections)
+    notes = " ".join(_escaped(note) for note in table.notes)
+    return (
+        "\\begin{table}[t]\n\\centering\n\\small\n"
+        f"\\caption{{{_escaped(table.title)}. {notes}}}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n"
+        + _line([Cell(name) for name in table.header])
+        + "\\midrule\n"
+        + body
+        + "\\bottomrule\n\\end{tabular}\n\\end{table}"
+    )
+
+
+def _line(cells: list[Cell] | tuple[Cell, ...]) -> str:
+    return " & ".join(_marked(cell) for cell in cells) + " \\\\\n"
+
+
+def _marked(cell: Cell) -> str:
+    text = _escaped(cell.text)
+    return f"\\textbf{{{text}}}" if cell.mark == "better" else f"{text}$^{{*}}$" if cell.mark == "worse" else text
+
+
+def _escaped(text: str) -> str:
+    return "".join(SPECIAL.get(sign, " " if ord(sign) < 32 else sign) for sign in text)

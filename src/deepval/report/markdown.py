@@ -1,0 +1,31 @@
+"""Result -> Markdown tables: bold where an allocator beats random, an asterisk where it loses to it."""
+
+from deepval.report.tables import Cell, Table, headline, tables
+from deepval.results import Result
+
+
+def render(result: Result) -> str:
+    """The result as Markdown text."""
+    notes = [f"Note: {warning}" for warning in result.warnings]
+    return "\n\n".join([*map(_escaped, headline(result)), *map(_escaped, notes), *map(_table, tables(result))]) + "\n"
+
+
+def _table(table: Table) -> str:
+    lines = [f"**{_escaped(table.title)}**", "", _line(table.header), _line(["---"] * len(table.header))]
+    lines += [_line([_marked(cell) for cell in row]) for section in table.sections for row in section]
+    return "\n".join([*lines, *(f"\n{_escaped(note)}" for note in table.notes)])
+
+
+def _line(texts: list[str] | tuple[str, ...]) -> str:
+    return "| " + " | ".join(texts) + " |"
+
+
+def _marked(cell: Cell) -> str:
+    text = _escaped(cell.text)
+    return f"**{text}**" if cell.mark == "better" else f"{text}\\*" if cell.mark == "worse" else text
+
+
+def _escaped(text: str) -> str:
+    for sign in "\\`*_|<>[]":
+        text = text.replace(sign, "\\" + sign)
+    return text.replace("\n", " ")

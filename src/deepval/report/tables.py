@@ -1,0 +1,244 @@
+"""Result -> tables of short texts with marks, the same for every form. Rounding happens here and nowhere below.
+
+A cell is marked by its row's verdict against random: better (bold) or worse (asterisk).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from deepval.comparison import Comparison
+from deepval.results import Result, Row
+
+Mark = Literal["better", "worse", ""]
+MISSING = "–"
+UNITS = {"ms": "ms", "mj": "mJ", "mj_gpu": "mJ, GPU rail", "mj_all": "mJ, all rails"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A short text and how it is marked."""
+
+    text: str
+    mark: Mark = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a header, rows in sections that a rule divides, notes below, and columns that a narrow page drops."""
+
+    title: str
+    header: tuple[str, ...]
+    sections: tuple[tuple[tuple[Cell, ...], ...], ...]
+    notes: tuple[str, ...] = ()
+    extra: frozenset[str] = frozenset()
+
+    def narrowed(self) -> "Table":
+        """The table without its extra columns."""
+        kept = [i for i, name in enumerate(self.header) if name not in self.extra]
+        sections = tuple(tuple(tuple(row[i] for i in kept) for row in section) for section in self.sections)
+        return Table(self.title, tuple(self.header[i] for i in kept), sections, self.notes)
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with a fixed number of decimals, or a dash."""
+    return MISSING if value is None else f"{value:.{digits}f}".replace("-0." + "0" * digits, "0." + "0" * digits)
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """A share in percent, or a dash."""
+    return MISSING if value is None else f"{number(100 * value, digits)}%"
+
+
+def interval(low: float | None, high: float | None, form: Callable[[float | None], str] = number) -> str:
+    """[low, high], or nothing where there is none."""
+    return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
+
+
+def tables(result: Result) -> Iterator[Table]:
+    """Every table of a result that has rows."""
+    yield _verdicts(result.rows, f"Verdicts ({result.comparisons} comparisons with random)")
+    if result.slices:
+        yield _verdicts(result.slices, "Within groups of inputs", sliced=True)
+    if result.streams:
+        yield _streams(result)
+    if any(gap.gap is not None for gap in result.gaps):
+        yield _gaps(result)
+    if result.ladder:
+        yield _ladder(result)
+
+
+def _budget(row: Row) -> str:
+    unit = (
+        ""
+        if row.convention is None
+        else f" ({UNITS[row.convention]}{', skipping' if row.accounting == 'skipping' else ''})"
+    )
+    return f"{row.kind} {percent(row.alpha, 0)}{unit}"
+
+
+def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
+    header = (
+        "budget",
+        "allocator",
+        "escalated",
+        "gain",
+        "benefit",
+        "harm",
+        "nDG",
+        "nDG 95 %",
+        "vs random",
+        "vs random 95 %",
+        "verdict",
+    )
+    notes = sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason})
+    dropped = max((row.draws_dropped for row in rows), default=0)
+    if dropped:
+        notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval (small prize).")
+    sections = []
+    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, _budget(row))):
+        first = f"{label}, {budget}" if sliced else budget
+        sections.append(tuple(_verdict(row, first if i == 0 else "") for i, row in enumerate(members)))
+    extra = frozenset({"escalated", "gain", "vs random", "vs random 95 %"})
+    return Table(title, header, tuple(sections), tuple(notes), extra)
+
+
+def _verdict(row: Row, budget: str) -> tuple[Cell, ...]:
+    mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+    loss = row.cheap_loss if row.gain_share is not None else None
+
+    def share(value: float | None) -> str:
+        return number(value) if loss is None or value is None else percent(value / loss)
+
+    return (
+        Cell(budget),
+        Cell(row.allocator, mark if mark == "better" else ""),
+        Cell("inf." if row.verdict == "infeasible" else number(row.escalated, 1)),
+        Cell(share(row.gain)),
+        Cell(share(row.benefit)),
+        Cell(share(row.harm)),
+        Cell(number(row.ndg), mark),
+        Cell(interval(row.ndg_lo, row.ndg_hi)),
+        Cell(percent(row.versus_random)),
+        Cell(interval(row.versus_random_lo, row.versus_random_hi, percent)),
+        Cell(row.verdict or ""),
+    )
+
+
+def _streams(result: Result) -> Table:
+    header = (
+        "budget",
+        "allocator",
+        "policy",
+        "rate",
+        "kept",
+        "nDG",
+        "vs ranking",
+        "vs ranking 95 %",
+        "vs random",
+        "vs random 95 %",
+        "verdict",
+    )
+    sections = []
+    for _, members in groupby(result.streams, key=lambda row: (row.kind, row.alpha, row.convention, row.allocator)):
+        rows = []
+        for i, row in enumerate(members):
+            budget = f"{row.kind} {percent(row.alpha, 0)}" + (f" ({UNITS[row.convention]})" if row.convention else "")
+            kept = "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
+            cells = (
+                budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), kept,
+                number(row.ndg), number(row.versus_ranking), interval(row.versus_ranking_lo, row.versus_ranking_hi),
+                percent(row.versus_random), interval(row.versus_random_lo, row.versus_random_hi, percent),
+                row.verdict or "",
+            )  # fmt: skip
+            rows.append(tuple(Cell(text) for text in cells))
+        sections.append(tuple(rows))
+    notes = ("Policies are calibrated on other units; 'vs ranking' is the difference in nDG: what causality costs.",)
+    extra = frozenset({"vs ranking 95 %", "vs random", "vs random 95 %"})
+    return Table("Streaming", header, tuple(sections), notes, extra)
+
+
+def _gaps(result: Result) -> Table:
+    header = ("budget", "allocator", "gap", "missed", "harm", "left out", "overhead", "ranking", "causal", "break-even")
+    loss = result.setting["cheap_loss"]
+    share = percent if loss > 0 else number
+
+    def part(value: float | None) -> str:
+        return share(None if value is None else value / loss if loss > 0 else value)
+
+    sections = []
+    for _, members in groupby(result.gaps, key=lambda gap: (gap.kind, gap.alpha, gap.convention)):
+        rows = []
+        for i, gap in enumerate(members):
+            unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
+            budget = f"{gap.kind} {percent(gap.alpha, 0)}{f' ({unit.strip()})' if unit else ''}"
+            parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
+            even = MISSING if gap.break_even is None else f"{number(gap.break_even, 2)}{unit}"
+            texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
+            rows.append(tuple(Cell(text) for text in texts))
+        sections.append(tuple(rows))
+    notes = ("gap = missed + harm - left out = overhead + ranking (+ causal).",)
+    return Table("Where the gap to the oracle goes", header, tuple(sections), notes)
+
+
+def _ladder(result: Result) -> Table:
+    header = ("budget", "optimum", "full only", "share", "LP bound", "modes", "excess in other units")
+    rows = []
+    for entry in result.ladder:
+        modes = ", ".join(f"{name} {count}" for name, count in entry["modes"].items())
+        others = [item for item in entry["spent"] if item["convention"] != entry["convention"]]
+        excess = ", ".join(f"{UNITS[item['convention']]} {percent(item['excess'], 1)}" for item in others)
+        budget = f"{entry['kind']} {percent(entry['alpha'], 0)} ({UNITS[entry['convention']]})"
+        numbers = (number(entry["value"]), number(entry["full_only"]), percent(entry["full_only_share"], 1))
+        texts = (budget, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
+        rows.append(tuple(Cell(text) for text in texts))
+    notes = ("'share' is what the best plan restricted to the full mode reaches of the optimum over all modes.",)
+    return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
+
+
+def comparison_table(rows: Sequence[Comparison]) -> Table:
+    """Paired differences between two allocators."""
+    header = ("budget", "difference", "95 %", "nDG", "verdict")
+    cells = []
+    for row in rows:
+        mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+        budget = f"{row.kind} {percent(row.alpha, 0)}" + (f" ({UNITS[row.convention]})" if row.convention else "")
+        ndg = MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"
+        bounds = interval(row.lo, row.hi, percent)
+        cells.append(
+            (Cell(budget), Cell(percent(row.difference), mark), Cell(bounds), Cell(ndg), Cell(row.verdict or ""))
+        )
+    title = (
+        f"{rows[0].candidate} against {rows[0].baseline}, shares of the all-cheap loss" if rows else "Nothing compared"
+    )
+    return Table(title, header, (tuple(cells),), tuple(sorted({row.reason for row in rows if row.reason})))
+
+
+def headline(result: Result) -> Iterable[str]:
+    """What escalation does in this setting, in words."""
+    setting = result.setting
+    inputs, affected = setting["inputs"], setting["affected"]
+    modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
+    yield (
+        f"{modes}: of {inputs:,} inputs in {setting['units']} units, escalation changes the loss of {affected:,} "
+        f"({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those worse "
+        f"(harm ratio {number(setting['harm_ratio'])})."
+    )
+    at = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
+    binding = "binding" if at["budget_binds"] else "slack"
+    yield (
+        f"Escalating everything removes {percent(setting['all_full_share'])} of the all-cheap loss; an oracle at 20 % "
+        f"removes {percent(at['oracle_share'])} (the budget is {binding})."
+    )
+    spread = setting["concentration"]
+    if spread["top_unit"] is not None:
+        yield (
+            f"The value to gain is spread as over {number(spread['effective_units'], 1)} units; "
+            f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it."
+        )
+    draws = result.provenance["draws"]
+    method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
+        draws["method"], f"all {draws['number']:,} draws of units, enumerated"
+    )
+    yield f"Intervals: {method}. {result.comparisons} comparisons with random are made, none corrected for the others."

@@ -1,0 +1,208 @@
+"""Units -> draws of units with replacement, and samples over draws -> intervals.
+
+A draw is a count per unit, units sorted by id as text. Drawn: `PCG64(seed)` gives `draws` rows of U unit numbers,
+counted. Exact: all C(2U-1, U) count vectors with their multinomial probabilities, so there is no seed. Whatever is
+judged on the same units shares the draws, so that every comparison is paired.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.errors import InputError
+
+EXACT_UP_TO = 50_000
+"""Most draws that are enumerated: 24,310 for 9 units fit, 92,378 for 10 do not."""
+LEVEL = 0.95
+ROUNDING = 1e-12
+"""Shares of the all-cheap loss up to this are what is left of 0 after adding in another order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Resamples of units.
+
+    Attributes:
+        counts: How often each draw holds each unit.
+        weights: Probability of each draw where they are enumerated, None where they are equally likely.
+        seed: What the draws came from, None where there is no chance in them.
+    """
+
+    counts: Float[np.ndarray, "draw unit"]
+    weights: Float[np.ndarray, "draw"] | None
+    seed: int | None
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def method(self) -> Literal["none", "drawn", "exact"]:
+        """How the draws were made."""
+        if not len(self):
+            return "none"
+        return "drawn" if self.weights is None else "exact"
+
+    def interval(self, samples: Float[np.ndarray, "draw"], kept: Bool[np.ndarray, "draw"] | None = None) -> "Interval":
+        """The 2.5 and 97.5 percentiles of the kept samples: linear for drawn, smallest x with F(x) >= p for exact."""
+        kept = np.ones(len(samples), dtype=bool) if kept is None else kept
+        tail = (1 - LEVEL) / 2
+        if not kept.any():
+            return Interval(math.nan, math.nan)
+        if self.weights is None:
+            ordered = np.sort(samples[kept])
+            places = np.array([tail, 1 - tail]) * (len(ordered) - 1)
+            low, high = np.interp(places, np.arange(len(ordered)), ordered)
+            return Interval(float(low), float(high))
+        order = np.argsort(samples[kept], kind="stable")
+        reached = np.cumsum(self.weights[kept][order])
+        # The last digits of a sum of probabilities must not push a percentile to the next sample.
+        at = np.searchsorted(reached, np.array([tail, 1 - tail]) * reached[-1] - 1e-12)
+        low, high = samples[kept][order][np.minimum(at, len(order) - 1)]
+        return Interval(float(low), float(high))
+
+    def weight_of(self, rows: Bool[np.ndarray, "draw"]) -> float:
+        """Probability of the draws marked in `rows`."""
+        return float(np.mean(rows) if self.weights is None else self.weights[rows].sum()) if len(rows) else 0.0
+
+    def spread(self, samples: Float[np.ndarray, "draw"]) -> float:
+        """Standard deviation over the draws in which the sample is known (not NaN)."""
+        known = ~np.isnan(samples)
+        if not known.any():
+            return math.nan
+        weights = None if self.weights is None else self.weights[known]
+        mean = np.average(samples[known], weights=weights)
+        return float(np.sqrt(np.average((samples[known] - mean) ** 2, weights=weights)))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95 % interval; NaN where there is none."""
+
+    low: float
+    high: float
+
+    def snapped(self) -> "Interval":
+        """Bounds within 1e-12 of zero are zero, so that rounding cannot make a verdict."""
+        return Interval(*(0.0 if abs(bound) <= ROUNDING else bound for bound in (self.low, self.high)))
+
+    @property
+    def verdict(self) -> Literal["better", "worse", "unresolved"]:
+        """Better iff the lower bound is above 0, worse iff the upper one is below; exactly 0 is neither."""
+        if self.low > 0:
+            return "better"
+        return "worse" if self.high < 0 else "unresolved"
+
+
+def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:
+    """Draws of `units` units: a number of random ones, or "exact" for all of them."""
+    if draws == "exact":
+        return _enumerated(units)
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0:
+        raise InputError(f"draws must be a number of draws or 'exact'; found {draws!r}.")
+    numbers = np.random.Generator(np.random.PCG64(seed)).integers(0, units, (draws, units))
+    return Draws(_counted(numbers, units), None, seed)
+
+
+def child_seeds(seed: int, datasets: int) -> list[int]:
+    """One seed per dataset, children of one SeedSequence: draws are shared within a dataset, not between them."""
+    return [int(child.generate_state(1, np.uint64)[0]) for child in np.random.SeedSequence(seed).spawn(datasets)]
+
+
+def _counted(numbers: Int[np.ndarray, "draw pick"], units: int) -> Float[np.ndarray, "draw unit"]:
+    draws = len(numbers)
+    key = np.arange(draws)[:, None] * units + numbers
+    return np.bincount(key.ravel(), minlength=draws * units).reshape(draws, units).astype(np.float64)
+
+
+def _enumerated(units: int) -> Draws:
+    number = math.comb(2 * units - 1, units)
+    if number > EXACT_UP_TO:
+        raise InputError(
+            f"draws='exact' enumerates at most {EXACT_UP_TO:,} draws; {units} units have {number:,}. Give a number."
+        )
+    counts = np.zeros((1, 0), dtype=np.int64)
+    for _ in range(units - 1):
+        left = units - counts.sum(axis=1)
+        parent = np.repeat(np.arange(len(counts)), left + 1)
+        first = np.repeat(np.cumsum(left + 1) - left - 1, left + 1)
+        counts = np.column_stack([counts[parent], np.arange(len(parent)) - first])
+    counts = np.column_stack([counts, units - counts.sum(axis=1)])
+    log_factorial = np.array([math.lgamma(count + 1) for count in range(units + 1)])
+    weights = np.exp(log_factorial[units] - log_factorial[counts].sum(axis=1) - units * math.log(units))
+    return Draws(counts.astype(np.float64), weights / weights.sum(), None)
+
+
+def without_each(units: int) -> Float[np.ndarray, "unit unit"]:
+    """Counts that leave out one unit at a time."""
+    return 1.0 - np.eye(units)
+
+
+def simultaneous(
+    point: Float[np.ndarray, "row"], samples: Float[np.ndarray, "row draw"], draws: Draws
+) -> list[Interval]:
+    """Intervals that cover all rows of a table at once with 95 %: point +- c * spread, c from the max-t statistic.
+
+    A draw in which a row is undefined (NaN) says nothing of that row, and one in which all are is left out. A row
+    that never varies keeps a point interval.
+    """
+    spread = np.array([draws.spread(row) for row in samples])
+    scale = np.where(spread > ROUNDING, spread, np.inf)  # the last digits of a row that is 0 are no variation
+    said = ~np.isnan(samples).all(axis=0)
+    distance = np.nanmax(np.abs(samples - point[:, None])[:, said] / scale[:, None], axis=0, initial=0.0)
+    order = np.argsort(distance, kind="stable")
+    reached = np.cumsum((np.ones(samples.shape[1]) if draws.weights is None else draws.weights)[said][order])
+    at = np.searchsorted(reached, (LEVEL - 1e-12) * reached[-1]) if len(order) else 0
+    critical = distance[order][min(at, len(order) - 1)] if len(order) else math.nan
+    return [
+        Interval(float(p - critical * s), float(p + critical * s)).snapped() for p, s in zip(point, spread, strict=True)
+    ]
+
+
+def units_to_resolve(spread: float, units: int, difference: float, *, power: float = 0.8) -> int:
+    """Number of units at which a true difference would be told from 0 with the given probability.
+
+    A planning figure: normal approximation, spread falling with the square root of the number of units,
+    U' = U * ((z(0.975) + z(power)) * spread / difference)^2. `power=0.5` asks only that the interval's
+    expected bound reaches 0.
+    """
+    if not difference or not 0 < power < 1:
+        raise InputError(f"A difference other than 0 and a power in (0, 1) are needed; found {difference} and {power}.")
+    normal = NormalDist()
+    wanted = (normal.inv_cdf(1 - (1 - LEVEL) / 2) + normal.inv_cdf(power)) * spread / abs(difference)
+    return max(2, math.ceil(units * wanted**2 - 1e-9))
+
+
+@dataclass(frozen=True)
+class Concentration:
+    """How evenly a total is spread over units (of the positive parts; NaN where there is none).
+
+    Attributes:
+        top_unit: Id of the unit with the largest part.
+        top_share: Its share of the total.
+        effective_units: 1 / sum of squared shares: U where all are equal, 1 where one unit holds everything.
+        gini: 0 where all are equal, near 1 where one unit holds everything.
+    """
+
+    top_unit: str | None
+    top_share: float
+    effective_units: float
+    gini: float
+
+
+def concentration(
+    parts: Float[np.ndarray, "unit"], unit_ids: Shaped[np.ndarray, "unit"] | Sequence[str]
+) -> Concentration:
+    """Concentration of non-negative per-unit parts, such as the oracle's gain per unit."""
+    total = parts.sum()
+    if not total > 0:
+        return Concentration(None, math.nan, math.nan, math.nan)
+    share = np.sort(parts / total)
+    top = int(np.argmax(parts))
+    rank = np.arange(1, len(share) + 1)
+    gini = float((2 * rank - len(share) - 1) @ share / len(share))
+    return Concentration(str(unit_ids[top]), float(parts[top] / total), float(1 / (share @ share)), gini)

@@ -1,0 +1,336 @@
+"""Result: everything that a report reads, as plain records with a versioned JSON form.
+
+Undefined is None with a reason, never 0. `gain`, `benefit`, `harm` and `oracle_gain` are in units of the loss,
+`harm` a positive number, so that gain = benefit - harm; `gain_share` and `versus_random*` are shares of the all-cheap
+loss. There is no time of day in a result: the same inputs give the same bytes.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from deepval.errors import InputError
+from deepval.files import write_atomically
+
+SCHEMA = "deepval/result/1"
+
+
+class Record(Mapping[str, Any]):
+    """A frozen dataclass whose fields can also be read by name, as those of a dict."""
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self.__dataclass_fields__:
+            return getattr(self, key)
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dataclass_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__dataclass_fields__)
+
+    __dataclass_fields__: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row(Record):
+    """One allocator under one budget.
+
+    Attributes:
+        allocator: Its name; `random`, `all-full` and `oracle` are always there and have no verdict.
+        kind: selection, latency or energy.
+        alpha: Share of the inputs that a zero-cost allocator could escalate.
+        convention: ms, mj, mj_gpu or mj_all under a measured budget.
+        accounting: cascade or skipping under a measured budget.
+        slice: Group of inputs that was judged, such as weather=rain; None for all.
+        cost: What the allocator is charged per input, in units of the convention.
+        inputs: Number of inputs judged.
+        units: Number of units judged.
+        cheap_loss: All-cheap loss of those inputs.
+        slots: k, how many inputs may be escalated after the allocator has paid for itself.
+        escalated: Expected number of inputs escalated.
+        ties: Share of the selection that tie-breaks decide, not the score.
+        gain: Sum of decision values over what is escalated.
+        gain_share: gain / all-cheap loss.
+        benefit: Positive part of the gain.
+        harm: Negative part of the gain, as a positive number.
+        oracle_gain: What a zero-cost oracle reaches under the same budget.
+        ndg: gain / oracle_gain.
+        ndg_lo: Lower bound of its 95 % interval, draws with a small prize left out.
+        ndg_hi: Upper bound.
+        ndg_without_lo: Smallest nDG when any one unit is left out.
+        ndg_without_hi: Largest.
+        ndg_without_unit: The unit whose absence gives the smallest.
+        versus_random: (gain - random's gain) / all-cheap loss.
+        versus_random_lo: Lower bound of its paired 95 % interval.
+        versus_random_hi: Upper bound.
+        versus_random_spread: Standard deviation over the draws: what `units_to_resolve` plans with.
+        versus_random_simultaneous_lo: Lower bound that holds for all rows of the table at once, where asked for.
+        versus_random_simultaneous_hi: Upper bound.
+        verdict: better, worse or unresolved against random; infeasible where the allocator cannot pay for itself.
+        draws: Number of draws.
+        draws_dropped: Draws left out of the nDG interval: their oracle gain is below 1/4 of the full sample's.
+        weight_dropped: The probability of those draws.
+        versus_random_dropped: Draws without a positive all-cheap loss, left out of the paired interval.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    slice: str | None = None
+    cost: float | None = None
+    inputs: int = 0
+    units: int = 0
+    cheap_loss: float | None = None
+    slots: int | None = None
+    escalated: float | None = None
+    ties: float | None = None
+    gain: float | None = None
+    gain_share: float | None = None
+    benefit: float | None = None
+    harm: float | None = None
+    oracle_gain: float | None = None
+    ndg: float | None = None
+    ndg_lo: float | None = None
+    ndg_hi: float | None = None
+    ndg_without_lo: float | None = None
+    ndg_without_hi: float | None = None
+    ndg_without_unit: str | None = None
+    versus_random: float | None = None
+    versus_random_lo: float | None = None
+    versus_random_hi: float | None = None
+    versus_random_spread: float | None = None
+    versus_random_simultaneous_lo: float | None = None
+    versus_random_simultaneous_hi: float | None = None
+    verdict: str | None = None
+    draws: int = 0
+    draws_dropped: int = 0
+    weight_dropped: float = 0.0
+    versus_random_dropped: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Gap(Record):
+    """Where the value between an allocator and the zero-cost oracle goes, in units of the loss.
+
+    Attributes:
+        allocator: Its name.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        gap: oracle_gain - gain (of the causal policy where there is one, else of the ranking).
+        missed: Positive value that is not escalated.
+        selected_harm: Harm that is escalated.
+        left_out: Positive value that the budget forces even the oracle to leave:
+            gap = missed + selected_harm - left_out.
+        overhead: Oracle value lost to the allocator's own cost.
+        ranking: Gap between that oracle and the k highest scores.
+        causal: Gap between those and the causal cap; None without calibration units. gap = overhead + ranking + causal.
+        break_even: Largest cost per input at which the ranking still reaches random's gain, in units of the convention.
+        break_even_set: All such costs, as intervals [above, up to]; the first may start at 0 and includes it.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    gap: float | None = None
+    missed: float | None = None
+    selected_harm: float | None = None
+    left_out: float | None = None
+    overhead: float | None = None
+    ranking: float | None = None
+    causal: float | None = None
+    break_even: float | None = None
+    break_even_set: tuple[tuple[float, float], ...] | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Stream(Record):
+    """One causal policy of one allocator under one budget, calibrated on other units.
+
+    Attributes:
+        allocator: Its name.
+        policy: frozen threshold, causal cap, adaptive threshold or token bucket.
+        parameter: What was tuned on the calibration units (step or bucket size), None where nothing is.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        target_rate: Share of inputs to escalate after the allocator has paid for itself.
+        rate: Share realised.
+        rate_missed: Whether it is more than 5 points off.
+        gain: Sum of decision values over what is escalated.
+        benefit: Positive part.
+        harm: Negative part, positive number.
+        ndg: gain / oracle_gain.
+        versus_ranking: nDG minus that of the same scores ranked in hindsight: the cost of causality.
+        versus_ranking_lo: Lower bound of its paired 95 % interval.
+        versus_ranking_hi: Upper bound.
+        versus_random: (gain - random's gain) / all-cheap loss.
+        versus_random_lo: Lower bound of its paired 95 % interval.
+        versus_random_hi: Upper bound.
+        verdict: As in `Row`.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    policy: str
+    parameter: float | None
+    kind: str
+    alpha: float
+    convention: str | None = None
+    target_rate: float | None = None
+    rate: float | None = None
+    rate_missed: bool | None = None
+    gain: float | None = None
+    benefit: float | None = None
+    harm: float | None = None
+    ndg: float | None = None
+    versus_ranking: float | None = None
+    versus_ranking_lo: float | None = None
+    versus_ranking_hi: float | None = None
+    versus_random: float | None = None
+    versus_random_lo: float | None = None
+    versus_random_hi: float | None = None
+    verdict: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Unit(Record):
+    """One unit's part: its inputs, its all-cheap loss, the oracle's gain in it and each allocator's, at one budget."""
+
+    unit: str
+    inputs: int
+    cheap_loss: float
+    alpha: float
+    oracle_gain: float
+    gains: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Curve(Record):
+    """Gain share of one allocator against the share of inputs escalated, with its interval; null where undefined."""
+
+    allocator: str
+    alpha: tuple[float, ...]
+    gain_share: tuple[float | None, ...]
+    lo: tuple[float | None, ...]
+    hi: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
+
+    Attributes:
+        provenance: Version, digests of table, scores and costs, how the units were drawn, and the seed.
+        setting: What escalation does on the judged inputs, whatever the allocator.
+        comparisons: Number of comparisons with random that `rows` and `slices` make.
+        half_widths: Per budget, the median half-width of the paired interval over the allocators.
+        rows: Every allocator under every budget.
+        slices: The same within groups of inputs, where asked for.
+        gaps: Where each allocator's gap to the oracle goes.
+        streams: Causal policies, where calibration units are given.
+        units: Per unit at the headline budget.
+        curves: Gain against budget, where asked for.
+        ladder: Multi-fidelity optima, where the table has more than two modes and costs are known.
+        warnings: Sentences that the reader must see.
+        samples: What the rows rest on, draw by draw, for comparing and pooling; not saved.
+    """
+
+    provenance: Mapping[str, Any]
+    setting: Mapping[str, Any]
+    comparisons: int
+    half_widths: tuple[Mapping[str, Any], ...]
+    rows: tuple[Row, ...]
+    slices: tuple[Row, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    units: tuple[Unit, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    ladder: tuple[Mapping[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+    samples: Any = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("provenance", "setting", "half_widths", "ladder"):
+            plain = _plain(getattr(self, name))
+            object.__setattr__(self, name, tuple(plain) if isinstance(plain, list) else plain)
+
+    def row(self, allocator: str, kind: str = "selection", alpha: float = 0.2) -> Row:
+        """The first row of an allocator under a budget."""
+        for row in self.rows:
+            if (row.allocator, row.kind) == (allocator, kind) and math.isclose(row.alpha, alpha):
+                return row
+        raise InputError(f"The result has no row of {allocator!r} under {kind} at {alpha}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain lists, dicts and numbers, in the published schema."""
+        saved = [item.name for item in dataclasses.fields(self) if item.name != "samples"]
+        return {"schema": SCHEMA} | {name: _plain(getattr(self, name)) for name in saved}
+
+    def to_json(self) -> str:
+        """The result as JSON text, the same bytes for the same result."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the JSON form; the file is complete or not there."""
+        write_atomically(path, self.to_json())
+
+    def to_arrow(self) -> Any:
+        """Rows and slices as a pyarrow Table."""
+        import pyarrow as pa
+
+        kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
+        fields = [
+            pa.field(item.name, kinds[(get_args(item.type) or (item.type,))[0]]) for item in dataclasses.fields(Row)
+        ]
+        return pa.Table.from_pylist([dict(row) for row in (*self.rows, *self.slices)], schema=pa.schema(fields))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Result":
+        """A saved result."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
+        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+            found = content.get("schema") if isinstance(content, dict) else type(content).__name__
+            raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {found!r}.")
+        records = {"rows": Row, "slices": Row, "gaps": Gap, "streams": Stream, "units": Unit, "curves": Curve}
+        loaded: dict[str, Any] = {name: value for name, value in content.items() if name != "schema"}
+        for name, kind in records.items():
+            loaded[name] = tuple(kind(**{key: _frozen(value) for key, value in row.items()}) for row in loaded[name])
+        for name in ("half_widths", "ladder", "warnings"):
+            loaded[name] = tuple(loaded[name])
+        return cls(**loaded)
+
+
+def known(value: float) -> float | None:
+    """A number, or None where it is NaN."""
+    return None if math.isnan(value) else float(value)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):
+        return value.item()
+    return value

@@ -1,0 +1,175 @@
+"""evaluate(): a table of losses, scores and budgets -> a Result.
+
+One pass per score: its expected sums over the highest scores are read off for the sample, for every draw of units
+and with every unit left out, under all budgets at once. Everything else is arithmetic on those sums.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from deepval import audits, ladder
+from deepval.budgets import Allowance, Budget, Selection, allowance
+from deepval.causality import Cap, streams
+from deepval.errors import InputError, InputWarning
+from deepval.judging import Judged, judge, with_simultaneous
+from deepval.progress import Watch, unwatched
+from deepval.resamples import Resamples
+from deepval.resampling import make_draws
+from deepval.results import Result, Row, Stream
+from deepval.scores import Missing, Scores, align_all, filled
+from deepval.slices import groups
+from deepval.values import ValueTable, read_values
+from deepval.version import __version__
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a result rests on in memory: the resamples and every row's samples, for comparing and pooling."""
+
+    resamples: Resamples
+    judged: tuple[Judged, ...]
+
+
+def evaluate(
+    table: ValueTable | Any,
+    scores: Mapping[str, Any],
+    budgets: Iterable[Budget] | None = None,
+    *,
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+    units: Sequence[str] | None = None,
+    calibration: Sequence[str] | None = None,
+    by: str | Sequence[str] = (),
+    missing: Missing = "error",
+    simultaneous_intervals: bool = False,
+    curve_points: int = 0,
+    watch: Watch = unwatched,
+) -> Result:
+    """Judge allocators on a table of losses under budgets.
+
+    Args:
+        table: A `ValueTable`, or anything `read_values` reads.
+        scores: Per allocator, an array in the table's order or columns `input` and `score` (aligned by id).
+        budgets: `Selection`, `Latency` or `Energy`; selection at 10, 20, 30 and 50 % where None.
+        draws: Number of bootstrap draws of units, or "exact" to enumerate them all; 0 for no intervals.
+        seed: Seed of the draws.
+        units: Units to judge on; all but the calibration units where None.
+        calibration: Units on which streaming policies are calibrated; they are not judged.
+        by: Columns of the table; inputs are also judged within their groups, with the same draws.
+        missing: Whether an input without a score is an error or ranked last ("worst").
+        simultaneous_intervals: Whether to add intervals that hold for all rows of the table at once.
+        curve_points: Number of shares at which every allocator's gain is added as a curve.
+        watch: Who is told how far long loops are.
+    """
+    whole = table if isinstance(table, ValueTable) else read_values(table)
+    judged_on, calibrated_on = _split(whole, units, calibration)
+    aligned = align_all(whole, scores)
+    given = [_on(judged_on, item, whole, missing) for item in aligned]
+    allowances = [allowance(b, whole.modes, whole.costs) for b in (budgets or [Selection(a) for a in audits.ALPHAS])]
+    resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
+    judged = judge(resamples, given, allowances)
+    sliced = [row for column in _listed(by) for row in _slices(resamples, given, allowances, column)]
+    caps: dict[tuple[str, int], Cap] = {}
+    stream_rows: list[Stream] = []
+    if calibrated_on is not None:
+        calibration_scores = [_on(calibrated_on, item, whole, missing) for item in aligned]
+        stream_rows, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
+    if simultaneous_intervals:
+        judged = with_simultaneous(judged, resamples)
+    notes = _notes(judged_on)
+    for note in notes:
+        warnings.warn(InputWarning(note), stacklevel=2)
+    rows = tuple(item.row for item in judged)
+    compared = [row for row in (*rows, *sliced) if row.verdict in ("better", "worse", "unresolved")]
+    return Result(
+        provenance=_provenance(resamples, given, allowances, calibrated_on),
+        setting=audits.setting(judged_on),
+        comparisons=len(compared),
+        half_widths=audits.half_widths(rows, allowances),
+        rows=rows,
+        slices=tuple(sliced),
+        gaps=audits.gaps(resamples, given, allowances, judged=judged, caps=caps),
+        streams=tuple(stream_rows),
+        units=audits.units(resamples, given, allowances),
+        curves=audits.curves(resamples, given, curve_points),
+        ladder=tuple(ladder.optima(judged_on, allowances)),
+        warnings=tuple(notes),
+        samples=Evidence(resamples, tuple(judged)),
+    )
+
+
+def _listed(by: str | Sequence[str]) -> Sequence[str]:
+    return [by] if isinstance(by, str) else by
+
+
+def _split(
+    table: ValueTable, units: Sequence[str] | None, calibration: Sequence[str] | None
+) -> tuple[ValueTable, ValueTable | None]:
+    """The inputs to judge, and those to calibrate on."""
+    if calibration is None:
+        return (table if units is None else table.restrict(units)), None
+    held = table.restrict(calibration)
+    judged = [unit for unit in table.unit_ids if unit not in set(held.unit_ids)] if units is None else list(units)
+    shared = set(map(str, judged)) & set(held.unit_ids)
+    if shared:
+        raise InputError(f"Calibration units must not be judged; {sorted(shared)[0]!r} is in both lists.")
+    if not judged:
+        raise InputError("At least one unit must be left to judge; all are calibration units.")
+    return table.restrict(judged), held
+
+
+def _on(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing) -> Scores:
+    """Scores of a part of the table."""
+    if part is not whole:
+        inside = np.isin(whole.unit_ids, part.unit_ids)
+        scores = scores.keep(inside[whole.unit])
+    return filled(scores, part, missing)
+
+
+def _slices(
+    resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance], column: str
+) -> Iterable[Row]:
+    for label, members in groups(resamples.table, column):
+        part = Resamples.of(resamples.table.keep(members), resamples.draws, leave_out_up_to=0, watch=resamples.watch)
+        for judged in judge(part, [item.keep(members) for item in scores], allowances, label):
+            yield judged.row
+
+
+def _provenance(
+    resamples: Resamples,
+    scores: Sequence[Scores],
+    allowances: Sequence[Allowance],
+    calibrated_on: ValueTable | None,
+) -> dict[str, Any]:
+    figures = next((a.costs for a in allowances if a.costs is not None), None)
+    return {
+        "deepval": __version__,
+        "table": resamples.table.digest,
+        "scores": {item.name: {"digest": item.digest, "coverage": float(item.covered.mean())} for item in scores},
+        "costs": None if figures is None else figures.to_dict(),
+        "draws": {
+            "method": resamples.draws.method,
+            "number": len(resamples.draws),
+            "seed": resamples.draws.seed,
+        },
+        "units": [str(unit) for unit in resamples.table.unit_ids],
+        "calibration_units": None if calibrated_on is None else [str(unit) for unit in calibrated_on.unit_ids],
+    }
+
+
+def _notes(table: ValueTable) -> list[str]:
+    """What a reader must know: not errors, but nulls follow from them."""
+    notes = []
+    if not table.affected:
+        notes.append("All decision values are zero: no allocator can gain or lose, and nDG is undefined.")
+    if len(table.unit_ids) == 1:
+        notes.append(
+            f"There is a single unit, {str(table.unit_ids[0])!r}: nothing can be resampled, so there is no interval."
+        )
+    if not table.cheap_loss > 0:
+        notes.append(f"The all-cheap loss is {table.cheap_loss:g}, not positive: shares of it are undefined.")
+    return notes

@@ -1,0 +1,77 @@
+"""How often the 95 % intervals hold the truth, by simulation: printed by `make slow`, quoted in docs/statistics.md.
+
+The truth is the population's value of the same ratio, from 6,000 units drawn by the same generator.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import deepval
+
+pytestmark = pytest.mark.slow
+INPUTS, REPLICATIONS = 40, 400
+SCENARIOS = {"mild": 0.5, "concentrated": 1.6}
+"""Spread of the units' effect (standard deviation of its logarithm): how unevenly value is spread over units."""
+
+
+def table_of(units: int, spread: float, rng: np.random.Generator) -> tuple[deepval.ValueTable, np.ndarray]:
+    """Units with their own effect on how often and how much escalation changes the loss, and an imperfect score."""
+    effect = np.repeat(np.exp(spread * rng.normal(size=units) - spread**2 / 2), INPUTS)
+    touched = rng.random(len(effect)) < np.minimum(0.1 * np.sqrt(effect), 0.9)
+    value = np.where(
+        touched, effect * np.where(rng.random(len(effect)) < 0.6, 1.0, -0.7) * rng.gamma(2, 0.5, len(effect)), 0
+    )
+    cheap = rng.gamma(1, 1, len(effect)) + np.maximum(value, 0)
+    score = 0.5 * np.sign(value) + rng.normal(size=len(effect))
+    losses = {"cheap": cheap, "full": cheap - value}
+    return deepval.ValueTable.from_columns(unit=np.repeat(np.arange(units), INPUTS), losses=losses), score
+
+
+def judged(units: int, spread: float, rng: np.random.Generator, **options) -> deepval.Row:
+    table, score = table_of(units, spread, rng)
+    return deepval.evaluate(table, {"score": score}, [deepval.Selection(0.2)], **options).row("score")
+
+
+def coverage(units: int, spread: float, truth: deepval.Row, draws: object) -> tuple[float, float]:
+    """Share of replications whose paired interval, and whose nDG interval, holds the population's value."""
+    held = np.zeros(2)
+    for replication in range(REPLICATIONS):
+        rng = np.random.default_rng([units, replication])
+        row = judged(units, spread, rng, draws=draws, seed=replication)
+        held += [
+            row.versus_random_lo <= truth.versus_random <= row.versus_random_hi,
+            row.ndg_lo <= truth.ndg <= row.ndg_hi,
+        ]
+    return tuple(held / REPLICATIONS)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_coverage_of_the_intervals(name):
+    spread = SCENARIOS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", deepval.InputWarning)
+        truth = judged(6000, spread, np.random.default_rng(1), draws=0)
+    print(f"\n{name}: versus random {truth.versus_random:.4f}, nDG {truth.ndg:.4f}; {REPLICATIONS} replications")
+    found = {}
+    for units, draws in ((6, 1000), (6, "exact"), (24, 1000), (100, 1000)):
+        found[units, draws] = coverage(units, spread, truth, draws)
+        paired, ndg = found[units, draws]
+        print(f"  {units:4d} units, draws {draws!s:>5}: paired {paired:.3f}, nDG {ndg:.3f}")
+    assert found[6, 1000][0] < 0.95
+    assert found[100, 1000][0] > found[6, 1000][0]
+    if name == "mild":
+        assert 0.90 < found[100, 1000][0] < 0.98
+        assert abs(found[6, "exact"][0] - found[6, 1000][0]) < 0.05
+
+
+def test_what_enumeration_changes():
+    """The bound of drawn intervals moves with the seed; the enumerated one does not, and lies among them."""
+    table, score = table_of(6, 0.5, np.random.default_rng(3))
+    budgets = [deepval.Selection(0.2)]
+    lows = [deepval.evaluate(table, {"s": score}, budgets, seed=seed).row("s").versus_random_lo for seed in range(50)]
+    exact = deepval.evaluate(table, {"s": score}, budgets, draws="exact").row("s").versus_random_lo
+    print(f"\nlower bound over 50 seeds: {min(lows):.5f} to {max(lows):.5f}; enumerated: {exact:.5f}")
+    assert min(lows) <= exact <= max(lows)
+    assert max(lows) - min(lows) > 0

@@ -1,0 +1,172 @@
+"""The command, run as a person would: in a subprocess, through the script and through `python -m`."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import deepval
+
+DEMO = Path(deepval.__file__).parent / "demo"
+SCRIPT = [str(Path(sys.executable).parent / "deepval")]
+MODULE = [sys.executable, "-m", "deepval.cli"]
+
+
+def run(*words: object, command: list[str] = SCRIPT, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command, *map(str, words)], capture_output=True, text=True, cwd=cwd, check=False, timeout=120
+    )
+
+
+def evaluate(*words: object) -> subprocess.CompletedProcess[str]:
+    return run("evaluate", DEMO / "values.csv", "-s", DEMO / "scores" / "router.csv", *words)
+
+
+@pytest.mark.parametrize("command", [SCRIPT, MODULE])
+def test_version_both_ways(command):
+    assert run("--version", command=command).stdout == f"deepval {deepval.__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["evaluate", "compare", "demo"])
+def test_every_command_has_help_with_an_example(name):
+    done = run(name, "--help")
+    assert done.returncode == 0
+    assert f"Example: deepval {name}" in " ".join(done.stdout.split())
+
+
+def test_without_arguments_it_shows_help_and_fails():
+    done = run()
+    assert done.returncode == 2
+    assert "evaluate" in done.stdout + done.stderr
+
+
+def test_json_equals_the_python_call():
+    done = evaluate("--json", "--draws", "50", "--seed", "3", "--alpha", "0.2")
+    assert done.returncode == 0, done.stderr
+    scores = {"router": DEMO / "scores" / "router.csv"}
+    same = deepval.evaluate(DEMO / "values.csv", scores, [deepval.Selection(0.2)], draws=50, seed=3)
+    assert done.stdout == same.to_json()
+
+
+def test_console_shows_every_reference_and_the_verdict():
+    done = evaluate("--alpha", "0.2")
+    for word in ("random", "all-full", "oracle", "router", "better", "1,000 draws of units, seed 0"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("form", "sign"), [("markdown", "| **router** |"), ("latex", "\\textbf{router}"), ("csv", "router,")]
+)
+def test_other_forms(form, sign):
+    assert sign in evaluate("--format", form, "--draws", "200").stdout
+
+
+def test_out_writes_a_result_that_loads(tmp_path):
+    done = evaluate("--out", tmp_path / "result.json", "--draws", "20")
+    assert done.returncode == 0
+    assert deepval.Result.load(tmp_path / "result.json").row("router").draws == 20
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_costs_open_measured_budgets():
+    done = evaluate("--costs", DEMO / "costs.toml", "--json", "--draws", "20", "--alpha", "0.2")
+    kinds = {row["kind"] for row in json.loads(done.stdout)["rows"]}
+    assert kinds == {"selection", "latency", "energy"}
+
+
+def test_slices_streams_curves_and_resolution():
+    words = ("--by", "weather", "--by", "speed:5,10", "--calibrate", "scene-00,scene-01,scene-02", "--curve", "5")
+    done = evaluate(*words, "--simultaneous", "--json", "--draws", "20")
+    content = json.loads(done.stdout)
+    assert {row["slice"] for row in content["slices"]} == {
+        "weather=night", "weather=rain", "weather=sun", "speed<5", "5<=speed<10", "speed>=10"
+    }  # fmt: skip
+    assert {row["policy"] for row in content["streams"]} == {
+        "frozen threshold", "causal cap", "adaptive threshold", "token bucket"
+    }  # fmt: skip
+    assert len(content["curves"][0]["alpha"]) == 5
+    compared = [row for row in content["rows"] if row["verdict"]]
+    assert all(row["versus_random_simultaneous_lo"] <= row["versus_random"] for row in compared)
+    assert "Units that would resolve a difference of 0.01" in evaluate("--resolve", "0.01", "--draws", "50").stdout
+
+
+def test_units_from_a_file(tmp_path):
+    (tmp_path / "units.txt").write_text("scene-03\nscene-04\nscene-05\n")
+    content = json.loads(evaluate("--units", tmp_path / "units.txt", "--json", "--draws", "exact").stdout)
+    assert content["provenance"]["units"] == ["scene-03", "scene-04", "scene-05"]
+    assert content["provenance"]["draws"] == {"method": "exact", "number": 10, "seed": None}
+
+
+def test_compare_gate(tmp_path):
+    bad, good = DEMO / "scores" / "uncertainty.csv", DEMO / "scores" / "router.csv"
+    words = ("compare", DEMO / "values.csv", bad, good, "--alpha", "0.2")
+    assert run(*words).returncode == 0
+    failed = run(*words, "--fail-if", "worse")
+    assert failed.returncode == 3
+    assert "uncertainty is worse than router at selection 0.2" in failed.stderr
+    swapped = run("compare", DEMO / "values.csv", good, bad, "--alpha", "0.2", "--fail-if", "worse", "--json")
+    assert swapped.returncode == 0
+    assert json.loads(swapped.stdout)[0]["verdict"] == "better"
+    same = run("compare", DEMO / "values.csv", f"a={good}", f"b={good}", "--fail-if", "not-better")
+    assert same.returncode == 3
+
+
+def test_demo_writes_where_it_says(tmp_path):
+    done = run("demo", "--out", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here" / "result.json").is_file()
+    assert "here/result.json" in done.stdout
+
+
+def write(path: Path, rows: list[list[object]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+BAD_OPTIONS = [
+    (("--alpha", "1.5"), "alpha must be a share in (0, 1]; found 1.5"),
+    (("--draws", "many"), "--draws must be a number or 'exact'; found 'many'"),
+    (("--draws", "exact"), "enumerates at most 50,000 draws; 32 units have"),
+    (("--budget", "money"), "--budget must be one of selection, latency, energy; found 'money'"),
+    (("--budget", "latency"), "A latency budget needs costs; none were given"),
+    (("--by", "colour"), "--by needs a column of the table; found 'colour', the table has speed, weather"),
+    (("--missing", "zero"), "--missing must be one of error, worst; found 'zero'"),
+    (("--format", "pdf"), "--format must be one of console, csv, markdown, latex, json; found 'pdf'"),
+    (("--units", "scene-99"), "none of scene-99 does"),
+    (("--out", "/nowhere/at/all.json"), "must be a file that can be written"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), BAD_OPTIONS)
+def test_bad_options_are_one_sentence_and_exit_code_2(words, sentence):
+    done = evaluate(*words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path):
+    values = write(
+        tmp_path / "v.csv", [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 2], ["w", "i2", "nan", 1]]
+    )
+    scores = write(tmp_path / "s.csv", [["input", "score"], ["i1", 1], ["i2", 2]])
+    done = run("evaluate", values, "-s", scores, "--out", tmp_path / "out.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"deepval: {values}: column 'loss_a' must be finite; row 2 (input 'i2') holds nan.\n"
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_notes_go_to_stderr_and_the_result(tmp_path):
+    values = write(tmp_path / "v.csv", [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 1], ["u", "i2", 1, 1]])
+    scores = write(tmp_path / "s.csv", [["input", "score"], ["i1", 1], ["i2", 2]])
+    done = run("evaluate", values, "-s", scores, "--json")
+    assert done.returncode == 0
+    assert "deepval: note: All decision values are zero" in done.stderr
+    content = json.loads(done.stdout)
+    assert len(content["warnings"]) == 2
+    assert all(row["ndg"] is None and row["reason"] for row in content["rows"])

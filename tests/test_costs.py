@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+
+import deepval
+from deepval import Costs, InputError, read_costs
+from deepval.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE
+
+PROFILE = {
+    "modes": {
+        "cheap": {"ms": 13.18, "mj": 41.1, "mj_gpu": 20.0, "mj_all": 60.0},
+        "mid": {"ms": 14.38, "mj": 47.8},
+        "full": {"ms": 18.47, "mj": 84.4, "mj_gpu": 50.0, "mj_all": 120.0},
+    },
+    "allocators": {"mlp": {"ms": 0.65, "served": "single"}, "free": {"ms": 0, "mj": 0}},
+}
+TOML = """\
+[modes.cheap]
+ms = 13.18
+mj = 41.1
+mj_gpu = 20.0
+mj_all = 60.0
+[modes.mid]
+ms = 14.38
+mj = 47.8
+[modes.full]
+ms = 18.47
+mj = 84.4
+mj_gpu = 50
+mj_all = 120
+[allocators.mlp]
+ms = 0.65
+served = "single"
+[allocators.free]
+ms = 0
+mj = 0
+"""
+
+
+def two_modes(low, high) -> dict:
+    return {"modes": {"cheap": low, "full": high}}
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_file_and_a_mapping_give_the_same_costs(tmp_path, ends, mark):
+    path = tmp_path / "costs.toml"
+    path.write_bytes((mark + TOML.replace("\n", ends)).encode())
+    for source in (path, str(path)):
+        found = read_costs(source)
+        assert found.to_dict() == read_costs(PROFILE).to_dict() == PROFILE
+        assert found.source == str(path)
+
+
+def test_costs_are_taken_as_they_are():
+    costs = read_costs(PROFILE)
+    assert Costs.of(costs) is costs
+    assert deepval.Latency(0.2, costs).costs is costs
+    assert read_costs(costs.to_dict()) == costs
+
+
+def test_modes_keep_their_order_cheap_first():
+    assert list(read_costs(PROFILE).modes) == ["cheap", "mid", "full"]
+
+
+def test_every_convention_is_looked_up():
+    costs = read_costs(PROFILE)
+    assert CONVENTIONS == ("ms", "mj", "mj_gpu", "mj_all")
+    assert (MODULE, GPU_RAIL, ALL_RAILS) == ("mj", "mj_gpu", "mj_all")
+    assert [costs.of_mode("full", convention) for convention in CONVENTIONS] == [18.47, 84.4, 50, 120]
+    assert costs.of_allocator("mlp", "ms") == 0.65
+    assert costs.of_allocator("free", "mj") == 0
+    assert costs.served == {"mlp": "single"}
+
+
+def test_a_missing_figure_is_an_error_and_never_free():
+    costs = read_costs(PROFILE)
+    with pytest.raises(InputError, match=r"needs 'mj' of allocator 'mlp'; found \{'ms': 0.65\}. Add it under "):
+        costs.of_allocator("mlp", "mj")
+    with pytest.raises(InputError, match=r"'ms' of allocator 'mine'; found only allocators \['mlp', 'free'\]"):
+        costs.of_allocator("mine", "ms")
+    with pytest.raises(InputError, match=r"'mj_gpu' of mode 'mid'"):
+        costs.of_mode("mid", "mj_gpu")
+    with pytest.raises(InputError, match=r"'ms' of mode 'other'"):
+        costs.of_mode("other", "ms")
+
+
+def test_numbers_of_numpy_are_numbers():
+    costs = read_costs(two_modes({"ms": np.float32(0.5)}, {"ms": np.int64(2)}))
+    assert costs.of_mode("cheap", "ms") == 0.5
+    assert costs.of_mode("full", "ms") == 2
+    assert type(costs.of_mode("full", "ms")) is float
+
+
+def test_modes_may_be_named_by_numbers():
+    costs = read_costs({"modes": {320: {"ms": 1}, 640: {"ms": 2}}})
+    assert costs.of_mode("640", "ms") == 2
+
+
+def test_a_convention_measured_for_some_modes_only_is_allowed():
+    costs = read_costs(two_modes({"ms": 1}, {"ms": 2, "mj": 3}))
+    assert costs.of_mode("full", "mj") == 3
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        ({"ms": -1}, {"ms": 2}, "mode 'cheap' has ms = -1"),
+        ({"ms": 1}, {"ms": 2, "mj": float("nan")}, "mode 'full' has mj = nan"),
+        ({"ms": 1}, {"ms": float("inf")}, "mode 'full' has ms = inf"),
+        ({"ms": 1}, {"ms": 10**400}, "mode 'full' has ms = inf"),
+        ({"ms": "1"}, {"ms": 2}, "mode 'cheap': ms must be a number; found '1'"),
+        ({"ms": True}, {"ms": 2}, "mode 'cheap': ms must be a number; found True"),
+        ({"ms": None}, {"ms": 2}, "mode 'cheap': ms must be a number; found None"),
+        ({"ms": 3}, {"ms": 2}, "the full mode must cost more than the cheap one"),
+        ({"ms": 2}, {"ms": 2}, "found ms = 2.0 for 'full' and 2.0 for 'cheap'"),
+        ({"ms": 1, "mj": 5}, {"ms": 2, "mj": 4}, "found mj = 4.0 for 'full' and 5.0 for 'cheap'"),
+    ],
+)
+def test_costs_that_cannot_be_are_refused(low, high, message):
+    with pytest.raises(InputError) as caught:
+        read_costs(two_modes(low, high))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"modes": {}},
+        {"modes": {"full": {"ms": 1}}},
+        {"mode": {"cheap": {"ms": 1}, "full": {"ms": 2}}},
+        {"modes": {"cheap": 1, "full": 2}},
+        {"modes": [1, 2]},
+        two_modes({"ms": 1}, {"ms": 2}) | {"allocators": {"mine": 3}},
+        two_modes({"ms": 1}, {"ms": 2}) | {"allocators": "mine"},
+    ],
+)
+def test_costs_of_another_shape_are_refused(content):
+    with pytest.raises(InputError, match=r"the costs given: "):
+        read_costs(content)
+
+
+def test_an_allocator_is_checked_as_a_mode_is():
+    wrong = two_modes({"ms": 1}, {"ms": 2}) | {"allocators": {"mine": {"mj": -0.5}}}
+    with pytest.raises(InputError, match=r"a cost must be finite and not negative; allocator 'mine' has mj = -0.5"):
+        read_costs(wrong)
+
+
+@pytest.mark.parametrize("source", [None, 3, ["costs.toml"], b"costs.toml"])
+def test_costs_are_a_file_or_a_mapping(source):
+    with pytest.raises(InputError, match=r"Costs must be a .toml file or a mapping; found "):
+        read_costs(source)

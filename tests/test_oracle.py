@@ -1,0 +1,156 @@
+"""The oracle against every subset, the checker of optimal rankings against every budget, regret against every swap."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from deepval.errors import InputError
+from deepval.oracle import abstaining_gain, oracle_curve, oracle_gain, ranking_violation, regret
+from reference import evaluation as slow
+from worlds import random_losses, random_scores, read_only
+
+
+def best_subset(values, slots) -> Fraction:
+    return max(
+        sum((Fraction(values[i]) for i in chosen), Fraction(0))
+        for size in range(min(slots, len(values)) + 1)
+        for chosen in itertools.combinations(range(len(values)), size)
+    )
+
+
+def shortfalls(score, values) -> list[Fraction]:
+    """OPT(k) - expected gain for every k <= #{V >= 0}."""
+    reachable = sum(v >= 0 for v in values)
+    return [slow.best_gain(values, k) - slow.expected_top(score, values, k) for k in range(reachable + 1)]
+
+
+def test_oracle_is_the_best_of_all_subsets():
+    rng = np.random.default_rng(1)
+    for _ in range(150):
+        loss = random_losses(rng, int(rng.integers(0, 8)))
+        values = read_only(loss[:, 0] - loss[:, 1])
+        best = [float(best_subset(values.tolist(), k)) for k in range(len(values) + 1)]
+        assert oracle_curve(values) == pytest.approx(best, rel=1e-12)
+        for k in range(len(values) + 2):
+            assert oracle_gain(values, k) == pytest.approx(best[min(k, len(values))], rel=1e-12)
+
+
+def assert_violation_is_right(score: np.ndarray, values: np.ndarray) -> bool:
+    """Both directions of Proposition 1 by going through every budget; whether there is a violation."""
+    lack = shortfalls(score.tolist(), values.tolist())
+    found = ranking_violation(score, values)
+    if found is None:
+        assert not any(lack)
+        return False
+    assert any(lack)
+    assert score[found.above] >= score[found.below]
+    assert values[found.below] > values[found.above]
+    assert values[found.below] >= 0
+    assert found.slots == next(k for k, short in enumerate(lack) if short > 0)
+    assert found.shortfall == pytest.approx(float(lack[found.slots]), rel=1e-9)
+    return True
+
+
+def test_optimal_rankings_of_three_inputs_exhaustively():
+    violated = [
+        assert_violation_is_right(np.array(score), np.array(values))
+        for values in itertools.product([-1.0, 0.0, 1.0, 2.0], repeat=3)
+        for score in itertools.product([0.0, 1.0, 2.0], repeat=3)
+    ]
+    assert 0.1 < np.mean(violated) < 0.9
+
+
+def test_optimal_rankings_of_more_inputs():
+    rng = np.random.default_rng(2)
+    violated = []
+    for _ in range(1_000):
+        values = read_only(rng.integers(-2, 4, int(rng.integers(0, 8))) / 4)
+        score = random_scores(rng, len(values))
+        if rng.random() < 0.6:  # the optimal order, or one pair away from it
+            score = np.where(values < 0, -1 - rng.random(len(values)), values)
+            if len(values) > 1 and rng.random() < 0.5:
+                i, j = rng.choice(len(values), 2, replace=False)
+                score[i] = score[j]
+        violated.append(assert_violation_is_right(read_only(score), values))
+    assert 0.1 < np.mean(violated) < 0.9
+
+
+def test_witness_by_hand():
+    # The harmful input 2 stands before the zero of input 1: at k = 2 the gain is 3 - 1 instead of 3.
+    found = ranking_violation(np.array([9.0, 1.0, 5.0]), np.array([3.0, 0.0, -1.0]))
+    assert (found.above, found.below, found.slots, found.shortfall) == (2, 1, 2, 1.0)
+    assert ranking_violation(np.array([9.0, 5.0, 1.0]), np.array([3.0, 0.0, -1.0])) is None
+    # Among harmful inputs no order is needed: K = 1 input is ever to be taken.
+    assert ranking_violation(np.array([9.0, 1.0, 5.0]), np.array([3.0, -1.0, -9.0])) is None
+
+
+def test_regret_without_ties_counts_the_fewest_swaps():
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        values = read_only(rng.integers(-2, 4, int(rng.integers(1, 7))) / 4)
+        score = read_only(rng.permutation(len(values)).astype(float))
+        for k in range(sum(values >= 0) + 1):
+            chosen = set(np.argsort(-score)[:k].tolist())
+            best = sum(sorted(values.tolist(), reverse=True)[:k])
+            # Of all optimal sets of k inputs, the one that shares most with what the score selects.
+            ideal = max(
+                (set(c) for c in itertools.combinations(range(len(values)), k) if sum(values[list(c)]) == best),
+                key=lambda c: len(c & chosen),
+            )
+            missed, wrong = ideal - chosen, chosen - ideal
+            found = regret(score, values, k)
+            assert found.regret == pytest.approx(best - sum(values[list(chosen)]), abs=1e-12)
+            assert found.swapped == pytest.approx(len(missed), abs=1e-12)
+            if missed:
+                margin = min(values[i] for i in missed) - max(values[i] for i in wrong)
+                assert found.margin == pytest.approx(margin)
+                assert found.bound == pytest.approx(len(missed) * margin)
+                assert found.bound <= found.regret + 1e-12
+            else:
+                assert math.isnan(found.margin)
+                assert math.isnan(found.bound)
+
+
+def test_regret_with_ties_is_the_expected_shortfall():
+    rng = np.random.default_rng(4)
+    for _ in range(500):
+        values = read_only(rng.integers(-2, 4, int(rng.integers(1, 9))) / 4)
+        score = random_scores(rng, len(values))
+        lack = shortfalls(score.tolist(), values.tolist())
+        for k, short in enumerate(lack):
+            found = regret(score, values, k)
+            assert found.regret == pytest.approx(float(short), rel=1e-9, abs=1e-12)
+            assert 0 <= found.swapped <= k
+            if found.swapped > 1e-9:
+                assert found.margin > 0
+                assert found.bound <= found.regret + 1e-12
+            else:
+                assert short == 0
+
+
+def test_regret_needs_a_reachable_budget():
+    with pytest.raises(InputError, match="= 1; found k = 2"):
+        regret(np.array([2.0, 1.0]), np.array([1.0, -1.0]), 2)
+
+
+def test_abstention_reaches_the_oracle_at_every_budget_iff_it_is_right():
+    rng = np.random.default_rng(5)
+    optimal = 0
+    for _ in range(600):
+        values = read_only(rng.integers(-2, 3, int(rng.integers(1, 6))) / 4)
+        score = read_only(np.where(values < 0, 5.0, values) if rng.random() < 0.5 else random_scores(rng, len(values)))
+        abstain = values < 0 if rng.random() < 0.5 else rng.random(len(values)) < 0.4
+        kept = [i for i in range(len(values)) if not abstain[i]]
+        gains = [abstaining_gain(score, values, abstain, slots=k) for k in range(len(values) + 1)]
+        for k, gain in enumerate(gains):
+            expected = slow.expected_top(score[kept].tolist(), values[kept].tolist(), k)
+            assert gain == pytest.approx(float(expected), rel=1e-9, abs=1e-12)
+        reaches = all(gain == pytest.approx(oracle_gain(values, k), abs=1e-12) for k, gain in enumerate(gains))
+        in_order = ranking_violation(score[kept], values[kept]) is None
+        right = not (abstain & (values > 0)).any() and not (~abstain & (values < 0)).any() and in_order
+        assert reaches == right
+        optimal += right
+    assert 100 < optimal < 500

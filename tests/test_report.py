@@ -1,0 +1,115 @@
+"""Every form of a report, on one result that has everything and on one that has almost nothing."""
+
+import csv
+import io
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import deepval
+from deepval.report import FORMS
+from deepval.report.tables import interval, number, percent, tables
+
+
+def _result(names=("good", "bad_one"), **options):
+    rng = np.random.default_rng(5)
+    value = np.where(rng.random(240) < 0.4, rng.normal(0.4, 1, 240), 0.0)
+    cheap = 2 + rng.random(240)
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat([f"u{i}" for i in range(12)], 20),
+        losses={"cheap": cheap, "middle": cheap - 0.6 * value, "full": cheap - value},
+        order=np.tile(np.arange(20), 12),
+        attributes={"weather": np.where(np.arange(240) % 2, "sun", "rain")},
+        costs={
+            "modes": {"cheap": {"ms": 10, "mj": 10}, "middle": {"ms": 14, "mj": 12}, "full": {"ms": 20, "mj": 40}},
+            "allocators": {names[0]: {"ms": 0.5, "mj": 1}, names[1]: {"ms": 9, "mj": 1}},
+        },
+    )
+    scores = {names[0]: value + rng.normal(0, 0.3, 240), names[1]: -value}
+    budgets = [deepval.Selection(0.2), deepval.Latency(0.2), deepval.Energy(0.2)]
+    return deepval.evaluate(table, scores, budgets, draws=100, by="weather", calibration=["u0", "u1", "u2"], **options)
+
+
+def _empty_result():
+    table = deepval.ValueTable.from_columns(unit=["u", "u"], losses={"cheap": [0.0, 0.0], "full": [0.0, 0.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", deepval.InputWarning)
+        return deepval.evaluate(table, {"mine": [1.0, 2.0]})
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return _result()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_shows_every_allocator_and_reference(form, whole):
+    text = FORMS[form](whole)
+    for name in ("random", "all-full", "oracle", "good"):
+        assert name in text
+    assert text.endswith("\n")
+    assert FORMS[form](whole) == text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_bears_a_result_without_anything_to_gain(form):
+    text = FORMS[form](_empty_result())
+    assert "mine" in text
+    assert not re.search(r"\bnan\b", text, flags=re.IGNORECASE)
+
+
+def test_marks_follow_the_verdict(whole):
+    assert whole.row("good").verdict == "better"
+    assert whole.row("bad_one").verdict == "worse"
+    ndg = f"{whole.row('good').ndg:.3f}"
+    worst = f"{whole.row('bad_one').ndg:.3f}"
+    assert f"**{ndg}**" in FORMS["markdown"](whole)
+    assert f"{worst}\\*" in FORMS["markdown"](whole)
+    assert f"\\textbf{{{ndg}}}" in FORMS["latex"](whole)
+    assert f"{worst}$^{{*}}$" in FORMS["latex"](whole)
+    assert f"{worst}*" in FORMS["console"](whole)
+
+
+def test_csv_is_unrounded_and_complete(whole):
+    rows = list(csv.DictReader(io.StringIO(FORMS["csv"](whole))))
+    assert len(rows) == len(whole.rows) + len(whole.slices)
+    for text, row in zip(rows, (*whole.rows, *whole.slices), strict=True):
+        assert set(text) == set(row)
+        for name, value in row.items():
+            assert text[name] == ("" if value is None else str(value))
+
+
+def test_infeasible_is_said_with_its_reason(whole):
+    row = whole.row("bad_one", kind="latency")
+    assert (row.verdict, row.gain, row.ndg) == ("infeasible", None, None)
+    assert row.reason == "infeasible: costs 9 ms per input, the budget leaves 4"
+    assert "inf." in FORMS["console"](whole)
+
+
+def test_names_are_escaped():
+    hostile = ("=cmd|'/c calc'!A1", "<script>|*_\\{}$%")
+    result = _result(hostile)
+    assert "'=cmd" in FORMS["csv"](result)
+    assert "<script>" not in FORMS["markdown"](result)
+    assert "|*_" not in FORMS["markdown"](result)
+    assert "\\textless{}script\\textgreater{}|*\\_\\textbackslash{}\\{\\}\\$\\%" in FORMS["latex"](result)
+
+
+def test_numbers_round_once_and_never_show_minus_zero():
+    assert [number(-0.0001), number(0.0005, 3), number(None), percent(0.12345), percent(-0.00001)] == [
+        "0.000", "0.001", "–", "12.35%", "0.00%",
+    ]  # fmt: skip
+    assert interval(None, 1.0) == ""
+    assert interval(-0.5, 0.25) == "[-0.500, 0.250]"
+
+
+def test_tables_of_everything(whole):
+    titles = [table.title.split(" (")[0] for table in tables(whole)]
+    assert titles == [
+        "Verdicts", "Within groups of inputs", "Streaming", "Where the gap to the oracle goes",
+        "Multi-fidelity optimum",
+    ]  # fmt: skip
+    for table in tables(whole):
+        assert all(len(row) == len(table.header) for section in table.sections for row in section)

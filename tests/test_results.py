@@ -1,0 +1,158 @@
+"""A result is the same bytes for the same inputs, survives its file, and reads as rows, mappings and Arrow."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import deepval
+from deepval.results import SCHEMA, Row
+from worlds import COSTS, judge, random_table, random_world, table_of
+
+CONTRACT = {"allocator", "kind", "alpha", "inputs", "escalated", "gain", "gain_share", "benefit", "harm", "oracle_gain"}
+CONTRACT |= {"ndg", "ndg_lo", "ndg_hi", "versus_random", "versus_random_lo", "versus_random_hi", "verdict"}
+CONTRACT |= {"draws", "draws_dropped", "reason"}
+
+
+def everything() -> deepval.Result:
+    """A result with slices, streams, curves, a ladder, simultaneous intervals, infeasible rows and nulls."""
+    rng = np.random.default_rng(1)
+    modes = ("cheap", "middle", "full")
+    table = random_table(
+        rng, inputs=14, units=4, modes=modes, order=np.arange(14), attributes={"kind": rng.choice(["x", "y"], 14)}
+    )
+    costs = {
+        "modes": {"cheap": {"ms": 5.0}, "middle": {"ms": 6.0}, "full": {"ms": 8.0}},
+        "allocators": {"mine": {"ms": 0.5}, "dear": {"ms": 7.0}, "both": {"ms": 0.5}},
+    }
+    scores = {"mine": rng.normal(size=14), "dear": rng.normal(size=14), "both": rng.normal(size=(14, 2))}
+    budgets = [deepval.Selection(0.2), deepval.Latency(0.5, costs), deepval.Latency(0.5, costs, "skipping")]
+    options = {"by": "kind", "curve_points": 3, "simultaneous_intervals": True, "draws": 15}
+    return judge(table, scores, budgets, calibration=[str(table.unit_ids[0])], **options)
+
+
+def test_the_same_inputs_give_the_same_bytes():
+    assert everything().to_json() == everything().to_json()
+
+
+def test_a_result_survives_its_file(tmp_path):
+    result = everything()
+    for part in ("rows", "slices", "gaps", "streams", "units", "curves", "ladder", "half_widths"):
+        assert getattr(result, part), part
+    result.save(tmp_path / "result.json")
+    loaded = deepval.Result.load(tmp_path / "result.json")
+    assert loaded == result
+    assert loaded.to_json() == result.to_json() == (tmp_path / "result.json").read_text(encoding="utf-8")
+    assert loaded.samples is None
+
+
+def test_json_is_plain_and_has_no_nan():
+    content = json.loads(everything().to_json(), parse_constant=pytest.fail)
+    assert content["schema"] == SCHEMA
+    assert set(content["rows"][0]) == {field.name for field in dataclasses.fields(Row)}
+    for seed in range(8):
+        json.loads(random_world(np.random.default_rng(seed)).judged().to_json(), parse_constant=pytest.fail)
+
+
+def test_files_that_are_no_results_are_refused(tmp_path):
+    for content in ("", "[]", '{"schema": "other/1"}', everything().to_json()[:400]):
+        (tmp_path / "bad.json").write_text(content, encoding="utf-8")
+        with pytest.raises(deepval.InputError, match=r"bad\.json"):
+            deepval.Result.load(tmp_path / "bad.json")
+    with pytest.raises(deepval.InputError, match=r"absent\.json"):
+        deepval.Result.load(tmp_path / "absent.json")
+
+
+def test_rows_are_mappings_with_the_published_names():
+    row = everything().rows[0]
+    assert set(row) >= CONTRACT
+    assert row["gain"] == row.gain
+    assert dict(row) == dataclasses.asdict(row)
+    assert {**row}["allocator"] == "random"
+    assert len(row) == len(list(row))
+    with pytest.raises(KeyError):
+        row["nothing"]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        row.gain = 1.0
+
+
+def test_arrow_holds_rows_and_slices():
+    result = everything()
+    table = result.to_arrow()
+    assert table.column_names == [field.name for field in dataclasses.fields(Row)]
+    assert table.to_pylist() == [dict(row) for row in (*result.rows, *result.slices)]
+    assert str(table.schema.field("gain").type) == "double"
+    assert str(table.schema.field("draws").type) == "int64"
+    assert str(table.schema.field("verdict").type) == "string"
+
+
+def test_a_row_is_found_by_allocator_kind_and_alpha():
+    table = table_of([1.0, -1.0, 2.0], unit=["a", "a", "b"])
+    result = judge(table, {"light": np.arange(3.0)}, [deepval.Selection(0.2), deepval.Latency(0.5, COSTS)], draws=5)
+    assert result.row("light").alpha == 0.2
+    assert result.row("light", "latency", 0.5).kind == "latency"
+    with pytest.raises(deepval.InputError, match=r"no row of 'light' under latency at 0\.2"):
+        result.row("light", "latency")
+
+
+def test_every_null_of_a_row_has_a_reason():
+    rng = np.random.default_rng(3)
+    looked = ("gain", "gain_share", "ndg", "ndg_lo", "versus_random", "versus_random_lo", "oracle_gain")
+    nulls = 0
+    for _ in range(20):
+        for row in random_world(rng, budgets=2).judged().rows:
+            missing = [name for name in looked if row[name] is None]
+            nulls += bool(missing)
+            assert not missing or row.reason, (missing, row)
+    assert nulls > 10
+
+
+def test_undefined_shares_of_curves_are_null():
+    table = table_of([0.0, -1.0, 0.0], unit=["a", "b", "b"], cheap=-1.0)
+    result = judge(table, {"mine": np.array([2.0, 0.0, 1.0])}, [deepval.Selection(0.5)], draws=5, curve_points=2)
+    for curve in result.curves:
+        assert curve.gain_share == curve.lo == curve.hi == (None, None)
+
+
+def test_curves_pass_through_the_rows():
+    table = table_of([1.0, -1.0, 2.0, 0.5], unit=["a", "a", "b", "b"])
+    budgets = [deepval.Selection(a) for a in (0.25, 0.5, 0.75, 1.0)]
+    result = judge(table, {"mine": np.arange(4.0)}, budgets, draws=20, curve_points=4)
+    for curve in result.curves:
+        rows = [result.row(curve.allocator, alpha=a) for a in curve.alpha]
+        assert curve.gain_share == pytest.approx([row.gain_share for row in rows])
+
+
+def test_units_add_up_to_the_headline_row():
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        table = random_table(rng, inputs=12, units=4)
+        if len(table.unit_ids) < 2:
+            continue
+        score = rng.integers(0, 3, 12).astype(float)
+        result = judge(table, {"mine": score}, [deepval.Selection(0.5), deepval.Selection(0.2)], draws=0)
+        row = result.row("mine", alpha=0.2)
+        assert {unit.alpha for unit in result.units} == {0.2}
+        assert sum(unit.gains["mine"] for unit in result.units) == pytest.approx(row.gain, abs=1e-12)
+        assert sum(unit.oracle_gain for unit in result.units) == pytest.approx(row.oracle_gain, abs=1e-12)
+        assert sum(unit.inputs for unit in result.units) == 12
+        assert sum(unit.cheap_loss for unit in result.units) == pytest.approx(table.cheap_loss, abs=1e-12)
+
+
+def test_leaving_out_each_unit():
+    # nDG at 50 %: without a, (1)/(1); without b, (4 - 0)/4; the score ranks b's harmful input first.
+    table = table_of([4.0, 0.0, 1.0, -1.0], unit=["a", "a", "b", "b"])
+    row = judge(table, {"mine": np.array([2.0, 1.0, 3.0, 4.0])}, [deepval.Selection(0.5)], draws=5).row(
+        "mine", alpha=0.5
+    )
+    assert (row.ndg_without_lo, row.ndg_without_hi, row.ndg_without_unit) == (-1.0, 1.0, "a")
+
+
+def test_half_width_is_the_median_over_allocators():
+    table = table_of([4.0, 0.0, 1.0, -1.0, 2.0, 0.0], unit=["a", "a", "b", "b", "c", "c"])
+    rng = np.random.default_rng(5)
+    scores = {f"s{i}": rng.normal(size=6) for i in range(5)}
+    result = judge(table, scores, [deepval.Selection(0.5)], draws=40)
+    widths = [(row.versus_random_hi - row.versus_random_lo) / 2 for row in result.rows if row.verdict]
+    assert result.half_widths[0]["half_width"] == pytest.approx(np.median(widths))

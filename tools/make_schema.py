@@ -1,0 +1,91 @@
+"""The records of `deepval.results` -> docs/result.schema.json, the published form of a result.
+
+Run: python tools/make_schema.py
+"""
+
+import dataclasses
+import json
+import re
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+from deepval import results
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "result.schema.json"
+PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a result."""
+    records = (results.Row, results.Gap, results.Stream, results.Unit, results.Curve)
+    top = {item.name: item for item in dataclasses.fields(results.Result) if item.name != "samples"}
+    described = _descriptions(results.Result)
+    properties = {"schema": {"const": results.SCHEMA}}
+    properties |= {name: _form(item.type) | {"description": described[name]} for name, item in top.items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A result of deepval",
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+        "$defs": {record.__name__: _record(record) for record in records},
+    }
+
+
+def _record(record: type) -> dict[str, Any]:
+    described = _descriptions(record)
+    properties = {
+        item.name: _form(item.type) | ({"description": described[item.name]} if item.name in described else {})
+        for item in dataclasses.fields(record)
+    }
+    summary = (record.__doc__ or "").splitlines()[0]
+    return {
+        "description": summary,
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _form(annotation: Any) -> dict[str, Any]:
+    if annotation in PLAIN:
+        return {"type": PLAIN[annotation]}
+    if annotation is Any:
+        return {}
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        return {"$ref": f"#/$defs/{annotation.__name__}"}
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_form(part) for part in parts]}
+    if origin is tuple:
+        if parts[-1] is Ellipsis:
+            return {"type": "array", "items": _form(parts[0])}
+        return {
+            "type": "array",
+            "prefixItems": [_form(p) for p in parts],
+            "minItems": len(parts),
+            "maxItems": len(parts),
+        }
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _form(parts[1])}
+    raise TypeError(annotation)
+
+
+def _descriptions(record: type) -> dict[str, str]:
+    """What the class docstring says of each attribute."""
+    text = (record.__doc__ or "").partition("Attributes:")[2]
+    found = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", text, flags=re.MULTILINE)
+    return {name: " ".join(words.split()) for name, words in found}
+
+
+def main() -> None:
+    """Write the schema."""
+    TARGET.write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
