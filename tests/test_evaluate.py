@@ -71,10 +71,6 @@ def test_every_row_equals_the_slow_twin(part):
                 assert_same(row, other, scale)
 
 
-BY_LAST_DIGIT = "Resamples.paired and Resamples.prized decide an equality by the last digit of a float sum"
-
-
-@pytest.mark.xfail(strict=True, reason=BY_LAST_DIGIT)
 @pytest.mark.parametrize("score", [[1.0, 0.0, 2.0], [1.0, 2.0, 0.0]])
 def test_where_everything_is_escalated_no_draw_differs_from_random(score):
     # Unit b has no cheap loss. In bb the gain is -2*(0.1 + 0.2 + 0.3), added in any order: a difference of 0.
@@ -85,7 +81,6 @@ def test_where_everything_is_escalated_no_draw_differs_from_random(score):
     assert row.versus_random_dropped == 0
 
 
-@pytest.mark.xfail(strict=True, reason=BY_LAST_DIGIT)
 def test_the_unit_of_measure_drops_no_draw():
     # In units b and c nothing is lost by cheap; the score takes c's harmful input no sooner than random does in cc.
     def dropped(factor: float) -> list[int]:
@@ -99,7 +94,6 @@ def test_the_unit_of_measure_drops_no_draw():
     assert dropped(7.3) == dropped(1.0)
 
 
-@pytest.mark.xfail(strict=True, reason=BY_LAST_DIGIT)
 def test_a_quarter_of_the_prize_is_kept_in_tenths_too():
     # Eight values of 0.7; bb holds two of them, a quarter of the prize.
     row = judge(

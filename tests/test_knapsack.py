@@ -33,7 +33,7 @@ def test_every_plan_on_tiny_tables():
         values, costs, budget = random_case(rng, inputs=int(rng.integers(1, 6)), modes=int(rng.integers(2, 5)), dear=6)
         plan = knapsack.solve(values, costs, budget)
         assert close(plan.value, slow.enumerated(values, costs, budget))
-        knapsack.check(plan, values, costs)
+        assert knapsack.check(plan, values, costs).optimal
 
 
 def test_integer_programme_on_2500_random_cases():
@@ -47,7 +47,9 @@ def test_integer_programme_on_2500_random_cases():
         assert plan.spent == costs[plan.modes].sum() <= budget
         assert close(values[np.arange(len(values)), plan.modes].sum(), plan.value)
         assert plan.bound >= plan.value
-        knapsack.check(plan, values, costs)
+        escalated = plan.modes > 0
+        assert np.all(values[escalated, plan.modes[escalated]] > 0)
+        assert knapsack.check(plan, values, costs).optimal
 
 
 def test_highs_on_real_costs():
@@ -60,6 +62,107 @@ def test_highs_on_real_costs():
         plan = knapsack.solve(values, costs, budget)
         assert close(plan.value, slow.highs(values, costs, budget))
         assert knapsack.check(plan, values, costs).gap <= plan.bound - plan.value + 1e-9
+
+
+def test_highs_on_300_cases_of_unrounded_costs():
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        inputs, modes = int(rng.integers(2, 13)), int(rng.integers(2, 6))
+        values = np.column_stack([np.zeros(inputs), rng.normal(0.5, 1, (inputs, modes - 1))])
+        costs = np.concatenate([[0], rng.integers(1000, 30_000, modes - 1)])
+        budget = int(rng.integers(0, inputs * 20_000))
+        plan = knapsack.solve(values, costs, budget)
+        assert close(plan.value, slow.highs(values, costs, budget))
+        assert knapsack.check(plan, values, costs).optimal
+
+
+def many_equal_inputs(rng: np.random.Generator):
+    """A few kinds of input, each many times, some worth exactly what they cost: losses of 0 between all modes."""
+    inputs, modes = int(rng.integers(2, 60)), int(rng.integers(2, 7))
+    costs = np.concatenate([[0], rng.integers(1, 40, modes - 1)])
+    kinds = rng.choice([0.1, 0.9, 1.0, 1.1], (4, modes)) * (costs if rng.random() < 0.5 else 1.0)
+    values = kinds[rng.integers(0, 4, inputs)]
+    values[:, 0] = 0.0
+    return values, costs, int(rng.integers(0, inputs * 25))
+
+
+@pytest.mark.parametrize(("inputs", "states"), [(16, 64), (4, 2), (100, 2)])
+def test_many_equal_inputs_also_where_the_first_lists_are_cut(monkeypatch, inputs, states):
+    monkeypatch.setattr(knapsack, "FIRST_INPUTS", inputs)
+    monkeypatch.setattr(knapsack, "FIRST_STATES", states)
+    rng = np.random.default_rng(5)
+    for _ in range(500):
+        values, costs, budget = many_equal_inputs(rng)
+        plan = knapsack.solve(values, costs, budget)
+        assert close(plan.value, slow.dynamic(values, costs, budget))
+        assert knapsack.check(plan, values, costs).optimal
+
+
+def test_thousands_of_inputs():
+    rng = np.random.default_rng(6)
+    for modes, ties in [(2, True), (3, False), (4, False), (4, True), (6, False)]:
+        values = rng.integers(-9, 30, (3000, modes)) * 1.0 if ties else rng.normal(0.5, 1, (3000, modes))
+        values[:, 0] = 0.0
+        costs = np.concatenate([[0], rng.permutation(np.arange(3, 9))[: modes - 1]])
+        for budget in (900, 7000):
+            plan = knapsack.solve(values, costs, budget)
+            assert close(plan.value, slow.dynamic(values, costs, budget))
+            assert knapsack.check(plan, values, costs).optimal
+
+
+def test_modes_of_equal_cost():
+    values = np.array([[0.0, 2.0, 3.0, 3.0], [0.0, 5.0, 4.0, 4.0], [0.0, -1.0, 0.0, 0.0]])
+    assert knapsack.solve(values, np.array([0, 4, 4, 4]), 8).modes.tolist() == [2, 1, 0]
+    assert knapsack.solve(values, np.array([0, 4, 4, 4]), 7).modes.tolist() == [0, 1, 0]
+
+
+def test_budget_that_whole_costs_cannot_spend_leaves_no_gap():
+    values = np.array([[0.0, 3.0], [0.0, 2.0], [0.0, 1.0]])
+    plan = knapsack.solve(values, np.array([0, 10]), 29)
+    assert (plan.value, plan.spent, plan.multiplier) == (3 + 2, 10 + 10, 1 / 10)
+    assert close(plan.bound, 29 / 10 + (3 - 1) + (2 - 1))
+    assert knapsack.check(plan, values, np.array([0, 10])) == knapsack.Verification(gap=0.0, core=0, optimal=True)
+
+
+def test_the_gap_and_the_inputs_it_leaves_open():
+    """λ = 5/2 from the second input; a better plan could differ in the first three, but the fourth would lose 4."""
+    values = np.array([[0.0, 0.0, 9.0], [0.0, 5.0, 5.0], [0.0, 4.0, 4.0], [0.0, 1.0, 1.0]])
+    plan = knapsack.solve(values, np.array([0, 2, 3]), 4)
+    assert (plan.value, plan.multiplier, plan.bound) == (9, 5 / 2, 4 * 5 / 2 + (9 - 3 * 5 / 2))
+    proof = knapsack.check(plan, values, np.array([0, 2, 3]))
+    assert proof == knapsack.Verification(gap=11.5 - 9, core=3, optimal=True)
+
+
+def test_a_list_that_had_to_be_cut_says_so():
+    steps = np.arange(100)
+    group = knapsack._Group(0 * steps, steps, 7 * steps, 0.0 * steps)
+    goal = knapsack._Goal(slack=0, multiplier=1.0, best=1.0, tolerance=0.0, limit=2)
+    merged = knapsack._merge(knapsack._States(np.array([7 * 90]), np.zeros(1)), group, goal)
+    assert merged.peak > goal.limit
+    assert merged.slack.tolist() == [7 * 28, 7 * 27]  # of the 64 options of least cost, what is nearest to no slack
+
+
+def test_a_worse_plan_told_truly_is_not_called_optimal():
+    plan, values, costs = binding_plan()
+    proof = knapsack.check(plan, values, costs)
+    dropped = int(np.flatnonzero(plan.modes)[0])
+    modes = plan.modes.copy()
+    modes[dropped] = 0
+    loss, saved = values[dropped, plan.modes[dropped]], int(costs[plan.modes[dropped]])
+    worse = knapsack.check(replace(plan, modes=modes, value=plan.value - loss, spent=plan.spent - saved), values, costs)
+    assert proof.optimal
+    assert not worse.optimal
+    assert close(worse.gap, proof.gap + loss)
+    assert worse.core > proof.core > 0
+
+
+def test_a_search_without_room_says_that_nothing_is_proven(monkeypatch):
+    best, values, costs = binding_plan()
+    monkeypatch.setattr(knapsack, "MOST_STATES", 0)
+    plan = knapsack.solve(values, costs, 5000)
+    proof = knapsack.check(plan, values, costs)
+    assert not proof.optimal
+    assert 0 < best.value - plan.value <= proof.gap
 
 
 def binding_plan():
@@ -85,6 +188,9 @@ def tampered():
         "spent understated": (replace(plan, spent=plan.spent - 1), "cost"),
         "budget lowered": (replace(plan, budget=plan.spent - 1), "over its budget"),
         "bound understated": (replace(plan, bound=plan.value), "understated|bound"),
+        "value not a number": (replace(plan, value=float("nan")), "worth"),
+        "bound overstated": (replace(plan, bound=plan.bound + 1e-6), "overstated"),
+        "bound not a number": (replace(plan, bound=float("nan")), "bound"),
         "multiplier negative": (replace(plan, multiplier=-0.1), "at least 0"),
         "multiplier changed": (replace(plan, multiplier=plan.multiplier * 1.1), "bound"),
     }
@@ -130,6 +236,9 @@ def test_no_inputs_and_nothing_to_gain():
         (np.array([[0.0, np.nan]]), np.array([0, 1]), 1),
         (np.array([[0.0, 2.0]]), np.array([1, 2]), 1),
         (np.array([[0.0, 2.0]]), np.array([0, 0]), 1),
+        (np.array([[0.0, 2.0]]), np.array([0, -1]), 1),
+        (np.array([[0.0, 2.0], [0.0, np.inf]]), np.array([0, 1]), 1),
+        (np.zeros((2, 0)), np.zeros(0, dtype=int), 1),
         (np.array([[0.0, 2.0]]), np.array([0, 1]), -1),
     ],
 )
@@ -163,6 +272,19 @@ def test_the_relaxed_curve_is_concave_and_above_every_plan(case):
     assert np.all(np.diff(slopes) <= 1e-9)
     (relaxed,) = knapsack.lp_value(curve, np.array([budget]))
     assert relaxed >= knapsack.solve(values, costs, budget).value - 1e-9
+    assert curve.spend[0] == curve.value[0] == 0
+    assert close(curve.value[-1], values.max(axis=1).sum())
+
+
+def test_the_relaxed_curve_and_the_bound_against_a_slow_twin():
+    rng = np.random.default_rng(7)
+    for _ in range(2000):
+        values, costs, budget = random_case(rng, inputs=int(rng.integers(1, 20)), modes=int(rng.integers(2, 7)), dear=9)
+        expected = slow.relaxed(values, costs, budget)
+        curve = knapsack.budget_curve(values, costs)
+        assert close(knapsack.lp_value(curve, np.array([budget]))[0], expected)
+        bound = knapsack.solve(values, costs, budget).bound
+        assert close(bound, expected) if costs.max() <= budget else bound <= expected + 1e-9
 
 
 @given(st.lists(st.integers(-3, 5), min_size=1, max_size=20), st.integers(0, 25))

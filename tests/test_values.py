@@ -289,7 +289,7 @@ def test_one_unit_per_row_looks_like_frames():
 def test_the_digest_is_the_hash_of_what_it_says():
     table = ValueTable.from_columns(unit=["v", "u"] * 2, input=list("dbca"), losses={"c": [1, 2, 3, 4], "f": [0] * 4})
     content = b"c\nf\nu\nv\n" + b"d\nb\nc\na"
-    content += np.array([1, 0, 1, 0], "<i4").tobytes() + np.array([1, 0, 2, 0, 3, 0, 4, 0], "<f8").tobytes()
+    content += np.array([1, 0, 1, 0], "<i4").tobytes() + np.array([1, 2, 3, 4, 0, 0, 0, 0], "<f8").tobytes()
     assert table.digest == hashlib.sha256(content).hexdigest()
 
 

@@ -39,7 +39,7 @@ def gaps(
     for index, allowed in enumerate(allowances):
         for item in scores:
             row = next(rows).row
-            start = Gap(item.name, row.kind, row.alpha, row.convention)
+            start = Gap(item.name, row.kind, row.alpha, row.convention, row.accounting)
             if item.modes or row.gain is None:
                 gaps.append(replace(start, reason=row.reason or "per-mode scores are not one ranking"))
                 continue
@@ -134,22 +134,19 @@ def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[M
     """Per budget, the median half-width of the paired interval over the allocators: typical, not the least effect."""
     found = []
     for a in allowances:
-        own = [row for row in rows if row.verdict and (row.kind, row.alpha, row.convention, row.accounting) == (
-            a.budget.kind, a.budget.alpha, a.convention, a.accounting)]  # fmt: skip
+        budget = {
+            "kind": a.budget.kind,
+            "alpha": a.budget.alpha,
+            "convention": a.convention,
+            "accounting": a.accounting,
+        }
+        own = [row for row in rows if row.verdict and all(row[key] == value for key, value in budget.items())]
         widths = [
             (row.versus_random_hi - row.versus_random_lo) / 2
             for row in own
             if row.versus_random_hi is not None and row.versus_random_lo is not None
         ]
-        typical = median(widths) if widths else None
-        found.append(
-            {
-                "kind": a.budget.kind,
-                "alpha": a.budget.alpha,
-                "convention": a.convention,
-                "half_width": typical,
-            }
-        )
+        found.append(budget | {"half_width": median(widths) if widths else None})
     return tuple(found)
 
 

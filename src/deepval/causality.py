@@ -7,7 +7,7 @@ sum of unit totals.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -58,9 +58,11 @@ def streams(
             if own.modes:
                 continue
             cost = allowed.cost_of(own.name)
-            start = Stream(own.name, "", None, allowed.budget.kind, allowed.budget.alpha, allowed.convention)
+            budget = allowed.budget
+            start = Stream(own.name, "any", None, budget.kind, budget.alpha, allowed.convention, allowed.accounting)
             if not allowed.feasible(cost) or not allowed.share(cost) > 0:
-                rows.append(_named(start, reason="the allocator's own cost leaves nothing to escalate"))
+                reason = "the allocator's own cost leaves nothing to escalate"
+                rows.append(replace(start, verdict="infeasible", reason=reason))
                 continue
             rate = allowed.share(cost)
             ranked = resamples.ranked(own.values, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
@@ -118,13 +120,10 @@ def _row(
         "the all-cheap loss is not positive: no share of it": not resamples.cheap_loss[0] > 0,
         "a single unit: no interval" if len(draws) else "no draws: no interval": not resampled,
     }
-    return Stream(
-        start.allocator,
-        accepted.policy,
-        accepted.parameter,
-        start.kind,
-        start.alpha,
-        start.convention,
+    return replace(
+        start,
+        policy=accepted.policy,
+        parameter=accepted.parameter,
         target_rate=rate,
         rate=realised,
         rate_missed=rate_missed(realised, rate),
@@ -140,17 +139,4 @@ def _row(
         versus_random_hi=known(of_random.high),
         verdict=of_random.verdict,
         reason="; ".join(reason for reason, holds in reasons.items() if holds) or None,
-    )
-
-
-def _named(start: Stream, *, reason: str) -> Stream:
-    return Stream(
-        start.allocator,
-        "any",
-        None,
-        start.kind,
-        start.alpha,
-        start.convention,
-        verdict="infeasible",
-        reason=reason,
     )

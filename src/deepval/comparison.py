@@ -191,7 +191,10 @@ def _shared_draws(evidence: Mapping[str, Evidence]) -> Draws:
                 f"Cells are pooled draw by draw, so each needs as many draws of the same kind; {name!r} has "
                 f"{len(other)} {other.method}, another has {len(first)} {first.method}. Give a number of draws."
             )
-        if first.method == "exact" and not np.array_equal(units, item.resamples.table.unit_ids):
+        same_units = np.array_equal(units, item.resamples.table.unit_ids)
+        if same_units and not np.array_equal(first.counts, other.counts):
+            raise InputError(f"Cells with the same units must share their draws; {name!r} has another seed.")
+        if first.method == "exact" and not same_units:
             raise InputError("Exact draws can be pooled only over cells with the same units. Give a number of draws.")
     return first
 

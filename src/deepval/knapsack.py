@@ -18,7 +18,7 @@ from deepval.errors import InputError
 SOLVE_TOLERANCE = 8 * float(np.finfo(np.float64).eps)  # of the bound: smaller differences of a total are rounding
 CHECK_TOLERANCE = 1e-12  # of the bound: another machine may add in another order
 FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8  # room of the first search round, and its factor from then on
-MOST_STATES = 2**18  # only values in proportion to large costs need more; such a plan says that it is not proven
+MOST_STATES = 2**18  # room of the last round; only values in exact proportion to large costs were seen to need more
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ def solve(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"
     """The plan of greatest value within the budget, exact up to the rounding of that value.
 
     Hull steps of equal slope are filled in row order (sort the rows by input id), and the plan departs from that
-    fill only where it gains. The same arguments give the same plan, bit for bit.
+    fill only where it gains. The same arguments give the same plan, bit for bit. Should `MOST_STATES` not suffice,
+    the best plan found is returned, and `check` says that it is not proven.
     """
     _validate(values, costs, budget)
     menu = _menu(values, costs, budget)
@@ -214,10 +215,10 @@ class _Step(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Options of which one is taken: nothing, or the changes first, ..., last."""
+    """Options of which one is taken: the changes from `first` up to, not including, `stop`."""
 
     first: Int[np.ndarray, "option"]
-    last: Int[np.ndarray, "option"]
+    stop: Int[np.ndarray, "option"]
     cost: Int[np.ndarray, "option"]
     loss: Float[np.ndarray, "option"]
 
@@ -333,7 +334,8 @@ def _optimum(menu: _Menu, budget: int) -> _Found:
         if len(inputs) > size:
             inputs = np.sort(inputs[np.argpartition(nearest[inputs], size)[:size]])
             reach = float(nearest[inputs].max())
-        changes = _changes(menu, base, inputs, most[inputs] - reduced[:, inputs], best)
+        losses = np.maximum(most[inputs] - reduced[:, inputs], 0.0)
+        changes = _changes(menu, inputs, base[inputs], losses, best)
         step = _least_deficit(changes, len(menu.costs), _Goal(slack, multiplier, best - tolerance, tolerance, limit))
         stop_loss = reach if step.states <= limit else 0.0
         found = found._replace(core=len(inputs), states=max(step.states, found.states), stop_loss=stop_loss)
@@ -349,29 +351,23 @@ def _optimum(menu: _Menu, budget: int) -> _Found:
 
 def _changes(
     menu: _Menu,
-    base: Int[np.ndarray, "all"],
     inputs: Int[np.ndarray, "input"],
+    source: Int[np.ndarray, "input"],
     losses: Float[np.ndarray, "level input"],
     best: float,
 ) -> _Changes:
-    """The inputs' changes that lose less than `best` and lead to a level worth more than all cheaper ones, by loss.
-
-    Equal losses start at another input for each level, so that of many equal inputs not the same ones come first.
-    """
+    """The inputs' changes that lose less than `best` and lead to a level worth more than all cheaper ones."""
     values, count = menu.values[:, inputs], len(menu.costs)
-    useful = (losses < best) & (np.arange(count)[:, None] != base[inputs])
+    useful = (losses < best) & (np.arange(count)[:, None] != source)
     useful[1:] &= values[1:] > np.maximum.accumulate(values, axis=0)[:-1]
     level, column = np.nonzero(useful)
-    turn = (column + level * len(inputs) // count) % max(len(inputs), 1)
-    order = np.lexsort((turn, losses[level, column]))
-    level, column = level[order], column[order]
-    source = base[inputs[column]]
+    source = source[column]
     pair = np.minimum(source, level) * count + np.maximum(source, level)
     return _Changes(
         input=inputs[column],
         level=level,
         cost=menu.costs[level] - menu.costs[source],
-        loss=np.maximum(losses[level, column], 0.0),
+        loss=losses[level, column],
         key=pair * count + (source > level),
     )
 
@@ -386,7 +382,7 @@ def _least_deficit(changes: _Changes, levels: int, goal: _Goal) -> _Step:
     none = np.zeros(0, np.int64)
     best = _Step(goal.best, none, none, 1)
     while True:
-        order = np.argsort(changes.key, kind="stable")
+        order = np.lexsort((changes.loss, changes.key))
         changes = _Changes(*(column[order] for column in changes))
         relaxed, taken, peak = _meet(_groups(changes, levels, goal.best), goal)
         best = best._replace(states=max(best.states, peak))
@@ -419,12 +415,17 @@ def _groups(changes: _Changes, levels: int, best: float) -> list[_Group]:
     ends = [*starts[1:], len(changes.key)]
     loss = np.concatenate([changes.loss[a:b].cumsum() for a, b in zip(starts, ends, strict=True)])
     last = np.flatnonzero(loss < best)
-    first, loss = np.repeat(starts, np.subtract(ends, starts))[last], loss[last]
-    cost, pair = changes.cost[last] * (last - first + 1), changes.key[last] // levels
-    starts = [0, *(np.flatnonzero(pair[1:] != pair[:-1]) + 1).tolist()]
-    columns = [np.insert(x, starts, none) for x, none in ((first, 0), (last, -1), (cost, 0), (loss, 0.0))]
-    bounds = [a + shift for shift, a in enumerate([*starts, len(last)])]
-    return [_Group(*(x[a:b] for x in columns)) for a, b in pairwise(bounds)]
+    if len(last) == 0:
+        return []
+    first, pair = np.repeat(starts, np.subtract(ends, starts))[last], changes.key[last] // levels
+    cost = changes.cost[last] * (last - first + 1)
+    fresh = np.append(True, pair[1:] != pair[:-1])
+    place = np.arange(len(last)) + np.cumsum(fresh)  # each group begins with its empty option
+    columns = [np.zeros(place[-1] + 1, dtype=column.dtype) for column in (first, last, cost, loss)]
+    for column, filled in zip(columns, (first, last + 1, cost, loss[last]), strict=True):
+        column[place] = filled
+    bounds = [*(place[fresh] - 1).tolist(), int(place[-1]) + 1]
+    return [_Group(*(column[a:b] for column in columns)) for a, b in pairwise(bounds)]
 
 
 def _meet(groups: list[_Group], goal: _Goal) -> tuple[float, Int[np.ndarray, "_"], int]:
@@ -482,5 +483,5 @@ def _taken(states: _States, state: int) -> Int[np.ndarray, "_"]:
     taken = [np.zeros(0, np.int64)]
     for group, width, index in reversed(states.steps):
         option, state = divmod(int(index[state]), width)
-        taken.append(np.arange(group.first[option], group.last[option] + 1))
+        taken.append(np.arange(group.first[option], group.stop[option]))
     return np.concatenate(taken)

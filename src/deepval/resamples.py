@@ -116,8 +116,12 @@ class Resamples:
     def paired(
         self, one: Float[np.ndarray, "resample"], other: Float[np.ndarray, "resample"]
     ) -> Float[np.ndarray, "resample"]:
-        """(one - other) / all-cheap loss; 0 where both are equal and NaN where the loss is not positive."""
-        difference = one - other
+        """(one - other) / all-cheap loss; 0 where both are equal and NaN where the loss is not positive.
+
+        Sums of the same values in another order are equal: what is 1e-12 of all values or less is no difference.
+        """
+        size = 2 * self.full_benefit - self.full_gain  # the sum of all absolute values
+        difference = np.where(np.abs(one - other) <= 1e-12 * size, 0.0, one - other)
         positive = self.cheap_loss > 0
         share = np.divide(difference, self.cheap_loss, out=np.full(len(difference), np.nan), where=positive)
         return np.where(~positive & (difference == 0), 0.0, share)
@@ -130,4 +134,4 @@ class Resamples:
 
     def prized(self, prize: Float[np.ndarray, "resample"]) -> Bool[np.ndarray, "draw"]:
         """Draws whose oracle gain is at least a quarter of the sample's: those that enter the nDG interval."""
-        return prize[self.drawn] >= KEEP_PRIZE * prize[0]
+        return prize[self.drawn] >= KEEP_PRIZE * prize[0] * (1 - 1e-12)

@@ -126,6 +126,7 @@ class Gap(Record):
         kind: selection, latency or energy.
         alpha: The budget's share.
         convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
         gap: oracle_gain - gain (of the causal policy where there is one, else of the ranking).
         missed: Positive value that is not escalated.
         selected_harm: Harm that is escalated.
@@ -143,6 +144,7 @@ class Gap(Record):
     kind: str
     alpha: float
     convention: str | None = None
+    accounting: str | None = None
     gap: float | None = None
     missed: float | None = None
     selected_harm: float | None = None
@@ -166,6 +168,7 @@ class Stream(Record):
         kind: selection, latency or energy.
         alpha: The budget's share.
         convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
         target_rate: Share of inputs to escalate after the allocator has paid for itself.
         rate: Share realised.
         rate_missed: Whether it is more than 5 points off.
@@ -189,6 +192,7 @@ class Stream(Record):
     kind: str
     alpha: float
     convention: str | None = None
+    accounting: str | None = None
     target_rate: float | None = None
     rate: float | None = None
     rate_missed: bool | None = None

@@ -22,7 +22,7 @@ SAMPLE = 1 << 16
 """Inputs in that sample."""
 EDGES = 120
 """Its quantiles that bound blocks; with heavy values at most twice as many, so that a byte counts them."""
-WALK_ELEMENTS = 1 << 17
+WALK_ELEMENTS = 1 << 16
 """Numbers that are worked on in one go; few enough for the cache, and for memory to be used again."""
 ONE_THREAD = 1 << 18
 """Multiplications up to which BLAS keeps a product on one thread."""
@@ -93,9 +93,7 @@ def top_sums(
     if not len(score):
         return sums
     blocks = _blocks(score, quantities, unit, units=counts.shape[1], budgets=slots.shape[1])
-    step = max(1, WALK_ELEMENTS // len(blocks.kind))
-    for first in range(0, len(counts), step):
-        part = slice(first, first + step)
+    for part in _pieces(len(counts), len(blocks.kind)):
         sums[part] += _block_sums(blocks, counts[part], left[part])
     return sums
 
@@ -127,9 +125,11 @@ def _cut_block(
     A step from draw to draw that exceeds every count makes one ascending list of all draws, searched at once.
     """
     draws, blocks = reached.shape
-    step = np.arange(draws)[:, None] * (reached.max() + 2.0)
-    wanted = np.minimum(slots, reached[:, -1:] + 1.0)
-    return np.searchsorted((reached + step).ravel(), wanted + step) - np.arange(draws)[:, None] * blocks
+    span = int(reached.max()) + 2
+    whole = np.int32 if draws * span < 2**31 else np.int64
+    step = np.arange(draws, dtype=whole)[:, None] * whole(span)
+    wanted = np.minimum(slots, reached[:, -1:] + 1.0).astype(whole)
+    return np.searchsorted((reached.astype(whole) + step).ravel(), wanted + step) - np.arange(draws)[:, None] * blocks
 
 
 def _sieve(
@@ -183,7 +183,7 @@ def _edges(
     key = _edges_above(sample, edges) * np.int64(counts.shape[1]) + unit
     (number,) = _per_unit(key, (), blocks=len(single), units=counts.shape[1])
     reached = np.cumsum(counts @ number.T, axis=1)
-    cut = np.minimum(_cut_block(reached, slots / step), len(edges))
+    cut = np.minimum(_cut_block(reached, np.ceil(slots / step)), len(edges))
     hit = np.bincount(cut.ravel(), minlength=len(single)) > 0
     near = hit | np.append(hit[1:], False) | np.append(False, hit[:-1])
     kind = hit.astype(int) + near + 2 * (near & single)
@@ -277,50 +277,50 @@ class _Cuts:
     at: Int[np.ndarray, "cut"]
     slots: Float[np.ndarray, "cut"]
 
-    def pick(self, which: slice | Int[np.ndarray, "pick"]) -> "_Cuts":
-        """Some of them."""
-        return _Cuts(self.draw[which], self.at[which], self.slots[which])
-
 
 def _block_sums(
     blocks: _Blocks, counts: Float[np.ndarray, "draw unit"], slots: Float[np.ndarray, "draw budget"]
 ) -> Float[np.ndarray, "draw budget quantity"]:
     """Sums over the rows of whole blocks, and over the rows of the block in which the slots run out."""
-    reached = _product(counts, blocks.upto[0].T)
+    reached = _reached(counts, blocks.upto[0])
     at = _cut_block(reached[:, 1:], slots)
     left = slots - np.take_along_axis(reached, at, axis=1)
-    cuts = _Cuts(np.repeat(np.arange(len(at)), at.shape[1]), at.ravel(), left.ravel())
-    sums = np.empty((len(cuts.at), len(blocks.quantities)))
-    for part in _pieces(np.arange(len(sums)), counts.shape[1]):
-        drawn = counts[cuts.draw[part]]
+    sums = np.empty((*slots.shape, len(blocks.quantities)))
+    for part in _pieces(len(counts), counts.shape[1] * slots.shape[1]):
         for column, table in enumerate(blocks.upto[1:]):
-            sums[part, column] = np.einsum("qu,qu->q", drawn, table[cuts.at[part]])
-    inside = (cuts.at < len(blocks.kind)) & (cuts.slots > 0)
-    kind = np.where(inside, np.append(blocks.kind, -1)[cuts.at], -1)
-    ways = {_Kind.DISTINCT: _in_turn, _Kind.MIXED: _with_ties, _Kind.EQUAL: _in_proportion}
-    for which, way in ways.items():
-        for part in _pieces(np.flatnonzero(kind == which), max(blocks.unit.shape[1], counts.shape[1])):
-            sums[part] += way(blocks, cuts.pick(part), counts=counts)
-    return sums.reshape(*slots.shape, -1)
+            sums[part, :, column] = np.einsum("du,dbu->db", counts[part], table.take(at[part], axis=0))
+    kind = np.where((at < len(blocks.kind)) & (left > 0), np.append(blocks.kind, -1)[at], -1)
+    for which, way in ((_Kind.DISTINCT, _in_turn), (_Kind.MIXED, _with_ties), (_Kind.EQUAL, _in_proportion)):
+        draw, budget = np.nonzero(kind == which)
+        for part in _pieces(len(draw), max(blocks.unit.shape[1], counts.shape[1])):
+            cut = draw[part], budget[part]
+            sums[cut] += way(blocks, _Cuts(cut[0], at[cut], left[cut]), counts=counts)
+    return sums
 
 
-def _pieces(rows: Int[np.ndarray, "row"], width: int) -> Iterator[Int[np.ndarray, "piece"]]:
-    """The rows in pieces that can be worked on at once where each needs `width` numbers."""
+def _pieces(rows: int, width: int) -> Iterator[slice]:
+    """Pieces of rows that can be worked on at once where each needs `width` numbers."""
     step = max(1, WALK_ELEMENTS // width)
-    return (rows[first : first + step] for first in range(0, len(rows), step))
+    return (slice(first, first + step) for first in range(0, rows, step))
 
 
-def _product(
-    counts: Float[np.ndarray, "draw unit"], table: Float[np.ndarray, "unit column"]
-) -> Float[np.ndarray, "draw column"]:
-    """The matrix product, a small one in pieces that BLAS leaves to one thread, as threads that wait cost more."""
+def _reached(
+    counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "bound unit"]
+) -> Float[np.ndarray, "draw bound"]:
+    """Number of rows before each bound in each draw, from the number of each unit's.
+
+    Whole numbers below 2^24 are exact in single precision, which halves the work. A small product is made in pieces
+    that BLAS leaves to one thread: threads that wait for each other cost more than they save.
+    """
+    precision = np.float32 if np.max(counts @ number[-1]) < 2**24 else np.float64
+    counts, table = counts.astype(precision), number.T.astype(precision)
     step = ONE_THREAD // table.size
     if not 16 <= step < len(counts):
         return counts @ table
-    product = np.empty((len(counts), table.shape[1]))
+    reached = np.empty((len(counts), table.shape[1]), dtype=precision)
     for first in range(0, len(counts), step):
-        np.matmul(counts[first : first + step], table, out=product[first : first + step])
-    return product
+        np.matmul(counts[first : first + step], table, out=reached[first : first + step])
+    return reached
 
 
 def _in_turn(

@@ -1,4 +1,4 @@
-"""Slow twins of the multiple-choice knapsack: every plan on tiny tables, an integer DP, and a general solver."""
+"""Slow twins of the multiple-choice knapsack: every plan on tiny tables, an integer DP, a general solver, the LP."""
 
 import itertools
 
@@ -40,3 +40,22 @@ def highs(values: np.ndarray, costs: np.ndarray, budget: int) -> float:
     found = milp(-values[:, 1:].ravel(), constraints=constraints, integrality=np.ones(number), bounds=Bounds(0, 1),
                  options={"mip_rel_gap": 0.0})  # fmt: skip
     return float(-found.fun)
+
+
+def relaxed(values: np.ndarray, costs: np.ndarray, budget: float) -> float:
+    """The fractional optimum: walk up each input's hull, then buy the steps by value per cost, the last in part."""
+    steps = []
+    for row in values.tolist():
+        cost, value = 0, 0.0
+        while True:
+            ahead = [((v - value) / (c - cost), c, v) for c, v in zip(costs.tolist(), row, strict=True) if c > cost]
+            if not ahead or max(ahead)[0] <= 0:
+                break
+            slope, dearer, worth = max(ahead)
+            steps.append((slope, dearer - cost))
+            cost, value = dearer, worth
+    total = 0.0
+    for slope, length in sorted(steps, reverse=True):
+        part = min(length, budget)
+        total, budget = total + slope * part, budget - part
+    return total

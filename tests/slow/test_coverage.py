@@ -1,6 +1,6 @@
 """How often the 95 % intervals hold the truth, by simulation: printed by `make slow`, quoted in docs/statistics.md.
 
-The truth is the population's value of the same ratio, from 6,000 units drawn by the same generator.
+The truth is the population's value of the same ratio, from 30,000 units drawn by the same generator.
 """
 
 import warnings
@@ -52,7 +52,7 @@ def test_coverage_of_the_intervals(name):
     spread = SCENARIOS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", deepval.InputWarning)
-        truth = judged(6000, spread, np.random.default_rng(1), draws=0)
+        truth = judged(30_000, spread, np.random.default_rng(1), draws=0)
     print(f"\n{name}: versus random {truth.versus_random:.4f}, nDG {truth.ndg:.4f}; {REPLICATIONS} replications")
     found = {}
     for units, draws in ((6, 1000), (6, "exact"), (24, 1000), (100, 1000)):
