@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --jaxtyping-packages=deepval,typechecker.check
-SHARED ?= ../shared/data
+SHARED ?= $(abspath ../shared)
 
 .PHONY: demo test check slow bench lock clean
 .DELETE_ON_ERROR:

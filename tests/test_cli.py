@@ -1,16 +1,22 @@
 """The command, run as a person would: in a subprocess, through the script and through `python -m`."""
 
+import atexit
 import csv
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import deepval
+from example_files import write_example
 
-DEMO = Path(deepval.__file__).parent / "demo"
+DEMO = Path(tempfile.mkdtemp(prefix="deepval-test-"))
+atexit.register(shutil.rmtree, DEMO, ignore_errors=True)
+write_example(DEMO)
 SCRIPT = [str(Path(sys.executable).parent / "deepval")]
 MODULE = [sys.executable, "-m", "deepval.cli"]
 
@@ -30,7 +36,7 @@ def test_version_both_ways(command):
     assert run("--version", command=command).stdout == f"deepval {deepval.__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["evaluate", "compare", "demo"])
+@pytest.mark.parametrize("name", ["evaluate", "compare", "demo", "build", "perceive"])
 def test_every_command_has_help_with_an_example(name):
     done = run(name, "--help")
     assert done.returncode == 0
@@ -117,8 +123,14 @@ def test_compare_gate(tmp_path):
 def test_demo_writes_where_it_says(tmp_path):
     done = run("demo", "--out", "here", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "here" / "result.json").is_file()
-    assert "here/result.json" in done.stdout
+    cells = {
+        f"{system}-{geometry}" for system in ("braking", "receding-horizon") for geometry in ("monocular", "oracle")
+    }
+    assert {path.name for path in (tmp_path / "here").iterdir()} == cells
+    assert "lie in here/<system>-<geometry>/" in done.stdout
+    result = deepval.Result.load(tmp_path / "here" / "braking-monocular" / "result.json")
+    assert {row.allocator for row in result.rows} >= {"random", "all-full", "oracle", "ego-speed"}
+    assert len(result.provenance["units"]) == 14
 
 
 def write(path: Path, rows: list[list[object]]) -> Path:

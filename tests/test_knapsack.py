@@ -91,7 +91,7 @@ def test_many_equal_inputs_also_where_the_first_lists_are_cut(monkeypatch, input
     monkeypatch.setattr(knapsack, "FIRST_INPUTS", inputs)
     monkeypatch.setattr(knapsack, "FIRST_STATES", states)
     rng = np.random.default_rng(5)
-    for _ in range(500):
+    for _ in range(300):
         values, costs, budget = many_equal_inputs(rng)
         plan = knapsack.solve(values, costs, budget)
         assert close(plan.value, slow.dynamic(values, costs, budget))
@@ -119,7 +119,7 @@ def test_modes_of_equal_cost():
 def test_budget_that_whole_costs_cannot_spend_leaves_no_gap():
     values = np.array([[0.0, 3.0], [0.0, 2.0], [0.0, 1.0]])
     plan = knapsack.solve(values, np.array([0, 10]), 29)
-    assert (plan.value, plan.spent, plan.multiplier) == (3 + 2, 10 + 10, 1 / 10)
+    assert (plan.value, plan.spent, plan.multiplier, plan.core) == (3 + 2, 10 + 10, 1 / 10, 0)
     assert close(plan.bound, 29 / 10 + (3 - 1) + (2 - 1))
     assert knapsack.check(plan, values, np.array([0, 10])) == knapsack.Verification(gap=0.0, core=0, optimal=True)
 
@@ -133,13 +133,16 @@ def test_the_gap_and_the_inputs_it_leaves_open():
     assert proof == knapsack.Verification(gap=11.5 - 9, core=3, optimal=True)
 
 
-def test_a_list_that_had_to_be_cut_says_so():
-    steps = np.arange(100)
-    group = knapsack._Group(0 * steps, steps, 7 * steps, 0.0 * steps)
+def test_options_or_states_that_had_to_be_cut_show_in_the_peak():
+    steps, start = np.arange(100), knapsack._States(np.array([7 * 90]), np.zeros(1))
     goal = knapsack._Goal(slack=0, multiplier=1.0, best=1.0, tolerance=0.0, limit=2)
-    merged = knapsack._merge(knapsack._States(np.array([7 * 90]), np.zeros(1)), group, goal)
-    assert merged.peak > goal.limit
-    assert merged.slack.tolist() == [7 * 28, 7 * 27]  # of the 64 options of least cost, what is nearest to no slack
+    states_cut = knapsack._merge(start, knapsack._Group(0 * steps, steps, 7 * steps, 0.0 * steps), goal)
+    assert states_cut.slack.tolist() == [7 * 28, 7 * 27]  # of the 64 options of least cost, what is nearest to no slack
+    assert states_cut.peak == 64
+    too_dear = np.where(steps % 90 == 0, 0.0, 1.0)
+    options_cut = knapsack._merge(start, knapsack._Group(0 * steps, steps, 7 * steps, too_dear), goal)
+    assert options_cut.slack.tolist() == [7 * 90]
+    assert options_cut.peak == goal.limit + 1
 
 
 def test_a_worse_plan_told_truly_is_not_called_optimal():

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -101,11 +101,11 @@ def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
     return text
 
 
-def show(result: Result, form: str) -> None:
-    """Print a result in a form."""
+def show(result: Result, form: str, *, sections: Sequence[str] | None = None) -> None:
+    """Print a result in a form; on the console only the named tables, or all."""
     if form == "console":
-        color = sys.stdout.isatty()
-        typer.echo(console.render(result, width=width(), color=color), nl=False)
+        text = console.render(result, width=width(), color=sys.stdout.isatty(), sections=sections)
+        typer.echo(text, nl=False)
     else:
         typer.echo(FORMS[form](result), nl=False)
 

@@ -12,10 +12,11 @@ WIDE = 120
 """Narrower pages leave out the columns that a table can spare."""
 
 
-def render(result: Result, *, width: int = 140, color: bool = False) -> str:
-    """The result as text of a given width."""
+def render(result: Result, *, width: int = 140, color: bool = False, sections: Sequence[str] | None = None) -> str:
+    """The result as text of a given width; with `sections` only the tables whose titles begin with one of them."""
     words = [*headline(result), *(f"Note: {warning}" for warning in result.warnings)]
-    return _rendered(words, list(tables(result)), width=width, color=color)
+    shown = [table for table in tables(result) if sections is None or table.title.startswith(tuple(sections))]
+    return _rendered(words, shown, width=width, color=color)
 
 
 def render_comparison(rows: Sequence[Comparison], *, width: int = 140, color: bool = False) -> str:

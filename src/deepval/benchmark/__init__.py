@@ -1,0 +1,1 @@
+"""The protocol over both halves: data sets and modes -> cells, splits, submissions, leaderboard."""

@@ -1,0 +1,100 @@
+"""Files and the synthetic world -> data sets and modes with the hashes of everything they rest on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from deepval.benchmark.build import Mode, file_digest, folder_digests
+from deepval.datasets import Dataset, read_dataset
+from deepval.datasets.synthetic import MODES, WorldSettings, make_world
+from deepval.errors import InputError
+from deepval.perception.detection_files import read_detections
+from deepval.perception.detection_rows import Source
+from deepval.perception.detections import DetectionSet, ScoreKind
+
+KITTI_FILES = ("label_02/*.txt", "calib/*.txt", "oxts/*.txt", "poses/*.txt", "times/*.txt")
+DEFAULT_MODES = ("yolov8s-320", "yolov8s-640")
+DEFAULT_THRESHOLD = 0.25
+"""What both modes of the synthetic world report from: operating point S0."""
+
+
+@dataclass(frozen=True)
+class ModeFile:
+    """One mode as a file of detections and how it is used.
+
+    Attributes:
+        name: The mode's name.
+        path: Detections of any kind that `read_detections` knows, or a mode's folder in a cache.
+        threshold: Detections below this score are dropped; None keeps all.
+        scores: What the scores are; None takes what the file declares.
+        classes: Classes kept; None keeps all.
+    """
+
+    name: str
+    path: Path
+    threshold: float | None = None
+    scores: ScoreKind | None = None
+    classes: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Material:
+    """A data set and its modes, ready to build cells from."""
+
+    dataset: Dataset
+    modes: Mapping[str, Mode]
+    provenance: Mapping[str, str]
+
+
+def kitti(root: Path | str, modes: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:
+    """KITTI tracking files and detections on them."""
+    dataset = read_dataset("kitti", root) if units is None else read_dataset("kitti", root).of_units(units)
+    folder = Path(root) / "training" if (Path(root) / "training" / "label_02").is_dir() else Path(root)
+    read = {mode.name: _from_file(mode, dataset) for mode in modes}
+    if len(read) < len(modes):
+        raise InputError("Modes need different names; one is given twice.")
+    wanted = set(dataset.units)
+    files = {name: sha for name, sha in folder_digests(folder, KITTI_FILES).items() if Path(name).stem in wanted}
+    return Material(dataset, read, files)
+
+
+def _from_file(mode: ModeFile, dataset: Dataset) -> Mode:
+    found = read_detections(mode.path, dataset.scenes, source=Source(mode=mode.name, scores=mode.scores))
+    definition = {
+        "source": Path(mode.path).name,
+        "sha256": file_digest(mode.path) if Path(mode.path).is_file() else folder_digests(mode.path, ["**/*"]),
+        "scores": found.scores,
+    }
+    return _used(found, definition, threshold=mode.threshold, classes=mode.classes)
+
+
+def synthetic(
+    modes: Sequence[str] = DEFAULT_MODES,
+    *,
+    seed: int = 0,
+    settings: WorldSettings | None = None,
+    threshold: float = DEFAULT_THRESHOLD,
+    units: Sequence[str] | None = None,
+) -> Material:
+    """The synthetic world of a seed and what its detector reports."""
+    unknown = [name for name in modes if name not in MODES]
+    if unknown:
+        raise InputError(f"Modes of the synthetic world must be among {', '.join(MODES)}; found {unknown[0]!r}.")
+    settings = settings or WorldSettings()
+    world = make_world(seed, settings=settings, modes={name: MODES[name] for name in modes}, units=units)
+    definition = {"source": "synthetic", "seed": seed, "settings": asdict(settings)}
+    used = {
+        name: _used(world.modes[name], definition | {"size": MODES[name]}, threshold=threshold, classes=None)
+        for name in modes
+    }
+    return Material(world.dataset, used, {})
+
+
+def _used(
+    found: DetectionSet, definition: Mapping[str, Any], *, threshold: float | None, classes: Sequence[str] | None
+) -> Mode:
+    kept = found if threshold is None else found.above(threshold)
+    kept = kept if classes is None else kept.of_classes(classes)
+    chosen = {"threshold": threshold, "classes": None if classes is None else sorted(classes)}
+    return Mode(kept, {**definition, **chosen})

@@ -1,0 +1,54 @@
+"""Units of a data set -> a frozen split into training, validation and test units. DEFINITIONS section 10.
+
+Units are sorted by the SHA-256 of "deepval:" + data set + ":" + unit id; the first ones are test, the next 15 % of
+all units validation, the rest training. Nothing but the names decides, so nobody can choose.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from deepval.errors import InputError
+
+TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
+"""Rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Units by role, each list sorted as text."""
+
+    dataset: str
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+
+    @property
+    def fit(self) -> tuple[str, ...]:
+        """Training and validation units: what learned allocators are fitted on."""
+        return tuple(sorted((*self.train, *self.validation)))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the split."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """The split as a file, with its hash."""
+        return json.dumps(asdict(self) | {"sha256": self.digest}, indent=1) + "\n"
+
+
+def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) -> Split:
+    """The split of a data set's units; `test_units` overrides how many are test."""
+    ordered = sorted(set(units), key=lambda unit: hashlib.sha256(f"deepval:{dataset}:{unit}".encode()).hexdigest())
+    number = len(ordered)
+    if number < 3:
+        raise InputError(f"A split needs three units or more; data set {dataset!r} has {number}.")
+    test = max(1, math.floor(TEST_SHARE * number + 0.5)) if test_units is None else test_units
+    validation = max(1, math.floor(VALIDATION_SHARE * number + 0.5))
+    if test < 1 or test + validation >= number:
+        raise InputError(f"A split needs units of every kind; {test} test units of {number} leave none to train on.")
+    roles = ordered[test + validation :], ordered[test : test + validation], ordered[:test]
+    return Split(dataset, *(tuple(sorted(role)) for role in roles))

@@ -1,0 +1,159 @@
+"""`deepval perceive` and `deepval build`: images -> detections; data sets and detections -> cells to judge on."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepval.benchmark import build as building
+from deepval.benchmark import sources
+from deepval.cli import options
+from deepval.cli.options import Json
+from deepval.errors import InputError
+
+SCORE_KINDS = ("probabilities", "raw", "none")
+
+
+def perceive(
+    images: Annotated[Path, typer.Argument(help="Folder of images; each sub-folder with images is a unit.")],
+    *,
+    weights: Annotated[Path, typer.Option("--weights", "-w", help="Detector (.onnx), YOLO or DETR style.")],
+    size: Annotated[list[int], typer.Option("--size", help="Resolution in pixels. Repeatable.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Cache folder; a run that was stopped goes on there.")],
+    names: Annotated[Path | None, typer.Option("--names", help="Class names (.json) if the model has none.")] = None,
+    style: Annotated[str, typer.Option("--style", help="auto, or how the output is to be read.")] = "auto",
+    threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.")] = 2,
+    on_error: Annotated[str, typer.Option("--on-error", help="A broken image: raise, or record as failed.")] = "raise",
+    samples: Annotated[int, typer.Option("--samples", help="Timed calls per mode; 0 measures nothing.")] = 50,
+    json: Json = False,
+) -> None:
+    """Run a detector at several resolutions over images: detections unit by unit, and what each mode costs.
+
+    Example: deepval perceive images -w yolov8s.onnx --size 320 --size 640 --out cache
+    """
+    from deepval.perception.detector import DetectorConfig
+    from deepval.perception.perceive import perceive as run
+
+    config: Any = DetectorConfig(style=style, threads=threads)  # pyright: ignore[reportArgumentType]
+    with options.step_bar() as step:
+        done = run(
+            images,
+            out,
+            weights=weights,
+            sizes=size,
+            names=names,
+            config=config,
+            on_error=on_error,
+            latency_samples=samples,
+            progress=lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
+        )
+    if json:
+        typer.echo(options.as_json([vars(mode) for mode in done.modes]), nl=False)
+        return
+    for mode in done.modes:
+        typer.echo(
+            f"{mode.mode}: {mode.boxes:,} boxes on {mode.frames:,} frames of {mode.units} units "
+            f"({mode.units_run} run now, {mode.failed} frames failed)"
+        )
+    typer.echo(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
+
+
+def build(
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder; each cell becomes a folder in it.")],
+    dataset: Annotated[str, typer.Option("--dataset", help="synthetic or kitti.")] = "synthetic",
+    root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
+    mode: Annotated[
+        list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS, cheap first; NAME if synthetic.")
+    ] = None,
+    threshold: Annotated[list[str] | None, typer.Option("--threshold", help="Least score: 0.25 or NAME=0.25.")] = None,
+    scores: Annotated[list[str] | None, typer.Option("--scores-are", help="NAME=probabilities, raw or none.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--class", help="Keep detections of this class. Repeatable.")
+    ] = None,
+    geometry: Annotated[list[str] | None, typer.Option("--geometry", help="monocular, oracle. Repeatable.")] = None,
+    system: Annotated[list[str] | None, typer.Option("--system", help="Downstream system. Repeatable.")] = None,
+    persistence: Annotated[bool, typer.Option("--persistence", help="Detections must last three frames.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="A unit without any detection is an error.")] = False,
+    costs: Annotated[Path | None, typer.Option("--costs", help="Costs to put into every cell (.toml).")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the synthetic world.")] = 0,
+    units: options.Units = None,
+    json: Json = False,
+) -> None:
+    """Turn a data set and two or more modes into cells: losses per input and mode, with hashes of what went in.
+
+    Example: deepval build --dataset kitti --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet
+    --threshold RRC=0.25 --class Car --geometry monocular --system braking --out cells
+    """
+    kind = options.one_of(dataset, ("synthetic", "kitti"), "--dataset")
+    chosen = options.unit_list(units)
+    limits, kinds = _named(threshold, "--threshold"), _named(scores, "--scores-are")
+    if kind == "synthetic":
+        least = float(limits.get("", sources.DEFAULT_THRESHOLD))
+        material = sources.synthetic(tuple(mode or sources.DEFAULT_MODES), seed=seed, threshold=least, units=chosen)
+    else:
+        if root is None or not mode:
+            raise InputError("--dataset kitti needs --root, the folder that holds training/, and two or more --mode.")
+        files = [_mode_file(text, limits, kinds, only) for text in mode]
+        material = sources.kitti(root, files, units=chosen)
+    made = []
+    for cell in building.cells(
+        material.dataset,
+        material.modes,
+        geometries=[options.one_of(g, building.GEOMETRIES, "--geometry") for g in geometry or ["monocular"]],
+        systems=system or ["braking"],
+        persistence=persistence,
+        strict=strict,
+        provenance=material.provenance,
+        watch=options.watch,
+    ):
+        folder = out / f"{cell.definition['system']['name']}-{cell.definition['geometry']}"
+        building.write(cell, folder, costs=costs)
+        made.append((folder, cell))
+    if json:
+        typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)
+        return
+    for folder, cell in made:
+        typer.echo(f"{folder}: {_sentence(cell.table.summary())}")
+
+
+def _mode_file(text: str, limits: dict[str, str], kinds: dict[str, str], only: list[str] | None) -> sources.ModeFile:
+    name, equals, path = text.partition("=")
+    if not equals:
+        raise InputError(f"--mode of a data set on disk must be NAME=DETECTIONS; found {text!r}.")
+    limit, kind = limits.get(name, limits.get("")), kinds.get(name, kinds.get(""))
+    scores: Any = None if kind is None else options.one_of(kind, SCORE_KINDS, "--scores-are")
+    return sources.ModeFile(
+        name, Path(path), None if limit is None else float(limit), scores, tuple(only) if only else None
+    )
+
+
+def _named(texts: list[str] | None, option: str) -> dict[str, str]:
+    """NAME=VALUE by name; a bare VALUE holds for every mode and stands under the empty name."""
+    found = {}
+    for text in texts or []:
+        name, equals, value = text.rpartition("=")
+        found[name if equals else ""] = value
+        if option == "--threshold":
+            try:
+                float(value)
+            except ValueError:
+                raise InputError(f"{option} must be a number or NAME=NUMBER; found {text!r}.") from None
+    return found
+
+
+def _described(folder: Path, cell: building.Cell) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {"folder": str(folder), "id": cell.id} | options.without_nan(asdict(cell.table.summary()))
+
+
+def _sentence(summary: Any) -> str:
+    from deepval.report.tables import number, percent
+
+    share = summary.affected / summary.inputs
+    return (
+        f"{summary.affected:,} of {summary.inputs:,} inputs affected ({percent(share, 1)}), "
+        f"{percent(summary.harm_rate, 1)} of them harmed, harm ratio {number(summary.harm_ratio)}, all-full "
+        f"{percent(summary.all_full_share)}, Oracle@20 {percent(summary.oracle_share)} of {summary.cheap_loss:,.0f}"
+    )

@@ -1,0 +1,269 @@
+"""KITTI tracking files -> scenes and truths, with the geometry of DEFINITIONS section 4.
+
+Layout: `label_02/0000.txt`, `calib/0000.txt`, `oxts/0000.txt` or `poses/0000.txt` (odometry format), and
+where there are pictures `image_02/0000/000000.png` or `.jpg`; `times/0000.txt` (seconds, one per line)
+where time stamps exist.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float, Int, Shaped
+from deepval.datasets.dataset import Dataset
+from deepval.errors import InputError
+from deepval.geometry.camera import Camera, transformed
+from deepval.geometry.classes import KITTI_CLASSES
+from deepval.geometry.corners import ground_corners_m
+from deepval.geometry.motion import track_closing_mps
+from deepval.scenes import Scene
+from deepval.truth import Truth
+
+DT_S = 0.1033
+ROAD_Z_M = -0.93
+LABEL_COLUMNS = 17
+OXTS_COLUMNS = 30
+OXTS_FORWARD = 8
+POSE_COLUMNS = 12
+CALIBRATION_KEYS = {
+    "P2": ("P2", 12),
+    "R_rect": ("R_rect", 9),
+    "R0_rect": ("R_rect", 9),
+    "Tr_velo_cam": ("Tr_velo_cam", 12),
+    "Tr_velo_to_cam": ("Tr_velo_cam", 12),
+    "Tr_imu_velo": ("Tr_imu_velo", 12),
+    "Tr_imu_to_velo": ("Tr_imu_velo", 12),
+}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """`ego_from_cam0` (rectified camera 0 to IMU) and camera 2 on the vehicle."""
+
+    ego_from_cam0: Float[np.ndarray, "4 4"]
+    camera: Camera
+
+
+class Labels(NamedTuple):
+    """Columns of a label file, sorted by frame, DontCare rows included."""
+
+    frame: Int[np.ndarray, "row"]
+    track: Int[np.ndarray, "row"]
+    cls: Shaped[np.ndarray, "row"]
+    occlusion: Int[np.ndarray, "row"]
+    box_px: Float[np.ndarray, "row 4"]
+    size_m: Float[np.ndarray, "row 3"]
+    bottom_m: Float[np.ndarray, "row 3"]
+    yaw_rad: Float[np.ndarray, "row"]
+
+
+def rows_of(path: Path, columns: int | Sequence[int], *, what: str) -> list[list[str]]:
+    """The words of each line that is not empty; raises where a line has another number of columns."""
+    allowed = (columns,) if isinstance(columns, int) else tuple(columns)
+    if not path.is_file():
+        raise InputError(f"{what} must be at {path}; there is no such file: check the data set's folder.")
+    rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    for number, row in enumerate(rows, start=1):
+        if row and len(row) not in allowed:
+            wanted = " or ".join(str(count) for count in allowed)
+            raise InputError(f"{what} must have {wanted} columns; {path} has {len(row)} in line {number}.")
+    return [row for row in rows if row]
+
+
+def numbers(words: Sequence[Sequence[str]] | Sequence[str], *, path: Path, what: str) -> Float[np.ndarray, "..."]:
+    """Words as finite numbers; raises with the file's name where one is not."""
+    try:
+        values = np.array(words, dtype=float)
+    except ValueError as error:
+        raise InputError(f"{what} must hold numbers; {path} does not: {error}.") from error
+    if not np.isfinite(values).all():
+        raise InputError(f"{what} must hold finite numbers; {path} has NaN or infinity.")
+    return values
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Calibration from a file with either spelling of the keys, with or without colons."""
+    if not path.is_file():
+        raise InputError(f"the calibration must be at {path}; there is no such file: check the data set's folder.")
+    found: dict[str, np.ndarray] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        key, *words = line.split() or [""]
+        name, count = CALIBRATION_KEYS.get(key.rstrip(":"), ("", 0))
+        if not name:
+            continue
+        if len(words) != count:
+            raise InputError(f"calibration {key} must have {count} numbers; {path} has {len(words)}.")
+        found[name] = numbers(words, path=path, what="a calibration").reshape(3, -1)
+    missing = sorted({name for name, _ in CALIBRATION_KEYS.values()} - set(found))
+    if missing:
+        raise InputError(f"a calibration must hold P2, R_rect, Tr_velo_cam, Tr_imu_velo; {path} lacks {missing[0]}.")
+    cam0_from_ego = square(found["R_rect"]) @ square(found["Tr_velo_cam"]) @ square(found["Tr_imu_velo"])
+    ego_from_cam0 = np.linalg.inv(cam0_from_ego)
+    k = found["P2"][:, :3]
+    ego_from_cam2 = ego_from_cam0.copy()
+    ego_from_cam2[:3, 3] = transformed(ego_from_cam0, -np.linalg.solve(k, found["P2"][:, 3]))
+    camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], ego_from_cam2, ROAD_Z_M)
+    return Calibration(ego_from_cam0, camera)
+
+
+def square(matrix: Float[np.ndarray, "3 columns"]) -> Float[np.ndarray, "4 4"]:
+    """A 3x3 or 3x4 matrix as a 4x4 transform."""
+    result = np.eye(4)
+    result[:3, : matrix.shape[1]] = matrix
+    return result
+
+
+def read_labels(path: Path) -> Labels:
+    """Columns of a label file; the tracking benchmark's Person is Person_sitting."""
+    rows = rows_of(path, LABEL_COLUMNS, what="labels")
+    names = [row[2] for row in rows]
+    unknown = sorted(set(names) - set(KITTI_CLASSES) - {"DontCare"})
+    if unknown:
+        raise InputError(f"label classes must be KITTI's; {path} has {', '.join(unknown)}.")
+    table = numbers([row[:2] + row[3:] for row in rows], path=path, what="labels").reshape(-1, LABEL_COLUMNS - 1)
+    table = table[order := np.argsort(table[:, 0], kind="stable")]
+    cls = np.array([KITTI_CLASSES.get(names[place], "DontCare") for place in order], dtype="<U14")
+    whole = table[:, [0, 1, 3]].astype(int)
+    return Labels(
+        whole[:, 0],
+        whole[:, 1],
+        cls,
+        whole[:, 2],
+        table[:, 5:9],
+        table[:, 9:12],
+        table[:, 12:15],
+        table[:, 15],
+    )
+
+
+def reference_corners_m(labels: Labels, ego_from_cam0: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "row 4 2"]:
+    """Ground corners of labelled boxes in the ego frame; a label's yaw turns from camera x towards -z."""
+    ground = ground_corners_m(labels.bottom_m[:, [0, 2]], labels.size_m[:, [2, 1]], yaw_rad=-labels.yaw_rad)
+    height = np.broadcast_to(labels.bottom_m[:, 1][:, None], ground.shape[:2])
+    in_cam0 = np.stack([ground[..., 0], height, ground[..., 1]], axis=-1)
+    return transformed(ego_from_cam0, in_cam0)[..., :2]
+
+
+def read_truth(path: Path, unit: str, *, calibration: Calibration, dt_s: Float[np.ndarray, "time"]) -> Truth:
+    """Reference objects of a unit: every labelled class but DontCare, whose boxes are the ignored regions."""
+    labels = read_labels(path)
+    if len(labels.frame) and not 0 <= labels.frame[0] <= labels.frame[-1] < len(dt_s):
+        raise InputError(
+            f"label frames must lie in 0 to {len(dt_s) - 1}; "
+            f"{path} has {labels.frame[0]} to {labels.frame[-1]}: "
+            "check that the ego file of the sequence has all its frames."
+        )
+    ignored = labels.cls == "DontCare"
+    kept = Labels(*(column[~ignored] for column in labels))
+    corners_m = reference_corners_m(kept, calibration.ego_from_cam0)
+    closing_mps = track_closing_mps(kept.frame, kept.track, range_m=corners_m[..., 0].min(axis=-1), dt_s=dt_s)
+    return Truth(
+        unit=unit,
+        frames=len(dt_s),
+        frame=kept.frame,
+        cls=kept.cls,
+        track=kept.track,
+        box_px=kept.box_px,
+        occlusion=kept.occlusion,
+        corners_m=corners_m,
+        closing_mps=closing_mps,
+        ignored_frame=labels.frame[ignored],
+        ignored_box_px=labels.box_px[ignored],
+    )
+
+
+class Motion(NamedTuple):
+    """Time and forward speed of each frame."""
+
+    time_s: Float[np.ndarray, "time"]
+    ego_speed_mps: Float[np.ndarray, "time"]
+
+
+def read_motion(root: Path, unit: str, *, dt_s: float = DT_S) -> Motion:
+    """Forward speed from OXTS where the file exists, else from poses (backward difference); at least 0."""
+    oxts, poses = root / "oxts" / f"{unit}.txt", root / "poses" / f"{unit}.txt"
+    if oxts.is_file():
+        rows = rows_of(oxts, OXTS_COLUMNS, what="OXTS data")
+        speed = numbers([row[OXTS_FORWARD] for row in rows], path=oxts, what="OXTS data")
+        return Motion(read_times(root, unit, frames=len(rows), dt_s=dt_s), np.maximum(speed, 0.0))
+    if not poses.is_file():
+        raise InputError(f"unit {unit} must have OXTS data or poses; found neither {oxts} nor {poses}.")
+    rows = rows_of(poses, POSE_COLUMNS, what="poses")
+    pose = numbers(rows, path=poses, what="poses").reshape(-1, 3, 4)
+    time_s = read_times(root, unit, frames=len(pose), dt_s=dt_s)
+    step_m = np.einsum("ti,ti->t", np.diff(pose[:, :, 3], axis=0), pose[:-1, :, 2])
+    speed = step_m / np.diff(time_s)
+    return Motion(time_s, np.maximum(np.concatenate([speed[:1], speed]) if len(speed) else np.zeros(len(pose)), 0.0))
+
+
+def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Float[np.ndarray, "time"]:
+    """Time stamps in seconds where a file gives them, else equal steps of `dt_s`."""
+    path = root / "times" / f"{unit}.txt"
+    if not path.is_file():
+        return np.arange(frames) * dt_s
+    time_s = numbers([row[0] for row in rows_of(path, 1, what="time stamps")], path=path, what="time stamps")
+    if len(time_s) != frames:
+        raise InputError(f"time stamps must be one per frame ({frames}); {path} has {len(time_s)}.")
+    return time_s
+
+
+def image_files(folder: Path, frame_ids: Sequence[str]) -> tuple[Path | None, ...]:
+    """The picture of each frame, .png before .jpg, None where there is none."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    found = []
+    for frame_id in frame_ids:
+        name = next((frame_id + end for end in (".png", ".jpg") if frame_id + end in names), None)
+        found.append(folder / name if name else None)
+    return tuple(found)
+
+
+def read_unit(root: Path, unit: str, *, images: str = "image_02", dt_s: float = DT_S) -> tuple[Scene, Truth]:
+    """What the vehicle knows of one sequence, and its reference."""
+    calibration = read_calibration(root / "calib" / f"{unit}.txt")
+    motion = read_motion(root, unit, dt_s=dt_s)
+    frame_ids = [f"{frame:06d}" for frame in range(len(motion.time_s))]
+    scene = Scene(
+        unit=unit,
+        frame_ids=np.array(frame_ids, dtype="<U6"),
+        time_s=motion.time_s,
+        ego_speed_mps=motion.ego_speed_mps,
+        camera=calibration.camera,
+        image_paths=image_files(root / images / unit, frame_ids),
+    )
+    truth = read_truth(root / "label_02" / f"{unit}.txt", unit, calibration=calibration, dt_s=scene.dt_s)
+    return scene, truth
+
+
+def read(
+    root: Path | str,
+    units: Sequence[str] | None = None,
+    *,
+    images: str = "image_02",
+    require_images: bool = False,
+    dt_s: float = DT_S,
+) -> Dataset:
+    """The tracking sequences under `root` (the folder that holds `label_02`, or its parent).
+
+    Args:
+        root: the folder.
+        units: sequence ids such as "0002"; all that have labels where None.
+        images: name of the picture folder.
+        require_images: raise where a frame has no picture.
+        dt_s: time between frames where there are no time stamps.
+    """
+    root = Path(root)
+    root = root / "training" if (root / "training" / "label_02").is_dir() else root
+    if not (root / "label_02").is_dir():
+        raise InputError(f"a KITTI tracking folder must hold label_02; found none in {root}: give the right folder.")
+    chosen = tuple(units) if units is not None else tuple(sorted(p.stem for p in (root / "label_02").glob("*.txt")))
+    if not chosen:
+        raise InputError(f"a KITTI tracking folder must hold label files; {root / 'label_02'} has none.")
+    pairs = [read_unit(root, unit, images=images, dt_s=dt_s) for unit in chosen]
+    if require_images:
+        for scene, _ in pairs:
+            if not scene.has_image.all():
+                scene.image_source(int(np.argmin(scene.has_image)))
+    return Dataset("kitti", tuple(scene for scene, _ in pairs), tuple(truth for _, truth in pairs))

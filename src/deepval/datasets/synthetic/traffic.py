@@ -1,0 +1,338 @@
+"""Seeded road traffic: one scene's ego motion and every actor's path, on a gently curved road.
+
+Road coordinates: s along the ego lane, d to its left (m); the ego lane's middle is d = 0, traffic keeps right.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float, Shaped
+
+LANE_M = 3.5
+EGO_FRONT_M = 2.7
+# Length, width, height (m) and their relative spread: typical road users.
+SIZES: dict[str, tuple[float, float, float, float]] = {
+    "Car": (4.1, 1.68, 1.52, 0.06),
+    "Van": (5.0, 1.9, 2.15, 0.07),
+    "Truck": (9.0, 2.5, 3.3, 0.12),
+    "Bus": (11.0, 2.55, 3.1, 0.05),
+    "Pedestrian": (0.7, 0.65, 1.74, 0.07),
+    "Cyclist": (1.75, 0.6, 1.72, 0.05),
+    "Misc": (3.0, 1.7, 1.9, 0.2),
+}
+
+
+@dataclass(frozen=True)
+class Street:
+    """A kind of street: cruising speed, how full it is, and how the vehicle ahead behaves.
+
+    Densities are actors per 100 m of road; `lead` is the probability of a vehicle ahead in the lane and `lead_gap_s`
+    its headway; `braking` the probability that it brakes hard; `crossing` that someone crosses the lane ahead.
+    `clutter` is how many things there are that a detector may take for an object, over the usual.
+    """
+
+    share: float
+    speed_mps: tuple[float, float]
+    lead: float
+    lead_gap_s: tuple[float, float]
+    braking: float
+    crossing: float
+    parked: float
+    oncoming: float
+    beside: float
+    walking: float
+    cycling: float
+    curvature_per_m: float
+    clutter: float
+
+
+STREETS: dict[str, Street] = {
+    "quiet": Street(
+        share=0.53,
+        speed_mps=(3.5, 7.5),
+        lead=0.08,
+        lead_gap_s=(3.0, 6.0),
+        braking=0.1,
+        crossing=0.22,
+        parked=3.0,
+        oncoming=0.4,
+        beside=0.0,
+        walking=0.8,
+        cycling=0.05,
+        curvature_per_m=0.0002,
+        clutter=0.2,
+    ),
+    "city": Street(
+        share=0.14,
+        speed_mps=(4.5, 8.5),
+        lead=0.15,
+        lead_gap_s=(2.0, 5.0),
+        braking=0.4,
+        crossing=0.35,
+        parked=3.0,
+        oncoming=0.9,
+        beside=0.0,
+        walking=1.6,
+        cycling=0.08,
+        curvature_per_m=0.0002,
+        clutter=0.5,
+    ),
+    "follow": Street(
+        share=0.07,
+        speed_mps=(8.0, 13.0),
+        lead=1.0,
+        lead_gap_s=(2.0, 4.0),
+        braking=0.4,
+        crossing=0.0,
+        parked=0.8,
+        oncoming=0.8,
+        beside=0.3,
+        walking=0.4,
+        cycling=0.05,
+        curvature_per_m=0.0002,
+        clutter=0.4,
+    ),
+    "stop-and-go": Street(
+        share=0.03,
+        speed_mps=(2.5, 6.0),
+        lead=1.0,
+        lead_gap_s=(1.0, 2.5),
+        braking=0.8,
+        crossing=0.03,
+        parked=1.5,
+        oncoming=1.2,
+        beside=0.8,
+        walking=0.8,
+        cycling=0.05,
+        curvature_per_m=0.0002,
+        clutter=0.5,
+    ),
+    "country": Street(
+        share=0.23,
+        speed_mps=(12.0, 20.0),
+        lead=0.32,
+        lead_gap_s=(2.0, 4.0),
+        braking=0.2,
+        crossing=0.0,
+        parked=0.05,
+        oncoming=0.6,
+        beside=0.4,
+        walking=0.05,
+        cycling=0.03,
+        curvature_per_m=0.0002,
+        clutter=0.2,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class TrafficSettings:
+    """Kinds of streets and how vehicles drive: the parameters of the synthetic world's traffic."""
+
+    streets: dict[str, Street] = field(default_factory=lambda: dict(STREETS))
+    dt_s: float = 0.1
+    farthest_m: float = 90.0
+    headway_s: float = 1.3
+    standstill_m: float = 3.0
+    acceleration_mps2: float = 1.5
+    comfort_mps2: float = 2.2
+    drift_m: float = 0.25
+
+
+class Actors(NamedTuple):
+    """Every road user's path: `cls`, size (length, width, height) and place and heading over time."""
+
+    cls: Shaped[np.ndarray, "actor"]
+    size_m: Float[np.ndarray, "actor 3"]
+    s_m: Float[np.ndarray, "actor time"]
+    d_m: Float[np.ndarray, "actor time"]
+    heading_rad: Float[np.ndarray, "actor time"]
+
+
+class Drive(NamedTuple):
+    """One scene's traffic: the street, the ego vehicle's speed, way and offset in its lane, and the actors."""
+
+    street: str
+    curvature_per_m: float
+    speed_mps: Float[np.ndarray, "time"]
+    s_m: Float[np.ndarray, "time"]
+    d_m: Float[np.ndarray, "time"]
+    actors: Actors
+
+
+class Path(NamedTuple):
+    """One road user under way: class, start along the road, offset, speed over time, heading, sideways speed."""
+
+    cls: str
+    s_m: float
+    d_m: float
+    speed_mps: Float[np.ndarray, "time"]
+    sideways_mps: Float[np.ndarray, "time"]
+    heading_rad: float
+
+
+def lead_speed(street: Street, frames: int, *, cruise_mps: float, dt_s: float, rng: np.random.Generator) -> np.ndarray:
+    """Speed of a vehicle ahead: it wanders around the cruising speed and may brake hard at some time."""
+    speed = np.empty(frames)
+    now, push = cruise_mps * rng.uniform(0.8, 1.05), 0.0
+    begin = int(rng.integers(-frames // 2, frames)) if rng.random() < street.braking else frames
+    strength, until = rng.uniform(2.0, 5.0), rng.uniform(0.0, 0.6) * now
+    for step in range(frames):
+        speed[step] = now
+        push = 0.9 * push + 0.25 * rng.standard_normal()
+        braking = begin <= step and now > until
+        change = -strength if braking else 0.3 * (cruise_mps - now) * (step < begin) + push
+        now = max(now + change * dt_s, 0.0)
+    return speed
+
+
+def following(
+    lead_s_m: np.ndarray, lead_mps: np.ndarray, *, cruise_mps: float, settings: TrafficSettings, start_mps: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Way and speed of the ego vehicle behind a rear bumper at `lead_s_m`: the intelligent driver model."""
+    frames, way, speed = len(lead_s_m), 0.0, start_mps
+    ways, speeds = np.empty(frames), np.empty(frames)
+    for step in range(frames):
+        ways[step], speeds[step] = way, speed
+        gap_m = max(lead_s_m[step] - way - EGO_FRONT_M, 0.3)
+        approach = speed * (speed - lead_mps[step]) / (2 * np.sqrt(settings.acceleration_mps2 * settings.comfort_mps2))
+        wanted_m = settings.standstill_m + max(speed * settings.headway_s + approach, 0.0)
+        change = settings.acceleration_mps2 * (1 - (speed / cruise_mps) ** 4 - (wanted_m / gap_m) ** 2)
+        speed = max(speed + float(np.clip(change, -8.0, 2.5)) * settings.dt_s, 0.0)
+        way += speed * settings.dt_s
+    return ways, speeds
+
+
+def drive(frames: int, *, settings: TrafficSettings, chance: float, rng: np.random.Generator) -> Drive:
+    """The traffic of one scene; `chance`, in 0 to 1, chooses the kind of street and whether a vehicle is ahead."""
+    names = list(settings.streets)
+    edges = np.cumsum([0.0, *(settings.streets[name].share for name in names)])
+    edges /= edges[-1]
+    kind = min(int(np.searchsorted(edges, chance, side="right")) - 1, len(names) - 1)
+    name, within = names[kind], (chance - edges[kind]) / (edges[kind + 1] - edges[kind])
+    street = settings.streets[name]
+    cruise = float(rng.uniform(*street.speed_mps))
+    paths: list[Path] = []
+    lead_s_m, lead_mps = np.full(frames, 1e4), np.full(frames, cruise)
+    if within < street.lead:
+        lead_mps = lead_speed(street, frames, cruise_mps=cruise, dt_s=settings.dt_s, rng=rng)
+        begin = EGO_FRONT_M + settings.standstill_m + float(rng.uniform(*street.lead_gap_s)) * cruise
+        cls = vehicle(rng)
+        lead_s_m = begin + np.concatenate([[0.0], np.cumsum(lead_mps[1:] * settings.dt_s)])
+        straight = np.zeros(frames)
+        paths.append(Path(cls, begin + SIZES[cls][0] / 2, float(rng.normal(0, 0.2)), lead_mps, straight, 0.0))
+        queue(paths, lead_mps, begin=begin, rng=rng)
+    start = float(np.clip(lead_mps[0] * rng.uniform(0.9, 1.15), 0.0, 1.2 * cruise))
+    s_m, speed_mps = following(lead_s_m, lead_mps, cruise_mps=cruise, settings=settings, start_mps=start)
+    phase, period_s = rng.uniform(0, 2 * np.pi), rng.uniform(4, 9)
+    time_s = np.arange(frames) * settings.dt_s
+    d_m = settings.drift_m * np.sin(2 * np.pi * time_s / period_s + phase)
+    moving_traffic(paths, street, s_m=s_m, settings=settings, rng=rng)
+    side_traffic(paths, street, s_m=s_m, cruise_mps=cruise, settings=settings, rng=rng)
+    curvature = float(rng.normal(0, street.curvature_per_m))
+    return Drive(name, curvature, speed_mps, s_m, d_m, actors_of(paths, frames, settings=settings, rng=rng))
+
+
+def vehicle(rng: np.random.Generator) -> str:
+    """The class of a vehicle."""
+    return str(rng.choice(["Car", "Van", "Truck", "Bus"], p=[0.82, 0.10, 0.06, 0.02]))
+
+
+def queue(paths: list[Path], lead_mps: np.ndarray, *, begin: float, rng: np.random.Generator) -> None:
+    """More vehicles in the lane, ahead of the one ahead."""
+    place = begin
+    for _ in range(int(rng.integers(0, 3))):
+        place += float(rng.uniform(9, 30))
+        paths.append(Path(vehicle(rng), place, float(rng.normal(0, 0.25)), lead_mps, np.zeros(len(lead_mps)), 0.0))
+
+
+def moving_traffic(
+    paths: list[Path], street: Street, *, s_m: np.ndarray, settings: TrafficSettings, rng: np.random.Generator
+) -> None:
+    """Oncoming vehicles to the left, vehicles of the same direction in a lane beside."""
+    frames, reach = len(s_m), settings.farthest_m
+    still, length_s = np.zeros(frames), frames * settings.dt_s
+    middle = sum(street.speed_mps) / 2
+    span = reach + s_m[-1] + length_s * middle
+    for place in rng.uniform(0, span, rng.poisson(street.oncoming * span / 100)):
+        speed = -np.full(frames, max(middle * rng.uniform(0.6, 1.2), 0.5))
+        paths.append(Path(vehicle(rng), float(place), LANE_M + float(rng.normal(0, 0.25)), speed, still, np.pi))
+    side = -LANE_M if rng.random() < 0.6 else 2 * LANE_M
+    for place in rng.uniform(-15, reach, rng.poisson(street.beside * (reach + 15) / 100)):
+        speed = np.full(frames, middle * rng.uniform(0.75, 1.2))
+        paths.append(Path(vehicle(rng), float(place), side + float(rng.normal(0, 0.2)), speed, still, 0.0))
+
+
+def side_traffic(
+    paths: list[Path],
+    street: Street,
+    *,
+    s_m: np.ndarray,
+    cruise_mps: float,
+    settings: TrafficSettings,
+    rng: np.random.Generator,
+) -> None:
+    """Parked vehicles, walkers on the pavement, cyclists at the kerb, and those who cross ahead."""
+    frames = len(s_m)
+    still, span = np.zeros(frames), settings.farthest_m + s_m[-1]
+    for side in (-1, 1):
+        edge = -0.75 * LANE_M - 0.7 if side < 0 else 1.75 * LANE_M + 0.7
+        for place in spaced(rng, span, per_100_m=street.parked, least_m=6.0):
+            cls = str(rng.choice(["Car", "Van", "Misc"], p=[0.86, 0.12, 0.02]))
+            heading = 0.0 if rng.random() < 0.5 else np.pi
+            paths.append(Path(cls, place, edge + float(rng.normal(0, 0.15)), still, still, heading))
+        for place in rng.uniform(-5, span, rng.poisson(street.walking * span / 100)):
+            walk, away = float(rng.normal(0, 1.2)), edge + side * float(rng.uniform(1.6, 3.5))
+            heading = 0.0 if walk > 0 else np.pi
+            paths.append(Path("Pedestrian", float(place), away, np.full(frames, walk), still, heading))
+    for place in rng.uniform(3, span, rng.poisson(street.cycling * span / 100)):
+        speed = np.full(frames, float(rng.uniform(2.5, 5.5)))
+        paths.append(Path("Cyclist", float(place), -1.35 + float(rng.normal(0, 0.25)), speed, still, 0.0))
+    if rng.random() < street.crossing:
+        crossing(paths, s_m=s_m, cruise_mps=cruise_mps, settings=settings, rng=rng)
+
+
+def crossing(
+    paths: list[Path], *, s_m: np.ndarray, cruise_mps: float, settings: TrafficSettings, rng: np.random.Generator
+) -> None:
+    """One or two who cross the road ahead, starting some time in the scene."""
+    frames = len(s_m)
+    side = 1.0 if rng.random() < 0.5 else -1.0
+    place = float(rng.uniform(12, 18 + 2.5 * cruise_mps)) + s_m[-1] * float(rng.uniform(0.2, 0.9))
+    begin = int(rng.integers(0, max(frames * 2 // 3, 1)))
+    for _ in range(int(rng.integers(1, 3))):
+        pace = float(rng.uniform(0.9, 1.8))
+        sideways = np.where(np.arange(frames) >= begin, -side * pace, 0.0)
+        away = side * float(rng.uniform(2.6, 4.5))
+        spot = place + float(rng.uniform(0, 1.5))
+        paths.append(Path("Pedestrian", spot, away, np.zeros(frames), sideways, -side * np.pi / 2))
+
+
+def spaced(rng: np.random.Generator, span: float, *, per_100_m: float, least_m: float) -> list[float]:
+    """Places along a kerb, at least a vehicle's length apart."""
+    places = np.sort(rng.uniform(-5, span, rng.poisson(per_100_m * span / 100)))
+    kept: list[float] = []
+    for place in places:
+        if not kept or place - kept[-1] >= least_m:
+            kept.append(float(place))
+    return kept
+
+
+def actors_of(paths: list[Path], frames: int, *, settings: TrafficSettings, rng: np.random.Generator) -> Actors:
+    """The paths as arrays, each road user with a size of its own."""
+    cls = np.array([path.cls for path in paths], dtype="<U14")
+    size = np.array([SIZES[path.cls] for path in paths]).reshape(-1, 4)
+    size_m = size[:, :3] * np.exp(size[:, 3:] * rng.standard_normal((len(paths), 3)).clip(-2.5, 2.5))
+    steps = np.array([path.speed_mps for path in paths]).reshape(-1, frames) * settings.dt_s
+    sideways = np.array([path.sideways_mps for path in paths]).reshape(-1, frames) * settings.dt_s
+    begin = np.array([(path.s_m, path.d_m, path.heading_rad) for path in paths]).reshape(-1, 3)
+    steps[:, :1], sideways[:, :1] = 0.0, 0.0
+    return Actors(
+        cls,
+        size_m,
+        begin[:, :1] + np.cumsum(steps, axis=1),
+        begin[:, 1:2] + np.cumsum(sideways, axis=1),
+        np.repeat(begin[:, 2:], frames, axis=1),
+    )

@@ -1,0 +1,73 @@
+"""Image boxes (x1, y1, x2, y2 in pixels): overlap measures, and index pairs of boxes that share a frame."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int
+
+
+class Pairs(NamedTuple):
+    """Index pairs: `first[k]` of one list goes with `second[k]` of the other."""
+
+    first: Int[np.ndarray, "pair"]
+    second: Int[np.ndarray, "pair"]
+
+
+def area_px2(box_px: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*batch"]:
+    """Area in square pixels, 0 for a box turned inside out."""
+    width = np.maximum(box_px[..., 2] - box_px[..., 0], 0.0)
+    return width * np.maximum(box_px[..., 3] - box_px[..., 1], 0.0)
+
+
+def intersection_px2(a_px: Float[np.ndarray, "*a 4"], b_px: Float[np.ndarray, "*b 4"]) -> np.ndarray:
+    """Area in square pixels that two boxes share; leading axes broadcast."""
+    width = np.minimum(a_px[..., 2], b_px[..., 2]) - np.maximum(a_px[..., 0], b_px[..., 0])
+    height = np.minimum(a_px[..., 3], b_px[..., 3]) - np.maximum(a_px[..., 1], b_px[..., 1])
+    return np.maximum(width, 0.0) * np.maximum(height, 0.0)
+
+
+def iou(a_px: Float[np.ndarray, "*a 4"], b_px: Float[np.ndarray, "*b 4"]) -> np.ndarray:
+    """Intersection over union of two boxes, 0 where both are empty; leading axes broadcast."""
+    shared = intersection_px2(a_px, b_px)
+    union = area_px2(a_px) + area_px2(b_px) - shared
+    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+
+
+def covered_share(a_px: Float[np.ndarray, "*a 4"], b_px: Float[np.ndarray, "*b 4"]) -> np.ndarray:
+    """Intersection over the first box's own area, 0 where that is empty; leading axes broadcast."""
+    shared = intersection_px2(a_px, b_px)
+    own = np.broadcast_to(area_px2(a_px), shared.shape)
+    return np.divide(shared, own, out=np.zeros_like(shared), where=own > 0)
+
+
+def frame_pairs(first_frame: Int[np.ndarray, "a"], second_frame: Int[np.ndarray, "b"], *, lag: int = 0) -> Pairs:
+    """All pairs in which the second box lies `lag` frames before the first; `second_frame` is sorted."""
+    begin = np.searchsorted(second_frame, first_frame - lag, side="left")
+    count = np.searchsorted(second_frame, first_frame - lag, side="right") - begin
+    first = np.repeat(np.arange(len(first_frame)), count)
+    within = np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
+    return Pairs(first, np.repeat(begin, count) + within)
+
+
+class Best(NamedTuple):
+    """For each first box the second box of highest overlap: its place (-1: none) and the overlap."""
+
+    place: Int[np.ndarray, "a"]
+    overlap: Float[np.ndarray, "a"]
+
+
+def best_partner(pairs: Pairs, overlap: Float[np.ndarray, "pair"], count: int) -> Best:
+    """The partner of highest overlap of each of `count` first boxes; of equals, the first."""
+    index = np.full(count, -1)
+    best = np.zeros(count)
+    order = np.lexsort((pairs.second, -overlap, pairs.first))
+    first, place = np.unique(pairs.first[order], return_index=True)
+    index[first] = pairs.second[order][place]
+    best[first] = overlap[order][place]
+    return Best(index, best)
+
+
+def proper(box_px: Float[np.ndarray, "det 4"]) -> Bool[np.ndarray, "det"]:
+    """Whether a box has a positive width and height (boxes that are not known at all, NaN, pass)."""
+    return ~((box_px[:, 2] <= box_px[:, 0]) | (box_px[:, 3] <= box_px[:, 1]))

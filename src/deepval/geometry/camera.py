@@ -1,0 +1,51 @@
+"""A pinhole camera on the vehicle: intrinsics, its pose in the ego frame, and the road plane below it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError
+
+
+@dataclass(frozen=True)
+class Camera:
+    """Intrinsics in pixels and `ego_from_cam` (4x4; ego: x forward, y left, z up; camera: z forward, y down).
+
+    `road_z_m` is the height of the road plane in the ego frame. The image size is unknown where it is None.
+    """
+
+    fx_px: float
+    fy_px: float
+    cx_px: float
+    cy_px: float
+    ego_from_cam: Float[np.ndarray, "4 4"]
+    road_z_m: float
+    width_px: int | None = None
+    height_px: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.fx_px > 0 and self.fy_px > 0):
+            raise InputError(f"a camera's focal lengths must be positive; found {self.fx_px} and {self.fy_px}.")
+        if not np.isfinite(self.ego_from_cam).all():
+            raise InputError("a camera's pose must be finite; found NaN or infinity: check the calibration file.")
+
+    @property
+    def height_m(self) -> float:
+        """Height of the camera above the road."""
+        return float(self.ego_from_cam[2, 3]) - self.road_z_m
+
+
+def transformed(
+    b_from_a: Float[np.ndarray, "4 4"], points_m: Float[np.ndarray, "*batch 3"]
+) -> Float[np.ndarray, "*batch 3"]:
+    """Points of frame a in frame b."""
+    return points_m @ b_from_a[:3, :3].T + b_from_a[:3, 3]
+
+
+def projected_px(camera: Camera, points_m: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 2"]:
+    """Pixels of points given in the ego frame; NaN at or behind the camera plane."""
+    point = transformed(np.linalg.inv(camera.ego_from_cam), points_m)
+    depth = np.where(point[..., 2] > 0, point[..., 2], np.nan)
+    u = camera.fx_px * point[..., 0] / depth + camera.cx_px
+    return np.stack([u, camera.fy_px * point[..., 1] / depth + camera.cy_px], axis=-1)

@@ -1,0 +1,1 @@
+"""What a mode reports and how good it is: detections, filters, operating points, matching, losses."""

@@ -1,0 +1,151 @@
+"""Rows of a detection file -> one mode's detections laid over scenes, with what was run and what was dropped.
+
+Names are mapped to the benchmark's classes (others are dropped and counted), boxes without width or height
+are dropped and counted, and frames are those of the scenes given.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from deepval.arrays import Float, Int, Shaped
+from deepval.errors import InputError
+from deepval.geometry.boxes import proper
+from deepval.perception.detections import (
+    DONE,
+    FAILED,
+    NEVER_RUN,
+    CuboidFrame,
+    Detections,
+    DetectionSet,
+    ScoreKind,
+)
+from deepval.scenes import Scene
+
+Frames = Mapping[str, Sequence[Any] | np.ndarray]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a file holds, row by row, before it is laid over scenes; `frame` holds numbers or frame ids."""
+
+    unit: Shaped[np.ndarray, "det"]
+    frame: Shaped[np.ndarray, "det"]
+    cls: Shaped[np.ndarray, "det"]
+    score: Float[np.ndarray, "det"]
+    box_px: Float[np.ndarray, "det 4"]
+    track: Int[np.ndarray, "det"] | None = None
+    cuboid_m: Float[np.ndarray, "det 7"] | None = None
+    velocity_mps: Float[np.ndarray, "det 2"] | None = None
+    cuboid_frame: CuboidFrame = "camera"
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a file is to be read: the mode's name, what its scores are, its class names, and what was run.
+
+    `scores=None` takes what the file declares, else probabilities where it has scores. `frames_run` and
+    `frames_failed` list frame ids (or frame numbers) per unit; a unit that `frames_run` leaves out was
+    never run.
+    """
+
+    mode: str | None = None
+    scores: ScoreKind | None = None
+    classes: Mapping[str, str] | None = None
+    frames_run: Frames | None = None
+    frames_failed: Frames | None = None
+
+
+def laid_out(
+    rows: Rows, scenes: Sequence[Scene], *, path: Path, source: Source, classes: Mapping[str, str]
+) -> DetectionSet:
+    """Rows laid over scenes: classes mapped, broken boxes dropped, each unit sorted by frame."""
+    known = {scene.unit for scene in scenes}
+    if len(rows.unit) and not known & set(np.unique(rows.unit).tolist()):
+        raise InputError(
+            f"{path} must hold units of the data set ({', '.join(sorted(known)[:3])}, ...); found "
+            f"{', '.join(np.unique(rows.unit)[:3])}: check that both belong together."
+        )
+    table = source.classes or classes
+    names, code = np.unique(rows.cls, return_inverse=True)
+    mapped = np.array([table.get(str(name), "") for name in names], dtype="<U14")
+    cls = mapped[code] if len(names) else np.zeros(0, dtype="<U14")
+    good = proper(rows.box_px)
+    kind = score_kind(rows.score[good & (cls != "")], source.scores, path=path)
+    units = {}
+    for scene in scenes:
+        place = np.flatnonzero((rows.unit == scene.unit) & good & (cls != ""))
+        frame = frame_index(rows.frame[place], scene, path=path)
+        order = np.argsort(frame, kind="stable")
+        place, frame = place[order], frame[order]
+        units[scene.unit] = Detections(
+            unit=scene.unit,
+            frame=frame,
+            cls=cls[place],
+            score=np.full(len(place), np.nan) if kind == "none" else rows.score[place],
+            box_px=rows.box_px[place],
+            status=frame_status(scene, source, path=path),
+            track=None if rows.track is None else rows.track[place],
+            cuboid_m=None if rows.cuboid_m is None else rows.cuboid_m[place],
+            velocity_mps=None if rows.velocity_mps is None else rows.velocity_mps[place],
+            cuboid_frame=rows.cuboid_frame,
+        )
+    dropped = {"degenerate": int((~good).sum()), "class": int((good & (cls == "")).sum())}
+    return DetectionSet(source.mode or path.stem, kind, units, dropped)
+
+
+def score_kind(score: Float[np.ndarray, "det"], told: ScoreKind | None, *, path: Path) -> ScoreKind:
+    """What the scores are; raises where they are not what they are said to be."""
+    if told is not None and told not in get_args(ScoreKind):
+        raise InputError(f"scores must be probabilities, raw or none; found {told!r} for {path}.")
+    if told == "none" or (told is None and np.isnan(score).all() and len(score)):
+        return "none"
+    if np.isnan(score).any():
+        raise InputError(f"every detection must have a score; {path} has some without: declare scores as none.")
+    if told == "raw":
+        return "raw"
+    if len(score) and not (score.min() >= 0 and score.max() <= 1):
+        raise InputError(
+            f"probabilities must lie in 0 to 1; {path} has {score.min():g} to {score.max():g}: declare scores as raw."
+        )
+    return "probabilities"
+
+
+def frame_index(frame: Shaped[np.ndarray, "det"], scene: Scene, *, path: Path) -> Int[np.ndarray, "det"]:
+    """Positions in the scene of frames given by number (that of a frame id such as 000012) or by frame id."""
+    ids = scene.frame_ids
+    if not len(frame):
+        return np.zeros(0, dtype=int)
+    if np.issubdtype(frame.dtype, np.number):
+        digits = np.char.isdigit(ids.astype(str)).all()
+        ids = ids.astype(int) if digits else np.arange(len(ids))
+    order = np.argsort(ids, kind="stable")
+    place = np.minimum(np.searchsorted(ids, frame, sorter=order), len(ids) - 1)
+    found = order[place]
+    strange = ids[found] != frame
+    if strange.any():
+        raise InputError(
+            f"frames must be those of unit {scene.unit} ({len(scene)} frames); "
+            f"{path} has {frame[strange][0]}: check that the detections belong to this data set."
+        )
+    return found
+
+
+def frame_status(scene: Scene, source: Source, *, path: Path) -> Int[np.ndarray, "time"]:
+    """Whether the mode was run on each frame of the scene, failed there, or was never run."""
+    status = np.full(len(scene), DONE)
+    if source.frames_run is not None:
+        status[:] = NEVER_RUN
+        status[frame_index(as_frames(source.frames_run.get(scene.unit, ())), scene, path=path)] = DONE
+    if source.frames_failed is not None:
+        status[frame_index(as_frames(source.frames_failed.get(scene.unit, ())), scene, path=path)] = FAILED
+    return status
+
+
+def as_frames(frames: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """Frame numbers or frame ids as an array; a mask of frames counts as their numbers."""
+    found = np.asarray(frames)
+    return np.flatnonzero(found) if found.dtype == bool else found

@@ -1,0 +1,73 @@
+"""Lateral corridor controller: stay, or shift the corridor to the right or left. DEFINITIONS section 8.
+
+Action = shift (0, -1, +1 m; +1 is left), the first in that order whose corridor is free of perceived
+objects within the stopping distance, 0 if none is. Loss = [the chosen corridor holds a reference object
+there] + 0.1 shift^2.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from deepval.arrays import Bool, Float
+from deepval.geometry.objects import Objects
+from deepval.scenes import Ego
+from deepval.systems.system import System
+
+
+@dataclass(frozen=True)
+class LateralCorridor(System):
+    """Shifts in order of preference, the corridor, and what stopping takes."""
+
+    shifts_m: tuple[float, ...] = (0.0, -1.0, 1.0)
+    half_width_m: float = 1.2
+    deceleration_mps2: float = 6.0
+    reaction_s: float = 0.4
+    standoff_m: float = 2.0
+    blocked_weight: float = 1.0
+    shift_weight: float = 0.1
+
+    loss_fields: ClassVar[frozenset[str]] = frozenset({"blocked_weight", "shift_weight"})
+
+    @property
+    def choices(self) -> Float[np.ndarray, "choice act"]:
+        """Every action, in the order in which ties are settled."""
+        return np.array(self.shifts_m)[:, None]
+
+    def blocked(self, objects: Objects, speed_mps: Float[np.ndarray, "time"]) -> Bool[np.ndarray, "time choice"]:
+        """Whether each shifted corridor holds an object with 0 < range <= stopping distance."""
+        stopping_m = speed_mps**2 / (2 * self.deceleration_mps2) + self.reaction_s * speed_mps + self.standoff_m
+        ahead = (objects.near_m > 0) & (objects.near_m <= stopping_m[objects.frame])
+        low_m, high_m = objects.lateral_m[:, :1], objects.lateral_m[:, 1:]
+        shift_m = np.array(self.shifts_m)
+        inside = (high_m > shift_m - self.half_width_m) & (low_m < shift_m + self.half_width_m)
+        count = np.zeros((objects.frames, len(self.shifts_m)), dtype=int)
+        np.add.at(count, objects.frame, (inside & ahead[:, None]).astype(int))
+        return count > 0
+
+    def act(
+        self, perceived: Objects, ego: Ego, *, previous: Float[np.ndarray, "time act"] | None = None
+    ) -> Float[np.ndarray, "time act"]:
+        """The action in each frame."""
+        blocked = self.blocked(perceived, ego.speed_mps)
+        chosen = self.choices[blocked.argmin(axis=1)]
+        return np.where(blocked.all(axis=1, keepdims=True), 0.0, chosen)
+
+    def terms(
+        self,
+        actions: Float[np.ndarray, "time act"],
+        reference: Objects,
+        *,
+        ego: Ego,
+        previous: Float[np.ndarray, "time act"],
+    ) -> dict[str, Float[np.ndarray, "time"]]:
+        """Loss terms of the actions against the reference objects, before weighting."""
+        taken = actions == np.array(self.shifts_m)
+        blocked = self.blocked(reference, ego.speed_mps)
+        return {"blocked": (taken & blocked).any(axis=1).astype(float), "shift": actions[:, 0] ** 2}
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each loss term."""
+        return {"blocked": self.blocked_weight, "shift": self.shift_weight}

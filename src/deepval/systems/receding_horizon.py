@@ -1,0 +1,211 @@
+"""Receding-horizon controller: the cheapest of 35 short paths past still obstacles. DEFINITIONS section 7.
+
+Action = (acceleration a, lateral offset d). Loss = 10 collision + 1.5 c^2 + progress^2 + 0.01 a^2 T
++ 0.5 d^2 + 0.05 ((a-a_prev)^2/4 + (d-d_prev)^2), c = shortfall of the worst lateral clearance below 1 m, at
+most 2. The planning cost is the same formula on perceived objects; ties go to the smaller |a|, then the
+smaller |d|, then the smaller d.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int
+from deepval.errors import InputError
+from deepval.geometry.objects import Objects
+from deepval.scenes import Ego
+from deepval.systems.system import System, weighted_loss
+
+
+@dataclass(frozen=True)
+class RecedingHorizon(System):
+    """Candidates, ego footprint and loss weights; the weights shape the plan too, so none is loss-only."""
+
+    hardest_mps2: float = -8.0
+    accelerations: int = 7
+    widest_m: float = 3.0
+    offsets: int = 5
+    horizon_s: float = 3.0
+    step_s: float = 0.25
+    length_m: float = 4.5
+    half_width_m: float = 0.9
+    clearance_m: float = 1.0
+    most_shortfall_m: float = 2.0
+    least_speed_mps: float = 2.0
+    collision_weight: float = 10.0
+    clearance_weight: float = 1.5
+    progress_weight: float = 1.0
+    effort_weight: float = 0.01
+    offset_weight: float = 0.5
+    change_weight: float = 0.05
+
+    @property
+    def choices(self) -> Float[np.ndarray, "choice act"]:
+        """Every action, in the order in which ties are settled."""
+        a = np.linspace(0.0, self.hardest_mps2, self.accelerations)
+        d = np.linspace(-self.widest_m, self.widest_m, self.offsets)
+        pairs = [(x, y) for x in sorted(a, key=abs) for y in sorted(d, key=lambda y: (abs(y), y))]
+        return np.array(pairs)
+
+    @property
+    def times_s(self) -> Float[np.ndarray, "step"]:
+        """Times at which a path is checked."""
+        return np.arange(1, round(self.horizon_s / self.step_s) + 1) * self.step_s
+
+    def act(
+        self, perceived: Objects, ego: Ego, *, previous: Float[np.ndarray, "time act"] | None = None
+    ) -> Float[np.ndarray, "time act"]:
+        """The action in each frame."""
+        fixed = self.fixed_costs(perceived, ego)
+        choices = self.choices
+        if previous is not None:
+            change = change_term(choices[None], previous[:, None])
+            return choices[(fixed + self.change_weight * change).argmin(axis=1)]
+        return choices[chained_choice(fixed, self.change_weight * change_term(choices, choices[:, None]), ego.first)]
+
+    def fixed_costs(self, perceived: Objects, ego: Ego) -> Float[np.ndarray, "time choice"]:
+        """Planning cost of every candidate without the change term."""
+        worst_m = worst_clearances_m(self, perceived, ego.speed_mps).reshape(len(ego.speed_mps), -1)
+        choices = np.broadcast_to(self.choices, (*worst_m.shape, 2))
+        terms = path_terms(self, worst_m, choices, speed_mps=ego.speed_mps[:, None])
+        return weighted_loss(terms, {name: weight for name, weight in self.weights.items() if name != "change"})
+
+    def terms(
+        self,
+        actions: Float[np.ndarray, "time act"],
+        reference: Objects,
+        *,
+        ego: Ego,
+        previous: Float[np.ndarray, "time act"],
+    ) -> dict[str, Float[np.ndarray, "time"]]:
+        """Loss terms of the actions against the reference objects, before weighting."""
+        worst_m = worst_clearances_m(self, reference.where(reference.far_m > 0), ego.speed_mps)
+        chosen_m = np.take_along_axis(worst_m, choice_index(self, actions)[:, None], axis=1)[:, 0]
+        found = path_terms(self, chosen_m, actions, speed_mps=ego.speed_mps)
+        return found | {"change": change_term(actions, previous)}
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each loss term."""
+        return {
+            "collision": self.collision_weight,
+            "clearance": self.clearance_weight,
+            "progress": self.progress_weight,
+            "effort": self.effort_weight,
+            "offset": self.offset_weight,
+            "change": self.change_weight,
+        }
+
+
+def travelled_m(speed_mps: np.ndarray, acceleration_mps2: np.ndarray | float, time_s: np.ndarray | float) -> np.ndarray:
+    """Distance after `time_s` at constant deceleration, standing still once stopped; arguments broadcast."""
+    acceleration_mps2 = np.asarray(acceleration_mps2)
+    braking = acceleration_mps2 < 0
+    stop_s = np.where(braking, -speed_mps / np.where(braking, acceleration_mps2, -1.0), np.inf)
+    moving_s = np.minimum(time_s, stop_s)
+    return speed_mps * moving_s + 0.5 * acceleration_mps2 * moving_s**2
+
+
+def change_term(actions: Float[np.ndarray, "*a act"], previous: Float[np.ndarray, "*b act"]) -> np.ndarray:
+    """(a - a_prev)^2 / 4 + (d - d_prev)^2, 0 where there is no previous action; leading axes broadcast."""
+    change = (actions[..., 0] - previous[..., 0]) ** 2 / 4 + (actions[..., 1] - previous[..., 1]) ** 2
+    return np.where(np.isnan(change), 0.0, change)
+
+
+def path_terms(
+    system: RecedingHorizon, worst_m: np.ndarray, actions: np.ndarray, *, speed_mps: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Loss terms of paths with the given worst clearances, the change term aside."""
+    a, d = actions[..., 0], actions[..., 1]
+    shortfall_m = np.clip(system.clearance_m - worst_m, 0.0, system.most_shortfall_m)
+    wanted_m = system.horizon_s * np.maximum(speed_mps, system.least_speed_mps)
+    behind = np.maximum(1.0 - travelled_m(speed_mps, a, system.horizon_s) / wanted_m, 0.0)
+    return {
+        "collision": (worst_m < 0).astype(float),
+        "clearance": shortfall_m**2,
+        "progress": behind**2,
+        "effort": a**2 * system.horizon_s,
+        "offset": d**2,
+    }
+
+
+def choice_index(system: RecedingHorizon, actions: Float[np.ndarray, "time act"]) -> Int[np.ndarray, "time"]:
+    """Which of the system's choices each action is."""
+    same = (system.choices[None] == actions[:, None]).all(axis=-1)
+    if not same.any(axis=1).all():
+        raise InputError("actions must be among the controller's candidates; found others: use those it chose.")
+    return same.argmax(axis=1)
+
+
+def chained_choice(
+    fixed: Float[np.ndarray, "time choice"],
+    change: Float[np.ndarray, "choice choice"],
+    first: Bool[np.ndarray, "time"],
+) -> Int[np.ndarray, "time"]:
+    """Index of the cheapest choice in each frame, where leaving choice i for j costs `change[i, j]` more."""
+    chosen = np.empty(len(fixed), dtype=int)
+    at = 0
+    for frame, (cost, begins) in enumerate(zip(fixed, first.tolist(), strict=True)):
+        at = int((cost if begins else cost + change[at]).argmin())
+        chosen[frame] = at
+    return chosen
+
+
+class Reach(NamedTuple):
+    """First and last step at which a path of each acceleration overlaps an object in x, if any."""
+
+    first: Int[np.ndarray, "obj acceleration"]
+    last: Int[np.ndarray, "obj acceleration"]
+    ever: Bool[np.ndarray, "obj acceleration"]
+
+
+def reachable(system: RecedingHorizon, objects: Objects, speed_mps: Float[np.ndarray, "time"]) -> Objects:
+    """The objects that some candidate can come nearer than the clearance; the others change no cost."""
+    speed = speed_mps[objects.frame]
+    nearest_m = travelled_m(speed, system.hardest_mps2, float(system.times_s[0]))
+    farthest_m = travelled_m(speed, 0.0, float(system.times_s[-1]))
+    ahead = (nearest_m <= objects.far_m) & (farthest_m + system.length_m >= objects.near_m)
+    side_m = system.widest_m + system.half_width_m
+    beside = (objects.lateral_m[:, 0] - side_m < system.clearance_m) & (
+        -side_m - objects.lateral_m[:, 1] < system.clearance_m
+    )
+    return objects.where(ahead & beside)
+
+
+def overlapping_steps(system: RecedingHorizon, objects: Objects, *, speed_mps: Float[np.ndarray, "time"]) -> Reach:
+    """Steps at which ego and object overlap in x; as the ego never reverses they are one run."""
+    accelerations = np.unique(system.choices[:, 0])[::-1]
+    x_m = travelled_m(speed_mps[:, None, None], accelerations[:, None], system.times_s)[objects.frame]
+    over = (x_m <= objects.far_m[:, None, None]) & (x_m + system.length_m >= objects.near_m[:, None, None])
+    last = over.shape[-1] - 1 - over[..., ::-1].argmax(axis=-1)
+    return Reach(over.argmax(axis=-1), last, np.asarray(over.any(axis=-1)))
+
+
+def worst_clearances_m(
+    system: RecedingHorizon, objects: Objects, speed_mps: Float[np.ndarray, "time"]
+) -> Float[np.ndarray, "time choice"]:
+    """Smallest lateral clearance of every candidate over steps with overlap in x, +inf where none matters.
+
+    Objects that stay at least `clearance_m` away from every candidate are left out, which changes no loss
+    term. For one object and one offset the clearance falls and then rises along the path (y moves one way,
+    the clearance is convex in y), so over a run of steps it is smallest at the step nearest to its overall
+    minimum.
+    """
+    near = reachable(system, objects, speed_mps)
+    worst_m = np.full((len(speed_mps), len(system.choices)), np.inf)
+    if not len(near):
+        return worst_m
+    reach = overlapping_steps(system, near, speed_mps=speed_mps)
+    u = system.times_s / system.horizon_s
+    offsets = system.choices[: system.offsets, 1]
+    y_m = offsets[:, None] * (3 * u**2 - 2 * u**3)
+    right_m = near.lateral_m[:, 0][:, None, None] - (y_m + system.half_width_m)
+    left_m = (y_m - system.half_width_m) - near.lateral_m[:, 1][:, None, None]
+    clearance_m = np.maximum(right_m, left_m)
+    step = np.clip(clearance_m.argmin(axis=-1)[:, None, :], reach.first[:, :, None], reach.last[:, :, None])
+    found_m = np.take_along_axis(clearance_m[:, None], step[..., None], axis=-1)[..., 0]
+    found_m = np.where(reach.ever[:, :, None], found_m, np.inf).reshape(len(near), -1)
+    frame, start = np.unique(near.frame, return_index=True)
+    worst_m[frame] = np.minimum.reduceat(found_m, start, axis=0)
+    return worst_m

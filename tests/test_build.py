@@ -1,0 +1,171 @@
+"""Cells in folders: the same bytes every time, whatever interrupts the making, and refusals in one sentence."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import deepval
+from deepval.benchmark import build as building
+from deepval.benchmark import sources
+from deepval.datasets.synthetic import WorldSettings
+from deepval.errors import InputError
+from deepval.systems.braking import Braking
+from shared import shared_data
+
+SMALL = WorldSettings(scenes=5, frames=12)
+
+
+@pytest.fixture(scope="module")
+def material():
+    return sources.synthetic(settings=SMALL)
+
+
+def made(material, **options):
+    return list(building.cells(material.dataset, material.modes, **options))
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_a_cell_s_table_is_what_its_folder_holds(material, tmp_path):
+    (cell,) = made(material)
+    building.write(cell, tmp_path)
+    read = deepval.read_values(tmp_path / "values.parquet")
+    assert np.array_equal(read.losses, cell.table.losses)
+    assert (read.modes, len(read)) == (("yolov8s-320", "yolov8s-640"), 60)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["id"] == cell.id
+    assert set(manifest["files"]) == {"values.parquet", "terms.parquet", "split.json"}
+    for name, digest in manifest["files"].items():
+        assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest
+
+
+def test_terms_weighted_add_up_to_the_losses(material, tmp_path):
+    import pyarrow.parquet as pq
+
+    (cell,) = made(material)
+    building.write(cell, tmp_path)
+    terms = pq.read_table(tmp_path / "terms.parquet").to_pydict()
+    weights = Braking().weights
+    loss = sum(weight * np.array(terms[f"term_{name}_yolov8s-640"]) for name, weight in weights.items())
+    assert np.allclose(loss, cell.table.losses[:, -1], rtol=1e-12)
+
+
+def test_every_combination_is_a_cell_with_an_id_of_its_own(material):
+    cells = made(material, geometries=("monocular", "oracle"), systems=("braking", "receding-horizon", "lateral"))
+    assert len({cell.id for cell in cells}) == 6
+
+
+def test_the_id_rests_on_every_definition(material):
+    (plain,) = made(material)
+    (wider,) = made(material, systems=(Braking(change_weight=0.04),))
+    (filtered,) = made(material, persistence=True)
+    (other,) = made(sources.synthetic(settings=SMALL, seed=1))
+    assert len({building.digest_of(cell.definition) for cell in (plain, wider, filtered, other)}) == 4
+    (again,) = made(sources.synthetic(settings=SMALL))
+    assert again.id == plain.id
+
+
+def test_building_twice_gives_the_same_bytes_and_leaves_a_whole_cell_alone(material, tmp_path):
+    (cell,) = made(material)
+    building.write(cell, tmp_path)
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    first = digests(tmp_path)
+    building.write(cell, tmp_path)
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+    (tmp_path / "values.parquet").write_bytes(b"damaged")
+    building.write(cell, tmp_path)
+    assert digests(tmp_path) == first
+
+
+def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path):
+    words = [sys.executable, "-m", "deepval.cli", "build", "--units", "scene-00,scene-01,scene-02"]
+    words += ["--geometry", "monocular", "--geometry", "oracle", "--system", "braking", "--system", "lateral"]
+    began = time.monotonic()
+    subprocess.run([*words, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
+    took = time.monotonic() - began
+    for share in (0.5, 0.7, 0.8, 0.9, 0.95):
+        process = subprocess.Popen([*words, "--out", str(tmp_path / "cut")], stdout=subprocess.DEVNULL)
+        time.sleep(share * took)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run([*words, "--out", str(tmp_path / "cut")], check=True, capture_output=True)
+    assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--mode", "yolov8s-320"), "A cell needs two modes or more, cheap first; found 1"),
+        (("--mode", "a", "--mode", "b"), "Modes of the synthetic world must be among"),
+        (("--system", "flying"), "A downstream system must be one of"),
+        (("--geometry", "flat"), "--geometry must be one of monocular, oracle; found 'flat'"),
+        (("--dataset", "mars"), "--dataset must be one of synthetic, kitti; found 'mars'"),
+        (("--dataset", "kitti"), "--dataset kitti needs --root"),
+        (("--threshold", "high"), "--threshold must be a number or NAME=NUMBER; found 'high'"),
+        (("--dataset", "kitti", "--root", "nowhere", "--mode", "a=b", "--mode", "c=d"), "must hold label_02"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, sentence, tmp_path):
+    command = [sys.executable, "-m", "deepval.cli", "build", "--out", str(tmp_path / "out"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_mode_file_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="must hold label_02"):
+        sources.kitti(tmp_path, [sources.ModeFile("a", tmp_path / "a.parquet")])
+
+
+@pytest.mark.shared
+def test_real_kitti_by_the_command(tmp_path):
+    root = shared_data("kitti_tracking")
+    words = [sys.executable, "-m", "deepval.cli", "build", "--dataset", "kitti", "--root", str(root), "--class", "Car"]
+    for name in ("CIWT", "RRC"):
+        words += ["--mode", f"{name}={root / 'detections' / f'{name}.parquet'}"]
+    words += ["--threshold", "RRC=0.25", "--scores-are", "CIWT=raw", "--out", str(tmp_path), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "mode CIWT reports nothing at all in unit 0017" in done.stderr
+    (cell,) = json.loads(done.stdout)
+    assert cell["affected"] == pytest.approx(718, abs=2)
+    assert cell["harm_rate"] == pytest.approx(0.543, abs=0.0005)
+    assert cell["harm_ratio"] == pytest.approx(1.063, abs=0.0005)
+    assert cell["all_full_share"] == pytest.approx(-0.0067, abs=0.00005)
+    assert cell["oracle_share"] == pytest.approx(0.1061, abs=0.00005)
+    assert cell["cheap_loss"] == pytest.approx(10297, abs=0.5)
+    strict = subprocess.run([*words, "--strict"], capture_output=True, text=True, check=False)
+    assert strict.returncode == 2
+
+
+@pytest.mark.shared
+def test_the_three_step_ladder_is_a_multi_fidelity_cell(tmp_path):
+    root = shared_data("kitti_tracking")
+    names = ("YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")
+    files = [
+        sources.ModeFile(name, root / "detections" / f"{name}.parquet", scores="none", classes=("Car",))
+        for name in names
+    ]
+    material = sources.kitti(root, files)
+    (cell,) = made(material, provenance=material.provenance)
+    costs = {"modes": {"YOLOv3-SORT": {"ms": 10}, "YOLOv4-SORT": {"ms": 15}, "YOLOX-SORT": {"ms": 20}}}
+    budget = deepval.Latency(0.2, costs | {"allocators": {"speed": {"ms": 0}}})
+    result = deepval.evaluate(cell.table, {"speed": cell.table.attributes["ego_speed_mps"]}, [budget], draws=20)
+    (optimum,) = result.ladder
+    assert sum(optimum["modes"].values()) == 8008
+    assert optimum["modes"]["YOLOv4-SORT"] > 0
+    assert 0 < optimum["full_only_share"] <= 1
+    assert optimum["gap"] < 1e-6 * optimum["value"]

@@ -1,0 +1,265 @@
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from deepval.errors import InputError, InputWarning
+from deepval.perception.cache import FrameRecord, write_unit
+from deepval.perception.calibration import fit_calibration
+from deepval.perception.detection_files import read_detections, write_parquet
+from deepval.perception.detection_rows import Source
+from deepval.perception.detections import (
+    DONE,
+    FAILED,
+    NEVER_RUN,
+    Calibration,
+    DetectionSet,
+    calibrated,
+    coverage,
+    run_by_all,
+)
+from deepval.perception.detector import FrameDetections
+from driving import detections, scene, truth
+
+SCENES = [scene(3, unit="0000"), scene(2, unit="0001")]
+COLUMNS = {"seq": ["0000", "0000", "0001", "0000"], "frame": [2, 0, 1, 1], "cls": ["Car", "car", "dog", "Van"],
+           "score": [0.5, 0.9, 0.4, 0.3], "x1": [0.0, 1.0, 2.0, 3.0], "y1": [0.0] * 4, "x2": [9.0, 9.0, 9.0, 3.0],
+           "y2": [9.0] * 4}  # fmt: skip
+
+
+def parquet(path, columns=COLUMNS, **meta):
+    pq.write_table(pa.table(columns).replace_schema_metadata(meta or None), path)
+    return path
+
+
+def kitti_line(frame, cls="Car", *, score=None):
+    words = [frame, 7, cls, 0, 0, -10, 1, 2, 30, 40, 1.5, 1.6, 4.0, 2.0, 1.7, 20.0, 0.3]
+    return " ".join(str(word) for word in [*words, *([] if score is None else [score])]) + "\n"
+
+
+def test_parquet_is_mapped_sorted_and_cleaned(tmp_path):
+    found = read_detections(parquet(tmp_path / "m.parquet"), SCENES)
+    assert (found.mode, found.scores, dict(found.dropped)) == ("m", "probabilities", {"degenerate": 1, "class": 1})
+    assert found["0000"].frame.tolist() == [0, 2]
+    assert found["0000"].cls.tolist() == ["Car", "Car"]
+    assert found["0000"].score.tolist() == [0.9, 0.5]
+    assert len(found["0001"]) == 0
+    assert len(found) == 2
+    assert found["0000"].run.all()
+
+
+def test_parquet_metadata_say_what_was_run(tmp_path):
+    meta = {"frames_run": json.dumps({"0000": ["000000", "000002"]}), "frames_failed": json.dumps({"0001": [1]})}
+    columns = {name: values[:2] for name, values in COLUMNS.items()}
+    found = read_detections(parquet(tmp_path / "m.parquet", columns, scores="raw", mode="x", **meta), SCENES)
+    assert (found.mode, found.scores) == ("x", "raw")
+    assert found["0000"].status.tolist() == [DONE, NEVER_RUN, DONE]
+    assert found["0001"].status.tolist() == [NEVER_RUN, FAILED]
+
+
+def test_counts_of_processed_frames_serve_where_they_are_unambiguous(tmp_path):
+    columns = {name: values[:2] for name, values in COLUMNS.items()}
+    path = parquet(tmp_path / "m.parquet", columns, frames_processed=json.dumps({"0000": 3}))
+    assert [found.run.any() for found in read_detections(path, SCENES).units.values()] == [True, False]
+    path = parquet(tmp_path / "m.parquet", columns, frames_processed=json.dumps({"0000": 2}))
+    with pytest.raises(InputError, match=r"2 of the 3 frames of unit 0000.*give frames_run"):
+        read_detections(path, SCENES)
+    told = Source(frames_run={"0000": np.array([True, False, True])})
+    assert read_detections(path, SCENES, source=told)["0000"].run.tolist() == [True, False, True]
+
+
+def test_boxes_on_a_frame_that_was_not_run_are_an_error(tmp_path):
+    with pytest.raises(InputError, match="only frames that were run"):
+        read_detections(parquet(tmp_path / "m.parquet"), SCENES, source=Source(frames_run={"0000": [1]}))
+
+
+def test_written_detections_are_read_back(tmp_path):
+    found = detections([(0, "Car", 0.5, 0, 0, 9, 9), (2, "Van", 0.25, 1, 1, 5, 5)], status=[DONE, FAILED, DONE])
+    empty = detections([], 2, unit="0001", status=[NEVER_RUN, DONE])
+    whole = DetectionSet("mine", "probabilities", {"0000": found, "0001": empty})
+    write_parquet(whole, tmp_path / "out.parquet", scenes=SCENES)
+    again = read_detections(tmp_path / "out.parquet", SCENES)
+    assert (again.mode, again.scores) == ("mine", "probabilities")
+    for unit in ("0000", "0001"):
+        for name in ("frame", "cls", "score", "box_px", "status"):
+            np.testing.assert_array_equal(getattr(again[unit], name), getattr(whole[unit], name))
+
+
+def test_kitti_text_knows_absent_files_from_empty_ones(tmp_path):
+    (tmp_path / "0000.txt").write_text(kitti_line(2, score=0.5) + "\n" + kitti_line(0, "Person", score=0.9))
+    found = read_detections(tmp_path, SCENES)
+    assert found["0000"].cls.tolist() == ["Person_sitting", "Car"]
+    assert found["0000"].box_px[0].tolist() == [1, 2, 30, 40]
+    assert found["0000"].track is not None
+    assert found["0000"].cuboid_m[0].tolist() == pytest.approx([2.0, 1.7 - 1.5 / 2, 20.0, 4.0, 1.6, 1.5, 0.3])
+    assert not found["0001"].run.any()
+    (tmp_path / "0001.txt").write_text("")
+    assert read_detections(tmp_path, SCENES)["0001"].run.all()
+
+
+def test_kitti_text_without_scores_has_none(tmp_path):
+    (tmp_path / "0000.txt").write_text(kitti_line(0))
+    found = read_detections(tmp_path / "0000.txt", SCENES)
+    assert found.scores == "none"
+    assert np.isnan(found["0000"].score).all()
+    with pytest.raises(InputError, match="has no scores"):
+        found.above(0.25)
+    (tmp_path / "0000.txt").write_text(kitti_line(0) + kitti_line(1, score=0.5))
+    with pytest.raises(InputError, match="some without"):
+        read_detections(tmp_path, SCENES)
+    (tmp_path / "0000.txt").write_text("1 2 3\n")
+    with pytest.raises(InputError, match=r"17 or 18 columns.*3 in line 1"):
+        read_detections(tmp_path, SCENES)
+    (tmp_path / "0000.txt").write_text(kitti_line("one"))
+    with pytest.raises(InputError, match="must hold numbers"):
+        read_detections(tmp_path, SCENES)
+
+
+def test_coco_results_with_and_without_annotations(tmp_path):
+    rows = [{"image_id": "0000/000002", "category_id": 3, "bbox": [1, 2, 10, 20], "score": 0.5},
+            {"image_id": "0000/000000", "category_id": 18, "bbox": [1, 2, 10, 20], "score": 0.5}]  # fmt: skip
+    (tmp_path / "r.json").write_text(json.dumps(rows))
+    found = read_detections(tmp_path / "r.json", SCENES)
+    assert found["0000"].frame.tolist() == [2]
+    assert found["0000"].box_px.tolist() == [[1, 2, 11, 22]]
+    assert found.dropped["class"] == 1
+    about = {"images": [{"id": 5, "file_name": "images/0001/000001.jpg"}], "categories": [{"id": 0, "name": "bus"}]}
+    (tmp_path / "a.json").write_text(json.dumps(about))
+    (tmp_path / "r.json").write_text(json.dumps([{**rows[0], "image_id": 5, "category_id": 0}]))
+    found = read_detections(tmp_path / "r.json", SCENES, annotations=tmp_path / "a.json")
+    assert (found["0001"].frame.tolist(), found["0001"].cls.tolist()) == ([1], ["Bus"])
+    (tmp_path / "r.json").write_text(json.dumps([{"image_id": 6}]))
+    with pytest.raises(InputError, match="COCO results must have"):
+        read_detections(tmp_path / "r.json", SCENES, annotations=tmp_path / "a.json")
+
+
+def test_nuscenes_results_have_cuboids_in_the_world_frame(tmp_path):
+    row = {"translation": [10.0, 20.0, 1.0], "size": [1.9, 4.6, 1.5], "rotation": [np.cos(0.2), 0, 0, np.sin(0.2)],
+           "velocity": [1.0, 2.0], "detection_name": "car", "detection_score": 0.7}  # fmt: skip
+    content = {"meta": {}, "results": {"000001": [row], "000000": [], "elsewhere": [row]}}
+    (tmp_path / "n.json").write_text(json.dumps(content))
+    found = read_detections(tmp_path / "n.json", [SCENES[0]])["0000"]
+    assert found.cuboid_frame == "world"
+    assert found.cuboid_m[0].tolist() == pytest.approx([10, 20, 1, 4.6, 1.9, 1.5, 0.4])
+    assert found.velocity_mps[0].tolist() == [1, 2]
+    assert np.isnan(found.box_px).all()
+    assert found.status.tolist() == [DONE, DONE, NEVER_RUN]
+    content["results"]["000001"][0].pop("size")
+    (tmp_path / "n.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="nuScenes results must follow"):
+        read_detections(tmp_path / "n.json", [SCENES[0]])
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    for name, text, match in [
+        ("a.parquet", "x", "readable Parquet"),
+        ("a.json", "{", "readable JSON"),
+        ("b.json", "{}", "must be a list"),
+        ("a.xml", "x", "must be .parquet"),
+    ]:
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=match):
+            read_detections(tmp_path / name, SCENES)
+    with pytest.raises(InputError, match="nothing there"):
+        read_detections(tmp_path / "none.parquet", SCENES)
+    with pytest.raises(InputError, match="lacks cls"):
+        read_detections(parquet(tmp_path / "c.parquet", {k: v for k, v in COLUMNS.items() if k != "cls"}), SCENES)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"seq": ["7", "7", "7", "7"]}, "must hold units of the data set"),
+        ({"frame": [2, 0, 1, 3]}, None),
+        ({"frame": [3, 0, 1, 1]}, "frames must be those of unit 0000"),
+        ({"score": [5.0, 0.9, 0.4, 0.3]}, "declare scores as raw"),
+        ({"score": [float("nan"), 0.9, 0.4, 0.3]}, "some without"),
+    ],
+)
+def test_rows_that_do_not_fit_are_an_error(tmp_path, change, match):
+    path = parquet(tmp_path / "m.parquet", COLUMNS | change)
+    if match is None:
+        assert len(read_detections(path, SCENES)) == 2
+        return
+    with pytest.raises(InputError, match=match):
+        read_detections(path, SCENES)
+
+
+def test_scores_are_what_the_source_says(tmp_path):
+    path = parquet(tmp_path / "m.parquet")
+    assert read_detections(path, SCENES, source=Source(scores="raw", mode="r")).mode == "r"
+    assert np.isnan(read_detections(path, SCENES, source=Source(scores="none"))["0000"].score).all()
+    mapped = read_detections(path, SCENES, source=Source(classes={"dog": "Misc"}))
+    assert mapped["0001"].cls.tolist() == ["Misc"]
+
+
+def test_thresholds_classes_and_units():
+    found = detections([(0, "Car", 0.25, 0, 0, 9, 9), (1, "Van", 0.24, 0, 0, 9, 9), (2, "Van", 0.9, 0, 0, 9, 9)])
+    modes = DetectionSet("m", "probabilities", {"0000": found, "0001": detections([], 2, unit="0001")})
+    assert modes.above(0.25)["0000"].frame.tolist() == [0, 2]
+    assert modes.of_classes(["Van"])["0000"].frame.tolist() == [1, 2]
+    assert list(modes.of_units(["0001"]).units) == ["0001"]
+    with pytest.raises(InputError, match="must cover unit 0009"):
+        modes["0009"]
+
+
+def test_coverage_tells_empty_failed_and_never_run_frames_apart():
+    found = detections([(0, "Car", 0.5, 0, 0, 9, 9)], 4, status=[DONE, DONE, FAILED, NEVER_RUN])
+    never = detections([], 2, unit="0001", status=[NEVER_RUN, NEVER_RUN])
+    modes = DetectionSet("m", "probabilities", {"0000": found, "0001": never})
+    assert coverage(modes) == (6, 1, 3, 1, ())
+    silent = DetectionSet("m", "probabilities", {"0007": detections([], 2, unit="0007")})
+    with pytest.warns(InputWarning, match="nothing at all in unit 0007"):
+        assert coverage(silent).silent_units == ("0007",)
+    with pytest.raises(InputError, match="nothing at all in unit 0007"):
+        coverage(silent, strict=True)
+
+
+def test_inputs_are_frames_that_every_mode_was_run_on():
+    one = DetectionSet("a", "none", {"0000": detections([], 3, status=[DONE, FAILED, DONE])})
+    other = DetectionSet("b", "none", {"0000": detections([], 3, status=[DONE, DONE, NEVER_RUN])})
+    assert run_by_all([one, other], "0000").tolist() == [True, False, False]
+    with pytest.raises(InputError, match="as many frames"):
+        run_by_all([one, DetectionSet("c", "none", {"0000": detections([], 2)})], "0000")
+
+
+def test_a_status_must_be_known():
+    with pytest.raises(InputError, match="done, failed or never run"):
+        detections([], 2, status=[0, 5])
+
+
+def test_calibration_gives_the_share_that_was_right():
+    box, away = (0.0, 0.0, 40.0, 40.0), (500.0, 0.0, 540.0, 40.0)
+    raw = [(0, -2.0, away), (1, 1.0, box), (2, 1.0, away), (3, 7.0, box)]
+    found = detections([(f, "Car", score, *place) for f, score, place in raw], 5)
+    reference = truth([(f, "Car", f, 0, box, (9, 12, 0, 1), 0.0) for f in range(5)], 5)
+    modes = DetectionSet("m", "raw", {"0000": found})
+    fitted = fit_calibration(modes, [reference])
+    assert calibrated(modes, fitted)["0000"].score.tolist() == pytest.approx([0, 0.5, 0.5, 1])
+    assert calibrated(modes, fitted).scores == "probabilities"
+    with pytest.raises(InputError, match="only raw scores"):
+        calibrated(calibrated(modes, fitted), fitted)
+    with pytest.raises(InputError, match="needs scored detections"):
+        fit_calibration(DetectionSet("m", "raw", {"0000": detections([], 5)}), [reference])
+    steep = Calibration(np.array([0.0, 1.0]), np.array([0.25, 0.75]))
+    assert calibrated(modes, steep)["0000"].score.tolist() == [0.25, 0.75, 0.75, 0.75]
+
+
+def test_the_cache_of_a_detector_is_read_with_what_failed(tmp_path):
+    boxes = FrameDetections(
+        boxes_px=np.array([[1, 2, 30, 40]], dtype=np.float32),
+        scores=np.array([0.5], dtype=np.float32),
+        classes=np.array(["car"]),
+    )
+    records = [FrameRecord(0, "a", "0", (9, 9), boxes), FrameRecord(2, "b", None, None, None, "broken")]
+    write_unit(tmp_path, "fast", unit="0000", records=records)
+    found = read_detections(tmp_path / "fast", SCENES)
+    assert (found.mode, found["0000"].cls.tolist(), found["0000"].box_px.tolist()) == (
+        "fast",
+        ["Car"],
+        [[1, 2, 30, 40]],
+    )
+    assert found["0000"].status.tolist() == [DONE, NEVER_RUN, FAILED]
+    assert found["0001"].status.tolist() == [NEVER_RUN, NEVER_RUN]

@@ -1,0 +1,414 @@
+import hashlib
+import json
+import math
+
+import cv2
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import onnx_models
+from deepval.errors import InputError
+from deepval.perception import decoding, letterbox, onnx_model
+from deepval.perception.decoding import Candidates, FrameError
+from deepval.perception.detector import (
+    DetectorConfig,
+    check_size,
+    decoded_image,
+    detect,
+    load_detector,
+)
+from reference import nms as slow
+from shared import shared_data
+
+CASES = 2_000
+NAMES = {"names": "{0: 'car', 1: 'person'}"}
+WHITE = np.full((64, 64, 3), 255, dtype=np.uint8)
+
+
+def image(height: int, width: int, seed: int = 0) -> np.ndarray:
+    picture = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    picture.flags.writeable = False
+    return picture
+
+
+def encoded(picture: np.ndarray, suffix: str = ".jpg") -> bytes:
+    return cv2.imencode(suffix, picture)[1].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "size", "columns", "rows"),
+    [
+        (1242, 375, 320, 320, 128),
+        (1242, 375, 384, 384, 128),
+        (1242, 375, 512, 512, 160),
+        (1242, 375, 640, 640, 224),
+        (1224, 370, 640, 640, 224),
+        (397, 120, 192, 192, 64),
+        (397, 120, 256, 256, 96),
+        (397, 120, 384, 384, 128),
+    ],
+)
+def test_letterbox_has_the_input_sizes_of_the_published_procedure(width, height, size, columns, rows):
+    ready = letterbox.letterboxed(image(height, width), size)
+    assert ready.tensor.shape == (1, 3, rows, columns)
+    assert ready.placement.input_hw_px == (rows, columns)
+
+
+def test_letterbox_centres_the_image_with_the_odd_pixel_below():
+    # 60 x 40 into 64: 64 x round(40 * 64 / 60) = 64 x 43, 64 - 43 = 21 rows to share: 10 above, 11 below.
+    ready = letterbox.letterboxed(np.full((40, 60, 3), 200, dtype=np.uint8), 64)
+    inside = np.isclose(ready.tensor[0, 0], 200 / 255)
+    assert inside[10 : 10 + 43].all()
+    np.testing.assert_allclose(ready.tensor[0, :, :10], 114 / 255, rtol=1e-6)
+    np.testing.assert_allclose(ready.tensor[0, :, 53:], 114 / 255, rtol=1e-6)
+    assert ready.placement == letterbox.Placement((40, 60), (64, 64), 0, 10, 64 / 60, 43 / 40)
+
+
+def test_letterbox_of_a_fixed_input_fills_the_whole_of_it():
+    # 100 x 50 into 96 x 64: 96 x 48, 16 rows to share.
+    ready = letterbox.letterboxed(image(50, 100), 96, fixed_hw_px=(64, 96))
+    assert ready.tensor.shape == (1, 3, 64, 96)
+    assert (ready.placement.left_px, ready.placement.top_px) == (0, 8)
+
+
+def test_tensor_is_red_green_blue_from_0_to_1():
+    picture = np.zeros((32, 32, 3), dtype=np.uint8)
+    picture[:, :, 0], picture[:, :, 1], picture[:, :, 2] = 51, 102, 255
+    tensor = letterbox.stretched(picture, 32).tensor
+    assert tensor.dtype == np.float32
+    np.testing.assert_allclose(tensor[0, :, 5, 7], [255 / 255, 102 / 255, 51 / 255], rtol=1e-6)
+
+
+@given(st.integers(1, 700), st.integers(1, 700), st.sampled_from([32, 64, 320]), st.booleans())
+def test_boxes_go_into_the_input_and_back(height, width, size, stretch):
+    picture = np.zeros((height, width, 3), dtype=np.uint8)
+    ready = letterbox.stretched(picture, size) if stretch else letterbox.letterboxed(picture, size)
+    there = ready.placement
+    box = np.array([[0.1 * width, 0.2 * height, 0.7 * width, 0.9 * height]])
+    scale = np.array([there.scale_x, there.scale_y] * 2)
+    inside = box * scale + np.array([there.left_px, there.top_px] * 2)
+    rows, columns = there.input_hw_px
+    assert (inside >= 0).all()
+    assert (inside <= [columns, rows, columns, rows]).all()
+    if not stretch:
+        assert rows % 32 == columns % 32 == 0
+    np.testing.assert_allclose(letterbox.boxes_in_image(inside, there), box, rtol=1e-6)
+
+
+def test_boxes_are_clipped_to_the_image():
+    placement = letterbox.Placement((50, 100), (64, 96), 0, 8, 0.96, 0.96)
+    clipped = letterbox.boxes_in_image(np.array([[-5.0, 0.0, 200.0, 80.0]]), placement)
+    np.testing.assert_array_equal(clipped, [[0, 0, 100, 50]])
+
+
+def test_yolov8_boxes_by_hand(tmp_path):
+    detector = load_detector(onnx_models.yolov8(tmp_path / "m.onnx"), config=DetectorConfig(nms_iou=0.95))
+    assert detector.style == "yolov8"
+    found = detect(detector, WHITE, size=64)
+    # White has mean 1; the first two boxes overlap by 19 of 21 columns: IoU 19 / 21 < 0.95, so all three stay.
+    np.testing.assert_allclose(found.scores, [0.9, 0.8, 0.7], rtol=1e-6)
+    assert found.classes.tolist() == ["car", "car", "person"]
+    centres = [(30, 20), (31, 20), (50, 40)]
+    expected = [(cx - 20 / 2, cy - 10 / 2, cx + 20 / 2, cy + 10 / 2) for cx, cy in centres]
+    np.testing.assert_allclose(found.boxes_px, expected, rtol=1e-6)
+    # With 0.7 < 19 / 21 the second goes.
+    found = detect(load_detector(tmp_path / "m.onnx"), WHITE, size=64)
+    np.testing.assert_allclose(found.scores, [0.9, 0.7], rtol=1e-6)
+
+
+def test_yolov8_boxes_in_a_letterboxed_image(tmp_path):
+    detector = load_detector(onnx_models.yolov8(tmp_path / "m.onnx"))
+    found = detect(detector, np.full((40, 60, 3), 255, dtype=np.uint8), size=64)
+    # Placed at left 0, top 10, scaled by 64/60 and 43/40 (see above); scores times the mean with padding.
+    mean = (43 * 255 + 21 * 114) / (64 * 255)
+    np.testing.assert_allclose(found.scores, [0.9 * mean, 0.7 * mean], rtol=1e-5)
+    expected = [20 * 60 / 64, (15 - 10) * 40 / 43, 40 * 60 / 64, (25 - 10) * 40 / 43]
+    np.testing.assert_allclose(found.boxes_px[0], expected, rtol=1e-6)
+
+
+def test_yolov5_score_is_objectness_times_class(tmp_path):
+    rows = [
+        [30, 20, 20, 10, 0.5, 0.9, 0.1],
+        [50, 40, 8, 4, 0.8, 0.3, 0.6],
+        [50, 10, 8, 4, 0.1, 0.95, 0.0],
+    ]
+    path = onnx_models.save(
+        tmp_path / "m.onnx",
+        {"output": onnx_models.fixed([rows])},
+        shapes={"output": [1, "anchors", 7]},
+        metadata=NAMES,
+    )
+    detector = load_detector(path)
+    assert detector.style == "yolov5"
+    found = detect(detector, WHITE, size=64)
+    np.testing.assert_allclose(found.scores, [0.8 * 0.6, 0.5 * 0.9], rtol=1e-6)
+    assert found.classes.tolist() == ["person", "car"]
+    np.testing.assert_allclose(found.boxes_px, [[46, 38, 54, 42], [20, 15, 40, 25]], rtol=1e-6)
+
+
+def detr_boxes() -> np.ndarray:
+    return np.array([[0.5, 0.5, 0.2, 0.4], [0.5, 0.5, 0.2, 0.4], [0.9, 0.9, 0.4, 0.2]], dtype=np.float32)
+
+
+def expected_detr() -> np.ndarray:
+    # Shares of a 200 x 100 image; the third, (140, 80, 220, 100), is cut at its edge.
+    return np.array([[80, 30, 120, 70], [80, 30, 120, 70], [140, 80, 200, 100]])
+
+
+def test_detr_with_one_output_scales_shares_and_keeps_overlaps(tmp_path):
+    scores = np.array([[0.1, 0.8], [0.7, 0.2], [0.15, 0.05]], dtype=np.float32)
+    table = np.concatenate([detr_boxes(), scores], axis=1)[None]
+    path = onnx_models.save(tmp_path / "m.onnx", {"output0": onnx_models.fixed(table)}, metadata=NAMES)
+    detector = load_detector(path)
+    assert detector.style == "detr"
+    found = detect(detector, image(100, 200), size=50)
+    np.testing.assert_allclose(found.boxes_px, expected_detr(), rtol=1e-5)
+    np.testing.assert_allclose(found.scores, [0.8, 0.7, 0.15], rtol=1e-6)
+    assert found.classes.tolist() == ["person", "car", "car"]
+    best = detect(load_detector(path, config=DetectorConfig(max_boxes=1)), image(100, 200), size=50)
+    np.testing.assert_allclose(best.scores, [0.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize("names", [("logits", "pred_boxes"), ("a", "b")])
+def test_detr_with_two_outputs_takes_the_sigmoid(tmp_path, names):
+    logits = np.array([[[-3.0, 1.0, -9.0], [0.5, -4.0, -9.0], [-2.0, -9.0, -9.0]]], dtype=np.float32)
+    outputs = {names[0]: onnx_models.fixed(logits), names[1]: onnx_models.fixed(detr_boxes()[None])}
+    classes = tmp_path / "names.json"
+    classes.write_text(json.dumps(["car", "person", "van"]))
+    path = onnx_models.save(tmp_path / "m.onnx", outputs)
+    detector = load_detector(path, names=classes)
+    found = detect(detector, image(100, 200), size=64)
+    np.testing.assert_allclose(found.boxes_px, expected_detr(), rtol=1e-5)
+    expected = [1 / (1 + math.exp(-1.0)), 1 / (1 + math.exp(-0.5)), 1 / (1 + math.exp(2.0))]
+    np.testing.assert_allclose(found.scores, expected, rtol=1e-6)
+    assert found.classes.tolist() == ["person", "car", "car"]
+
+
+def test_half_precision_model(tmp_path):
+    found = detect(load_detector(onnx_models.yolov8(tmp_path / "m.onnx", half=True)), WHITE, size=64)
+    np.testing.assert_allclose(found.scores, [0.9, 0.7], rtol=1e-3)
+    np.testing.assert_allclose(found.boxes_px[0], [20, 15, 40, 25])
+
+
+def test_ambiguous_layout_needs_the_style(tmp_path):
+    # Six rows and six columns with two classes: yolov8 read down, detr read across.
+    table = np.full((6, 6), 0.25, dtype=np.float32)[None]
+    path = onnx_models.save(tmp_path / "m.onnx", {"output0": onnx_models.fixed(table)}, metadata=NAMES)
+    with pytest.raises(InputError, match="give the style"):
+        load_detector(path)
+    for style in ("yolov8", "detr"):
+        assert load_detector(path, config=DetectorConfig(style=style)).style == style
+    with pytest.raises(InputError, match="'yolov5'"):
+        load_detector(path, config=DetectorConfig(style="yolov5"))
+
+
+@pytest.mark.parametrize("shape", [(1, 300, 6, 1), (1, 300), (1, 10, 12), (1, 38, 100)])
+def test_unsupported_output_is_one_sentence_with_its_shape(tmp_path, shape):
+    path = onnx_models.save(tmp_path / "m.onnx", {"output0": onnx_models.fixed(np.zeros(shape))}, metadata=NAMES)
+    with pytest.raises(InputError, match=r"\[batch, 6, anchors\].*and is output0 \[1, "):
+        load_detector(path)
+
+
+def test_scores_that_are_no_probabilities_are_refused(tmp_path):
+    detector = load_detector(onnx_models.yolov8(tmp_path / "m.onnx", slope=4.0))
+    with pytest.raises(InputError, match=r"probabilities, and lie in 2.8..3.6"):
+        detect(detector, WHITE, size=64)
+    with pytest.raises(InputError, match="probabilities"):
+        detect(load_detector(onnx_models.yolov8(tmp_path / "n.onnx", slope=-1.0)), WHITE, size=64)
+
+
+@pytest.mark.parametrize(("row", "what"), [(0, "boxes"), (5, "scores")])
+def test_outputs_that_are_no_numbers_fail_the_frame(tmp_path, row, what):
+    table = np.array([[30, 20, 20, 10, 0.9, 0.1]], dtype=np.float32).T[None]
+    table[0, row, 0] = np.nan
+    path = onnx_models.save(tmp_path / "m.onnx", {"output0": onnx_models.fixed(table)}, metadata=NAMES)
+    detector = load_detector(path, config=DetectorConfig(style="yolov8"))
+    with pytest.raises(FrameError, match=f"{what} are not finite"):
+        detect(detector, WHITE, size=64)
+
+
+def test_class_names_from_file_or_metadata(tmp_path):
+    path = onnx_models.yolov8(tmp_path / "m.onnx")
+    assert load_detector(path).names == ("car", "person")
+    for content in (["a", "b"], {"1": "b", "0": "a"}):
+        (tmp_path / "names.json").write_text(json.dumps(content))
+        assert load_detector(path, names=tmp_path / "names.json").names == ("a", "b")
+    bare = onnx_models.yolov8(tmp_path / "bare.onnx", metadata={})
+    with pytest.raises(InputError, match="holds no class names"):
+        load_detector(bare)
+    for content in (["a", 2], {"1": "b", "2": "c"}, [], 3):
+        (tmp_path / "names.json").write_text(json.dumps(content))
+        with pytest.raises(InputError, match=r"list of text or a mapping.*names\.json"):
+            load_detector(path, names=tmp_path / "names.json")
+    (tmp_path / "names.json").write_text("{")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_detector(path, names=tmp_path / "names.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_detector(onnx_models.yolov8(tmp_path / "odd.onnx", metadata={"names": "open("}))
+
+
+def test_fixed_input_takes_its_own_size_only(tmp_path):
+    detector = load_detector(onnx_models.yolov8(tmp_path / "m.onnx", input_shape=(1, 3, 64, 96)))
+    assert detect(detector, image(50, 100), size=96).boxes_px.shape[1] == 4
+    with pytest.raises(InputError, match=r"fixed at 96 x 64, so the resolution must be 96, and is 64"):
+        detect(detector, image(50, 100), size=64)
+
+
+def test_resolutions_are_multiples_of_the_stride(tmp_path):
+    detector = load_detector(onnx_models.yolov8(tmp_path / "m.onnx"))
+    with pytest.raises(InputError, match="multiple of 32 for this model, and 100 is not: use 128"):
+        check_size(detector, 100)
+    with pytest.raises(InputError, match="positive"):
+        check_size(detector, 0)
+    coarse = load_detector(onnx_models.yolov8(tmp_path / "p6.onnx", metadata={**NAMES, "stride": "64"}))
+    with pytest.raises(InputError, match="multiple of 64"):
+        check_size(coarse, 96)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        ({"task": "segment"}, "task is 'segment'"),
+        ({"end2end": "True"}, "without embedded NMS"),
+        ({"args": "{'nms': True, 'batch': 1}"}, "without embedded NMS"),
+    ],
+)
+def test_models_that_are_no_plain_detectors_are_refused(tmp_path, metadata, reason):
+    path = onnx_models.yolov8(tmp_path / "m.onnx", metadata={**NAMES, **metadata})
+    with pytest.raises(InputError, match=reason):
+        load_detector(path)
+
+
+@pytest.mark.parametrize("shape", [(4, 3, "h", "w"), (1, 1, 64, 64), (1, 3, 64, "w"), (1, 3, "h")])
+def test_inputs_that_are_no_images_are_refused(tmp_path, shape):
+    path = onnx_models.yolov8(tmp_path / "m.onnx", input_shape=shape)
+    with pytest.raises(InputError, match="one float input"):
+        load_detector(path)
+
+
+def test_files_that_are_no_models(tmp_path):
+    with pytest.raises(InputError, match="there is none at"):
+        load_detector(tmp_path / "absent.onnx")
+    (tmp_path / "text.onnx").write_text("weights")
+    with pytest.raises(InputError, match="cannot be loaded as one"):
+        load_detector(tmp_path / "text.onnx")
+    with pytest.raises(InputError, match=r"provider must be one of .*CPU.* and is 'NoProvider'"):
+        load_detector(onnx_models.yolov8(tmp_path / "m.onnx"), config=DetectorConfig(provider="NoProvider"))
+
+
+def test_missing_library_names_the_extra():
+    with pytest.raises(InputError, match=r"deepval\[vision\]"):
+        onnx_model.vision("no_such_runtime")
+
+
+@pytest.mark.parametrize(
+    "figures", [{"style": "ssd"}, {"min_score": 0.0}, {"nms_iou": 1.5}, {"max_boxes": 0}, {"threads": 0}]
+)
+def test_config_refuses_figures_outside_their_range(figures):
+    with pytest.raises(InputError):
+        DetectorConfig(**figures)
+
+
+def test_hash_covers_tensors_kept_in_another_file(tmp_path):
+    plain = onnx_models.yolov8(tmp_path / "plain.onnx")
+    assert onnx_model.weights_sha256(plain) == hashlib.sha256(plain.read_bytes()).hexdigest()
+    path = onnx_models.yolov8(tmp_path / "m.onnx", external=True)
+    before = onnx_model.weights_sha256(path)
+    beside = tmp_path / "m.onnx.data"
+    beside.write_bytes(beside.read_bytes()[:-1] + b"\x01")
+    assert onnx_model.weights_sha256(path) != before
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp"])
+def test_truncated_images_fail(suffix):
+    whole = encoded(image(60, 80), suffix)
+    assert decoded_image(whole).shape == (60, 80, 3)
+    for share in (0.02, 0.5, 0.95):
+        with pytest.raises(FrameError):
+            decoded_image(whole[: int(share * len(whole))])
+    with pytest.raises(FrameError, match="empty"):
+        decoded_image(b"")
+
+
+def random_candidates(rng: np.random.Generator) -> Candidates:
+    n = int(rng.integers(0, 25))
+    corner, side = rng.integers(0, 12, (n, 2)), rng.integers(0, 9, (n, 2))
+    boxes = np.concatenate([corner, corner + side], axis=1).astype(np.float32)
+    return Candidates(boxes, rng.integers(1, 9, n) / np.float32(8), rng.integers(0, 3, n))
+
+
+def test_nms_equals_plain_loops():
+    rng = np.random.default_rng(5)
+    for _ in range(CASES):
+        found = random_candidates(rng)
+        limits = {"iou_max": float(rng.choice([0.3, 0.5, 0.7])), "max_boxes": int(rng.integers(1, 20))}
+        expected = slow.nms(found.boxes_px.tolist(), found.scores.tolist(), found.labels.tolist(), **limits)
+        assert decoding.nms(found, **limits).tolist() == expected
+
+
+def test_nms_of_what_it_kept_changes_nothing():
+    rng = np.random.default_rng(6)
+    for _ in range(200):
+        found = random_candidates(rng)
+        kept = decoding.nms(found, iou_max=0.5, max_boxes=300)
+        again = Candidates(found.boxes_px[kept], found.scores[kept], found.labels[kept])
+        assert decoding.nms(again, iou_max=0.5, max_boxes=300).tolist() == list(range(len(kept)))
+
+
+def assert_equal_to_published(detector, folder, published, *, size, every=1, stretch_xy=(1.0, 1.0)) -> int:
+    table = pq.read_table(published).to_pandas()
+    corners = np.array([*stretch_xy, *stretch_xy])
+    count = 0
+    for path in sorted(folder.glob("*/*.jpg"))[::every]:
+        found = detect(detector, decoded_image(path.read_bytes()), size=size)
+        rows = table[(table.seq == path.parent.name) & (table.frame == int(path.stem))]
+        assert found.classes.tolist() == rows.cls.tolist(), path
+        np.testing.assert_allclose(found.scores, rows.score, atol=1e-3, rtol=0, err_msg=str(path))
+        boxes = rows[["x1", "y1", "x2", "y2"]].to_numpy()
+        np.testing.assert_allclose(found.boxes_px * corners, boxes, atol=0.01, rtol=0, err_msg=str(path))
+        count += len(rows)
+    return count
+
+
+def kitti_boxes(size: int, *, every: int) -> int:
+    names = shared_data("weights", "coco80_names.json")
+    detector = load_detector(shared_data("weights", "yolov8s.onnx"), names=names, config=DetectorConfig(threads=1))
+    published = shared_data("kitti_tracking", "detections", f"yolov8s_{size}.parquet")
+    folder = shared_data("kitti_tracking", "training", "image_02")
+    return assert_equal_to_published(detector, folder, published, size=size, every=every)
+
+
+def small_image_boxes(size: int, *, every: int) -> int:
+    detector = load_detector(shared_data("weights", "yolov8s.onnx"), config=DetectorConfig(threads=1))
+    published = shared_data("kitti_tracking", "detections", f"yolov8s_lowres_{size}.parquet")
+    folder = shared_data("kitti_tracking", "training", "image_02_lowres")
+    stretch = (1242 / 397, 375 / 120)
+    return assert_equal_to_published(detector, folder, published, size=size, every=every, stretch_xy=stretch)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("size", [320, 384, 512, 640])
+def test_yolov8s_equals_the_published_detections_on_every_fourth_image(size):
+    assert kitti_boxes(size, every=4) > 50
+
+
+@pytest.mark.shared
+def test_yolov8s_equals_the_published_detections_on_every_fourth_small_image():
+    assert small_image_boxes(192, every=4) > 200
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "boxes"), [(320, 310), (384, 435), (512, 753), (640, 1102)])
+def test_yolov8s_equals_all_published_detections(size, boxes):
+    assert kitti_boxes(size, every=1) == boxes
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "boxes"), [(192, 1037), (256, 1554), (320, 1877), (384, 2067)])
+def test_yolov8s_equals_all_published_detections_on_small_images(size, boxes):
+    assert small_image_boxes(size, every=1) == boxes

@@ -1,0 +1,179 @@
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from deepval.datasets import Dataset
+from deepval.diagnostics import (
+    DIAGNOSTICS,
+    Diagnostic,
+    Evidence,
+    MultiMetric,
+    Perception,
+    PerceptionGain,
+    ReferenceCriticality,
+    error_features,
+    unit_folds,
+)
+from deepval.errors import InputError
+from deepval.perception.detections import NEVER_RUN, DetectionSet
+from deepval.perception.losses import LOSSES
+from deepval.systems import SYSTEMS
+from deepval.systems.outcomes import outcomes
+from deepval.values import ValueTable
+from driving import detections, objects, scene, truth
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small fits on several threads mostly wait for each other."""
+    with threadpool_limits(1):
+        yield
+
+
+BOX, AWAY = (0.0, 0.0, 40.0, 40.0), (500.0, 0.0, 540.0, 40.0)
+NEAR, FAR = (12.0, 16.0, -1.0, 1.0), (62.0, 66.0, -1.0, 1.0)
+
+
+def evidence(dataset, cheap, full, losses, *, rows=None):
+    """Evidence over all frames of the data set; `losses` has a row per frame, cheap and full."""
+    inputs = np.concatenate([each.inputs for each in dataset.scenes])
+    unit = np.repeat(dataset.units, [len(each) for each in dataset.scenes])
+    rows = np.arange(len(inputs)) if rows is None else rows
+    columns = {"cheap": np.asarray(losses, float)[rows, 0], "full": np.asarray(losses, float)[rows, 1]}
+    table = ValueTable.from_columns(unit=unit[rows], input=inputs[rows], losses=columns)
+    modes = DetectionSet("cheap", "probabilities", cheap), DetectionSet("full", "probabilities", full)
+    return Evidence(table, Perception(dataset, *modes))
+
+
+def two_frames():
+    """A near and a far car; the cheap mode sees the far one and a ghost, the full mode both cars."""
+    rows = [(0, "Car", 1, 0, BOX, NEAR, 0.0), (1, "Car", 2, 0, AWAY, FAR, 5.0)]
+    dataset = Dataset("made-up", (scene(2),), (truth(rows, 2),))
+    cheap = {"0000": detections([(0, "Car", 0.9, 200.0, 0.0, 240.0, 40.0), (1, "Car", 0.9, *AWAY)], 2)}
+    full = {"0000": detections([(0, "Car", 0.9, *BOX), (1, "Car", 0.9, *AWAY)], 2)}
+    return evidence(dataset, cheap, full, [[3, 1], [0, 0]])
+
+
+def test_by_hand():
+    made = two_frames()
+    # 10 m/s, 12 m ahead: 12 - 2 - 0.4*10 = 6 m of room; 62 m ahead: 62 - 2 - 0.4*10 = 56 m at ego speed, which demands
+    # more than 5 m/s with 62 - 2 - 0.4*5 = 58 m.
+    expected = [10**2 / (2 * 6), max(10**2 / (2 * 56), 5**2 / (2 * 58))]
+    assert ReferenceCriticality().scores(made) == pytest.approx(expected)
+    expected = {"E1": 1, "E2": 1, "E3": 1 + 1, "E4": 1 - 0, "E5": 1 + 1, "E6": 0, "E7": np.exp(-12 / 30)}
+    expected["E8"] = 1 / (1 + 10) + np.exp(-12 / 20)
+    for name, gain in expected.items():
+        assert PerceptionGain(name).scores(made) == pytest.approx([gain, 0])
+
+
+def test_every_diagnostic_says_that_it_is_one():
+    assert set(DIAGNOSTICS) == {"reference-criticality", "multi-metric", *(f"gain-{name}" for name in LOSSES)}
+    for signal in DIAGNOSTICS.values():
+        assert isinstance(signal, Diagnostic)
+        assert signal.kind == "diagnostic"
+
+
+def random_evidence(rng, *, units=6, frames=30, rows=None, noise=0.1):
+    """Units in which escalation is worth twice what it adds in found objects, and noise."""
+    scenes, truths, cheap, full, losses = [], [], {}, {}, []
+    for place in range(units):
+        unit, listed, seen = f"{place:04d}", [], ([], [])
+        for frame in range(frames):
+            worth = 0.0
+            for lane in range(rng.integers(0, 4)):
+                box = (100.0 * lane, 0.0, 100.0 * lane + 40.0, 40.0)
+                near = float(rng.uniform(4, 60))
+                listed.append((frame, "Car", lane, 0, box, (near, near + 4, -1.0, 1.0), 0.0))
+                found = rng.random(2) < (0.5, 0.7)
+                for rows_of, hit in zip(seen, found, strict=True):
+                    if hit:
+                        rows_of.append((frame, "Car", 0.9, *box))
+                worth += 2.0 * (int(found[1]) - int(found[0]))
+            losses.append((10 + worth + rng.normal(0, noise), 10))
+        scenes.append(scene(frames, unit=unit))
+        truths.append(truth(listed, frames, unit=unit))
+        cheap[unit], full[unit] = (detections(part, frames, unit=unit) for part in seen)
+    return evidence(Dataset("made-up", tuple(scenes), tuple(truths)), cheap, full, losses, rows=rows)
+
+
+def with_values(made, values):
+    return replace(made, table=replace(made.table, losses=np.column_stack([values, np.zeros(len(values))])))
+
+
+def test_the_multi_metric_model_finds_what_perception_errors_explain():
+    made = random_evidence(np.random.default_rng(0))
+    found = MultiMetric(folds=2, trees=30, least_per_leaf=5).scores(made)
+    assert np.corrcoef(found, made.table.decision_values)[0, 1] > 0.9
+    features = error_features(made)
+    assert list(features)[:2] == ["cheap-E1", "cheap-E2"]
+    assert len(features) == 3 * 8
+    np.testing.assert_array_equal(features["gain-E3"], features["cheap-E3"] - features["full-E3"])
+
+
+def test_out_of_fold_means_that_a_units_own_values_do_not_enter():
+    made = random_evidence(np.random.default_rng(1))
+    model = MultiMetric(folds=2, trees=10, least_per_leaf=10)
+    before = model.scores(made)
+    held = unit_folds(made.table, 2) == 1
+    values = made.table.decision_values.copy()
+    values[held] = 100 * np.random.default_rng(2).normal(size=held.sum())
+    after = model.scores(with_values(made, values))
+    np.testing.assert_array_equal(after[held], before[held])
+    assert not np.array_equal(after[~held], before[~held])
+    assert model.scores(made).tobytes() == before.tobytes()
+
+
+def test_folds_move_whole_units_in_the_order_of_their_names():
+    made = random_evidence(np.random.default_rng(3), units=5, frames=2)
+    assert unit_folds(made.table, 3).tolist() == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]
+    assert unit_folds(made.restrict(["0001", "0004"]).table, 5).tolist() == [0, 0, 1, 1]
+
+
+def test_scores_follow_the_order_of_the_inputs():
+    rows = np.random.default_rng(4).permutation(6 * 30)
+    one, other = (random_evidence(np.random.default_rng(5), rows=order) for order in (None, rows))
+    for signal in (ReferenceCriticality(), *(PerceptionGain(name) for name in LOSSES)):
+        np.testing.assert_array_equal(signal.scores(one)[rows], signal.scores(other))
+    model = MultiMetric(folds=2, trees=10, least_per_leaf=10)
+    np.testing.assert_allclose(model.scores(one)[rows], model.scores(other), rtol=1e-6)
+
+
+def test_reference_criticality_is_what_the_braking_controller_is_judged_by():
+    made = two_frames()
+    dataset, system = made.perceived.dataset, SYSTEMS["braking"]
+    found = outcomes(
+        system,
+        dataset.scenes,
+        reference=[each.objects for each in dataset.truths],
+        perceived={"cheap": [objects([], 2)], "full": [objects([], 2)]},
+    )
+    np.testing.assert_allclose(found.terms["shortfall"][:, 0], ReferenceCriticality().scores(made) ** 2)
+
+
+def test_what_cannot_be_scored_is_refused():
+    made = two_frames()
+    with pytest.raises(InputError, match="none were given"):
+        ReferenceCriticality().scores(Evidence(made.table))
+    short = Dataset("made-up", (scene(1),), (truth([], 1),))
+    with pytest.raises(InputError, match="'0000/000001' is not"):
+        ReferenceCriticality().scores(replace(made, perception=replace(made.perceived, dataset=short)))
+    blind = DetectionSet("blind", "none", {"0000": detections([], 2, status=[0, NEVER_RUN])})
+    with pytest.raises(InputError, match="Mode blind must have been run on every input; on '0000/000001'"):
+        PerceptionGain("E1").scores(replace(made, perception=replace(made.perceived, full=blind)))
+    with pytest.raises(InputError, match="two units or more; the table has 1"):
+        MultiMetric().scores(made)
+    with pytest.raises(InputError, match="two folds or more; found 1"):
+        MultiMetric(folds=1)
+    with pytest.raises(InputError, match="must be one of E1"):
+        PerceptionGain("F1")
+
+
+def test_the_module_loads_without_scikit_learn():
+    code = (
+        "import sys, deepval.diagnostics, deepval.targets; sys.exit('sklearn' in sys.modules or 'scipy' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
