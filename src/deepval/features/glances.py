@@ -1,0 +1,251 @@
+"""Frame and Past -> Glance: what one frame shows, given what is remembered, as a deployed router sees it arrive.
+
+The formulas are those of `sights`, in plain numbers: for the few boxes of a frame that is several times faster than
+arrays, and the same operations in the same order give the same bits.
+"""
+
+from math import inf, isnan, nan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.errors import InputError
+from deepval.features.images import grey
+from deepval.features.quantities import BRAKING, CORRIDORS_M, NEAR_M, QUANTITIES
+from deepval.features.sights import HEIGHTS_M, check_boxes, codes
+from deepval.features.tracks import LEAST_IOU, WINDOW
+from deepval.geometry.camera import Camera
+from deepval.geometry.lift import LiftSettings
+from deepval.views import CheapMode, Frame, Past, Track
+
+LIFT = LiftSettings()
+HEIGHTS = HEIGHTS_M.tolist()
+
+
+class Box(NamedTuple):
+    """A box that the cheap mode reports; fields as in `sights.Boxes`."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    area: float
+    code: int
+    probability: float
+    used: bool
+    near_m: float
+    aside_m: float
+
+
+class Lost(NamedTuple):
+    """A missing object: where the way travelled since has brought it, and since when it is missing."""
+
+    near_m: float
+    aside_m: float
+    demand_mps2: float
+    missing: int
+    age: int
+
+
+class Glance(NamedTuple):
+    """What one frame shows.
+
+    Attributes:
+        frame: The frame.
+        past: What is remembered of those before it.
+        mode: How the cheap mode's report is read.
+        boxes: All boxes that the cheap mode reports, in canonical order.
+        objects: Those that are used downstream, as objects in the ego frame.
+        demands: The deceleration that each of them requires wherever it stands aside.
+        lost: Objects seen within the window and missing now.
+        row: The quantities of the frame.
+        after: What is remembered for the frame that comes next.
+    """
+
+    frame: Frame
+    past: Past
+    mode: CheapMode
+    boxes: list[Box]
+    objects: list[Track]
+    demands: list[float]
+    lost: list[Lost]
+    row: tuple[float, ...]
+    after: Past
+
+
+def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
+    """What a frame shows; its `after` is the past of the next."""
+    number, speed_mps = past.frames, frame.ego_speed_mps
+    if number and not frame.dt_s > 0:
+        raise InputError(f"time must pass between the frames of a unit; frame {number} has dt_s = {frame.dt_s}.")
+    odometer_m = past.odometer_m + speed_mps * frame.dt_s if number else 0.0
+    boxes = _boxes(frame, mode)
+    used = [box for box in boxes if box.used]
+    partners, kept = _linked(used, past)
+    objects, demands = [], []
+    for box, partner in zip(used, partners, strict=True):
+        closing_mps, age = 0.0, 1
+        if partner is not None:
+            growth_per_s = ((box.y2 - box.y1) / (partner.y2 - partner.y1) - 1.0) / frame.dt_s
+            closing_mps = box.near_m * max(growth_per_s, 0.0)
+            age = min(partner.age + 1, WINDOW)
+        objects.append(Track(*box[:6], box.near_m, box.aside_m, closing_mps, odometer_m, age, number))
+        demands.append(_demand_mps2(box.near_m, speed_mps, closing_mps))
+    lost = []
+    for track in kept:
+        near_m = track.near_m - (odometer_m - track.odometer_m)
+        demand = _demand_mps2(near_m, speed_mps, track.closing_mps)
+        lost.append(Lost(near_m, track.aside_m, demand, number - track.seen, track.age))
+    row = _row(frame, objects, demands)
+    picture = None if frame.image is None else grey(frame.image)
+    after = Past(number + 1, (*objects, *kept), (*past.rows, row)[-(WINDOW - 1) :], odometer_m, picture)
+    return Glance(frame, past, mode, boxes, objects, demands, lost, row, after)
+
+
+def _boxes(frame: Frame, mode: CheapMode) -> list[Box]:
+    """The reported boxes in canonical order, lifted."""
+    if not len(frame.score):
+        return []
+    check_boxes(frame.box_px)
+    score = np.asarray(frame.score, float)
+    columns = (
+        [inf if isnan(each) else -each for each in score.tolist()],
+        np.asarray(frame.box_px, float).tolist(),
+        codes(frame.cls),
+        mode.probability(score).tolist(),
+        mode.used(score).tolist(),
+    )
+    lens = _Lens.of(frame.camera)
+    found = []
+    for _, (x1, y1, x2, y2), code, probability, used in sorted(zip(*columns, strict=True)):
+        near_m, aside_m = lens.lifted(x1, y1, x2, y2, HEIGHTS[code])
+        area = max(x2 - x1, 0.0) * max(y2 - y1, 0.0)
+        found.append(Box(x1, y1, x2, y2, area, code, probability, used, near_m, aside_m))
+    return found
+
+
+class _Lens(NamedTuple):
+    """Constants of the lift for one camera."""
+
+    fx: float
+    fy: float
+    cx: float
+    cy: float
+    drop_x: float
+    drop_y: float
+    drop_z: float
+    t_x: float
+    t_y: float
+    height_m: float
+    edge_px: float
+
+    @staticmethod
+    def of(camera: Camera) -> "_Lens":
+        pose = camera.ego_from_cam.tolist()
+        edge_px = float(np.hypot(LIFT.edge_spread_px, camera.fy_px * LIFT.pitch_spread_rad))
+        (*_, t_x), (*_, t_y), (drop_x, drop_y, drop_z, t_z) = pose[:3]
+        # NumPy's own floats would do, but slowly.
+        fx, fy, cx, cy = float(camera.fx_px), float(camera.fy_px), float(camera.cx_px), float(camera.cy_px)
+        return _Lens(fx, fy, cx, cy, drop_x, drop_y, drop_z, t_x, t_y, t_z - float(camera.road_z_m), edge_px)
+
+    def lifted(self, x1: float, y1: float, x2: float, y2: float, height_m: float) -> tuple[float, float]:
+        """Range of the near face, and distance of the nearer side from the middle of the corridor."""
+        fx, fy, cx, cy, drop_x, drop_y, drop_z, t_x, t_y, camera_m, edge_px = self
+        ray_z = drop_x * ((x1 + x2) / 2 - cx) / fx + drop_y * (y2 - cy) / fy + drop_z
+        ground_weight, ground_m = 0.0, camera_m
+        if ray_z < -LIFT.least_drop:
+            ground_m = camera_m / -ray_z
+            spread_m = ground_m * ground_m * edge_px / (fy * camera_m)
+            ground_weight = 1.0 / (spread_m * spread_m)
+        box_px = max(y2 - y1, 1.0)
+        depth_m = fy * height_m / box_px
+        blur = LIFT.edge_spread_px / box_px
+        spread_m = depth_m * sqrt(LIFT.height_spread**2 + blur * blur)
+        weight = 1.0 / (spread_m * spread_m)
+        fused_m = (ground_weight * ground_m + weight * depth_m) / (ground_weight + weight)
+        depth_m = min(max(fused_m, LIFT.nearest_m), LIFT.farthest_m)
+        left_m = -depth_m * (x1 - cx) / fx + t_y
+        right_m = -depth_m * (x2 - cx) / fx + t_y
+        return depth_m + t_x, max(right_m, -left_m)
+
+
+def _linked(used: list[Box], past: Past) -> tuple[list[Track | None], list[Track]]:
+    """The track of the frame before that each box continues, and the tracks that no box overlaps."""
+    last = past.frames - 1
+    best: list[float] = [0.0] * len(used)
+    partners: list[Track | None] = [None] * len(used)
+    kept = []
+    for track in past.tracks:
+        found = False
+        for place, box in enumerate(used):
+            overlap = box_iou(box, track)
+            if overlap >= LEAST_IOU:
+                found = True
+                if track.seen == last and box.code == track.code and overlap > best[place]:
+                    best[place], partners[place] = overlap, track
+        if not found and track.seen > last + 1 - WINDOW:
+            kept.append(track)
+    return partners, kept
+
+
+def box_iou(one: Box | Track, other: Box | Track) -> float:
+    """Intersection over union of two boxes."""
+    left = one.x1 if one.x1 > other.x1 else other.x1
+    right = one.x2 if one.x2 < other.x2 else other.x2
+    if right <= left:
+        return 0.0
+    top = one.y1 if one.y1 > other.y1 else other.y1
+    bottom = one.y2 if one.y2 < other.y2 else other.y2
+    if bottom <= top:
+        return 0.0
+    shared = (right - left) * (bottom - top)
+    union = one.area + other.area - shared
+    return shared / union if union > 0 else 0.0
+
+
+def stopping_mps2(range_m: float, speed_mps: float) -> float:
+    """Deceleration that an object at this range requires at this speed."""
+    if not speed_mps > 0:
+        return 0.0
+    room_m = range_m - BRAKING.standoff_m - BRAKING.reaction_s * speed_mps
+    return min(speed_mps * speed_mps / (2 * room_m), BRAKING.limit_mps2) if room_m > 0 else BRAKING.limit_mps2
+
+
+def ahead(range_m: float) -> bool:
+    """Whether the braking rule considers an object at this range."""
+    return 0 < range_m <= BRAKING.farthest_m
+
+
+def _demand_mps2(range_m: float, speed_mps: float, closing_mps: float) -> float:
+    if not ahead(range_m):
+        return 0.0
+    return max(stopping_mps2(range_m, speed_mps), stopping_mps2(range_m, closing_mps))
+
+
+def required_mps2(objects: list[Track] | list[Lost], demands: list[float]) -> tuple[float, ...]:
+    """Largest demand within each of the corridors, 0 if none."""
+    sides = [each.aside_m for each in objects]
+    return tuple(
+        max((demand for demand, aside_m in zip(demands, sides, strict=True) if aside_m < corridor_m), default=0.0)
+        for corridor_m in CORRIDORS_M.values()
+    )
+
+
+def _row(frame: Frame, objects: list[Track], demands: list[float]) -> tuple[float, ...]:
+    """The quantities of the frame, in their order."""
+    if not frame.run:
+        return tuple(frame.ego_speed_mps if name == "ego_speed_mps" else nan for name in QUANTITIES)
+    corridor_m = BRAKING.corridor_m
+    ranges = [each.near_m for each in objects if each.aside_m < corridor_m and ahead(each.near_m)]
+    proximity = 0.0
+    for each in objects:
+        proximity += NEAR_M / (NEAR_M + max(each.near_m, 0.0))
+    nearest_m = min(ranges, default=BRAKING.farthest_m)
+    return (
+        *required_mps2(objects, demands),
+        float(len(objects)),
+        float(len(ranges)),
+        nearest_m,
+        frame.ego_speed_mps,
+        proximity,
+    )

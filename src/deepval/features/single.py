@@ -1,0 +1,188 @@
+"""Glance -> the 65 cheap-side features of one frame, to the bit those that `cheap` gives for its unit."""
+
+from bisect import bisect_right
+from math import inf, isnan, nan, sqrt
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.features.cheap import (
+    AROUND_M,
+    CLASS_GROUPS,
+    CLOSE_M,
+    CONFIDENCE_STEPS,
+    GROUP_OF_CLASS,
+    LEADERS,
+    LEAST_PROBABILITY,
+    LONGEST_S,
+    LOW_CONFIDENCE,
+    MARGINS,
+    QUARTERS,
+    SIDE_M,
+    SUPPRESSED_IOU,
+    WIDEST_M,
+    binary_entropy,
+)
+from deepval.features.glances import Glance, ahead, box_iou, stopping_mps2
+from deepval.features.images import IMAGE_STATISTICS, image_statistics
+from deepval.features.quantities import BRAKING, PLACE
+from deepval.features.table import FEATURE_NAMES
+
+STEPS = list(CONFIDENCE_STEPS.values())
+COUNT, EGO_SPEED = PLACE["count"], PLACE["ego_speed_mps"]
+UNKNOWN = dict.fromkeys(FEATURE_NAMES, nan)
+
+Values = dict[str, float]
+
+
+def frame_features(glance: Glance) -> Float[np.ndarray, "feature"]:
+    """The 65 features of a frame, in the order of FEATURES."""
+    values = UNKNOWN | _motion(glance)
+    if glance.frame.image is not None:
+        values |= zip(IMAGE_STATISTICS, image_statistics(glance.after.grey, glance.past.grey), strict=True)
+    if glance.frame.run:
+        if glance.mode.has_probabilities:
+            values |= _confidence(glance)
+        values |= zip(PLACE, glance.row, strict=True)
+        values |= _overlaps(glance) | _complexity(glance) | _criticality(glance)
+    return np.array([values[name] for name in FEATURE_NAMES])
+
+
+def total(values: list[float]) -> float:
+    """Sum of the values one after the other, which the built-in `sum` is not everywhere."""
+    result = 0.0
+    for value in values:
+        result += value
+    return result
+
+
+def _confidence(glance: Glance) -> Values:
+    p = [box.probability for box in glance.boxes if box.probability >= LEAST_PROBABILITY]
+    number, entropy = len(p), binary_entropy(np.array(p)).tolist()
+    steps = [bisect_right(STEPS, each) for each in p]
+    sums = {
+        "confidence_sum": total(p),
+        "entropy_sum": total(entropy),
+        "doubt_sum": total([4.0 * each * (1.0 - each) for each in p]),
+        "low_count": sum(each < LOW_CONFIDENCE for each in p),
+        "entropy_max": max(entropy, default=0.0),
+    }
+    sums |= {name: steps.count(step) for step, name in enumerate(CONFIDENCE_STEPS, 1)}
+    threshold = glance.mode.threshold_probability
+    margin = [] if isnan(threshold) else [abs(each - threshold) for each in p]
+    if not isnan(threshold):
+        sums["margin_sum"] = total(margin)
+        sums |= {name: sum(each <= bound for each in margin) for name, bound in MARGINS.items()}
+    if not number:
+        return sums
+    mean = sums["confidence_sum"] / number
+    sums |= {
+        "confidence_mean": mean,
+        "confidence_std": sqrt(total([(each - mean) * (each - mean) for each in p]) / number),
+        "entropy_mean": sums["entropy_sum"] / number,
+    }
+    if margin:
+        sums |= {"margin_mean": sums["margin_sum"] / number, "margin_min": min(margin)}
+    return sums | _order_statistics(p)
+
+
+def _order_statistics(p: list[float]) -> Values:
+    """Quartiles and leaders of values that fall."""
+    values = {name: p[rank] for name, rank in LEADERS.items() if rank < len(p)}
+    for name, quarters in QUARTERS.items():
+        rank, rest = divmod((len(p) - 1) * quarters, 4)
+        upper, lower = p[rank], p[rank + (rest > 0)]
+        values[name] = upper + (lower - upper) * (rest / 4.0)
+    return values
+
+
+def _overlaps(glance: Glance) -> Values:
+    rivals, used = [], [0.0]
+    boxes = glance.boxes
+    for place, one in enumerate(boxes):
+        for other in boxes[place + 1 :]:
+            overlap = box_iou(one, other)
+            if overlap > SUPPRESSED_IOU and one.code == other.code:
+                rivals.append(overlap)
+            if overlap > 0 and one.used and other.used:
+                used.append(overlap)
+    return {
+        "suppression_pairs": len(rivals),
+        "suppression_sum": total(rivals),
+        "suppression_max": max(rivals, default=0.0),
+        "overlap_sum": total(used),
+        "overlap_max": max(used),
+    }
+
+
+def _motion(glance: Glance) -> Values:
+    speed_mps = glance.frame.ego_speed_mps
+    if not glance.past.rows:
+        return {"ego_speed_mps": speed_mps}
+    change_mps = speed_mps - glance.past.rows[-1][EGO_SPEED]
+    return {"ego_speed_mps": speed_mps, "ego_acceleration_mps2": change_mps / glance.frame.dt_s}
+
+
+def _complexity(glance: Glance) -> Values:
+    camera = glance.frame.camera
+    scale = camera.fx_px * camera.fy_px
+    area = [each.area / scale for each in glance.objects]
+    values = dict.fromkeys(CLASS_GROUPS, 0.0) | {"area_sum": total(area), "area_max": max(area, default=0.0)}
+    for each in glance.objects:
+        values[GROUP_OF_CLASS[each.code]] += 1.0
+    if glance.past.rows and not isnan(glance.past.rows[-1][COUNT]):
+        values["fresh_count"] = sum(each.age == 1 for each in glance.objects)
+        values["vanished_count"] = sum(each.missing == 1 for each in glance.lost)
+        values["count_change"] = glance.row[COUNT] - glance.past.rows[-1][COUNT]
+    return values
+
+
+def _criticality(glance: Glance) -> Values:
+    speed_mps, row, corridor_m = glance.frame.ego_speed_mps, glance.row, BRAKING.corridor_m
+    nearest_m = side_m = BRAKING.farthest_m
+    time_s, aside_m, closing, close = LONGEST_S, WIDEST_M, 0.0, 0
+    for each in glance.objects:
+        near_m = each.near_m
+        if not ahead(near_m):
+            continue
+        nearest_m = min(nearest_m, near_m)
+        close += near_m <= CLOSE_M
+        if near_m <= AROUND_M:
+            aside_m = min(aside_m, each.aside_m)
+        if each.aside_m < corridor_m:
+            if each.closing_mps > 0:
+                time_s = min(time_s, near_m / each.closing_mps)
+                closing = max(closing, stopping_mps2(near_m, each.closing_mps))
+        elif each.aside_m < SIDE_M:
+            side_m = min(side_m, near_m)
+    headway_s = min(row[PLACE["corridor_nearest_m"]] / speed_mps, LONGEST_S) if speed_mps > 0 else LONGEST_S
+    return {
+        "headway_s": headway_s,
+        "required_closing": closing,
+        "required_reported": max(row[PLACE["required"]], _required_unused(glance)),
+        "nearest_m": nearest_m,
+        "side_nearest_m": side_m,
+        "time_to_collision_s": time_s,
+        "aside_m": aside_m,
+        "close_count": close,
+        "demanding_confidence": _demanding_confidence(glance),
+    }
+
+
+def _required_unused(glance: Glance) -> float:
+    needed, speed_mps = 0.0, glance.frame.ego_speed_mps
+    for box in glance.boxes:
+        if not box.used and box.aside_m < BRAKING.corridor_m and ahead(box.near_m):
+            needed = max(needed, stopping_mps2(box.near_m, speed_mps))
+    return needed
+
+
+def _demanding_confidence(glance: Glance) -> float:
+    required = glance.row[PLACE["required"]]
+    if not required or not glance.mode.has_probabilities:
+        return nan
+    used = [box.probability for box in glance.boxes if box.used]
+    found = zip(glance.objects, glance.demands, used, strict=True)
+    return max(
+        (p for each, demand, p in found if demand == required and each.aside_m < BRAKING.corridor_m), default=-inf
+    )

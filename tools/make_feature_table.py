@@ -1,0 +1,39 @@
+"""The tables of features in the code -> docs/features.md.
+
+Run: python tools/make_feature_table.py
+"""
+
+from pathlib import Path
+
+from deepval.features import table
+from deepval.features.table import FEATURES, markdown
+from deepval.memory import MEMORY_FEATURES
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "features.md"
+
+
+def page() -> str:
+    """The page of features."""
+    rules = (table.__doc__ or "").split("\n\n")[1].replace("\n", " ").strip()
+    return f"""# What a gate may look at
+
+Made by `python tools/make_feature_table.py` from the tables in the code; a test checks that this page is up to date.
+All of it comes from the pre-escalation view: ego motion, calibration, images and what the cheap mode reports.
+
+## The {len(FEATURES)} cheap-side features
+
+{rules}
+
+{markdown(FEATURES)}
+## The {len(MEMORY_FEATURES)} memory features
+
+What was seen, near and required a moment ago, against now. Changes are NaN where there was no frame so long before; \
+frames on which the cheap mode was not run do not count for extremes. The group `lost` is about objects that were seen \
+within the last 8 frames and are missing now.
+
+{markdown(MEMORY_FEATURES)}"""
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")
+    print(TARGET)
