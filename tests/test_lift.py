@@ -98,3 +98,10 @@ def test_lift_bias_per_band_counts_matched_cars_only():
     assert (near.detections, near.mean_m, near.median_m) == (1, pytest.approx(excess), pytest.approx(excess))
     assert far.detections == 0
     assert np.isnan(far.mean_m)
+
+
+def test_a_box_centre_lies_half_a_class_length_behind_the_near_face():
+    found = detections([(0, "Car", 1.0, 560.0, 180.0, 660.0, 260.0), (0, "Bus", 1.0, 560.0, 180.0, 660.0, 260.0)])
+    objects = monocular_objects(found, scene())
+    assert np.allclose(objects.centre_m[:, 0] - objects.near_m, [4.6 / 2, 11.2 / 2])
+    assert np.allclose(objects.centre_m[:, 1], objects.lateral_m.sum(axis=1) / 2)

@@ -30,6 +30,11 @@ class Objects:
     def __len__(self) -> int:
         return len(self.frame)
 
+    @property
+    def centre_m(self) -> Float[np.ndarray, "obj 2"]:
+        """Box centre (x, y): for a perceived object half a class length behind its near face."""
+        return np.column_stack([(self.near_m + self.far_m) / 2, self.lateral_m.mean(axis=1)])
+
     def where(self, keep: Bool[np.ndarray, "obj"]) -> "Objects":
         """The objects marked by `keep`."""
         columns = {f.name: getattr(self, f.name)[keep] for f in fields(self) if f.name != "frames"}
