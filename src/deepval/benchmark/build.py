@@ -43,21 +43,40 @@ class Mode:
     """One perception mode as a cell uses it.
 
     Attributes:
-        detections: What it reports, already restricted to classes and thresholds.
+        detections: What the downstream system uses of its report, already restricted to classes and thresholds.
         definition: How it was made (file, threshold, classes, what its scores are): part of the cell's id.
+        report: All that it reports of those classes, also below the threshold; `detections` if nothing more is known.
     """
 
     detections: DetectionSet
     definition: Mapping[str, Any] = field(default_factory=dict)
+    report: DetectionSet | None = None
+
+    @property
+    def reported(self) -> DetectionSet:
+        """What an allocator may look at where this mode is the cheap one."""
+        return self.detections if self.report is None else self.report
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell in memory: its definition, the table to judge on, and the outcomes behind it."""
+    """A cell in memory.
+
+    Attributes:
+        definition: Everything that it rests on: what its id is the hash of.
+        table: The losses to judge on.
+        outcomes: Actions and loss terms behind them.
+        dataset: Scenes and truths.
+        modes: The modes, cheap first.
+        perceived: For each mode, the objects that the downstream system was given, unit by unit.
+    """
 
     definition: Mapping[str, Any]
     table: ValueTable
     outcomes: Outcomes
+    dataset: Dataset = field(repr=False)
+    modes: Mapping[str, Mode] = field(repr=False)
+    perceived: Mapping[str, Sequence[Objects]] = field(repr=False)
 
     @property
     def id(self) -> str:
@@ -117,7 +136,7 @@ def cells(
                 "persistence": persistence,
                 "system": {"name": name, "constants": _plain(constants(system))},
             }
-            yield Cell(definition, _table(dataset, found, known), found)
+            yield Cell(definition, _table(dataset, found, known), found, dataset, modes, perceived)
 
 
 def _system(name: str) -> System:

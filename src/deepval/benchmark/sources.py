@@ -94,7 +94,7 @@ def synthetic(
 def _used(
     found: DetectionSet, definition: Mapping[str, Any], *, threshold: float | None, classes: Sequence[str] | None
 ) -> Mode:
-    kept = found if threshold is None else found.above(threshold)
-    kept = kept if classes is None else kept.of_classes(classes)
+    report = found if classes is None else found.of_classes(classes)
+    kept = report if threshold is None else report.above(threshold)
     chosen = {"threshold": threshold, "classes": None if classes is None else sorted(classes)}
-    return Mode(kept, {**definition, **chosen})
+    return Mode(kept, {**definition, **chosen}, report)
