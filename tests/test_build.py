@@ -14,6 +14,7 @@ import pytest
 
 import deepval
 from deepval.benchmark import build as building
+from deepval.benchmark import folder as folders
 from deepval.benchmark import sources
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
@@ -39,13 +40,21 @@ def digests(folder: Path) -> dict[str, str]:
 
 def test_a_cell_s_table_is_what_its_folder_holds(material, tmp_path):
     (cell,) = made(material)
-    building.write(cell, tmp_path)
+    folders.write(cell, tmp_path)
     read = deepval.read_values(tmp_path / "values.parquet")
     assert np.array_equal(read.losses, cell.table.losses)
     assert (read.modes, len(read)) == (("yolov8s-320", "yolov8s-640"), 60)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["id"] == cell.id
-    assert set(manifest["files"]) == {"values.parquet", "terms.parquet", "split.json"}
+    assert set(manifest["files"]) == {
+        "values.parquet",
+        "terms.parquet",
+        "evidence.parquet",
+        "split.json",
+        "view/frames.parquet",
+        "view/boxes.parquet",
+        "view/view.json",
+    }
     for name, digest in manifest["files"].items():
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest
 
@@ -54,7 +63,7 @@ def test_terms_weighted_add_up_to_the_losses(material, tmp_path):
     import pyarrow.parquet as pq
 
     (cell,) = made(material)
-    building.write(cell, tmp_path)
+    folders.write(cell, tmp_path)
     terms = pq.read_table(tmp_path / "terms.parquet").to_pydict()
     weights = Braking().weights
     loss = sum(weight * np.array(terms[f"term_{name}_yolov8s-640"]) for name, weight in weights.items())
@@ -78,13 +87,13 @@ def test_the_id_rests_on_every_definition(material):
 
 def test_building_twice_gives_the_same_bytes_and_leaves_a_whole_cell_alone(material, tmp_path):
     (cell,) = made(material)
-    building.write(cell, tmp_path)
+    folders.write(cell, tmp_path)
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     first = digests(tmp_path)
-    building.write(cell, tmp_path)
+    folders.write(cell, tmp_path)
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
     (tmp_path / "values.parquet").write_bytes(b"damaged")
-    building.write(cell, tmp_path)
+    folders.write(cell, tmp_path)
     assert digests(tmp_path) == first
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from deepval.version import __version__
 
 if TYPE_CHECKING:
+    from deepval.allocators.router import Router
     from deepval.budgets import Energy, Latency, Selection
     from deepval.comparison import compare, pool
     from deepval.costs import Costs, read_costs
@@ -32,6 +33,7 @@ __all__ = [
     "InputWarning",
     "Latency",
     "Result",
+    "Router",
     "Row",
     "Selection",
     "ValueTable",
@@ -45,6 +47,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "allocators.router": ("Router",),
     "budgets": ("Energy", "Latency", "Selection"),
     "comparison": ("compare", "pool"),
     "costs": ("Costs", "read_costs"),

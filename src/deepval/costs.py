@@ -7,7 +7,7 @@ rails over idle), `mj_gpu` the GPU rail only, `mj_all` all rails. An allocator's
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -100,6 +100,13 @@ class Costs:
                 f"{dict(table[name]) if name in table else f'only {kind}s {list(table)}'}. "
                 f"Add it under [{kind}s.{name}]."
             ) from None
+
+    def renamed(self, names: Mapping[str, str]) -> "Costs":
+        """The costs of the named modes only, in this order and under new names: {"cheap": "yolov8s-320", ...}."""
+        unknown = [name for name in names.values() if name not in self.modes]
+        if unknown:
+            raise InputError(f"{self.source}: modes must be among {', '.join(self.modes)}; found {unknown[0]!r}.")
+        return replace(self, modes={new: self.modes[old] for new, old in names.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """The figures in the shape of the TOML file."""

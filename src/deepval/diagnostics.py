@@ -42,14 +42,37 @@ class Perception:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What labels and diagnostics may know of some inputs: their losses and, where there is one, the perception."""
+    """What labels and diagnostics may know of some inputs: their losses and, where there is one, the perception.
+
+    Attributes:
+        table: The losses.
+        perception: Reference and outputs behind them.
+        kept: Columns that a cell's folder keeps of what was once found from the perception, one number per input of the
+            table; they are taken where they are given.
+    """
 
     table: ValueTable
     perception: Perception | None = None
+    kept: Mapping[str, Float[np.ndarray, "input"]] | None = None
 
     def restrict(self, units: Sequence[str]) -> "Evidence":
         """The evidence of the named units only."""
-        return replace(self, table=self.table.restrict(units))
+        table = self.table.restrict(units)
+        if self.kept is None:
+            return replace(self, table=table)
+        rows = columns.positions(table.input, self.table.input)
+        return replace(self, table=table, kept={name: column[rows] for name, column in self.kept.items()})
+
+    def column(self, name: str) -> Float[np.ndarray, "input"] | None:
+        """A column that was kept, None where the perception is here to find it from."""
+        if self.kept is None:
+            return None
+        if name not in self.kept:
+            raise InputError(
+                f"The cell keeps no {name!r}: its modes have no probabilities to find it from. It keeps "
+                f"{', '.join(self.kept)}."
+            )
+        return self.kept[name]
 
     @property
     def perceived(self) -> Perception:
@@ -79,6 +102,9 @@ class Evidence:
     @cached_property
     def losses(self) -> tuple[dict[str, Float[np.ndarray, "input"]], dict[str, Float[np.ndarray, "input"]]]:
         """Perception losses E1 to E8 of each input, of the cheap and of the full mode."""
+        if self.kept is not None:
+            cheap, full = ({name: self.kept[f"{mode}_{name}"] for name in LOSSES} for mode in ("cheap", "full"))
+            return cheap, full
         return self._losses(self.perceived.cheap), self._losses(self.perceived.full)
 
     def _losses(self, mode: DetectionSet) -> dict[str, Float[np.ndarray, "input"]]:
@@ -114,6 +140,9 @@ class ReferenceCriticality(Diagnostic):
 
     def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """Required deceleration in m/s2 of the reference objects, DEFINITIONS section 6."""
+        kept = evidence.column("reference_required_mps2")
+        if kept is not None:
+            return kept.copy()
         dataset = evidence.perceived.dataset
         required = [
             required_deceleration_mps2(truth.objects, scene.ego_speed_mps, settings=self.settings)

@@ -6,7 +6,7 @@ Higher means escalate first. Equal numbers are ties; +inf and -inf mean always a
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ SCORE_PREFIX = "score_"
 REFERENCES = ("random", "all-full", "oracle", "oracle-ladder")
 """Rows that every result shows; an allocator cannot take their names."""
 Missing = Literal["error", "worst"]
+Kind = Literal["deployable", "diagnostic"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +32,18 @@ class Scores:
         values: One score per input, or one per input and mode above cheap.
         covered: Which inputs came with a score.
         modes: Names of the modes of the columns, empty for a plain score.
+        kind: Whether a vehicle could compute it; a diagnostic cannot be charged, so measured budgets refuse it.
     """
 
     name: str
     values: Float[np.ndarray, "input *mode"]
     covered: Bool[np.ndarray, "input"]
     modes: tuple[str, ...] = ()
+    kind: Kind = "deployable"
 
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "Scores":
         """The scores of the chosen inputs."""
-        return Scores(self.name, self.values[rows], self.covered[rows], self.modes)
+        return replace(self, values=self.values[rows], covered=self.covered[rows])
 
     @property
     def digest(self) -> str:
@@ -88,7 +91,7 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
     values[rows] = np.column_stack(given)
     covered = np.zeros(len(table), dtype=bool)
     covered[rows] = True
-    return Scores(name, values[:, 0] if plain else values, covered, () if plain else table.modes[1:])
+    return Scores(name, values[:, 0] if plain else values, covered, () if plain else table.modes[1:], _kind(found))
 
 
 def filled(scores: Scores, table: ValueTable, missing: Missing) -> Scores:
@@ -106,7 +109,20 @@ def filled(scores: Scores, table: ValueTable, missing: Missing) -> Scores:
         )
     values = scores.values.copy()
     values[absent] = -np.inf
-    return Scores(scores.name, values, scores.covered, scores.modes)
+    return replace(scores, values=values)
+
+
+def _kind(found: columns.Columns) -> Kind:
+    """What a column `kind` says of all inputs; deployable where there is none."""
+    if "kind" not in found.data:
+        return "deployable"
+    kinds = {str(value) for value in np.unique(found.ids("kind"))}
+    if kinds not in ({"deployable"}, {"diagnostic"}):
+        raise InputError(
+            f"{found.source}: column 'kind' must say 'deployable' or 'diagnostic', the same for every input; found "
+            f"{', '.join(sorted(kinds)[:3])}."
+        )
+    return "diagnostic" if kinds == {"diagnostic"} else "deployable"
 
 
 def _is_series(source: Any) -> bool:

@@ -70,6 +70,7 @@ def evaluate(
     aligned = align_all(whole, scores)
     given = [_on(judged_on, item, whole, missing) for item in aligned]
     allowances = [allowance(b, whole.modes, whole.costs) for b in (budgets or [Selection(a) for a in audits.ALPHAS])]
+    _refuse_charging(aligned, allowances)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
     judged = judge(resamples, given, allowances)
     sliced = [row for column in _listed(by) for row in _slices(resamples, given, allowances, column)]
@@ -128,6 +129,17 @@ def _on(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing) -
         inside = np.isin(whole.unit_ids, part.unit_ids)
         scores = scores.keep(inside[whole.unit])
     return filled(scores, part, missing)
+
+
+def _refuse_charging(scores: Sequence[Scores], allowances: Sequence[Allowance]) -> None:
+    """Raise where a diagnostic would be judged under a measured budget."""
+    knowing = next((item.name for item in scores if item.kind == "diagnostic"), None)
+    measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
+    if knowing and measured:
+        raise InputError(
+            f"{knowing} is a diagnostic: it knows what no vehicle could, so a {measured} budget has no cost to charge "
+            "for it; judge it under selection budgets only, or leave it out."
+        )
 
 
 def _slices(

@@ -1,13 +1,6 @@
-"""A data set, two or more modes, geometries and systems -> one folder per cell that an evaluation starts from.
-
-A cell's folder holds values.parquet (losses per input and mode, with columns to slice by), terms.parquet (actions and
-loss terms per mode, from which other loss weights recombine), split.json, costs.toml where costs are known, and
-manifest.json: the definition, the SHA-256 of every file that went in and came out, and the id that rests on them.
-Files are written whole, the manifest last, so a folder without one is not a cell. The same inputs give the same bytes.
-"""
+"""A data set, two or more modes, geometries and systems -> cells: losses per input and mode, and all behind them."""
 
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,11 +9,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from deepval.benchmark.splits import split
+from deepval.benchmark.material import Material, Mode
 from deepval.columns import positions
 from deepval.datasets import Dataset
 from deepval.errors import InputError
-from deepval.files import write_atomically
 from deepval.geometry.motion import required_deceleration_mps2
 from deepval.geometry.objects import Objects
 from deepval.perception.detections import DetectionSet, coverage
@@ -32,30 +24,9 @@ from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes, outcomes
 from deepval.systems.system import System, constants
 from deepval.values import ValueTable
-from deepval.version import __version__
 
 Geometry = Literal["monocular", "oracle"]
 GEOMETRIES: tuple[Geometry, ...] = get_args(Geometry)
-
-
-@dataclass(frozen=True)
-class Mode:
-    """One perception mode as a cell uses it.
-
-    Attributes:
-        detections: What the downstream system uses of its report, already restricted to classes and thresholds.
-        definition: How it was made (file, threshold, classes, what its scores are): part of the cell's id.
-        report: All that it reports of those classes, also below the threshold; `detections` if nothing more is known.
-    """
-
-    detections: DetectionSet
-    definition: Mapping[str, Any] = field(default_factory=dict)
-    report: DetectionSet | None = None
-
-    @property
-    def reported(self) -> DetectionSet:
-        """What an allocator may look at where this mode is the cheap one."""
-        return self.detections if self.report is None else self.report
 
 
 @dataclass(frozen=True)
@@ -66,17 +37,25 @@ class Cell:
         definition: Everything that it rests on: what its id is the hash of.
         table: The losses to judge on.
         outcomes: Actions and loss terms behind them.
-        dataset: Scenes and truths.
-        modes: The modes, cheap first.
+        material: Data set and modes that it was made from.
         perceived: For each mode, the objects that the downstream system was given, unit by unit.
     """
 
     definition: Mapping[str, Any]
     table: ValueTable
     outcomes: Outcomes
-    dataset: Dataset = field(repr=False)
-    modes: Mapping[str, Mode] = field(repr=False)
+    material: Material = field(repr=False)
     perceived: Mapping[str, Sequence[Objects]] = field(repr=False)
+
+    @property
+    def dataset(self) -> Dataset:
+        """Scenes and truths."""
+        return self.material.dataset
+
+    @property
+    def modes(self) -> Mapping[str, Mode]:
+        """The modes, cheap first."""
+        return self.material.modes
 
     @property
     def id(self) -> str:
@@ -116,6 +95,7 @@ def cells(
     """
     if len(modes) < 2:
         raise InputError(f"A cell needs two modes or more, cheap first; found {len(modes)}.")
+    material = Material(dataset, modes, dict(provenance or {}))
     for mode in modes.values():
         coverage(mode.detections, strict=strict)
     run = {name: [mode.detections[unit].run for unit in dataset.units] for name, mode in modes.items()}
@@ -134,9 +114,9 @@ def cells(
                 "modes": {key: dict(mode.definition) for key, mode in modes.items()},
                 "geometry": geometry,
                 "persistence": persistence,
-                "system": {"name": name, "constants": _plain(constants(system))},
+                "system": {"name": name, "constants": plain(constants(system))},
             }
-            yield Cell(definition, _table(dataset, found, known), found, dataset, modes, perceived)
+            yield Cell(definition, _table(dataset, found, known), found, material, perceived)
 
 
 def _system(name: str) -> System:
@@ -186,61 +166,6 @@ def _known_before(dataset: Dataset, cheap: DetectionSet) -> dict[str, np.ndarray
     return {name: np.concatenate(parts) for name, parts in zip(names, (speed, boxes, required), strict=True)}
 
 
-def write(cell: Cell, folder: Path | str, *, costs: Path | None = None) -> Path:
-    """Write a cell's folder and return its manifest; a cell that is already there, whole, is left alone."""
-    folder = Path(folder)
-    definition = {"deepval": __version__, "id": cell.id, "definition": _plain(cell.definition)}
-    manifest = folder / "manifest.json"
-    files = {
-        "values.parquet": _values_file(cell.table),
-        "terms.parquet": _terms_file(cell.outcomes),
-        "split.json": split(cell.definition["dataset"]["name"], cell.definition["dataset"]["units"]).to_json().encode(),
-    }
-    if costs is not None:
-        files["costs.toml"] = costs.read_bytes()
-    content = definition | {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}}
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    if manifest.is_file() and manifest.read_text(encoding="utf-8") == text and _whole(folder, content["files"]):
-        return manifest
-    manifest.unlink(missing_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        write_atomically(folder / name, data)
-    write_atomically(manifest, text)
-    return manifest
-
-
-def _whole(folder: Path, files: Mapping[str, str]) -> bool:
-    return all((folder / n).is_file() and file_digest(folder / n) == digest for n, digest in files.items())
-
-
-def _values_file(table: ValueTable) -> bytes:
-    columns: dict[str, Any] = {"unit": table.unit_ids[table.unit], "input": table.input}
-    if table.order is not None:
-        columns["order"] = table.order.astype(np.int64)
-    columns |= {f"loss_{mode}": table.losses[:, m] for m, mode in enumerate(table.modes)}
-    return _parquet(columns | dict(table.attributes))
-
-
-def _terms_file(found: Outcomes) -> bytes:
-    columns: dict[str, Any] = {"input": found.input}
-    for m, mode in enumerate(found.modes):
-        for part in range(found.actions.shape[2]):
-            columns[f"action{part}_{mode}"] = found.actions[:, m, part]
-        columns |= {f"term_{name}_{mode}": term[:, m] for name, term in found.terms.items()}
-    return _parquet(columns)
-
-
-def _parquet(columns: Mapping[str, np.ndarray]) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    arrays = {k: pa.array(v.tolist(), pa.string()) if v.dtype.kind == "U" else pa.array(v) for k, v in columns.items()}
-    out = io.BytesIO()
-    pq.write_table(pa.table(arrays), out, compression="zstd")
-    return out.getvalue()
-
-
 def file_digest(path: Path | str) -> str:
     """SHA-256 of a file."""
     with Path(path).open("rb") as file:
@@ -254,12 +179,12 @@ def folder_digests(folder: Path | str, patterns: Iterable[str]) -> dict[str, str
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Constants as JSON holds them."""
     if hasattr(value, "__dataclass_fields__"):
-        return _plain(asdict(value))
+        return plain(asdict(value))
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list | frozenset):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value

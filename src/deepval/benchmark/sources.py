@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval.benchmark.build import Mode, file_digest, folder_digests
+from deepval.benchmark.build import file_digest, folder_digests
+from deepval.benchmark.material import Material, Mode
 from deepval.datasets import Dataset, read_dataset
 from deepval.datasets.synthetic import MODES, WorldSettings, make_world
 from deepval.errors import InputError
@@ -36,15 +37,6 @@ class ModeFile:
     threshold: float | None = None
     scores: ScoreKind | None = None
     classes: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Material:
-    """A data set and its modes, ready to build cells from."""
-
-    dataset: Dataset
-    modes: Mapping[str, Mode]
-    provenance: Mapping[str, str]
 
 
 def kitti(root: Path | str, modes: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from deepval.errors import InputError
 
@@ -52,3 +53,16 @@ def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) 
         raise InputError(f"A split needs units of every kind; {test} test units of {number} leave none to train on.")
     roles = ordered[test + validation :], ordered[test : test + validation], ordered[:test]
     return Split(dataset, *(tuple(sorted(role)) for role in roles))
+
+
+def read_split(path: Path | str) -> Split:
+    """The split in a file, whose hash must fit."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        told = content.pop("sha256")
+        found = Split(content["dataset"], *(tuple(content[role]) for role in ("train", "validation", "test")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: must be a split as `deepval build` writes it; {error!r} is in the way.") from error
+    if found.digest != told:
+        raise InputError(f"{path}: the split was altered: its hash does not fit. Build the cell again.")
+    return found

@@ -9,6 +9,7 @@ import typer
 
 import deepval
 from deepval.benchmark import build, sources
+from deepval.benchmark import folder as folders
 from deepval.benchmark.regime import PAPER, regime_lines
 from deepval.benchmark.splits import split
 from deepval.cli import options
@@ -40,7 +41,7 @@ def demo(
     for cell in build.cells(world.dataset, world.modes, geometries=geometries, systems=systems, watch=options.watch):
         system, geometry = cell.definition["system"]["name"], cell.definition["geometry"]
         folder = out / f"{system}-{geometry}"
-        build.write(cell, folder, costs=COSTS)
+        folders.write(cell, folder, costs=COSTS)
         table = deepval.read_values(folder / "values.parquet", costs=folder / "costs.toml")
         result = deepval.evaluate(
             table,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from deepval.benchmark import build as building
+from deepval.benchmark import folder as folders
 from deepval.benchmark import sources
 from deepval.cli import options
 from deepval.cli.options import Json
@@ -108,7 +109,7 @@ def build(
         watch=options.watch,
     ):
         folder = out / f"{cell.definition['system']['name']}-{cell.definition['geometry']}"
-        building.write(cell, folder, costs=costs)
+        folders.write(cell, folder, costs=costs)
         made.append((folder, cell))
     if json:
         typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)

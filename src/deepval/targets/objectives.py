@@ -52,6 +52,9 @@ class OricReward(Objective):
 
     def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """(n + 1) x the change in mAP; 0 where there is nothing to find."""
+        kept = evidence.column("oric_reward")
+        if kept is not None:
+            return kept.copy()
         weak, strong = _graded(evidence, self.threshold)
         rng = np.random.default_rng(self.seed)
         context = context_sample(len(weak.objects), rng=rng, size=self.context)
@@ -66,6 +69,9 @@ class ApSwap(Objective):
 
     def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """N x the change in AP when this frame alone is swapped."""
+        kept = evidence.column("ap_swap")
+        if kept is not None:
+            return kept.copy()
         weak, strong = _graded(evidence, self.threshold)
         if not weak.objects.any():
             raise InputError("AP-swap needs a reference object to find on the fit units; there is none.")

@@ -1,0 +1,24 @@
+"""What decides before escalation: recipes to fit, files that keep what was fitted, and the router that serves it.
+
+A view -> look or glance -> a front's rows -> models -> a score; a streaming policy turns scores into decisions. To add
+an allocator: write a Front where it looks at something new, and a row of RECIPES.
+"""
+
+from deepval.allocators.fronts import FRONTS, Front
+from deepval.allocators.learned import Learned, Training, read_learned
+from deepval.allocators.recipes import RECIPES, Examples, Recipe, fit, recipe_named
+from deepval.allocators.router import Router
+
+__all__ = [
+    "FRONTS",
+    "RECIPES",
+    "Examples",
+    "Front",
+    "Learned",
+    "Recipe",
+    "Router",
+    "Training",
+    "fit",
+    "read_learned",
+    "recipe_named",
+]

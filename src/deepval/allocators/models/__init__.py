@@ -1,0 +1,24 @@
+"""Rows of numbers -> one prediction each, by models that need NumPy alone: linear, trees, network.
+
+Each module holds a model, what makes it from a fit, and its plain form for files. A batch and a single row give the
+same bits.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from deepval.allocators.models.linear import Linear, Ridge
+from deepval.allocators.models.network import Mlp, Network
+from deepval.allocators.models.trees import Boosting, Trees
+
+__all__ = ["MODELS", "Boosting", "Learner", "Linear", "Mlp", "Model", "Network", "Ridge", "Trees", "model_of"]
+
+Model = Linear | Trees | Network
+Learner = Ridge | Boosting | Mlp
+MODELS: dict[str, type[Model]] = {"linear": Linear, "trees": Trees, "network": Network}
+"""Models by the name that a file gives them."""
+
+
+def model_of(content: Mapping[str, Any]) -> Model:
+    """The model that a file describes; KeyError, TypeError or ValueError where it describes none."""
+    return MODELS[content["model"]].of(content)

@@ -1,0 +1,203 @@
+"""Histogram gradient boosting -> flat trees: arrays of complete binary trees that NumPy walks, all trees at once.
+
+A tree that is shallower is filled up with nodes that send everything left. Leaves are added one tree after the other,
+as the library that fits them does, so both give the same bits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from deepval.allocators.models.fits import one_thread
+from deepval.allocators.models.links import Link, checked_link, linked
+from deepval.arrays import Bool, Float, Int
+
+CHUNK = 512
+"""Rows walked at a time, so that the working set stays in the cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Trees as heaps: the children of node k are 2k+1 (value <= threshold) and 2k+2.
+
+    Attributes:
+        baseline: What is predicted before any tree.
+        link: What turns the sum into the prediction.
+        feature: Column that each node looks at.
+        threshold: Values up to this go left.
+        gap_left: Whether a gap (NaN) goes left.
+        leaf: What each leaf adds, from the leftmost on.
+        columns: How many numbers a row must have.
+    """
+
+    baseline: float
+    link: Link
+    feature: Int[np.ndarray, "tree node"]
+    threshold: Float[np.ndarray, "tree node"]
+    gap_left: Bool[np.ndarray, "tree node"]
+    leaf: Float[np.ndarray, "tree leaf"]
+    columns: int
+
+    def raw(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
+        """The sum of the leaves that each row ends in."""
+        found = np.empty(len(rows))
+        for begin in range(0, len(rows), CHUNK):
+            part = rows[begin : begin + CHUNK]
+            place = np.arange(len(part))[:, None] * part.shape[1]
+            found[begin : begin + CHUNK] = self._summed(part.ravel(), place)
+        return found
+
+    def raw_row(self, row: Float[np.ndarray, "column"]) -> float:
+        """The sum of the leaves that one row ends in."""
+        return float(self._summed(row, np.zeros((1, 1), np.intp))[0])
+
+    def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
+        """The prediction for each row."""
+        return linked(self.raw(rows), self.link)
+
+    def predict_row(self, row: Float[np.ndarray, "column"]) -> float:
+        """The prediction for one row."""
+        return float(linked(np.array(self.raw_row(row)), self.link))
+
+    def _summed(self, values: Float[np.ndarray, "_"], place: Int[np.ndarray, "row 1"]) -> Float[np.ndarray, "row"]:
+        feature, threshold, gap_left, leaf = self._flat
+        trees, nodes = self.feature.shape
+        first = np.arange(0, trees * nodes, nodes) if nodes else np.zeros(trees, np.intp)
+        node = np.zeros((len(place), trees), np.intp)
+        gaps = bool(np.isnan(values).any())
+        for _ in range(self.depth):
+            at = first + node
+            value = values[place + feature[at]]
+            left = value <= threshold[at]
+            if gaps:
+                left |= gap_left[at] & np.isnan(value)
+            node = 2 * node + 2 - left
+        leaves = leaf[np.arange(0, leaf.size, nodes + 1) + node - nodes]
+        # A running sum keeps the order of the trees; a plain sum would pair them up.
+        return np.cumsum(np.concatenate([np.full((len(place), 1), self.baseline), leaves], axis=1), axis=1)[:, -1]
+
+    @cached_property
+    def depth(self) -> int:
+        """Questions on the way to a leaf."""
+        return self.leaf.shape[1].bit_length() - 1
+
+    @cached_property
+    def _flat(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        return self.feature.ravel(), self.threshold.ravel(), self.gap_left.ravel(), self.leaf.ravel()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model in plain lists and numbers; a node without a threshold (null) sends every number left."""
+        threshold = self.threshold.tolist()
+        return {
+            "model": "trees",
+            "link": self.link,
+            "baseline": self.baseline,
+            "columns": self.columns,
+            "feature": self.feature.tolist(),
+            "threshold": [[None if value == np.inf else value for value in tree] for tree in threshold],
+            "gap_left": self.gap_left.astype(int).tolist(),
+            "leaf": self.leaf.tolist(),
+        }
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Trees":
+        """The model that plain lists and numbers describe."""
+        columns = int(content["columns"])
+        threshold = [[np.inf if value is None else value for value in tree] for tree in content["threshold"]]
+        leaf = np.array(content["leaf"], float)
+        shape = len(leaf), leaf.shape[1] - 1
+        feature = np.array(content["feature"], np.intp).reshape(shape)
+        if (leaf.shape[1] & shape[1]) or (feature < 0).any() or (feature >= columns).any():
+            raise ValueError("trees need a leaf for every way down and features among their columns")
+        return cls(
+            baseline=float(content["baseline"]),
+            link=checked_link(content["link"]),
+            feature=feature,
+            threshold=np.array(threshold, float).reshape(shape),
+            gap_left=np.array(content["gap_left"], bool).reshape(shape),
+            leaf=leaf,
+            columns=columns,
+        )
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """Histogram gradient boosting: depth, trees, learning rate and leaf size of the paper; nothing in it is random."""
+
+    trees: int = 200
+    depth: int = 3
+    learning_rate: float = 0.08
+    least_per_leaf: int = 40
+    l2: float = 0.0
+
+    def fit(
+        self,
+        rows: Float[np.ndarray, "row column"],
+        labels: Float[np.ndarray, "row"],
+        *,
+        classify: bool,
+        weights: Float[np.ndarray, "row"] | None = None,
+        seed: int = 0,
+    ) -> Trees:
+        """The fitted trees; early stopping is off, as it would make the fit depend on a random part of the rows."""
+        model = self.estimator(classify=classify, seed=seed)
+        with one_thread():
+            model.fit(without_empty(rows), labels, sample_weight=weights)
+        return flat(model, columns=rows.shape[1], depth=self.depth)
+
+    def estimator(self, *, classify: bool, seed: int = 0) -> Any:
+        """The library's own model, not yet fitted."""
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+        kind = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
+        settings: dict[str, Any] = {
+            "max_iter": self.trees,
+            "max_depth": self.depth,
+            "learning_rate": self.learning_rate,
+            "min_samples_leaf": self.least_per_leaf,
+            "l2_regularization": self.l2,
+            "early_stopping": False,
+            "random_state": seed,
+        }
+        return kind(**settings)
+
+
+def without_empty(rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
+    """The rows with 0 in columns that hold nothing but gaps: no tree can ask there."""
+    return np.where(np.isnan(rows).all(axis=0), 0.0, rows)
+
+
+def flat(model: Any, *, columns: int, depth: int) -> Trees:
+    """The flat form of a fitted model of scikit-learn, which has no public way to its trees."""
+    trees = [made[0].nodes for made in vars(model)["_predictors"]]
+    nodes = 2**depth - 1
+    feature = np.zeros((len(trees), nodes), np.intp)
+    threshold, gap_left = np.full((len(trees), nodes), np.inf), np.ones((len(trees), nodes), bool)
+    leaf = np.zeros((len(trees), nodes + 1))
+    for number, tree in enumerate(trees):
+        for place, node in _ways(tree, depth):
+            if place >= nodes:
+                leaf[number, place - nodes] = node["value"]
+            elif not node["is_leaf"]:
+                feature[number, place] = node["feature_idx"]
+                threshold[number, place] = node["num_threshold"]
+                gap_left[number, place] = node["missing_go_to_left"]
+    classify = hasattr(model, "classes_")
+    baseline = float(np.asarray(vars(model)["_baseline_prediction"]).ravel()[0])
+    return Trees(baseline, "logistic" if classify else "identity", feature, threshold, gap_left, leaf, columns)
+
+
+def _ways(tree: np.ndarray, depth: int) -> list[tuple[int, np.void]]:
+    """Every place of the complete tree with the node that stands there; a leaf stands for all below it."""
+    found, level = [(0, tree[0])], [(0, tree[0])]
+    for _ in range(depth):
+        level = [
+            (2 * place + 1 + side, node if node["is_leaf"] else tree[node["right" if side else "left"]])
+            for place, node in level
+            for side in (0, 1)
+        ]
+        found += level
+    return found

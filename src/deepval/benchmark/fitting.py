@@ -1,0 +1,183 @@
+"""A built cell and a recipe -> a fitted allocator; a built cell and an allocator -> scores of its inputs.
+
+Labels come from training and validation units only: a fit that names a test unit is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deepval.allocators import Examples, Learned, Recipe, Training, fit, read_learned, recipe_named
+from deepval.arrays import Float, Shaped
+from deepval.benchmark.folder import BuiltCell
+from deepval.benchmark.splits import Split
+from deepval.columns import positions
+from deepval.diagnostics import DIAGNOSTICS
+from deepval.errors import InputError
+from deepval.scores import Kind, Scores
+from deepval.signals import SIGNALS, Signal
+from deepval.targets import TARGETS, labels
+from deepval.values import ValueTable
+
+ROLES = ("train", "validation", "test", "fit", "all")
+
+
+def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
+    """Units by role (train, validation, test, fit = train and validation, all), or the units named."""
+    if isinstance(text, str) and text in ROLES:
+        return (*roles.fit, *roles.test) if text == "all" else getattr(roles, text)
+    named = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
+    known = {*roles.fit, *roles.test}
+    unknown = [unit for unit in named if unit not in known]
+    if unknown or not named:
+        raise InputError(
+            f"Units must be {', '.join(ROLES)}, or among those of the cell; found {', '.join(unknown) or 'none'}."
+        )
+    return tuple(sorted(set(named)))
+
+
+def fit_on(
+    cell: BuiltCell,
+    recipe: str | Recipe,
+    *,
+    target: str | None = None,
+    units: str | Sequence[str] = "fit",
+    seed: int = 0,
+) -> Learned:
+    """The allocator of a recipe, fitted on a cell's training and validation units.
+
+    Args:
+        cell: The cell.
+        recipe: Name of the recipe, or a recipe.
+        target: What to predict, a name in TARGETS; the recipe's own if not given.
+        units: The units to fit on, by role or by name; none may be a test unit.
+        seed: Seed of what is random in the fit.
+    """
+    made = recipe_named(recipe) if isinstance(recipe, str) else recipe
+    used = units_of(cell.split, units)
+    held = sorted(set(used) & set(cell.split.test))
+    if held:
+        raise InputError(
+            f"An allocator is fitted on training and validation units only; of {cell.id}, {', '.join(held)} are test "
+            "units: leave them out."
+        )
+    wanted = target or made.target
+    evidence = cell.evidence.restrict([unit for unit in used if unit in set(cell.table.unit_ids.tolist())])
+    table = evidence.table
+    if made.rule == "modes" and wanted == "value":
+        learned, classify = table.mode_values[:, 1:], False
+    elif made.rule != "value" and wanted != "value":
+        raise InputError(f"{made.name} is fitted on the target 'value' only; found {wanted!r}.")
+    else:
+        found = labels(wanted, evidence)
+        learned, classify = found.values, TARGETS[wanted].classifies
+    rows = cell.rows(made.front)[positions(table.input, cell.frames)]
+    training = Training(cell.id, made.name, wanted, used, len(table), seed, cell.table.modes, {})
+    return fit(made, Examples(rows, learned, classify), training)
+
+
+def refit(cell: BuiltCell, like: Learned) -> Learned:
+    """The allocator fitted again from what its file says: the same bytes on the same cell."""
+    told = like.training
+    if told.cell != cell.id:
+        raise InputError(f"The allocator was fitted on cell {told.cell}; this is {cell.id}: give that cell.")
+    return fit_on(cell, told.recipe, target=told.target, units=told.units, seed=told.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Scores of some inputs of a cell.
+
+    Attributes:
+        name: Name of what scored.
+        kind: Whether a vehicle could compute them.
+        input: The inputs that have a score.
+        score: The score of each; one per mode above cheap where the allocator gives as many.
+        modes: Names of those modes, empty for a plain score.
+        inputs: How many inputs there are, with a score or without.
+        reason: Why inputs are without, None where all have one.
+    """
+
+    name: str
+    kind: Kind
+    input: Shaped[np.ndarray, "input"]
+    score: Float[np.ndarray, "input *mode"]
+    modes: tuple[str, ...]
+    inputs: int
+    reason: str | None = None
+
+    @property
+    def coverage(self) -> float:
+        """Share of the inputs that have a score."""
+        return len(self.input) / self.inputs
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Columns of a scores file."""
+        kind = {"kind": np.full(len(self.input), self.kind)} if self.kind == "diagnostic" else {}
+        if not self.modes:
+            return {"input": self.input, "score": self.score, **kind}
+        return {"input": self.input, **{f"score_{mode}": self.score[:, m] for m, mode in enumerate(self.modes)}, **kind}
+
+    def over(self, table: ValueTable) -> Scores:
+        """The scores aligned with a table; inputs without one are marked."""
+        rows = positions(table.input, self.input)
+        covered = rows >= 0
+        values = np.full((len(table), *self.score.shape[1:]), np.nan)
+        values[covered] = self.score[rows[covered]]
+        return Scores(self.name, values, covered, self.modes, self.kind)
+
+
+def allocator_named(text: str | Path) -> Learned | Signal:
+    """The untrained signal of this name, or the fitted allocator in this file."""
+    if isinstance(text, str) and text in SIGNALS:
+        return SIGNALS[text]
+    if not Path(text).exists():
+        raise InputError(
+            f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic ({', '.join(DIAGNOSTICS)}) "
+            f"or a file that `deepval fit` wrote; found {str(text)!r}."
+        )
+    return read_learned(text)
+
+
+def score_on(
+    cell: BuiltCell, allocator: Learned | Signal | str | Path, *, units: str | Sequence[str] = "test"
+) -> Scored:
+    """Scores of a cell's inputs by an allocator, a signal or a diagnostic; inputs that it cannot score are left out."""
+    table = cell.table.restrict([u for u in units_of(cell.split, units) if u in set(cell.table.unit_ids.tolist())])
+    if isinstance(allocator, str) and allocator in DIAGNOSTICS:
+        values = DIAGNOSTICS[allocator].scores(cell.evidence)[positions(table.input, cell.table.input)]
+        return _scored(allocator, "diagnostic", table, values, (), "the diagnostic is undefined there")
+    found = allocator_named(allocator) if isinstance(allocator, str | Path) else allocator
+    modes: tuple[str, ...] = ()
+    if isinstance(found, Learned):
+        values = found.score_rows(cell.rows(found.front.name))
+        if found.rule == "modes":
+            modes = found.training.modes[1:]
+            _check_modes(found, table)
+    else:
+        values = np.concatenate([found.score(sight) for sight in cell.sights])
+    reason = found.undefined(cell.views[0].mode) or "the cheap mode was not run there"
+    return _scored(found.name, "deployable", table, values[positions(table.input, cell.frames)], modes, reason)
+
+
+def _check_modes(allocator: Learned, table: ValueTable) -> None:
+    if allocator.training.modes != table.modes:
+        raise InputError(
+            f"{allocator.name} scores the modes {', '.join(allocator.training.modes)}; the cell has "
+            f"{', '.join(table.modes)}: fit it on a cell with these modes."
+        )
+
+
+def _scored(
+    name: str, kind: Kind, table: ValueTable, values: np.ndarray, modes: tuple[str, ...], reason: str
+) -> Scored:
+    known = ~np.isnan(values if values.ndim == 1 else values.sum(axis=1))
+    told = None if known.all() else reason
+    return Scored(name, kind, table.input[known], values[known], modes, len(table), told)
+
+
+def score_table(scored: Mapping[str, Scored], table: ValueTable) -> dict[str, Scores]:
+    """Scores by name, ready for `deepval.evaluate` on a table; what scores nothing is left out."""
+    return {name: found.over(table) for name, found in scored.items() if len(found.input)}

@@ -1,0 +1,156 @@
+"""A cell <-> its folder: what an evaluation, a fit and a report start from.
+
+values.parquet holds losses per input and mode with columns to slice by; terms.parquet actions and loss terms per mode,
+from which other loss weights recombine; view/ all that an allocator may look at; evidence.parquet what labels and
+diagnostics may know; split.json the frozen split; costs.toml costs where they are known; manifest.json the definition,
+the SHA-256 of every file that went in and came out, and the id that rests on them. Files are written whole, the
+manifest last, so a folder without one is not a cell. The same inputs give the same bytes.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.allocators import FRONTS
+from deepval.arrays import Float, Shaped
+from deepval.benchmark.build import Cell, file_digest, plain
+from deepval.benchmark.parquet import parquet_bytes, parquet_columns
+from deepval.benchmark.splits import Split, read_split
+from deepval.benchmark.view_files import read_views, view_files
+from deepval.columns import positions
+from deepval.diagnostics import Evidence
+from deepval.errors import InputError
+from deepval.features import Sight, look
+from deepval.files import write_atomically
+from deepval.systems.outcomes import Outcomes
+from deepval.values import ValueTable, read_values
+from deepval.version import __version__
+from deepval.views import View
+
+
+def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures: bool = False) -> Path:
+    """Write a cell's folder and return its manifest; a cell that is already there, whole, is left alone."""
+    folder = Path(folder)
+    definition = {"deepval": __version__, "id": cell.id, "definition": plain(cell.definition)}
+    manifest = folder / "manifest.json"
+    files = {
+        "values.parquet": _values_file(cell.table),
+        "terms.parquet": _terms_file(cell.outcomes),
+        "evidence.parquet": parquet_bytes({"input": cell.table.input, **cell.material.evidence(cell.table)}),
+        "split.json": cell.material.roles.to_json().encode(),
+        **view_files(cell.material.views, pictures=pictures),
+    }
+    if costs is not None:
+        files["costs.toml"] = costs.read_bytes()
+    content = definition | {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}}
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    if manifest.is_file() and manifest.read_text(encoding="utf-8") == text and _whole(folder, content["files"]):
+        return manifest
+    manifest.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        write_atomically(folder / name, data, make_folder=True)
+    write_atomically(manifest, text)
+    return manifest
+
+
+@dataclass(frozen=True)
+class BuiltCell:
+    """A cell read back from its folder; what it holds is loaded when it is asked for.
+
+    Attributes:
+        folder: Where it lies.
+        id: Its id.
+        definition: Everything that it rests on.
+    """
+
+    folder: Path
+    id: str
+    definition: Mapping[str, Any] = field(repr=False)
+
+    @cached_property
+    def table(self) -> ValueTable:
+        """The losses, with costs where the folder has some."""
+        costs = self.folder / "costs.toml"
+        return read_values(self.folder / "values.parquet", costs=costs if costs.is_file() else None)
+
+    @cached_property
+    def split(self) -> Split:
+        """The frozen split of its units."""
+        return read_split(self.folder / "split.json")
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """All that an allocator may look at, unit by unit."""
+        return read_views(self.folder)
+
+    @cached_property
+    def sights(self) -> tuple[Sight, ...]:
+        """What the frames of each unit show; pictures are looked at where the folder keeps them."""
+        return tuple(look(view) for view in self.views)
+
+    @cached_property
+    def frames(self) -> Shaped[np.ndarray, "time"]:
+        """Input ids of the views' frames, unit after unit."""
+        return np.concatenate([view.scene.inputs for view in self.views])
+
+    def rows(self, front: str) -> Float[np.ndarray, "time column"]:
+        """What a front shows of the views' frames, unit after unit."""
+        if front not in self._rows:
+            self._rows[front] = np.concatenate([FRONTS[front].rows(sight) for sight in self.sights])
+        return self._rows[front]
+
+    @cached_property
+    def _rows(self) -> dict[str, np.ndarray]:
+        return {}
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What labels and diagnostics may know."""
+        kept = parquet_columns(self.folder / "evidence.parquet")
+        rows = positions(self.table.input, kept.pop("input"))
+        return Evidence(self.table, kept={name: column[rows] for name, column in kept.items()})
+
+
+def read_cell(folder: Path | str) -> BuiltCell:
+    """The cell in a folder, which must be as `deepval build` wrote it: every file there, none altered."""
+    folder = Path(folder)
+    manifest = folder / "manifest.json"
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        files, cell = dict(content["files"]), BuiltCell(folder, content["id"], content["definition"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{folder}: must be a cell's folder as `deepval build` writes it; manifest.json cannot be read ({error})."
+        ) from error
+    for name, digest in files.items():
+        if not (folder / name).is_file() or file_digest(folder / name) != digest:
+            raise InputError(f"{folder / name}: must be as it was built, and is not: build the cell again.")
+    return cell
+
+
+def _whole(folder: Path, files: Mapping[str, str]) -> bool:
+    return all((folder / n).is_file() and file_digest(folder / n) == digest for n, digest in files.items())
+
+
+def _values_file(table: ValueTable) -> bytes:
+    columns: dict[str, Any] = {"unit": table.unit_ids[table.unit], "input": table.input}
+    if table.order is not None:
+        columns["order"] = table.order.astype(np.int64)
+    columns |= {f"loss_{mode}": table.losses[:, m] for m, mode in enumerate(table.modes)}
+    return parquet_bytes(columns | dict(table.attributes))
+
+
+def _terms_file(found: Outcomes) -> bytes:
+    columns: dict[str, Any] = {"input": found.input}
+    for m, mode in enumerate(found.modes):
+        for part in range(found.actions.shape[2]):
+            columns[f"action{part}_{mode}"] = found.actions[:, m, part]
+        columns |= {f"term_{name}_{mode}": term[:, m] for name, term in found.terms.items()}
+    return parquet_bytes(columns)

@@ -1,0 +1,124 @@
+"""A data set and its modes -> what an allocator may see of it, and what only labels and diagnostics may know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.benchmark.splits import Split, split
+from deepval.datasets import Dataset
+from deepval.diagnostics import Evidence, Perception, ReferenceCriticality
+from deepval.perception.calibration import fit_calibration
+from deepval.perception.detections import Calibration, DetectionSet, calibrated
+from deepval.targets import ApSwap, OricReward
+from deepval.values import ValueTable
+from deepval.views import CheapMode, View
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One perception mode as a cell uses it.
+
+    Attributes:
+        detections: What the downstream system uses of its report, already restricted to classes and thresholds.
+        definition: How it was made (file, threshold, classes, what its scores are): part of the cell's id.
+        report: All that it reports of those classes, also below the threshold; `detections` if nothing more is known.
+    """
+
+    detections: DetectionSet
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    report: DetectionSet | None = None
+
+    @property
+    def reported(self) -> DetectionSet:
+        """What an allocator may look at where this mode is the cheap one."""
+        return self.detections if self.report is None else self.report
+
+    @property
+    def threshold(self) -> float | None:
+        """Detections of the report from this score on are used; None where all are."""
+        return None if self.report is None else self.definition.get("threshold")
+
+
+@dataclass(frozen=True)
+class Material:
+    """A data set and its modes (cheap first), ready to build cells from, with the SHA-256 of the data set's files."""
+
+    dataset: Dataset
+    modes: Mapping[str, Mode]
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def roles(self) -> Split:
+        """The frozen split of its units."""
+        return split(self.dataset.name, self.dataset.units)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What an allocator may look at, unit by unit: scene and the cheap mode's report, never the reference."""
+        cheap = next(iter(self.modes.values()))
+        mode = CheapMode(cheap.reported.scores, cheap.threshold, self._calibration(cheap))
+        return tuple(View(scene, cheap.reported[scene.unit], mode) for scene in self.dataset.scenes)
+
+    @cached_property
+    def perception(self) -> Perception:
+        """Reference, what both ends of the ladder report, and their scored reports where these are probabilities."""
+        cheap, *_, full = self.modes.values()
+        scored = tuple(self._scored(mode) for mode in (cheap, full))
+        known = (scored[0], scored[1]) if scored[0] is not None and scored[1] is not None else None
+        return Perception(self.dataset, cheap.detections, full.detections, known)
+
+    def evidence(self, table: ValueTable) -> dict[str, Float[np.ndarray, "input"]]:
+        """Columns for labels and diagnostics, per input of the table.
+
+        Perception losses of both modes and what the reference requires; where both modes have probabilities also the
+        two routing objectives, which look at many frames and so are found from the fit units only, NaN elsewhere.
+        """
+        rows = np.array([self._rows[name] for name in table.input.tolist()])
+        return {name: column[rows] for name, column in self._evidence.items()}
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self._frames.input.tolist())}
+
+    @cached_property
+    def _frames(self) -> ValueTable:
+        """Every frame on which both ends of the ladder were run, as a table without losses."""
+        cheap, *_, full = self.modes.values()
+        run = [cheap.detections[unit].run & full.detections[unit].run for unit in self.dataset.units]
+        inputs = [scene.inputs[marks] for scene, marks in zip(self.dataset.scenes, run, strict=True)]
+        units = [np.full(len(part), unit) for part, unit in zip(inputs, self.dataset.units, strict=True)]
+        nothing = np.zeros(sum(map(len, inputs)))
+        losses = {"cheap": nothing, "full": nothing}
+        return ValueTable.from_columns(unit=np.concatenate(units), input=np.concatenate(inputs), losses=losses)
+
+    @cached_property
+    def _evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
+        evidence = Evidence(self._frames, self.perception)
+        cheap, full = evidence.losses
+        found = {f"cheap_{name}": column for name, column in cheap.items()}
+        found |= {f"full_{name}": column for name, column in full.items()}
+        found["reference_required_mps2"] = ReferenceCriticality().scores(evidence)
+        if self.perception.scored is not None:
+            fit = evidence.restrict([unit for unit in self.roles.fit if unit in set(self._frames.unit_ids.tolist())])
+            rows = [self._rows[name] for name in fit.table.input.tolist()]
+            for name, objective in (("oric_reward", OricReward()), ("ap_swap", ApSwap())):
+                found[name] = np.full(len(self._frames), np.nan)
+                found[name][rows] = objective.values(fit)
+        return found
+
+    def _calibration(self, mode: Mode) -> Calibration | None:
+        """The map from raw scores to probabilities, from the training units."""
+        if mode.reported.scores != "raw":
+            return None
+        return fit_calibration(mode.reported, self.dataset.of_units(self.roles.train).truths)
+
+    def _scored(self, mode: Mode) -> DetectionSet | None:
+        found = mode.reported
+        if found.scores == "raw":
+            calibration = self._calibration(mode)
+            return None if calibration is None else calibrated(found, calibration)
+        return found if found.scores == "probabilities" else None
