@@ -3,7 +3,7 @@
 Labels come from training and validation units only: a fit that names a test unit is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,8 +176,3 @@ def _scored(
     known = ~np.isnan(values if values.ndim == 1 else values.sum(axis=1))
     told = None if known.all() else reason
     return Scored(name, kind, table.input[known], values[known], modes, len(table), told)
-
-
-def score_table(scored: Mapping[str, Scored], table: ValueTable) -> dict[str, Scores]:
-    """Scores by name, ready for `deepval.evaluate` on a table; what scores nothing is left out."""
-    return {name: found.over(table) for name, found in scored.items() if len(found.input)}

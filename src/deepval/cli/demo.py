@@ -1,68 +1,77 @@
-"""`deepval demo`: the synthetic world -> its cells, a judgement of simple allocators on each, all in one folder."""
+"""`deepval demo`: the synthetic world -> its cells, and every allocator fitted and judged on each of them."""
 
 import os
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import deepval
-from deepval.benchmark import build, sources
+from deepval.benchmark import build, fitting, sources, study
 from deepval.benchmark import folder as folders
 from deepval.benchmark.regime import PAPER, regime_lines
-from deepval.benchmark.splits import split
+from deepval.budgets import Latency, Selection
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.files import write_atomically
-from deepval.report import FORMS
-from deepval.values import ValueTable
+from deepval.report import console, markdown
+from deepval.report.overview import overview
+from deepval.results import Result
 
-COSTS = Path(deepval.__file__).parent / "cost_profiles" / "jetson-agx-xavier.toml"
-SIGNALS = {"ego-speed": "ego_speed_mps", "criticality": "cheap_required_mps2", "box-count": "cheap_boxes"}
-"""Untrained allocators, and the column that is their score."""
+BOARD = Path(deepval.__file__).parent / "cost_profiles" / "jetson-agx-xavier.toml"
+SHOWN = "braking-monocular"
+ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 
 def demo(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for cells and results.")] = Path("demo"),
     seed: Annotated[int, typer.Option("--seed", help="Seed of the synthetic world.")] = 0,
+    pixel: Annotated[
+        bool, typer.Option("--pixel", help="Draw every frame; with image features and the pixel router (needs torch).")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Build the cells of the synthetic world and judge simple allocators on their test units.
+    """Build the cells of the synthetic world, fit every allocator and judge all of them on the test units.
 
     Example: deepval demo --out demo
     """
     world = sources.synthetic(seed=seed)
     systems, geometries = (tuple(dict.fromkeys(part)) for part in zip(*PAPER, strict=True))
-    roles = split("synthetic", world.dataset.units)
-    tables: dict[tuple[str, str], list[ValueTable]] = {}
-    results: dict[str, Any] = {}
+    free: dict[str, Result] = {}
+    charged: dict[str, Result] = {}
+    tables = {}
     for cell in build.cells(world.dataset, world.modes, geometries=geometries, systems=systems, watch=options.watch):
         system, geometry = cell.definition["system"]["name"], cell.definition["geometry"]
         folder = out / f"{system}-{geometry}"
-        folders.write(cell, folder, costs=COSTS)
-        table = deepval.read_values(folder / "values.parquet", costs=folder / "costs.toml")
-        result = deepval.evaluate(
-            table,
-            {name: table.attributes[column] for name, column in SIGNALS.items()},
-            options.budgets(table, [0.2, 0.5], ["selection", "latency"], rails="mj", skipping=False),
-            units=roles.test,
-            calibration=roles.validation,
-            curve_points=20,
-            watch=options.watch,
-        )
-        result.save(folder / "result.json")
-        write_atomically(folder / "result.md", FORMS["markdown"](result))
-        tables[system, geometry] = [table]
-        results[f"{system}-{geometry}"] = result
+        folders.write(cell, folder, costs=BOARD, pictures=pixel)
+        free[folder.name], charged[folder.name] = _judged(folders.read_cell(folder), pixel=pixel)
+        tables[system, geometry] = [cell.table]
     if json:
-        typer.echo(options.as_json({name: result.to_dict() for name, result in results.items()}), nl=False)
+        content = {name: [free[name].to_dict(), charged[name].to_dict()] for name in free}
+        typer.echo(options.as_json(content), nl=False)
         return
-    typer.echo("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)))
-    shown = "braking-monocular"
-    typer.echo(f"\n{shown}, {len(roles.test)} test units:")
-    options.show(results[shown], "console", sections=("Verdicts",))
-    typer.echo(f"\nCells, results (result.json) and tables (result.md) lie in {out}/<system>-<geometry>/.")
+    typer.echo("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)) + "\n")
+    shown = [overview(free, alpha=alpha) for alpha in ALPHAS]
+    shown += [overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)]
+    write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, shown)) + "\n")
+    typer.echo("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
+    typer.echo(console.render_tables([shown[1], shown[4]], width=options.width()), nl=False)
+    typer.echo(f"\nCells and results lie in {out}/<system>-<geometry>/, all tables in {out}/results.md.")
     if os.environ.get("DISPLAY") and os.isatty(1):
-        webbrowser.open((out / shown / "result.md").resolve().as_uri())
+        webbrowser.open((out / "results.md").resolve().as_uri())
+
+
+def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
+    """Verdicts on the cell with free allocators, and with those charged whose cost on the board is known."""
+    scored = study.scored_by_all(cell, watch=options.watch)
+    if pixel:
+        scored["router-pixel"] = fitting.score_on(cell, fitting.fit_on(cell, "router-pixel"), units="all")
+    free = study.judged(cell, scored, [Selection(a) for a in ALPHAS], curve_points=20)
+    free.save(cell.folder / "result.json")
+    assert cell.table.costs is not None
+    priced = {name: item for name, item in scored.items() if "ms" in cell.table.costs.allocators.get(name, {})}
+    charged = study.judged(cell, priced, [Latency(a) for a in ALPHAS])
+    charged.save(cell.folder / "result-board.json")
+    return free, charged

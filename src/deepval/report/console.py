@@ -24,6 +24,11 @@ def render_comparison(rows: Sequence[Comparison], *, width: int = 140, color: bo
     return _rendered([], [comparison_table(rows)], width=width, color=color)
 
 
+def render_tables(tables: Sequence[Table], *, width: int = 140, color: bool = False) -> str:
+    """Tables as text for a terminal of this width."""
+    return _rendered([], tables, width=width, color=color)
+
+
 def _rendered(words: Sequence[str], shown: Sequence[Table], *, width: int, color: bool) -> str:
     from rich.console import Console
 

@@ -7,10 +7,13 @@ from deepval.results import Result
 def render(result: Result) -> str:
     """The result as Markdown text."""
     notes = [f"Note: {warning}" for warning in result.warnings]
-    return "\n\n".join([*map(_escaped, headline(result)), *map(_escaped, notes), *map(_table, tables(result))]) + "\n"
+    return (
+        "\n\n".join([*map(_escaped, headline(result)), *map(_escaped, notes), *map(table_text, tables(result))]) + "\n"
+    )
 
 
-def _table(table: Table) -> str:
+def table_text(table: Table) -> str:
+    """One table as Markdown text."""
     lines = [f"**{_escaped(table.title)}**", "", _line(table.header), _line(["---"] * len(table.header))]
     lines += [_line([_marked(cell) for cell in row]) for section in table.sections for row in section]
     return "\n".join([*lines, *(f"\n{_escaped(note)}" for note in table.notes)])

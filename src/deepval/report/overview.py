@@ -1,0 +1,56 @@
+"""Results of several cells -> one table: every allocator's nDG in every cell at one budget, its mean, and its harm."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from deepval.report.tables import MISSING, Cell, Mark, Table, number, percent
+from deepval.results import Result, Row
+
+
+def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: float = 0.2) -> Table:
+    """NDG of every allocator (rows) in every cell (columns), bold where it beats random, an asterisk where it loses.
+
+    `mean` is the mean nDG over the cells, given where all have one; `harm` the mean over the cells of the harm that it
+    selects, as a multiple of what random selects under the same budget; `better` and `worse` count the verdicts.
+    """
+    found = {label: _rows(result, kind, alpha) for label, result in results.items()}
+    names = list(dict.fromkeys(name for rows in found.values() for name in rows if name not in ("all-full", "oracle")))
+    lines = [_line(name, [rows.get(name) for rows in found.values()], list(found.values())) for name in names]
+    header = ("allocator", *found, "mean", "harm", "better", "worse")
+    notes = (
+        "nDG; bold: better than random, asterisk: worse, at 95 %; inf.: cannot run within the budget; "
+        f"{MISSING}: undefined there. harm: mean multiple of random's.",
+    )
+    return Table(f"{kind} {percent(alpha, 0)}", header, (tuple(lines),), notes)
+
+
+def _rows(result: Result, kind: str, alpha: float) -> dict[str, Row]:
+    return {row.allocator: row for row in result.rows if row.kind == kind and row.alpha == alpha}
+
+
+def _line(name: str, rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> tuple[Cell, ...]:
+    values = [None if row is None else row.ndg for row in rows]
+    mean = number(fmean(known)) if len(known := [v for v in values if v is not None]) == len(rows) else MISSING
+    verdicts = [row.verdict for row in rows if row is not None]
+    counts = ["" if name == "random" else str(verdicts.count(word)) for word in ("better", "worse")]
+    return (Cell(name), *map(_shown, rows), Cell(mean), Cell(number(_harm(rows, cells), 2)), *map(Cell, counts))
+
+
+def _shown(row: Row | None) -> Cell:
+    if row is None:
+        return Cell(MISSING)
+    if row.verdict == "infeasible":
+        return Cell("inf.")
+    mark: Mark = row.verdict if row.verdict in ("better", "worse") else ""
+    return Cell(number(row.ndg, 2), mark)
+
+
+def _harm(rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> float | None:
+    """Mean over the cells of harm as a multiple of random's; None where it is undefined in one of them."""
+    shares = []
+    for row, cell in zip(rows, cells, strict=True):
+        base = cell["random"].harm
+        if row is None or row.harm is None or not base:
+            return None
+        shares.append(row.harm / base)
+    return fmean(shares)
