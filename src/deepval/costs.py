@@ -17,6 +17,9 @@ from deepval.errors import InputError
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:]
+_SHIPPED = (Path(__file__).parent / "cost_profiles").glob("*.toml")
+PROFILES = {path.stem: path for path in sorted(_SHIPPED, key=lambda path: path.stem)}
+"""Cost profiles that ship with deepval, by name."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,11 @@ class Costs:
 
     @classmethod
     def of(cls, source: Any) -> "Costs":
-        """Costs from a TOML file, a mapping of the same shape, or costs as they are."""
+        """Costs from a TOML file, the name of a shipped profile, a mapping of the same shape, or costs as they are."""
         if isinstance(source, cls):
             return source
         if isinstance(source, str | Path):
-            return cls._from_mapping(_read_toml(Path(source)), str(source))
+            return cls._from_mapping(_read_toml(costs_file(source)), str(source))
         if isinstance(source, Mapping):
             return cls._from_mapping(source, "the costs given")
         raise InputError(f"Costs must be a .toml file or a mapping; found {type(source).__name__}.")
@@ -110,8 +113,14 @@ class Costs:
 
 
 def read_costs(source: Any) -> Costs:
-    """A cost profile from a TOML file or a mapping of its shape."""
+    """A cost profile from a TOML file, the name of a shipped profile (`PROFILES`) or a mapping of a file's shape."""
     return Costs.of(source)
+
+
+def costs_file(source: str | Path) -> Path:
+    """The file itself, or the shipped profile of that name where there is no such file."""
+    named = PROFILES.get(str(source))
+    return named if named and not Path(source).exists() else Path(source)
 
 
 def _read_toml(path: Path) -> Mapping[str, Any]:
@@ -119,7 +128,8 @@ def _read_toml(path: Path) -> Mapping[str, Any]:
         content = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"{path}: costs must be a .toml file that can be read; {reason}.") from error
+        other = f", or a shipped profile ({', '.join(PROFILES)})" if path.suffix == "" else ""
+        raise InputError(f"{path}: costs must be a .toml file that can be read{other}; {reason}.") from error
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -13,11 +13,12 @@ from deepval.benchmark.regime import PAPER, regime_lines
 from deepval.benchmark.splits import split
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.costs import PROFILES
 from deepval.files import write_atomically
 from deepval.report import FORMS
 from deepval.values import ValueTable
 
-COSTS = Path(deepval.__file__).parent / "cost_profiles" / "jetson-agx-xavier.toml"
+COSTS = PROFILES["jetson-agx-xavier"]
 SIGNALS = {"ego-speed": "ego_speed_mps", "criticality": "cheap_required_mps2", "box-count": "cheap_boxes"}
 """Untrained allocators, and the column that is their score."""
 
