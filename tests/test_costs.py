@@ -1,9 +1,11 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import deepval
 from deepval import Costs, InputError, read_costs
-from deepval.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE, PROFILES
+from deepval.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE, PROFILES, costs_file
 
 PROFILE = {
     "modes": {
@@ -160,6 +162,7 @@ def test_shipped_profiles_are_read_by_name_unless_there_is_a_file_of_that_name(t
     assert board.served["gate-gbm-batched"] == "batched"
     (tmp_path / "jetson-agx-xavier").write_text(TOML)
     assert read_costs("jetson-agx-xavier").to_dict() == PROFILE
+    assert costs_file(Path("jetson-agx-xavier-nuplan")) == PROFILES["jetson-agx-xavier-nuplan"]
     with pytest.raises(InputError, match=r"^jetson: .* or a shipped profile \(jetson-agx-xavier, jetson-agx-xavier-nu"):
         read_costs("jetson")
 

@@ -641,3 +641,7 @@ def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
     closed = CliRunner().invoke(app, ["profile", "mine", "--out", str(path), "--energy"])
     assert "this machine shows none" in str(closed.exception)
     assert not path.exists()
+    path.write_text("[[")
+    monkeypatch.setattr(profiling, "measured_cards", None)
+    broken = CliRunner().invoke(app, ["profile", "mine", "--out", str(path)])
+    assert f"The costs must be a TOML file, and {path} cannot be read" in str(broken.exception)

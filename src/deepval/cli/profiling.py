@@ -9,6 +9,7 @@ from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
 from deepval.metering.cards import Card, add_cards, measured_cards
+from deepval.metering.cost_files import read_entries
 from deepval.metering.energy import Spent
 from deepval.metering.timing import Items, Stages
 
@@ -29,6 +30,8 @@ def profile(
 
     Example: deepval profile gate-ridge --cell cells/braking-monocular --out costs.toml --batch 64
     """
+    # Looked at before anything is measured, so that a costs file that cannot be read stops it at once.
+    read_entries(out, "allocators")
     stages, items = stages_of(target, cell)
     cards = measured_cards(
         target, stages, items, batch=batch, seconds=seconds, tolerance=tolerance, threads=threads, energy=energy

@@ -8,7 +8,7 @@ from types import TracebackType
 import numpy as np
 
 from deepval.errors import InputError
-from deepval.metering.cards import Card
+from deepval.metering.cards import NOT_ASKED, Card
 from deepval.metering.energy import Spent
 from deepval.metering.timing import DEFAULT_TOLERANCE, Clock, Timing
 
@@ -75,7 +75,7 @@ class Meter(ContextDecorator):
         *,
         threads: int | None = None,
         device: str | None = None,
-        energy: Spent | str = "not asked for",
+        energy: Spent | str = NOT_ASKED,
         tolerance: float = DEFAULT_TOLERANCE,
     ) -> Card:
         """The cost card of what was measured; `threads` and `device` are this machine's unless said otherwise."""
