@@ -5,7 +5,7 @@ import pytest
 
 import deepval
 from deepval import Costs, InputError, read_costs
-from deepval.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE, PROFILES, costs_file
+from deepval.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE, PROFILES, costs_bytes
 
 PROFILE = {
     "modes": {
@@ -162,7 +162,9 @@ def test_shipped_profiles_are_read_by_name_unless_there_is_a_file_of_that_name(t
     assert board.served["gate-gbm-batched"] == "batched"
     (tmp_path / "jetson-agx-xavier").write_text(TOML)
     assert read_costs("jetson-agx-xavier").to_dict() == PROFILE
-    assert costs_file(Path("jetson-agx-xavier-nuplan")) == PROFILES["jetson-agx-xavier-nuplan"]
+    assert costs_bytes(Path("jetson-agx-xavier-nuplan")) == PROFILES["jetson-agx-xavier-nuplan"].read_bytes()
+    with pytest.raises(InputError, match=r"absent.toml: costs must be a .toml file that can be read; No such file"):
+        costs_bytes(tmp_path / "absent.toml")
     with pytest.raises(InputError, match=r"^jetson: .* or a shipped profile \(jetson-agx-xavier, jetson-agx-xavier-nu"):
         read_costs("jetson")
 

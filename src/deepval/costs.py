@@ -64,7 +64,7 @@ class Costs:
         if isinstance(source, cls):
             return source
         if isinstance(source, str | Path):
-            return cls._from_mapping(_read_toml(costs_file(source)), str(source))
+            return cls._from_mapping(_read_toml(Path(source)), str(source))
         if isinstance(source, Mapping):
             return cls._from_mapping(source, "the costs given")
         raise InputError(f"Costs must be a .toml file or a mapping; found {type(source).__name__}.")
@@ -117,19 +117,20 @@ def read_costs(source: Any) -> Costs:
     return Costs.of(source)
 
 
-def costs_file(source: str | Path) -> Path:
-    """The file itself, or the shipped profile of that name where there is no such file."""
-    named = PROFILES.get(str(source))
-    return named if named and not Path(source).exists() else Path(source)
-
-
-def _read_toml(path: Path) -> Mapping[str, Any]:
+def costs_bytes(source: str | Path) -> bytes:
+    """What the file holds, or the shipped profile of that name where there is no such file."""
+    path, named = Path(source), PROFILES.get(str(source))
     try:
-        content = path.read_bytes()
+        path = named if named and not path.exists() else path
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         other = f", or a shipped profile ({', '.join(PROFILES)})" if path.suffix == "" else ""
         raise InputError(f"{path}: costs must be a .toml file that can be read{other}; {reason}.") from error
+
+
+def _read_toml(path: Path) -> Mapping[str, Any]:
+    content = costs_bytes(path)
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

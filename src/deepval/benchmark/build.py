@@ -18,7 +18,7 @@ import numpy as np
 
 from deepval.benchmark.splits import split
 from deepval.columns import positions
-from deepval.costs import costs_file
+from deepval.costs import costs_bytes
 from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.files import write_atomically
@@ -198,7 +198,7 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None) -> Path:
         "split.json": split(cell.definition["dataset"]["name"], cell.definition["dataset"]["units"]).to_json().encode(),
     }
     if costs is not None:
-        files["costs.toml"] = costs_file(costs).read_bytes()
+        files["costs.toml"] = costs_bytes(costs)
     content = definition | {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}}
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
     if manifest.is_file() and manifest.read_text(encoding="utf-8") == text and _whole(folder, content["files"]):
