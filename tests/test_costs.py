@@ -1,9 +1,11 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import deepval
 from deepval import Costs, InputError, read_costs
-from deepval.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE
+from deepval.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE, PROFILES, costs_bytes
 
 PROFILE = {
     "modes": {
@@ -150,3 +152,51 @@ def test_an_allocator_is_checked_as_a_mode_is():
 def test_costs_are_a_file_or_a_mapping(source):
     with pytest.raises(InputError, match=r"Costs must be a .toml file or a mapping; found "):
         read_costs(source)
+
+
+def test_shipped_profiles_are_read_by_name_unless_there_is_a_file_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    board = read_costs("jetson-agx-xavier")
+    assert board.of_mode("yolov8s-384", "ms") / board.of_mode("yolov8s-640", "ms") == pytest.approx(0.78, abs=0.005)
+    assert board.of_mode("yolov8s-384", "mj") / board.of_mode("yolov8s-640", "mj") == pytest.approx(0.57, abs=0.005)
+    assert board.served["gate-gbm-batched"] == "batched"
+    (tmp_path / "jetson-agx-xavier").write_text(TOML)
+    assert read_costs("jetson-agx-xavier").to_dict() == PROFILE
+    assert costs_bytes(Path("jetson-agx-xavier-nuplan")) == PROFILES["jetson-agx-xavier-nuplan"].read_bytes()
+    with pytest.raises(InputError, match=r"absent.toml: costs must be a .toml file that can be read; No such file"):
+        costs_bytes(tmp_path / "absent.toml")
+    with pytest.raises(InputError, match=r"^jetson: .* or a shipped profile \(jetson-agx-xavier, jetson-agx-xavier-nu"):
+        read_costs("jetson")
+
+
+@pytest.mark.parametrize(
+    ("profile", "allocator", "alpha", "share"),
+    [
+        ("jetson-agx-xavier", "uncertainty", 0.2, 0.188),
+        ("jetson-agx-xavier", "criticality", 0.2, 0.129),
+        ("jetson-agx-xavier", "router-mlp-value", 0.2, 0.165),
+        ("jetson-agx-xavier", "gate-ridge", 0.5, 0.287),
+        ("jetson-agx-xavier", "gate-gbm-batched", 0.2, 0.008),
+        ("jetson-agx-xavier", "router-pixel", 0.5, 0.239),
+        ("jetson-agx-xavier-nuscenes", "uncertainty", 0.2, 0.185),
+        ("jetson-agx-xavier-nuscenes", "criticality", 0.2, 0.124),
+        ("jetson-agx-xavier-nuscenes", "router-mlp-binary", 0.2, 0.166),
+        ("jetson-agx-xavier-nuscenes", "gate-ridge", 0.5, 0.297),
+        ("jetson-agx-xavier-nuscenes", "gate-gbm-batched", 0.2, 0.017),
+        ("jetson-agx-xavier-nuplan", "gate-gbm-batched", 0.2, 0.05),
+    ],
+)
+def test_shipped_profiles_leave_the_shares_that_the_paper_prints(profile, allocator, alpha, share):
+    costs = read_costs(profile)
+    left = alpha - costs.of_allocator(allocator, "ms") / costs.of_mode("yolov8s-640", "ms")
+    # Both the cost and the share are printed with one decimal less than they were measured with.
+    assert left == pytest.approx(share, abs=0.0015)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_shipped_allocator_is_free_unless_it_only_reads(profile):
+    costs = read_costs(profile)
+    assert {name for name, entry in costs.allocators.items() if entry["ms"] == 0} <= {"ego-speed", "box-count"}
+    assert not {"gate-multi-fidelity", "memory", "lost", "gate-gbm-memory", "router-two-head"} & set(costs.allocators)
+    for name in ("gate-gbm", "router-gbm-value", "router-gbm-binary"):
+        assert costs.of_allocator(name, "ms") > 0.5 * costs.of_mode("yolov8s-640", "ms")

@@ -43,6 +43,13 @@ def test_definitions_hold():
     assert failed == 0
 
 
+def test_costs_are_measured_as_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "costs.md"), module_relative=False)
+    assert tried > 10
+    assert failed == 0
+
+
 def test_routing_between_language_models(capsys):
     names: dict = {}
     exec(compile(code_of(ROOT / "docs" / "llm-routing.md"), "llm-routing.md", "exec"), names)

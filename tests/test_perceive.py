@@ -16,10 +16,11 @@ import pytest
 import deepval
 import onnx_models
 from deepval.errors import InputError
+from deepval.metering.cost_files import read_entries, write_entries
 from deepval.perception import cache as store
 from deepval.perception.detector import DetectorConfig, decoded_image, detect, load_detector
 from deepval.perception.image_units import units_in_folder
-from deepval.perception.latency import Latency, add_mode_costs, cost_entry, measured_latency, read_mode_costs
+from deepval.perception.latency import Latency, cost_entry, measured_latency
 from deepval.perception.perceive import Progress, perceive
 from shared import shared_data
 
@@ -355,17 +356,17 @@ def test_costs_file_keeps_what_it_says_and_is_measured_once(images, tmp_path, we
 
 def test_costs_file_that_cannot_take_an_entry(tmp_path):
     path = tmp_path / "costs.toml"
-    add_mode_costs(path, {"v5.0 é-320": {"ms": 1.25, "device": 'a "chip"'}})
-    assert read_mode_costs(path) == {"v5.0 é-320": {"ms": 1.25, "device": 'a "chip"'}}
+    write_entries(path, "modes", {"v5.0 é-320": {"ms": 1.25, "device": 'a "chip"'}})
+    assert read_entries(path, "modes") == {"v5.0 é-320": {"ms": 1.25, "device": 'a "chip"'}}
     path.write_text("modes = {a = {ms = 1}}\n")
     with pytest.raises(InputError, match="costs of b cannot be added"):
-        add_mode_costs(path, {"b": {"ms": 1.0}})
+        write_entries(path, "modes", {"b": {"ms": 1.0}})
     path.write_text("modes = 3\n")
     with pytest.raises(InputError, match="must be tables"):
-        read_mode_costs(path)
+        read_entries(path, "modes")
     path.write_text("[[")
     with pytest.raises(InputError, match="must be a TOML file"):
-        read_mode_costs(path)
+        read_entries(path, "modes")
 
 
 def test_latency_needs_a_readable_image(tmp_path, weights):

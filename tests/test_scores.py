@@ -189,7 +189,8 @@ def test_a_labelled_series_is_not_taken_for_the_order_of_the_table(index):
 def test_scores_of_several_allocators_keep_their_order():
     found = scores.align_all(table(), {"z": SCORE, "a": FRAME})
     assert [item.name for item in found] == ["z", "a"]
-    assert scores.align(table(), "z", found[0]) is found[0]
+    assert scores.align(table(), "y", found[0]).values is found[0].values
+    assert scores.align(table(), "y", found[0]).name == "y"
 
 
 def test_inputs_are_not_modified():

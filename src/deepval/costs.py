@@ -17,6 +17,9 @@ from deepval.errors import InputError
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:]
+_SHIPPED = (Path(__file__).parent / "cost_profiles").glob("*.toml")
+PROFILES = {path.stem: path for path in sorted(_SHIPPED, key=lambda path: path.stem)}
+"""Cost profiles that ship with deepval, by name."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Costs:
 
     @classmethod
     def of(cls, source: Any) -> "Costs":
-        """Costs from a TOML file, a mapping of the same shape, or costs as they are."""
+        """Costs from a TOML file, the name of a shipped profile, a mapping of the same shape, or costs as they are."""
         if isinstance(source, cls):
             return source
         if isinstance(source, str | Path):
@@ -117,16 +120,24 @@ class Costs:
 
 
 def read_costs(source: Any) -> Costs:
-    """A cost profile from a TOML file or a mapping of its shape."""
+    """A cost profile from a TOML file, the name of a shipped profile (`PROFILES`) or a mapping of a file's shape."""
     return Costs.of(source)
 
 
-def _read_toml(path: Path) -> Mapping[str, Any]:
+def costs_bytes(source: str | Path) -> bytes:
+    """What the file holds, or the shipped profile of that name where there is no such file."""
+    path, named = Path(source), PROFILES.get(str(source))
     try:
-        content = path.read_bytes()
+        path = named if named and not path.exists() else path
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(f"{path}: costs must be a .toml file that can be read; {reason}.") from error
+        other = f", or a shipped profile ({', '.join(PROFILES)})" if path.suffix == "" else ""
+        raise InputError(f"{path}: costs must be a .toml file that can be read{other}; {reason}.") from error
+
+
+def _read_toml(path: Path) -> Mapping[str, Any]:
+    content = costs_bytes(path)
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

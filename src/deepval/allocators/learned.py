@@ -24,7 +24,7 @@ from deepval.views import CheapMode, View
 
 FORMAT, VERSION = "deepval allocator", 1
 LARGEST_BYTES = 64 * 2**20
-Rule = Literal["value", "difference", "modes"]
+Rule = Literal["value", "difference", "recall", "modes"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Learned:
         front: What it looks at.
         heads: The models.
         rule: "value": one head, whose prediction is the score; "difference": the first head's less the second's;
-            "modes": a head for every mode above cheap, and so a score for each.
+            "recall": the same and the third's; "modes": a head for every mode above cheap, and so a score for each.
         training: What it was fitted on.
     """
 
@@ -72,7 +72,7 @@ class Learned:
     training: Training = field(repr=False)
 
     def __post_init__(self) -> None:
-        wanted = {"value": 1, "difference": 2, "modes": len(self.training.modes) - 1}[self.rule]
+        wanted = {"value": 1, "difference": 2, "recall": 3, "modes": len(self.training.modes) - 1}[self.rule]
         if len(self.heads) != wanted:
             raise InputError(f"{self.name}: the rule {self.rule!r} needs {wanted} models; found {len(self.heads)}.")
         for head in self.heads:
@@ -100,22 +100,19 @@ class Learned:
 
     def score_rows(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row *mode"]:
         """The score of each row of the front."""
-        return self._combined(np.stack([head.predict(rows) for head in self.heads], axis=1))
+        found = [head.predict(rows) for head in self.heads]
+        return np.stack(found, axis=1) if self.rule == "modes" else _one(found)
 
     def score_frame(self, glance: Glance) -> float | tuple[float, ...]:
         """The score of one frame as it arrives, to the bit that which its unit gives; one per mode by rule "modes"."""
         if not glance.frame.run:
             return np.nan if self.rule != "modes" else (np.nan,) * len(self.heads)
-        row = self.front.row(glance)
-        found = [head.predict_row(row) for head in self.heads]
-        if self.rule == "modes":
-            return tuple(found)
-        return found[0] if self.rule == "value" else found[0] - found[1]
+        return self.score_row(self.front.row(glance))
 
-    def _combined(self, found: Float[np.ndarray, "row head"]) -> Float[np.ndarray, "row *mode"]:
-        if self.rule == "modes":
-            return found
-        return found[:, 0] if self.rule == "value" else found[:, 0] - found[:, 1]
+    def score_row(self, row: Float[np.ndarray, "column"]) -> float | tuple[float, ...]:
+        """The score of one row of the front."""
+        found = [head.predict_row(row) for head in self.heads]
+        return tuple(found) if self.rule == "modes" else _one(found)
 
     def to_json(self) -> str:
         """The file's text: one line per part, the same for the same allocator."""
@@ -136,6 +133,14 @@ class Learned:
     def save(self, path: Path | str) -> None:
         """Write the allocator to a file."""
         write_atomically(path, self.to_json())
+
+
+def _one(found: list[Any]) -> Any:
+    """One score of one, two or three predictions: a, a - b, a - b + c."""
+    score = found[0]
+    for prediction, sign in zip(found[1:], (-1.0, 1.0), strict=False):
+        score = score + sign * prediction
+    return score
 
 
 def read_learned(path: Path | str) -> Learned:

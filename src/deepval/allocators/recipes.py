@@ -7,10 +7,11 @@ import numpy as np
 
 from deepval.allocators.fronts import FRONTS
 from deepval.allocators.learned import Learned, Rule, Training
-from deepval.allocators.models import Boosting, Learner, Linear, Mlp, Model, Ridge
+from deepval.allocators.models import Boosting, Learner, Linear, Mlp, Model, Quantile, Ridge
 from deepval.allocators.models.standard import Standard
 from deepval.arrays import Float
 from deepval.errors import InputError
+from deepval.signals import Lost
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Recipe:
     rule: Rule = "value"
 
 
+CAUTIOUS = Boosting(trees=40, depth=2, learning_rate=0.1, least_per_leaf=80, l2=10.0)
+"""Few, shallow, shrunk trees: chosen by cross-validation over the training and validation units of KITTI."""
+RECALL = {"lost_required": 1.0, "required": -1.0, "ego_speed_mps": Lost().speed_weight}
+"""The untrained signal `lost` as a sum of columns."""
+
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
@@ -44,6 +50,7 @@ RECIPES: dict[str, Recipe] = {
         Recipe("router-gbm-value", "detection-list", "value", Boosting()),
         Recipe("router-gbm-binary", "detection-list", "value-binary", Boosting()),
         Recipe("router-two-head", "cheap+memory", "value", Boosting(), "difference"),
+        Recipe("router-recall", "cheap+memory", "value-signed-cdf", CAUTIOUS, "recall"),
     )
 }
 """Every learned allocator but the pixel router, which looks at pictures."""
@@ -79,8 +86,11 @@ def fit(recipe: Recipe, examples: Examples, training: Training) -> Learned:
             f"{recipe.name}: every fit input needs a label; {int((~np.isfinite(labels)).sum())} have none."
         )
     heads: tuple[Model, ...]
-    if recipe.rule == "difference":
+    if recipe.rule in ("difference", "recall"):
         heads = tuple(_head(recipe, rows, sign * labels, training.seed) for sign in (1.0, -1.0))
+        if recipe.rule == "recall":
+            columns = FRONTS[recipe.front].columns
+            heads += (Quantile.fit(rows, {columns.index(name): weight for name, weight in RECALL.items()}),)
     elif recipe.rule == "modes":
         heads = tuple(
             _model(recipe, rows, column, classify=examples.classify, seed=training.seed) for column in labels.T

@@ -21,6 +21,8 @@ from deepval.signals import SIGNALS, Signal
 from deepval.targets import TARGETS, labels
 from deepval.values import ValueTable
 
+SIGNED = ("value", "value-signed-cdf")
+"""Targets whose sign tells help from harm."""
 ROLES = ("train", "validation", "test", "fit", "all")
 
 
@@ -68,8 +70,8 @@ def fit_on(
     table = evidence.table
     if made.rule == "modes" and wanted == "value":
         learned, classify = table.mode_values[:, 1:], False
-    elif made.rule != "value" and wanted != "value":
-        raise InputError(f"{made.name} is fitted on the target 'value' only; found {wanted!r}.")
+    elif made.rule != "value" and wanted not in SIGNED:
+        raise InputError(f"{made.name} is fitted on one of the targets {', '.join(SIGNED)}; found {wanted!r}.")
     else:
         found = labels(wanted, evidence)
         learned, classify = found.values, TARGETS[wanted].classifies

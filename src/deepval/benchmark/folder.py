@@ -24,6 +24,7 @@ from deepval.benchmark.parquet import parquet_bytes, parquet_columns
 from deepval.benchmark.splits import Split, read_split
 from deepval.benchmark.view_files import read_views, view_files
 from deepval.columns import positions
+from deepval.costs import costs_bytes
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.features import Sight, look
@@ -47,7 +48,7 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
         **view_files(cell.material.views, pictures=pictures),
     }
     if costs is not None:
-        files["costs.toml"] = costs.read_bytes()
+        files["costs.toml"] = costs_bytes(costs)
     content = definition | {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}}
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
     if manifest.is_file() and manifest.read_text(encoding="utf-8") == text and _whole(folder, content["files"]):

@@ -6,12 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.cli import demo, fitting, judging, making
+from deepval.cli import analysing, demo, fitting, judging, making, profiling
 from deepval.errors import InputError, InputWarning
 from deepval.version import __version__
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
-COMMANDS = (demo.demo, making.perceive, making.build, fitting.fit, fitting.score, judging.evaluate, judging.compare)
+COMMANDS = (
+    demo.demo,
+    making.perceive,
+    making.build,
+    fitting.fit,
+    fitting.score,
+    profiling.profile,
+    judging.evaluate,
+    judging.compare,
+    analysing.analyse,
+)
 for command in COMMANDS:
     app.command()(command)
 

@@ -7,20 +7,19 @@ from typing import Annotated
 
 import typer
 
-import deepval
 from deepval.benchmark import build, fitting, sources, study
 from deepval.benchmark import folder as folders
 from deepval.benchmark.regime import PAPER, regime_lines
 from deepval.budgets import Latency, Selection
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.costs import PROFILES
 from deepval.files import write_atomically
 from deepval.report import console, markdown
 from deepval.report.overview import overview
 from deepval.results import Result
 
-BOARD = Path(deepval.__file__).parent / "cost_profiles" / "jetson-agx-xavier.toml"
-SHOWN = "braking-monocular"
+BOARD = PROFILES["jetson-agx-xavier"]
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 

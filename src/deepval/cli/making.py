@@ -76,7 +76,9 @@ def build(
     system: Annotated[list[str] | None, typer.Option("--system", help="Downstream system. Repeatable.")] = None,
     persistence: Annotated[bool, typer.Option("--persistence", help="Detections must last three frames.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="A unit without any detection is an error.")] = False,
-    costs: Annotated[Path | None, typer.Option("--costs", help="Costs to put into every cell (.toml).")] = None,
+    costs: Annotated[
+        Path | None, typer.Option("--costs", help="Costs to put into every cell: .toml, or a shipped profile.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the synthetic world.")] = 0,
     units: options.Units = None,
     json: Json = False,

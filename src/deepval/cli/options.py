@@ -21,7 +21,9 @@ Values = Annotated[Path, typer.Argument(help="Values file (.csv, .parquet): unit
 ScoreFiles = Annotated[
     list[str], typer.Option("--scores", "-s", help="Scores file, or NAME=FILE: columns input, score. Repeatable.")
 ]
-CostFile = Annotated[Path | None, typer.Option("--costs", help="Costs of modes and allocators (.toml).")]
+CostFile = Annotated[
+    Path | None, typer.Option("--costs", help="Costs of modes and allocators: .toml, or a shipped profile.")
+]
 Alphas = Annotated[list[float] | None, typer.Option("--alpha", help="Budget share in (0, 1]. Repeatable.")]
 Kinds = Annotated[
     list[str] | None,

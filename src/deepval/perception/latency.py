@@ -1,25 +1,19 @@
-"""Turns a detector and some images into per-mode latencies, stage by stage, and those into a costs file.
+"""Turns a detector and some images into per-mode latencies, stage by stage, and those into entries of a costs file.
 
 Latencies differ from run to run, so they live in their own TOML file apart from the byte-stable cache.
 """
 
-import json
-import platform
-import re
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter_ns
 
 import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.metering.cost_files import Entry
+from deepval.metering.machine import processor
 from deepval.perception.detector import Detector, check_size, decoded_image, finished, inferred, prepared
-
-Entry = dict[str, float | int | str]
 
 
 @dataclass(frozen=True)
@@ -83,36 +77,9 @@ def cost_entry(latency: Latency, detector: Detector, *, size: int, weights_sha25
         "samples": latency.decode_ms.size,
         "size": size,
         "threads": detector.config.threads,
-        "device": f"{_processor()}, {detector.config.provider}",
+        "device": f"{processor()}, {detector.config.provider}",
         "weights_sha256": weights_sha256,
     }
-
-
-def read_mode_costs(path: Path) -> dict[str, Mapping[str, object]]:
-    """The `[modes.<name>]` tables of a costs file; empty where there is no file yet."""
-    if not path.exists():
-        return {}
-    try:
-        modes = tomllib.loads(path.read_text(encoding="utf-8")).get("modes", {})
-    except (OSError, ValueError) as error:
-        raise InputError(f"The costs must be a TOML file, and {path} cannot be read: {error}.") from error
-    if not isinstance(modes, dict) or not all(isinstance(entry, dict) for entry in modes.values()):
-        raise InputError(f"The costs of modes must be tables [modes.<name>], and are not in {path}.")
-    return modes
-
-
-def add_mode_costs(path: Path, entries: Mapping[str, Entry]) -> None:
-    """Append one `[modes.<name>]` table per entry; what the file already says stays as it is."""
-    before = path.read_text(encoding="utf-8").rstrip() + "\n\n" if path.exists() else ""
-    tables = [f"[modes.{_key(mode)}]\n{_lines(entry)}" for mode, entry in entries.items()]
-    text = before.lstrip() + "\n".join(tables)
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(
-            f"The costs of {', '.join(entries)} cannot be added to {path} ({error}): use another costs file."
-        ) from error
-    write_atomically(path, text, make_folder=True)
 
 
 def _stages_ms(detector: Detector, data: bytes, *, size: int) -> tuple[float, ...]:
@@ -126,20 +93,3 @@ def _stages_ms(detector: Detector, data: bytes, *, size: int) -> tuple[float, ..
     finished(detector, outputs, ready.placement)
     marks.append(perf_counter_ns())
     return tuple(float(step) / 1e6 for step in np.diff(marks))
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*: *(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
-    return found[1].strip() if found else platform.processor() or platform.machine()
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-
-
-def _lines(entry: Entry) -> str:
-    return "".join(
-        f"{key} = {json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)}\n"
-        for key, value in entry.items()
-    )

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.errors import InputError
+from deepval.metering.cost_files import read_entries, write_entries
 from deepval.perception import cache as store
 from deepval.perception.cache import FrameRecord
 from deepval.perception.decoding import FrameError
@@ -28,7 +29,7 @@ from deepval.perception.detector import (
     load_detector,
 )
 from deepval.perception.image_units import Units, checked_units, image_bytes, image_sha256, units_in_folder
-from deepval.perception.latency import add_mode_costs, cost_entry, measured_latency, read_mode_costs
+from deepval.perception.latency import cost_entry, measured_latency
 from deepval.perception.onnx_model import weights_sha256
 
 Step = Literal["run", "skip", "measure"]
@@ -125,7 +126,7 @@ def perceive(
             entries[mode] = cost_entry(times, detector, size=size, weights_sha256=sha256)
             tally.add(latency_samples, "measure", mode)
         if entries:
-            add_mode_costs(costs, entries)
+            write_entries(costs, "modes", entries)
     return Perceived(
         manifest,
         costs if latency_samples else None,
@@ -188,7 +189,7 @@ def _record(detector: Detector, frame: int, path: Path, *, size: int) -> FrameRe
 
 def _unmeasured(costs: Path, modes: Mapping[str, int], sha256: str) -> dict[str, int]:
     """The modes that the costs file lacks, the cheapest first, as a costs file has them."""
-    known = read_mode_costs(costs)
+    known = read_entries(costs, "modes")
     for mode in modes:
         if known.get(mode, {}).get("weights_sha256", sha256) != sha256:
             raise InputError(

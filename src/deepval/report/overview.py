@@ -8,7 +8,7 @@ from deepval.results import Result, Row
 
 
 def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: float = 0.2) -> Table:
-    """NDG of every allocator (rows) in every cell (columns), bold where it beats random, an asterisk where it loses.
+    """NDG of every allocator (rows) in every cell (columns), a plus where it beats random, an asterisk where it loses.
 
     `mean` is the mean nDG over the cells, given where all have one; `harm` the mean over the cells of the harm that it
     selects, as a multiple of what random selects under the same budget; `better` and `worse` count the verdicts.
@@ -18,7 +18,7 @@ def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: f
     lines = [_line(name, [rows.get(name) for rows in found.values()], list(found.values())) for name in names]
     header = ("allocator", *found, "mean", "harm", "better", "worse")
     notes = (
-        "nDG; bold: better than random, asterisk: worse, at 95 %; inf.: cannot run within the budget; "
+        "nDG; +: better than random, asterisk: worse, at 95 %; inf.: cannot run within the budget; "
         f"{MISSING}: undefined there. harm: mean multiple of random's.",
     )
     return Table(f"{kind} {percent(alpha, 0)}", header, (tuple(lines),), notes)
@@ -42,7 +42,7 @@ def _shown(row: Row | None) -> Cell:
     if row.verdict == "infeasible":
         return Cell("inf.")
     mark: Mark = row.verdict if row.verdict in ("better", "worse") else ""
-    return Cell(number(row.ndg, 2), mark)
+    return Cell(number(row.ndg, 2) + "+" * (mark == "better"), mark)
 
 
 def _harm(rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> float | None:

@@ -1,4 +1,4 @@
-"""Rows of numbers -> one prediction each, by models that need NumPy alone: linear, trees, network.
+"""Rows of numbers -> one prediction each, by models that need NumPy alone: linear, trees, network, quantile.
 
 Each module holds a model, what makes it from a fit, and its plain form for files. A batch and a single row give the
 same bits.
@@ -9,13 +9,26 @@ from typing import Any
 
 from deepval.allocators.models.linear import Linear, Ridge
 from deepval.allocators.models.network import Mlp, Network
+from deepval.allocators.models.quantile import Quantile
 from deepval.allocators.models.trees import Boosting, Trees
 
-__all__ = ["MODELS", "Boosting", "Learner", "Linear", "Mlp", "Model", "Network", "Ridge", "Trees", "model_of"]
+__all__ = [
+    "MODELS",
+    "Boosting",
+    "Learner",
+    "Linear",
+    "Mlp",
+    "Model",
+    "Network",
+    "Quantile",
+    "Ridge",
+    "Trees",
+    "model_of",
+]
 
-Model = Linear | Trees | Network
+Model = Linear | Trees | Network | Quantile
 Learner = Ridge | Boosting | Mlp
-MODELS: dict[str, type[Model]] = {"linear": Linear, "trees": Trees, "network": Network}
+MODELS: dict[str, type[Model]] = {"linear": Linear, "trees": Trees, "network": Network, "quantile": Quantile}
 """Models by the name that a file gives them."""
 
 

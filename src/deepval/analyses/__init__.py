@@ -1,0 +1,1 @@
+"""One module per analysis: built cells -> rows of numbers that answer one question."""

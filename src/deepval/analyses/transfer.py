@@ -1,0 +1,72 @@
+"""Cells of several consumers -> what a router fitted for one of them is worth to another. M108.
+
+Only cells that share a data set and a geometry are paired: there a router sees the same views.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from deepval.benchmark.fitting import fit_on, score_on
+from deepval.benchmark.folder import BuiltCell
+from deepval.budgets import Selection
+from deepval.progress import Watch, unwatched
+from deepval.scoring import evaluate
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One allocator fitted on one cell and judged on the test units of another, or of its own.
+
+    Attributes:
+        allocator: The recipe.
+        source: Cell that it was fitted on.
+        target: Cell that it is judged on.
+        alpha: Share of inputs that may be escalated.
+        coverage: Share of the judged inputs that it scores; the others are ranked last.
+        ndg: Its nDG; None where it is undefined.
+        regret: Its nDG less that of the router fitted on the target itself.
+        verdict: Against random.
+    """
+
+    allocator: str
+    source: str
+    target: str
+    alpha: float
+    coverage: float
+    ndg: float | None
+    regret: float | None
+    verdict: str | None
+
+
+def transfers(
+    cells: Mapping[str, BuiltCell],
+    recipes: Iterable[str],
+    *,
+    alphas: Iterable[float] = (0.1, 0.2, 0.3, 0.5),
+    draws: int = 1000,
+    watch: Watch = unwatched,
+) -> list[Transfer]:
+    """Every recipe, fitted on every cell and judged on every cell that it can see."""
+    wanted, budgets = list(recipes), [Selection(alpha) for alpha in alphas]
+    fitted = {
+        (recipe, name): fit_on(cell, recipe)
+        for name, cell in watch(list(cells.items()), "fitting")
+        for recipe in wanted
+    }
+    found = []
+    for target, cell in watch(list(cells.items()), "judging"):
+        sources = [name for name, other in cells.items() if _sees_the_same(other, cell)]
+        scored = {(r, s): score_on(cell, fitted[r, s]) for r in wanted for s in sources}
+        scores = {f"{recipe} of {source}": item.over(cell.table) for (recipe, source), item in scored.items()}
+        result = evaluate(cell.table, scores, budgets, units=list(cell.split.test), draws=draws, missing="worst")
+        for (recipe, source), item in scored.items():
+            for budget in budgets:
+                row, own = (result.row(f"{recipe} of {name}", "selection", budget.alpha) for name in (source, target))
+                regret = None if row.ndg is None or own.ndg is None else row.ndg - own.ndg
+                place = (recipe, source, target, budget.alpha)
+                found.append(Transfer(*place, item.coverage, row.ndg, regret, row.verdict))
+    return found
+
+
+def _sees_the_same(one: BuiltCell, other: BuiltCell) -> bool:
+    return all(one.definition[part] == other.definition[part] for part in ("dataset", "modes", "geometry"))

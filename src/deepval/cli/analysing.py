@@ -1,0 +1,85 @@
+"""`deepval analyse`: built cells -> the rows of one analysis."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepval.allocators import recipe_named
+from deepval.analyses.seeds import seed_study
+from deepval.analyses.transfer import transfers
+from deepval.benchmark.folder import read_cell
+from deepval.cli import options
+from deepval.cli.options import Json
+from deepval.errors import InputError
+from deepval.report.console import render_tables
+from deepval.report.tables import Cell, Table, number, percent
+
+ANALYSES = ("seeds", "transfer")
+
+
+def analyse(
+    analysis: Annotated[str, typer.Argument(help=f"Which: {', '.join(ANALYSES)}.")],
+    cells: Annotated[list[Path], typer.Argument(help="Folders of cells that `deepval build` wrote.")],
+    *,
+    allocator: Annotated[list[str], typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable.")],
+    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds: 0, 1, ...")] = 6,
+    alpha: Annotated[float, typer.Option("--alpha", help="Share of inputs that may be escalated.")] = 0.2,
+    json: Json = False,
+) -> None:
+    """Run an analysis: how results depend on training seeds, or what a router is worth to another consumer.
+
+    Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
+    """
+    options.one_of(analysis, ANALYSES, "The analysis")
+    for name in allocator:
+        recipe_named(name)
+    built = {str(folder): read_cell(folder) for folder in cells}
+    if len(built) < len(cells):
+        raise InputError("Cells must be different folders; one is given twice.")
+    rows: list[Any]
+    if analysis == "seeds":
+        rows = [
+            r for c in built.values() for r in seed_study(c, allocator, seeds=seeds, alpha=alpha, watch=options.watch)
+        ]
+        table = _seed_table(rows)
+    else:
+        rows = transfers(built, allocator, alphas=[alpha], watch=options.watch)
+        table = _transfer_table(rows)
+    if json:
+        typer.echo(options.as_json([asdict(row) for row in rows]), nl=False)
+    else:
+        typer.echo(render_tables([table], width=options.width()), nl=False)
+
+
+def _seed_table(rows: list[Any]) -> Table:
+    lines = []
+    for row in rows:
+        better = sum(verdict == "better" for verdict in row.verdicts)
+        texts = (row.cell, row.allocator, " ".join(number(v) for v in row.ndg), number(row.span), str(better))
+        lines.append(tuple(map(Cell, (*texts, "yes" if row.identical else "no"))))
+    header = ("cell", "allocator", "nDG by seed", "span", "better", "same bits")
+    return Table("Training seeds", header, (tuple(lines),))
+
+
+def _transfer_table(rows: list[Any]) -> Table:
+    lines = [
+        tuple(
+            map(
+                Cell,
+                (
+                    row.allocator,
+                    row.source,
+                    row.target,
+                    percent(row.coverage, 1),
+                    number(row.ndg),
+                    number(row.regret),
+                    row.verdict or "",
+                ),
+            )
+        )
+        for row in rows
+    ]
+    header = ("allocator", "fitted on", "judged on", "coverage", "nDG", "regret", "verdict")
+    return Table("Transfer between consumers", header, (tuple(lines),))

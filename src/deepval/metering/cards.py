@@ -1,0 +1,135 @@
+"""A timing and an energy -> a cost card: what an allocator costs per input, how it was served and on what."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import cycle
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from deepval.errors import InputError
+from deepval.metering.cost_files import Entry, write_entries
+from deepval.metering.energy import Spent, spent_over_idle
+from deepval.metering.machine import held_to, processor, processors
+from deepval.metering.rails import rails
+from deepval.metering.timing import DEFAULT_TOLERANCE, Items, Stages, Timing, measured, turns_of
+
+NOT_ASKED = "not asked for"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What an allocator costs per input.
+
+    Attributes:
+        name: The allocator, as the costs file will name it.
+        timing: Its times, in total and by stage.
+        threads: Threads that it could use.
+        device: What it ran on.
+        energy: Its energy over idle, or why there is none.
+    """
+
+    name: str
+    timing: Timing
+    threads: int
+    device: str
+    energy: Spent | str = NOT_ASKED
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        timing: Timing,
+        *,
+        threads: int | None = None,
+        device: str | None = None,
+        energy: Spent | str = NOT_ASKED,
+    ) -> "Card":
+        """A card whose threads and device are this machine's unless said otherwise."""
+        return cls(name, timing, threads or processors(), device or processor(), energy)
+
+    @property
+    def served(self) -> Literal["single", "batched"]:
+        """How inputs came: one per call, or in batches."""
+        return "single" if self.timing.batch is None else "batched"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that a reader of the figures should know."""
+        spent = self.energy.note if isinstance(self.energy, Spent) else None
+        return tuple(note for note in (self.timing.note, spent) if note)
+
+    def entry(self) -> Entry:
+        """The table `[allocators.<name>]` of a costs file: what is charged first, then how it was measured."""
+        timing = self.timing
+        low, high = timing.interval_ms
+        entry: Entry = {"ms": timing.ms}
+        if isinstance(self.energy, Spent):
+            entry |= {str(convention): mj for convention, mj in self.energy.mj.items()}
+        entry |= {"served": self.served, "p95_ms": timing.p95_ms}
+        entry |= {} if math.isnan(low) else {"ms_lo": low, "ms_hi": high}
+        for stage, times in timing.stages.items():
+            parts = {f"{stage}_ms": float(np.median(times)), f"{stage}_p95_ms": float(np.quantile(times, 0.95))}
+            if entry.keys() & parts.keys():
+                raise InputError(f"A stage needs a name of its own, and {stage!r} would be read as another figure.")
+            entry |= parts
+        entry |= {"calls": timing.calls} | ({} if timing.batch is None else {"batch": timing.batch})
+        entry |= {"tight": timing.tight, "threads": self.threads, "device": self.device}
+        entry |= {"energy": ", ".join(self.energy.sensors) if isinstance(self.energy, Spent) else self.energy}
+        return entry | ({"note": " ".join(self.notes)} if self.notes else {})
+
+
+def add_cards(path: str | Path, cards: Sequence[Card]) -> None:
+    """Put cards into a costs file, in place of those of the same names; all else stays as it is."""
+    write_entries(Path(path), "allocators", {card.name: card.entry() for card in cards})
+
+
+def measured_cards(
+    name: str,
+    stages: Stages,
+    items: Items,
+    *,
+    batch: int | None = None,
+    seconds: float = 5.0,
+    tolerance: float = DEFAULT_TOLERANCE,
+    threads: int | None = None,
+    energy: bool = False,
+) -> list[Card]:
+    """The card of single calls, and with a batch size that of batches too, under the name `<name>-batched`.
+
+    Args:
+        name: The allocator.
+        stages: Steps of a call, see `timing.measured`.
+        items: What to run on.
+        batch: Inputs of a batch; None measures single calls only.
+        seconds: Time limit of each measurement.
+        tolerance: How tight the median must be, see `timing.measured`.
+        threads: Threads that BLAS and OpenMP are held to; None leaves them as they are.
+        energy: Whether energy is measured as well; without a sensor that is an error.
+    """
+    found = rails() if energy else ()
+    cards = []
+    with held_to(threads) as held:
+        for size in (None,) if batch is None else (None, batch):
+            timing = measured(stages, items, tolerance=tolerance, seconds=seconds, batch=size)
+            spent: Spent | str = NOT_ASKED
+            if found:
+                spent = spent_over_idle(lambda size=size: _served(stages, items, seconds=seconds, batch=size), found)
+            called = name if size is None else f"{name}-batched"
+            cards.append(Card.of(called, timing, threads=held, energy=spent))
+    return cards
+
+
+def _served(stages: Stages, items: Items, *, seconds: float, batch: int | None) -> int:
+    """Inputs served while the stages run over the items again and again for so many seconds."""
+    served, until = 0, time.perf_counter() + seconds
+    for turn in cycle(turns_of(items, batch)):
+        reduce(lambda result, stage: stage(result), stages.values(), turn)
+        served += batch or 1
+        if time.perf_counter() >= until:
+            break
+    return served

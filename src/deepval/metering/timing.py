@@ -1,0 +1,187 @@
+"""Stages of a computation and items to run them on -> milliseconds per input, repeated until the median is tight.
+
+The interval of the median is that of order statistics: the l-th smallest and the l-th largest of n times, with the
+largest l for which P(Binomial(n, 1/2) < l) <= 2.5 %. It needs no shape of the distribution and 6 calls or more.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError
+
+Stages = Mapping[str, Callable[[Any], Any]]
+"""Steps of a call by name: the first takes an item or a batch, each other what the one before returned."""
+Items = Sequence[Any] | np.ndarray
+Clock = Callable[[], int]
+"""Nanoseconds since some moment."""
+LEAST_CALLS = 6
+"""Fewer times have no 95 % interval of the median: 2 * 0.5 ** 5 > 5 %."""
+DEFAULT_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds per input of each call: in total, and of each stage, which are parts of the total.
+
+    Attributes:
+        total_ms: From the beginning of a call to its end, divided by the inputs of a call.
+        stages: The same for each stage.
+        batch: Inputs of a call; None if each call had one input and was not a batch.
+        tolerance: How far the interval of the median may reach from it, relative to it.
+        limit: What ended the measurement although the interval was not tight; None if it was not cut short.
+    """
+
+    total_ms: Float[np.ndarray, "call"]
+    stages: Mapping[str, Float[np.ndarray, "call"]]
+    batch: int | None = None
+    tolerance: float = DEFAULT_TOLERANCE
+    limit: str | None = None
+
+    @property
+    def calls(self) -> int:
+        """How many calls count."""
+        return self.total_ms.size
+
+    @property
+    def ms(self) -> float:
+        """The median time per input."""
+        return float(np.median(self.total_ms))
+
+    @property
+    def p95_ms(self) -> float:
+        """The 95th percentile of the time per input, linear between order statistics."""
+        return float(np.quantile(self.total_ms, 0.95))
+
+    @property
+    def interval_ms(self) -> tuple[float, float]:
+        """The 95 % interval of the median; NaN from fewer than 6 calls."""
+        return median_interval(self.total_ms)
+
+    @property
+    def tight(self) -> bool:
+        """Whether the interval of the median lies within the tolerance."""
+        return _is_tight(self.total_ms, self.tolerance)
+
+    @property
+    def note(self) -> str | None:
+        """One sentence if the median is not as tight as was asked for."""
+        if self.tight:
+            return None
+        low, high = self.interval_ms
+        reach = max(self.ms - low, high - self.ms) / self.ms if self.ms else math.nan
+        found = "has no 95 % interval" if math.isnan(low) else f"lies within {reach:.1%} of {self.ms:.4g} ms only"
+        return (
+            f"The median of {self.calls} calls {found}, and {self.tolerance:.1%} was asked for"
+            f"{f': {self.limit}' if self.limit else ''}."
+        )
+
+
+def measured(
+    stages: Stages,
+    items: Items,
+    *,
+    warmup: int = 5,
+    least: int = 50,
+    most: int = 100_000,
+    tolerance: float = DEFAULT_TOLERANCE,
+    seconds: float = 5.0,
+    batch: int | None = None,
+    clock: Clock = perf_counter_ns,
+) -> Timing:
+    """Times per input of calls over the items in turn, until the median is tight or a limit is reached.
+
+    Args:
+        stages: Steps of a call by name.
+        items: What to run on; a batch is a slice of them.
+        warmup: Calls before those that count.
+        least: Calls that are made in any case, unless the time is up.
+        most: Calls that are not exceeded.
+        tolerance: How far the 95 % interval of the median may reach from it, relative to it.
+        seconds: Time for the calls that count; the one under way is finished.
+        batch: Inputs of a call; None gives one item to a call.
+        clock: Nanoseconds since some moment.
+    """
+    _check(stages, items, warmup=warmup, least=least, most=most, tolerance=tolerance, seconds=seconds, batch=batch)
+    turns = turns_of(items, batch)
+    for turn in range(warmup):
+        _marks(stages, turns[turn % len(turns)], clock)
+    marks, limit, look = [], None, least
+    while limit is None:
+        # The warm-up went through the items as well, so the first turn is not always the same one.
+        marks.append(_marks(stages, turns[(warmup + len(marks)) % len(turns)], clock))
+        if len(marks) == look:
+            if _is_tight(_total_ms(marks, batch), tolerance):
+                break
+            # Looking at every call would stop at the first lucky moment.
+            look = math.ceil(look * 1.1)
+        if marks[-1][-1] - marks[0][0] >= seconds * 1e9:
+            limit = f"the time of {seconds:g} s was up"
+        elif len(marks) >= most:
+            limit = f"{most} calls were the most allowed"
+    steps = np.diff(np.array(marks, dtype=np.int64), axis=1) / (1e6 * (batch or 1))
+    return Timing(_total_ms(marks, batch), dict(zip(stages, steps.T, strict=True)), batch, tolerance, limit)
+
+
+def turns_of(items: Items, batch: int | None) -> list[Any]:
+    """What each call takes: the items one by one, or slices of a size; items that fill no batch are left out."""
+    if batch is None:
+        return list(items)
+    return [items[start : start + batch] for start in range(0, len(items) - batch + 1, batch)]
+
+
+def median_interval(times: Float[np.ndarray, "call"]) -> tuple[float, float]:
+    """The 95 % interval of the median by order statistics; NaN from fewer than 6 values."""
+    rank = _rank(times.size)
+    if rank == 0:
+        return math.nan, math.nan
+    ordered = np.sort(times)
+    return float(ordered[rank - 1]), float(ordered[-rank])
+
+
+def _rank(number: int) -> int:
+    """The largest l with P(Binomial(number, 1/2) < l) <= 2.5 %."""
+    if number < LEAST_CALLS:
+        return 0
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, number + 1)))])
+    chances = np.exp(logs[-1] - logs - logs[::-1] - number * math.log(2))
+    return int(np.searchsorted(np.cumsum(chances), 0.025, side="right"))
+
+
+def _is_tight(times: Float[np.ndarray, "call"], tolerance: float) -> bool:
+    low, high = median_interval(times)
+    median = float(np.median(times))
+    return max(median - low, high - median) <= tolerance * median
+
+
+def _total_ms(marks: list[list[int]], batch: int | None) -> Float[np.ndarray, "call"]:
+    times = np.array(marks, dtype=np.int64)
+    return (times[:, -1] - times[:, 0]) / (1e6 * (batch or 1))
+
+
+def _marks(stages: Stages, item: Any, clock: Clock) -> list[int]:
+    marks = [clock()]
+    for stage in stages.values():
+        item = stage(item)
+        marks.append(clock())
+    return marks
+
+
+def _check(stages: Stages, items: Items, **numbers: Any) -> None:
+    if not stages or not len(items):
+        raise InputError(f"A measurement needs a stage and an item; found {len(stages)} and {len(items)}.")
+    if numbers["batch"] is not None and not 1 <= numbers["batch"] <= len(items):
+        raise InputError(f"A batch must hold 1 to {len(items)} items, as there are; found {numbers['batch']}.")
+    if numbers["warmup"] < 0 or not LEAST_CALLS <= numbers["least"] <= numbers["most"]:
+        raise InputError(
+            f"Calls must satisfy 0 <= warmup and {LEAST_CALLS} <= least <= most; found warmup {numbers['warmup']}, "
+            f"least {numbers['least']}, most {numbers['most']}."
+        )
+    for name in ("tolerance", "seconds"):
+        if not 0 < numbers[name] < math.inf:
+            raise InputError(f"{name} must be a positive number; found {numbers[name]}.")
