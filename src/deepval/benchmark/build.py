@@ -134,7 +134,7 @@ def cells(
                 "modes": {key: dict(mode.definition) for key, mode in modes.items()},
                 "geometry": geometry,
                 "persistence": persistence,
-                "system": {"name": name, "constants": _plain(constants(system))},
+                "system": {"name": name, "constants": plain(constants(system))},
             }
             yield Cell(definition, _table(dataset, found, known), found, dataset, modes, perceived)
 
@@ -189,7 +189,7 @@ def _known_before(dataset: Dataset, cheap: DetectionSet) -> dict[str, np.ndarray
 def write(cell: Cell, folder: Path | str, *, costs: Path | None = None) -> Path:
     """Write a cell's folder and return its manifest; a cell that is already there, whole, is left alone."""
     folder = Path(folder)
-    definition = {"deepval": __version__, "id": cell.id, "definition": _plain(cell.definition)}
+    definition = {"deepval": __version__, "id": cell.id, "definition": plain(cell.definition)}
     manifest = folder / "manifest.json"
     files = {
         "values.parquet": _values_file(cell.table),
@@ -254,12 +254,12 @@ def folder_digests(folder: Path | str, patterns: Iterable[str]) -> dict[str, str
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Constants as JSON holds them."""
     if hasattr(value, "__dataclass_fields__"):
-        return _plain(asdict(value))
+        return plain(asdict(value))
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list | frozenset):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value

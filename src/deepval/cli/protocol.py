@@ -1,0 +1,52 @@
+"""`deepval cells`, `deepval validate` and `deepval leaderboard`: the official protocol on a folder of submissions."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepval.benchmark import tracks
+from deepval.cli import options
+from deepval.cli.options import Json
+from deepval.errors import InputError
+
+
+def cells(
+    *,
+    track: Annotated[list[str] | None, typer.Option("--track", help=f"{', '.join(tracks.NAMES)}. Repeatable.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Folder with kitti_tracking, nuscenes, ...")] = None,
+    json: Json = False,
+) -> None:
+    """List the official cells, what of their data this machine has, what is missing and how to get it.
+
+    Example: deepval cells --track kitti-public --data data
+    """
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
+    found = tracks.read_tracks(track)
+    if json:
+        typer.echo(options.as_json([_track(item, data) for item in found]), nl=False)
+        return
+    for item in found:
+        typer.echo(f"{item.name}: {item.title} ({len(item.cells)} cells)")
+        shared: dict[str, list[str]] = {}
+        for cell in item.cells:
+            missing = cell.missing(data)
+            typer.echo(f"  {'can be built' if not missing else 'incomplete  '}  {cell.id}")
+            for line in missing:
+                shared.setdefault(line, []).append(cell.id)
+        for line, ids in shared.items():
+            typer.echo(f"    missing for {len(ids)}: {line}")
+        for line in item.not_given:
+            typer.echo(f"    not given by the source: {line}")
+
+
+def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
+    listed = []
+    for cell in item.cells:
+        missing = cell.missing(data)
+        needs = [{"name": n.name, "found": n.found(data) if data else 0, "of": n.count} for n in cell.needs]
+        command = None if missing else tracks.build_command(cell, data)
+        listed.append({"id": cell.id, "missing": missing, "needs": needs, "build": command, **cell.definition})
+    about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}
+    return about | {"alphas": list(item.alphas), "headline_alpha": item.headline_alpha, "cells": listed}
