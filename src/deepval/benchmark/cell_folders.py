@@ -1,4 +1,4 @@
-"""Folders made by `deepval build` -> cells to judge submissions on: losses, split, costs and the track they belong to."""
+"""Folders made by `deepval build` -> cells to judge submissions on: losses, split, costs and their track."""
 
 import json
 import tomllib

@@ -5,10 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.benchmark import tracks
+from deepval.benchmark import submissions, tracks
+from deepval.benchmark.cell_folders import read_cells
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
+
+Cells = Annotated[Path, typer.Option("--cells", help="Folder of cells made by `deepval build`.")]
 
 
 def cells(
@@ -50,3 +53,35 @@ def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
         listed.append({"id": cell.id, "missing": missing, "needs": needs, "build": command, **cell.definition})
     about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}
     return about | {"alphas": list(item.alphas), "headline_alpha": item.headline_alpha, "cells": listed}
+
+
+def validate(
+    folder: Annotated[Path, typer.Argument(help="A submission: card.toml and scores/<cell>.csv or .parquet.")],
+    *,
+    cells: Cells,
+    json: Json = False,
+) -> None:
+    """Check a submission as scoring will, naming file, row and id of everything that is wrong. Exits with 2 if refused.
+
+    Example: deepval validate submissions/mine --cells cells
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: must be a submission's folder; there is no such folder.")
+    checked = submissions.check(folder, read_cells(cells))
+    done = checked.submission
+    if json:
+        about = {"folder": checked.folder, "valid": done is not None, "problems": list(checked.problems)}
+        about |= {} if done is None else {"cells": list(done.scores), "remarks": list(done.remarks)}
+        typer.echo(options.as_json(about), nl=False)
+    elif done is not None:
+        rows = sum(len(scores.values) for scores in done.scores.values())
+        typer.echo(f"{done.card.key}: valid; {rows:,} scores on {len(done.scores)} cells.")
+        for remark in done.remarks:
+            typer.echo(f"  note: {remark}")
+    for problem in [] if json else checked.problems:
+        typer.echo(f"  {problem}")
+    if done is None:
+        number = len(checked.problems)
+        raise InputError(
+            f"{folder.name}: must be a valid submission; found {number} problem{'s' * (number > 1)} to mend."
+        )

@@ -1,0 +1,103 @@
+"""A few small cells and folders of submissions on them: what tests of the protocol are made of."""
+
+import csv
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from deepval import cli
+from deepval.benchmark import build, sources, tracks
+from deepval.benchmark.cell_folders import BuiltCell
+from deepval.datasets.synthetic import WorldSettings
+
+COSTS = tracks.cost_profile("jetson-agx-xavier")
+CARD = {"name": "Mine", "handle": "lab", "inputs": ["ego"], "notes": ""}
+PAID = {"jetson-agx-xavier": {"ms": 0.65, "mj": 2.1, "served": "single", "measured": "1,000 calls on the board"}}
+
+
+def write_cells(
+    folder: Path, *, scenes=20, frames=16, costs: Path | None = COSTS, systems=("braking", "receding-horizon")
+) -> None:
+    """Cells `<system>-monocular` of a small synthetic world: 20 scenes are 6 test, 3 validation and 11 training."""
+    material = sources.synthetic(settings=WorldSettings(scenes=scenes, frames=frames))
+    for cell in build.cells(material.dataset, material.modes, systems=systems):
+        name = f"{cell.definition['system']['name']}-{cell.definition['geometry']}"
+        build.write(cell, folder / name, costs=costs)
+
+
+def toml(content: dict, prefix: str = "") -> str:
+    """A mapping of texts, numbers, lists and tables as TOML."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in content.items() if not isinstance(value, dict)]
+    for key, value in content.items():
+        if isinstance(value, dict):
+            lines += [f"[{prefix}{key}]"] * bool(prefix) + [toml(value, f"{prefix}{key}.")]
+    return "\n".join(lines) + "\n"
+
+
+def write_card(folder: Path, *, costs=PAID, **entries) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "card.toml").write_text(toml({**CARD, **entries, "costs": costs}), encoding="utf-8")
+
+
+def write_scores(folder: Path, cell: BuiltCell, scores) -> Path:
+    """scores/<cell>.csv: one score per validation and test input, in the table's order."""
+    path = folder / "scores" / f"{cell.name}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_rows(path, zip(cell.scored.input, np.asarray(scores, dtype=float), strict=True))
+    return path
+
+
+def write_rows(path: Path, rows) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["input", "score"])
+        writer.writerows((name, repr(float(score))) for name, score in rows)
+
+
+def write_submission(folder: Path, cells, score, **entries) -> Path:
+    """A submission whose scores on a cell are score(cell)."""
+    write_card(folder, **entries)
+    for cell in cells.values():
+        write_scores(folder, cell, score(cell))
+    return folder
+
+
+def noisy(seed: int, *, signal: float = 0.0):
+    """Scores that know `signal` of the decision value among noise of a seed."""
+
+    def score(cell: BuiltCell):
+        value = cell.scored.decision_values
+        noise = np.random.default_rng(seed).normal(size=len(value))
+        return noise + signal * value / (value.std() or 1.0)
+
+    return score
+
+
+def speed(cell: BuiltCell):
+    return cell.scored.attributes["ego_speed_mps"]
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """The command in this process: exit code and what it printed."""
+
+    def command(*words) -> Done:
+        monkeypatch.setattr(sys, "argv", ["deepval", *map(str, words)])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        printed = capsys.readouterr()
+        return Done(int(end.value.code or 0), printed.out, printed.err)
+
+    return command
