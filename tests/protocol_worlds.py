@@ -1,14 +1,16 @@
 """A few small cells and folders of submissions on them: what tests of the protocol are made of."""
 
 import csv
+import io
 import json
 import sys
 import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
-import pytest
 
 from deepval import cli
 from deepval.benchmark import build, sources, tracks
@@ -88,16 +90,17 @@ class Done(NamedTuple):
     err: str
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
+def run(*words) -> Done:
     """The command in this process: exit code and what it printed."""
-
-    def command(*words) -> Done:
-        monkeypatch.setattr(sys, "argv", ["deepval", *map(str, words)])
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-        with pytest.raises(SystemExit) as end:
+    with (
+        mock.patch.object(sys, "argv", ["deepval", *map(str, words)]),
+        mock.patch.object(warnings, "showwarning", warnings.showwarning),
+        redirect_stdout(io.StringIO()) as out,
+        redirect_stderr(io.StringIO()) as err,
+    ):
+        try:
             cli.main()
-        printed = capsys.readouterr()
-        return Done(int(end.value.code or 0), printed.out, printed.err)
-
-    return command
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())

@@ -14,7 +14,7 @@ import pytest
 
 from deepval.benchmark.cell_folders import read_cells
 from deepval.benchmark.submissions import check
-from protocol_worlds import PAID, speed, write_card, write_cells, write_rows, write_submission
+from protocol_worlds import PAID, run, speed, write_card, write_cells, write_rows, write_submission
 
 FIRST = "braking-monocular"
 
@@ -317,7 +317,7 @@ def test_a_last_line_without_an_end_is_a_remark(folder, cells):
     assert remark.startswith(f"scores/{FIRST}.csv: the last line has no end")
 
 
-def test_the_command_exits_2_with_one_sentence(run, folder, folder_of_cells, cells):
+def test_the_command_exits_2_with_one_sentence(folder, folder_of_cells, cells):
     done = run("validate", folder, "--cells", folder_of_cells)
     assert (done.code, done.out) == (0, "lab/Mine: valid; 288 scores on 2 cells.\n")
     write_card(folder, name="=cmd()")
@@ -329,7 +329,7 @@ def test_the_command_exits_2_with_one_sentence(run, folder, folder_of_cells, cel
     assert "Example: deepval validate" in run("validate", "--help").out
 
 
-def test_cells_lists_every_track(run):
+def test_cells_lists_every_track():
     done = run("cells", "--json")
     assert [track["track"] for track in json.loads(done.out)] == ["core", "external", "kitti-public", "synthetic"]
     assert run("cells", "--track", "none").code == 2
