@@ -12,7 +12,7 @@ from deepval.version import __version__
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 COMMANDS = (demo.demo, making.perceive, making.build, judging.evaluate, judging.compare)
-COMMANDS += (protocol.cells, protocol.validate)
+COMMANDS += (protocol.cells, protocol.validate, protocol.leaderboard)
 for command in COMMANDS:
     app.command()(command)
 

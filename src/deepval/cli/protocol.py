@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepval.benchmark import leaderboard as boards
 from deepval.benchmark import submissions, tracks
 from deepval.benchmark.cell_folders import read_cells
 from deepval.cli import options
@@ -85,3 +86,27 @@ def validate(
         raise InputError(
             f"{folder.name}: must be a valid submission; found {number} problem{'s' * (number > 1)} to mend."
         )
+
+
+def leaderboard(
+    folder: Annotated[Path, typer.Argument(help="Folder of submissions' folders.")],
+    *,
+    cells: Cells,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for leaderboard.json, .md and .html.")],
+    draws: Annotated[int, typer.Option("--draws", help="Number of bootstrap draws of units.")] = 1000,
+    seed: options.Seed = 0,
+    json: Json = False,
+) -> None:
+    """Judge every submission of a folder: standings per cell and per track, integrity notes, refusals with reasons.
+
+    Example: deepval leaderboard submissions --cells cells --out leaderboard
+    """
+    content = boards.leaderboard(folder, cells, draws=draws, seed=seed, watch=options.watch)
+    boards.write_leaderboard(content, out)
+    if json:
+        typer.echo((out / "leaderboard.json").read_text(encoding="utf-8"), nl=False)
+        return
+    entered, refused = len(content["submissions"]), len(content["refused"])
+    typer.echo(f"{entered} submissions judged on {len(content['cells'])} cells, {refused} refused: see {out}.")
+    for item in content["refused"]:
+        typer.echo(f"  refused {item['folder']!r}: {item['reasons'][0]}")
