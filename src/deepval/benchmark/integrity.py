@@ -1,9 +1,9 @@
 """Submissions beside the cells -> notes that a reader should see; a note is a question, never a refusal.
 
 Answers of the test units: A(part) is the Spearman correlation of scores and decision values over the affected inputs of
-a part. An allocator cannot know test units better than validation units, so excess = A(test) - A(validation) should be
-about 0 or below. Test units and validation units are resampled separately; the note is made iff the lower bound of the
-95 % interval of the excess is above `MARGIN`.
+a part. What is known before escalation tells of validation units as much as of test units, so the excess
+A(test) - max(A(validation), 0) should be about 0 or below. Validation and test units are resampled separately; a note
+is made iff the lower bound of the 95 % interval of the excess is above `MARGIN`, in a cell or in the mean over cells.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,15 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.benchmark.cell_folders import BuiltCell
 from deepval.benchmark.submissions import Submission
-from deepval.resampling import child_seeds, make_draws
+from deepval.columns import positions
+from deepval.resampling import Draws, child_seeds, make_draws
 from deepval.results import Record, known
 from deepval.scores import Scores
 from deepval.values import ValueTable
 
 MARGIN = 0.2
 """How far the lower bound of the excess must lie above 0."""
-FEWEST_AFFECTED = 10
+FEWEST_AFFECTED = 20
 """Affected inputs that validation and test units must have, each, for the correlations to say anything."""
 WORKED_FOR = frozenset({"image", "cheap-detections", "previous-frames"})
 """Inputs that cost something to look at."""
@@ -29,20 +30,20 @@ WORKED_FOR = frozenset({"image", "cheap-detections", "previous-frames"})
 
 @dataclass(frozen=True)
 class Excess(Record):
-    """How much better scores track decision values on test than on validation units, in one cell.
+    """How much better scores track decision values on test than on validation units.
 
     Attributes:
-        cell: The cell.
+        cell: The cell; None for the mean over all cells in which something is known.
         validation: Spearman correlation over the affected inputs of the validation units.
         test: The same of the test units.
-        excess: Their difference.
+        excess: test - max(validation, 0).
         lo: Lower bound of its 95 % interval.
         hi: Upper bound.
         noted: Whether the lower bound is above the margin.
         reason: Why nothing is known.
     """
 
-    cell: str
+    cell: str | None
     validation: float | None = None
     test: float | None = None
     excess: float | None = None
@@ -52,44 +53,61 @@ class Excess(Record):
     reason: str | None = None
 
 
-def excess(cell: BuiltCell, scores: Scores, *, draws: int = 1000, seed: int = 0) -> Excess:
-    """How much better scores of a cell's validation and test inputs track decision values on its test units."""
-    parts, found = (cell.split.validation, cell.split.test), []
-    for units, child in zip(parts, child_seeds(seed, 2), strict=True):
-        sample = _tracked(cell.scored, scores, units, draws=draws, seed=child)
-        if isinstance(sample, str):
-            return Excess(cell.name, reason=sample)
-        found.append(sample)
-    validation, test = found
-    difference = test[1:] - validation[1:]
-    bounds = make_draws(1, draws).interval(difference, ~np.isnan(difference)).snapped()
+Part = Float[np.ndarray, "resample"]
+
+
+def excesses(
+    cells: Mapping[str, BuiltCell], scores: Mapping[str, Scores], *, draws: int = 1000, seed: int = 0
+) -> tuple[Excess, ...]:
+    """The excess of every scored cell, and of their mean where something is known of two or more."""
+    seeds = child_seeds(seed, 2)
+    found: list[Excess] = []
+    known_parts: list[tuple[Part, Part]] = []
+    for name, item in scores.items():
+        split = cells[name].split
+        validation = _tracked(cells[name].scored, item, split.validation, draws=draws, seed=seeds[0])
+        test = _tracked(cells[name].scored, item, split.test, draws=draws, seed=seeds[1])
+        if isinstance(validation, str) or isinstance(test, str):
+            part, reason = ("validation", validation) if isinstance(validation, str) else ("test", test)
+            found.append(Excess(name, reason=f"{part} units: {reason}"))
+        else:
+            known_parts.append((validation, test))
+            found.append(_excess(name, [(validation, test)]))
+    return (*found, _excess(None, known_parts)) if len(known_parts) > 1 else tuple(found)
+
+
+def _excess(cell: str | None, parts: Sequence[tuple[Part, Part]]) -> Excess:
+    """The mean over parts; a draw counts where validation and test are defined in every part."""
+    validation = np.mean([v for v, _ in parts], axis=0)
+    test = np.mean([t for _, t in parts], axis=0)
+    difference = np.mean([t - np.maximum(v, 0.0) for v, t in parts], axis=0)
+    drawn = difference[1:]
+    bounds = Draws(np.zeros((len(drawn), 1)), None, None).interval(drawn, ~np.isnan(drawn)).snapped()
     return Excess(
-        cell.name,
+        cell,
         validation=known(validation[0]),
         test=known(test[0]),
-        excess=known(test[0] - validation[0]),
+        excess=known(difference[0]),
         lo=known(bounds.low),
         hi=known(bounds.high),
         noted=bounds.low > MARGIN,
     )
 
 
-def _tracked(
-    table: ValueTable, scores: Scores, units: Sequence[str], *, draws: int, seed: int
-) -> Float[np.ndarray, "resample"] | str:
-    """Correlation in the part and in every draw of its units, or why there is none."""
-    part = np.isin(table.unit_ids[table.unit], units)
-    rows = part & (table.decision_values != 0)
+def _tracked(table: ValueTable, scores: Scores, units: Sequence[str], *, draws: int, seed: int) -> Part | str:
+    """Correlation in the part and in every draw of its units, NaN where undefined; or why there is none."""
+    names = np.sort(np.asarray(units))
+    place = positions(table.unit_ids, names)[table.unit]
+    rows = (place >= 0) & (table.decision_values != 0)
     if rows.sum() < FEWEST_AFFECTED:
-        return f"fewer than {FEWEST_AFFECTED} affected inputs in the validation or the test units"
-    _, unit = np.unique(table.unit[rows], return_inverse=True)
-    if unit.max() < 1:
-        return "a single unit with affected inputs in the validation or the test units"
+        return f"fewer than {FEWEST_AFFECTED} affected inputs"
+    if len(np.unique(place[rows])) < 2:
+        return "affected inputs in a single unit"
     score = scores.values[rows] if scores.values.ndim == 1 else scores.values[rows, -1]
     if np.all(score == score[0]):
         return "constant scores"
-    counts = np.vstack([np.ones(unit.max() + 1), make_draws(int(unit.max()) + 1, draws, seed).counts])
-    return _correlations(_ranks(score), _ranks(table.decision_values[rows]), unit, counts)
+    counts = np.vstack([np.ones(len(names)), make_draws(len(names), draws, seed).counts])
+    return _correlations(_ranks(score), _ranks(table.decision_values[rows]), place[rows], counts)
 
 
 def _correlations(
@@ -100,7 +118,8 @@ def _correlations(
 ) -> Float[np.ndarray, "resample"]:
     """Pearson correlation in every resample of units; NaN where one side does not vary."""
     a, b = one - one.mean(), other - other.mean()
-    moments = [np.bincount(unit, weights=w) for w in (np.ones_like(a), a, b, a * a, b * b, a * b)]
+    weights = np.ones_like(a), a, b, a * a, b * b, a * b
+    moments = [np.bincount(unit, weights=w, minlength=counts.shape[1]) for w in weights]
     n, sa, sb, saa, sbb, sab = (counts @ np.column_stack(moments)).T
     with np.errstate(invalid="ignore", divide="ignore"):
         spread = (saa - sa * sa / n) * (sbb - sb * sb / n)

@@ -215,10 +215,11 @@ def _entry(
     seed: int,
 ) -> dict[str, Any]:
     card = item.card
-    tracked = [integrity.excess(cells[name], s, draws=draws, seed=seed) for name, s in item.scores.items()]
+    tracked = integrity.excesses(cells, item.scores, draws=draws, seed=seed)
     notes = [
-        f"scores of cell {row.cell} track the decision values of test units far better than those of validation units: "
-        f"Spearman {row.test:.2f} against {row.validation:.2f}, excess {row.excess:.2f} [{row.lo:.2f}, {row.hi:.2f}]"
+        f"scores {'over all cells' if row.cell is None else f'of cell {row.cell}'} track the decision values of test "
+        f"units far better than those of validation units: Spearman {row.test:.2f} against {row.validation:.2f}, "
+        f"excess {row.excess:.2f} [{row.lo:.2f}, {row.hi:.2f}]"
         for row in tracked
         if row.noted
     ]

@@ -95,6 +95,7 @@ def leaderboard(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for leaderboard.json, .md and .html.")],
     draws: Annotated[int, typer.Option("--draws", help="Number of bootstrap draws of units.")] = 1000,
     seed: options.Seed = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 if a submission is refused.")] = False,
     json: Json = False,
 ) -> None:
     """Judge every submission of a folder: standings per cell and per track, integrity notes, refusals with reasons.
@@ -105,8 +106,12 @@ def leaderboard(
     boards.write_leaderboard(content, out)
     if json:
         typer.echo((out / "leaderboard.json").read_text(encoding="utf-8"), nl=False)
-        return
-    entered, refused = len(content["submissions"]), len(content["refused"])
-    typer.echo(f"{entered} submissions judged on {len(content['cells'])} cells, {refused} refused: see {out}.")
-    for item in content["refused"]:
-        typer.echo(f"  refused {item['folder']!r}: {item['reasons'][0]}")
+    else:
+        counted = f"{len(content['submissions'])} submissions judged on {len(content['cells'])} cells"
+        typer.echo(f"{counted}, {len(content['refused'])} refused: see {out}.")
+        for item in content["refused"]:
+            for reason in item["reasons"]:
+                typer.echo(f"  refused {item['folder']!r}: {reason}")
+    if strict and content["refused"]:
+        names = ", ".join(repr(item["folder"]) for item in content["refused"])
+        raise InputError(f"{folder}: every submission must be valid; refused {names}, for the reasons in {out}.")
