@@ -1,8 +1,10 @@
 """Submissions: what a valid one is, what is refused with which row and id, and hostile folders that stay harmless."""
 
+import doctest
 import json
 import os
 import pickle
+import re
 import time
 import zipfile
 from pathlib import Path
@@ -12,10 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deepval.benchmark import cards, integrity, score_files, submissions
 from deepval.benchmark.cell_folders import read_cells
 from deepval.benchmark.submissions import check
 from protocol_worlds import PAID, run, speed, write_card, write_cells, write_rows, write_submission
 
+ROOT = Path(__file__).parent.parent
 FIRST = "braking-monocular"
 
 
@@ -335,3 +339,28 @@ def test_cells_lists_every_track():
     assert run("cells", "--track", "none").code == 2
     assert run("cells", "--data", "nowhere").code == 2
     assert "Example: deepval cells" in run("cells", "--help").out
+
+
+def test_the_page_on_submitting_is_right(folder_of_cells, tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "submit.md").read_text(encoding="utf-8")
+    code, example = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (tmp_path / "cells").symlink_to(folder_of_cells)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "submit.md", "exec"), {})
+    commands = [line.split()[1:] for line in page.splitlines() if re.match("deepval (validate|leaderboard) ", line)]
+    assert [words[0] for words in commands] == ["validate", "leaderboard"]
+    told = run(*commands[0])
+    assert (told.code, told.out) == (0, "example-lab/Ego speed: valid; 288 scores on 2 cells.\n")
+    assert run(*commands[1], "--draws", 20).code == 0
+    assert (tmp_path / "leaderboard" / "leaderboard.html").is_file()
+    test = doctest.DocTestParser().get_doctest(example, {}, "submit.md", None, None)
+    assert doctest.DocTestRunner().run(test) == (0, 5)
+
+
+def test_the_page_names_the_limits_and_words_of_the_code():
+    page = (ROOT / "docs" / "submit.md").read_text(encoding="utf-8")
+    limits = (score_files.LARGEST_FILE, score_files.LONGEST_ID, submissions.MOST_FILES, cards.LARGEST_CARD)
+    assert limits == (64 * 2**20, 200, 200, 64 * 2**10)
+    assert (integrity.MARGIN, integrity.FEWEST_AFFECTED) == (0.2, 20)
+    for word in (*cards.ENTRIES[:2], *cards.DEPLOYABLE, *cards.DIAGNOSTIC):
+        assert f"`{word}`" in page
