@@ -207,6 +207,18 @@ def test_refused_submissions_are_listed_and_the_board_stands(world, board):
     assert len(board["submissions"]) == 5
 
 
+def test_folders_whose_names_are_no_text_are_shown_quoted(tiny, tmp_path):
+    long = "x" * 200
+    for name in (b"\xff\xfe", b"<script>", b"a\nb", f"{long}1<".encode(), f"{long}2<".encode()):
+        (tmp_path / "entries" / os.fsdecode(name)).mkdir(parents=True)
+    content = leaderboard(tmp_path / "entries", tiny, draws=0)
+    write_leaderboard(content, tmp_path / "out")
+    names = [item["folder"] for item in content["refused"]]
+    assert len(names) == 5
+    assert {"'<script>'", "'a\\nb'", "'\\udcff\\udcfe'"} <= set(names)
+    assert "<script" not in (tmp_path / "out" / "leaderboard.html").read_text(encoding="utf-8")
+
+
 class Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
@@ -368,15 +380,13 @@ def test_the_command_writes_and_tells(tiny, tmp_path):
     words = ["leaderboard", tmp_path / "entries", "--cells", tiny, "--out", out, "--draws", DRAWS]
     done = run(*words)
     assert done.code == 0
-    assert done.out.startswith(
-        f"1 submissions judged on 1 cells, 1 refused: see {out}.\n  refused 'formula': card.toml"
-    )
+    assert done.out.startswith(f"1 submissions judged on 1 cells, 1 refused: see {out}.\n  refused formula: card.toml")
     write_leaderboard(leaderboard(tmp_path / "entries", tiny, draws=DRAWS), tmp_path / "same")
     assert files_of(out) == files_of(tmp_path / "same")
     strict = run(*words, "--strict", "--json")
     assert strict.code == 2
     assert json.loads(strict.out)["schema"] == "deepval/leaderboard/1"
-    assert "every submission must be valid; refused 'formula', for the reasons in" in strict.err
+    assert "every submission must be valid; refused formula, for the reasons in" in strict.err
     assert run("leaderboard", tmp_path / "none", "--cells", tiny, "--out", out).code == 2
     assert "Example: deepval leaderboard" in run("leaderboard", "--help").out
 
@@ -397,7 +407,7 @@ def test_the_action_is_one_script_that_judges_a_hostile_folder(tiny, tmp_path):
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert done.stdout.startswith("1 submissions judged on 1 cells, 3 refused")
-    assert "refused 'formula', 'link', 'sparse'" in done.stderr
+    assert "refused formula, link, sparse" in done.stderr
     assert set(files_of(out)) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
     steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
     assert [line.strip() for line in steps.splitlines() if "run:" in line] == [

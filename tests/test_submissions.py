@@ -199,6 +199,18 @@ def hostile_long_id(path: Path) -> None:
     path.write_bytes(b"input,score\n" + b"x" * 900_000 + b",1\n" + b"y,1\n" * 100)
 
 
+def hostile_line(path: Path) -> None:
+    path.write_bytes(b"input,score\n" + b"x" * 60_000_000)
+
+
+def hostile_zeros(path: Path) -> None:
+    path.write_bytes(b"input,score\n" + b"\0" * 20_000_000)
+
+
+def hostile_formula(path: Path) -> None:
+    path.write_bytes(b"input,score\na,=cmd()\n")
+
+
 def hostile_footer(path: Path) -> None:
     path.write_bytes(b"PAR1" + b"\0" * 100 + (2**31 - 1).to_bytes(4, "little") + b"PAR1")
 
@@ -232,6 +244,9 @@ HOSTILE = {
     "junk.csv": (hostile_rows, "one row per input of the cell, 320; found more"),
     "wide.csv": (hostile_header, "the first line must name columns among input, score"),
     "long.csv": (hostile_long_id, "an id may have 200 characters; row 1 has 900,000"),
+    "line.csv": (hostile_line, "scores/braking-monocular.csv: must be a CSV file"),
+    "zeros.csv": (hostile_zeros, "scores/braking-monocular.csv: "),
+    "formula.csv": (hostile_formula, "row 1 (input 'a')"),
     "footer.parquet": (hostile_footer, "it says 2,147,483,647"),
     "rows.parquet": (hostile_rows_parquet, "its footer says 10,000,000"),
     "text.parquet": (hostile_repeated_text, "an id may have 200 characters; row 1 has 1,200,000"),
@@ -289,6 +304,14 @@ def test_links_devices_and_strangers_are_refused(folder, cells, tmp_path):
     scores.rename(tmp_path / "elsewhere")
     scores.symlink_to(tmp_path / "elsewhere")
     assert "holds card.toml and scores/" in problem_of(folder, cells)
+
+
+def test_a_file_that_cannot_be_read_is_a_reason(folder, cells, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert problem_of(folder, cells) == "every file must be readable; Permission denied."
 
 
 def test_too_many_files_are_not_even_listed(folder, cells):

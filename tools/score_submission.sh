@@ -12,7 +12,7 @@ if [ -z "${PYTHON:-}" ]; then
   PYTHON=$root/.venv/bin/python
 fi
 # A file that lies about its size must not take the machine; -P keeps the working folder off Python's path.
-ulimit -v 16000000
+ulimit -v 8000000
 ulimit -t 3600
 deepval() { "$PYTHON" -P -m deepval.cli "$@"; }
 if [ -z "$(find "$cells" -name manifest.json -print -quit 2>/dev/null)" ]; then

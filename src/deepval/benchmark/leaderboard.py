@@ -100,15 +100,14 @@ def _sifted(checked: Sequence[Checked]) -> tuple[list[Submission], list[dict[str
     """Submissions sorted by handle and name, and those refused; one name of one handle must be one submission."""
     passed = [item.submission for item in checked if item.submission is not None]
     times = Counter(item.card.key.lower() for item in passed)
-    refused = {item.folder: list(item.problems) for item in checked if item.submission is None}
+    refused = [(item.folder, list(item.problems)) for item in checked if item.submission is None]
     for item in passed:
-        if times[item.card.key.lower()] > 1:
-            reason = (
-                f"card.toml: {item.card.key} must be one submission; {times[item.card.key.lower()]} folders claim it."
-            )
-            refused[item.folder] = [reason]
+        claims = times[item.card.key.lower()]
+        if claims > 1:
+            reason = f"card.toml: {item.card.key} must be one submission; {claims} folders claim it."
+            refused.append((item.folder, [reason]))
     accepted = [item for item in passed if times[item.card.key.lower()] == 1]
-    listed = [{"folder": folder, "reasons": reasons} for folder, reasons in sorted(refused.items())]
+    listed = [{"folder": folder, "reasons": reasons} for folder, reasons in sorted(refused)]
     return sorted(accepted, key=lambda item: item.card.key), listed
 
 

@@ -56,18 +56,21 @@ class Checked:
 def check(folder: Path | str, cells: Mapping[str, BuiltCell]) -> Checked:
     """Everything that is wrong with a submission's folder, one sentence each; the submission where nothing is."""
     folder = Path(folder)
+    name = _quoted(folder.name)
     try:
         files = _files(folder)
+        card, problems = read_card((folder / CARD).read_bytes())
+        scores, remarks = _scores(folder, files, cells, problems)
+        digests = {file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in files}
     except InputError as error:
-        return Checked(folder.name, None, (_relative(error, folder),))
-    card, problems = read_card((folder / CARD).read_bytes())
-    scores, remarks = _scores(folder, files, cells, problems)
+        return Checked(name, None, (_relative(error, folder),))
+    except OSError as error:
+        return Checked(name, None, (f"every file must be readable; {error.strerror or type(error).__name__}.",))
     if card is not None:
-        problems += _unpaid(card, [cells[name] for name in scores])
+        problems += _unpaid(card, [cells[cell] for cell in scores])
     if problems or card is None:
-        return Checked(folder.name, None, tuple(problems[:MOST_PROBLEMS]))
-    digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files}
-    return Checked(folder.name, Submission(folder.name, card, scores, digests, remarks), ())
+        return Checked(name, None, tuple(problems[:MOST_PROBLEMS]))
+    return Checked(name, Submission(name, card, scores, digests, remarks), ())
 
 
 def _relative(error: Exception | str, folder: Path) -> str:

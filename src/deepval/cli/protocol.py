@@ -111,7 +111,7 @@ def leaderboard(
         typer.echo(f"{counted}, {len(content['refused'])} refused: see {out}.")
         for item in content["refused"]:
             for reason in item["reasons"]:
-                typer.echo(f"  refused {item['folder']!r}: {reason}")
+                typer.echo(f"  refused {item['folder']}: {reason}")
     if strict and content["refused"]:
-        names = ", ".join(repr(item["folder"]) for item in content["refused"])
+        names = ", ".join(item["folder"] for item in content["refused"])
         raise InputError(f"{folder}: every submission must be valid; refused {names}, for the reasons in {out}.")
