@@ -24,7 +24,7 @@ from deepval.comparison import compare, pool
 from deepval.errors import InputError
 from deepval.resampling import Draws
 from deepval.scores import Scores
-from protocol_worlds import PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
+from protocol_worlds import COSTS, PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
 
 ROOT = Path(__file__).parent.parent
 DRAWS = 100
@@ -34,7 +34,9 @@ DRAWS = 100
 def world(tmp_path_factory):
     """Cells, and submissions from hopeless to strong, one refused and one with text that tries to run."""
     folder = tmp_path_factory.mktemp("world")
-    write_cells(folder / "cells")
+    latency_only = [line for line in COSTS.read_text(encoding="utf-8").splitlines() if not line.startswith("mj")]
+    (folder / "costs.toml").write_text("\n".join(latency_only), encoding="utf-8")
+    write_cells(folder / "cells", scenes=16, costs=folder / "costs.toml")
     cells = read_cells(folder / "cells")
     entries = folder / "submissions"
     write_submission(entries / "speed", cells, speed, name="Speed", notes="<script>alert(1)</script> =cmd() [x](y)")

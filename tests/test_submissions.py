@@ -347,6 +347,9 @@ def test_a_last_line_without_an_end_is_a_remark(folder, cells):
 def test_the_command_exits_2_with_one_sentence(folder, folder_of_cells, cells):
     done = run("validate", folder, "--cells", folder_of_cells)
     assert (done.code, done.out) == (0, "lab/Mine: valid; 288 scores on 2 cells.\n")
+    write_card(folder, cells=[])
+    noted = run("validate", folder, "--cells", folder_of_cells, "--json")
+    assert len(json.loads(noted.out)["notes"]) == len(cells)  # scored and not declared
     write_card(folder, name="=cmd()")
     done = run("validate", folder, "--cells", folder_of_cells, "--json")
     assert done.code == 2
@@ -375,7 +378,8 @@ def test_the_page_on_submitting_is_right(folder_of_cells, tmp_path, monkeypatch)
     told = run(*commands[0])
     assert (told.code, told.out) == (0, "example-lab/Ego speed: valid; 288 scores on 2 cells.\n")
     assert run(*commands[1], "--draws", 20).code == 0
-    assert (tmp_path / "leaderboard" / "leaderboard.html").is_file()
+    (track,) = json.loads((tmp_path / "leaderboard" / "leaderboard.json").read_text(encoding="utf-8"))["tracks"]
+    assert {row["kind"] for row in track["overall"]} == {"selection", "latency", "energy"}
     test = doctest.DocTestParser().get_doctest(example, {}, "submit.md", None, None)
     assert doctest.DocTestRunner().run(test) == (0, 5)
 

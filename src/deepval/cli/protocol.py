@@ -8,6 +8,7 @@ import typer
 from deepval.benchmark import leaderboard as boards
 from deepval.benchmark import submissions, tracks
 from deepval.benchmark.cell_folders import read_cells
+from deepval.benchmark.integrity import contradictions
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
@@ -68,17 +69,19 @@ def validate(
     """
     if not folder.is_dir():
         raise InputError(f"{folder}: must be a submission's folder; there is no such folder.")
-    checked = submissions.check(folder, read_cells(cells))
+    built = read_cells(cells)
+    checked = submissions.check(folder, built)
     done = checked.submission
+    notes = [] if done is None else [*done.remarks, *contradictions(done, built)]
     if json:
         about = {"folder": checked.folder, "valid": done is not None, "problems": list(checked.problems)}
-        about |= {} if done is None else {"cells": list(done.scores), "remarks": list(done.remarks)}
+        about |= {} if done is None else {"cells": list(done.scores), "notes": notes}
         typer.echo(options.as_json(about), nl=False)
     elif done is not None:
         rows = sum(len(scores.values) for scores in done.scores.values())
         typer.echo(f"{done.card.key}: valid; {rows:,} scores on {len(done.scores)} cells.")
-        for remark in done.remarks:
-            typer.echo(f"  note: {remark}")
+        for note in notes:
+            typer.echo(f"  note: {note}")
     for problem in [] if json else checked.problems:
         typer.echo(f"  {problem}")
     if done is None:
