@@ -19,7 +19,7 @@ import numpy as np
 
 from deepval.allocators import FRONTS
 from deepval.arrays import Float, Shaped
-from deepval.benchmark.build import Cell, file_digest, plain
+from deepval.benchmark.build import Cell, digest_of, file_digest, plain
 from deepval.benchmark.parquet import parquet_bytes, parquet_columns
 from deepval.benchmark.splits import Split, read_split
 from deepval.benchmark.view_files import read_views, view_files
@@ -69,11 +69,13 @@ class BuiltCell:
         folder: Where it lies.
         id: Its id.
         definition: Everything that it rests on.
+        digest: SHA-256 of its files.
     """
 
     folder: Path
     id: str
     definition: Mapping[str, Any] = field(repr=False)
+    digest: str = field(repr=False)
 
     @cached_property
     def table(self) -> ValueTable:
@@ -125,7 +127,8 @@ def read_cell(folder: Path | str) -> BuiltCell:
     manifest = folder / "manifest.json"
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
-        files, cell = dict(content["files"]), BuiltCell(folder, content["id"], content["definition"])
+        files = dict(content["files"])
+        cell = BuiltCell(folder, content["id"], content["definition"], digest_of(files))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{folder}: must be a cell's folder as `deepval build` writes it; manifest.json cannot be read ({error})."

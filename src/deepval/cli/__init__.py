@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.cli import analysing, demo, fitting, judging, making, profiling
+from deepval.cli import analysing, demo, fitting, judging, making, profiling, protocol
 from deepval.errors import InputError, InputWarning
 from deepval.version import __version__
 
@@ -21,6 +21,9 @@ COMMANDS = (
     judging.evaluate,
     judging.compare,
     analysing.analyse,
+    protocol.cells,
+    protocol.validate,
+    protocol.leaderboard,
 )
 for command in COMMANDS:
     app.command()(command)

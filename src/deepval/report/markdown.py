@@ -7,16 +7,14 @@ from deepval.results import Result
 def render(result: Result) -> str:
     """The result as Markdown text."""
     notes = [f"Note: {warning}" for warning in result.warnings]
-    return (
-        "\n\n".join([*map(_escaped, headline(result)), *map(_escaped, notes), *map(table_text, tables(result))]) + "\n"
-    )
+    return "\n\n".join([*map(escaped, headline(result)), *map(escaped, notes), *map(table_text, tables(result))]) + "\n"
 
 
 def table_text(table: Table) -> str:
-    """One table as Markdown text."""
-    lines = [f"**{_escaped(table.title)}**", "", _line(table.header), _line(["---"] * len(table.header))]
+    """One table as Markdown, with its title above and its notes below."""
+    lines = [f"**{escaped(table.title)}**", "", _line(table.header), _line(["---"] * len(table.header))]
     lines += [_line([_marked(cell) for cell in row]) for section in table.sections for row in section]
-    return "\n".join([*lines, *(f"\n{_escaped(note)}" for note in table.notes)])
+    return "\n".join([*lines, *(f"\n{escaped(note)}" for note in table.notes)])
 
 
 def _line(texts: list[str] | tuple[str, ...]) -> str:
@@ -24,11 +22,12 @@ def _line(texts: list[str] | tuple[str, ...]) -> str:
 
 
 def _marked(cell: Cell) -> str:
-    text = _escaped(cell.text)
+    text = escaped(cell.text)
     return f"**{text}**" if cell.mark == "better" else f"{text}\\*" if cell.mark == "worse" else text
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Text that Markdown and the HTML in it leave as it is."""
     for sign in "\\`*_|<>[]":
         text = text.replace(sign, "\\" + sign)
     return text.replace("\n", " ")

@@ -1,0 +1,93 @@
+"""Folders made by `deepval build` -> cells to judge submissions on: losses, split, costs and their track."""
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from deepval.benchmark.folder import BuiltCell, read_cell
+from deepval.benchmark.splits import Split
+from deepval.benchmark.tracks import TrackCell, cell_of
+from deepval.errors import InputError
+from deepval.values import ValueTable
+
+LOCAL = "local"
+"""The track of cells that no track file describes, and the profile of costs without a name."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedCell:
+    """A cell on disk as the protocol sees it.
+
+    Attributes:
+        name: Its folder's name: what a submission's score file is called.
+        built: The cell itself.
+        profile: Name of its cost profile, None where costs are unknown.
+        official: The track's cell that it is, None where no track describes it.
+    """
+
+    name: str
+    built: BuiltCell = field(repr=False)
+    profile: str | None
+    official: TrackCell | None = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Its id, which rests on the hashes of everything that went in."""
+        return self.built.id
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its files."""
+        return self.built.digest
+
+    @property
+    def table(self) -> ValueTable:
+        """Losses of all units, with costs where known."""
+        return self.built.table
+
+    @property
+    def split(self) -> Split:
+        """Training, validation and test units."""
+        return self.built.split
+
+    @property
+    def track(self) -> str:
+        """Name of its track."""
+        return LOCAL if self.official is None else self.official.track
+
+    @cached_property
+    def scored(self) -> ValueTable:
+        """The inputs that a submission must score: those of validation and test units."""
+        return self.table.restrict([*self.split.validation, *self.split.test])
+
+
+def read_cells(folder: Path | str) -> dict[str, TrackedCell]:
+    """Every cell in a folder of cell folders, or of folders of them (then named outer-inner), sorted by name."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: must be a folder of cells made by `deepval build`; there is no such folder.")
+    manifests = [*folder.glob("*/manifest.json"), *folder.glob("*/*/manifest.json")]
+    found: dict[str, TrackedCell] = {}
+    for manifest in sorted(manifests):
+        name = "-".join(manifest.parent.relative_to(folder).parts)
+        if name in found:
+            raise InputError(f"{folder}: cells need different names; two are called {name!r}. Rename a folder.")
+        found[name] = _tracked(manifest.parent, name)
+    if not found:
+        raise InputError(f"{folder}: must hold folders made by `deepval build`; no manifest.json lies in any.")
+    return dict(sorted(found.items()))
+
+
+def _tracked(folder: Path, name: str) -> TrackedCell:
+    built = read_cell(folder)
+    costs = folder / "costs.toml"
+    profile = _profile(costs) if costs.is_file() else None
+    return TrackedCell(name, built, profile, cell_of(built.definition, built.table.modes))
+
+
+def _profile(path: Path) -> str:
+    name = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("profile", LOCAL)
+    if not isinstance(name, str):
+        raise InputError(f"{path}: 'profile' must be a name; found {name!r}.")
+    return name

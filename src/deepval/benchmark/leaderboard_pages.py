@@ -1,0 +1,140 @@
+"""A leaderboard's content -> a Markdown page and a small HTML page: no script, no network, every text escaped."""
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from deepval.report.markdown import escaped, table_text
+from deepval.report.tables import MISSING, UNITS, Cell, Mark, Table, interval, number, percent
+
+HEADER = ("rank", "allocator", "vs random", "95 %", "verdict", "nDG", "95 %", "gain", "benefit", "harm")
+READING = (
+    "Rank: 1 + the number of allocators that are resolvedly better; those that nothing tells apart share a rank. "
+    "In brackets, the ranks that paired intervals allow. Gain, benefit, harm and the difference with random are shares "
+    "of the all-cheap loss on test units, equal-weight means over cells. Oracle, all-full and random are references."
+)
+STYLE = """
+:root { color-scheme: light dark; --line: #8886; --better: #1a7f37; --worse: #cf222e; }
+@media (prefers-color-scheme: dark) { :root { --better: #3fb950; --worse: #f85149; } }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: .5rem 0 1.5rem; display: block; overflow-x: auto; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th:nth-child(2), td:nth-child(2) { text-align: left; }
+.reference td { opacity: .65; font-style: italic; }
+.better { color: var(--better); font-weight: 600; } .worse { color: var(--worse); }
+""".strip()
+
+
+def as_markdown(board: Mapping[str, Any]) -> str:
+    """The page as Markdown text."""
+    parts = ["# Leaderboard", *map(escaped, _opening(board))]
+    for track in board["tracks"]:
+        parts.append(f"## {escaped(track['title'])}")
+        parts += [table_text(table) for table in _tables(track)]
+    for title, lines in _lists(board):
+        parts += [f"## {escaped(title)}", "\n".join(f"- {escaped(line)}" for line in lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def as_html(board: Mapping[str, Any]) -> str:
+    """The page as one HTML file that loads and runs nothing."""
+    parts = ["<h1>Leaderboard</h1>", *(f"<p>{html.escape(line)}</p>" for line in _opening(board))]
+    for track in board["tracks"]:
+        parts.append(f"<h2>{html.escape(track['title'])}</h2>")
+        parts += [_html_table(table) for table in _tables(track)]
+    for title, lines in _lists(board):
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+        parts.append(f"<h2>{html.escape(title)}</h2><ul>{items}</ul>")
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Leaderboard</title>\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>\n{STYLE}\n</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+
+
+def _opening(board: Mapping[str, Any]) -> Iterator[str]:
+    counted = f"{len(board['submissions'])} submissions on {len(board['cells'])} cells, {len(board['refused'])} refused"
+    draws = board["draws"]
+    yield f"{counted}; {draws['number']:,} draws of test units, seed {draws['seed']}; deepval {board['deepval']}."
+    yield READING
+
+
+def _tables(track: Mapping[str, Any]) -> Iterator[Table]:
+    """The track's mean under every kind of budget at the headline share, then each of its cells by selection."""
+    of = track["cells_of_track"]
+    built = f"{len(track['cells'])} cells" if of is None else f"{len(track['cells'])} of {of} cells"
+    notes = [f"{track['comparisons']} comparisons with random over all budgets."]
+    notes += [f"{name} lacks {', '.join(missing)}." for name, missing in sorted(track["incomplete"].items())]
+    kinds = dict.fromkeys((row["kind"], row["convention"]) for row in track["overall"])
+    for kind, convention in kinds:
+        rows = _headline(track["overall"], track, kind)
+        unit = "" if convention is None else f" ({UNITS[convention]})"
+        title = f"Overall, {built}, {kind} {percent(track['headline_alpha'], 0)}{unit}"
+        yield _table(title, rows, notes if kind == "selection" else [])
+    for cell, rows in track["by_cell"].items():
+        yield _table(
+            f"{cell}, selection {percent(track['headline_alpha'], 0)}", _headline(rows, track, "selection"), []
+        )
+
+
+def _headline(rows: Sequence[Mapping[str, Any]], track: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["kind"] == kind and row["alpha"] == track["headline_alpha"]]
+
+
+def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> Table:
+    reasons = sorted({f"{row['allocator']}: {row['reason']}." for row in rows if row["reason"]})
+    entered = tuple(_row(row) for row in rows if row["verdict"])
+    references = tuple(_row(row) for row in rows if not row["verdict"])
+    return Table(title, HEADER, (entered, references), (*notes, *reasons))
+
+
+def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
+    mark: Mark = row["verdict"] if row["verdict"] in ("better", "worse") else ""
+    rank = MISSING if row["rank"] is None else f"{row['rank']} [{row['rank']}-{row['rank_hi']}]"
+    return (
+        Cell(rank),
+        Cell(row["allocator"]),
+        Cell(percent(row["versus_random"]), mark),
+        Cell(interval(row["versus_random_lo"], row["versus_random_hi"], percent)),
+        Cell(row["verdict"] or "reference"),
+        Cell(number(row["ndg"])),
+        Cell(interval(row["ndg_lo"], row["ndg_hi"])),
+        *(Cell(percent(row[f"{part}_share"])) for part in ("gain", "benefit", "harm")),
+    )
+
+
+def _lists(board: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    entries = board["submissions"]
+    noted = [f"{entry['allocator']}: {note}." for entry in entries for note in entry["integrity"]]
+    noted += [f"{entry['allocator']}: {remark}" for entry in entries for remark in entry["remarks"]]
+    yield "Integrity notes", noted or ["None."]
+    yield "Submissions", [_about(entry) for entry in entries] or ["None."]
+    refused = [f"{item['folder']}: {' '.join(item['reasons'])}" for item in board["refused"]]
+    yield "Refused", refused or ["None."]
+
+
+def _about(entry: Mapping[str, Any]) -> str:
+    looks = ", ".join(entry["inputs"]) or "nothing"
+    costs = [
+        f"{' and '.join(f'{cost:g} {UNITS[unit]}' for unit, cost in figures.items())} under {profile}: "
+        f"{entry['measured'][profile]}"
+        for profile, figures in entry["costs"].items()
+    ]
+    parts = [f"{entry['allocator']} looks at {looks}", *costs, f"digest {entry['digest'][:12]}"]
+    return "; ".join(parts) + "." + (f" Notes: {entry['notes']}" if entry["notes"] else "")
+
+
+def _html_table(table: Table) -> str:
+    lines = [f"<h3>{html.escape(table.title)}</h3><table>"]
+    lines.append("<tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in table.header) + "</tr>")
+    for section, kind in zip(table.sections, ("", ' class="reference"'), strict=True):
+        for row in section:
+            cells = "".join(f"<td{_class(cell)}>{html.escape(cell.text)}</td>" for cell in row)
+            lines.append(f"<tr{kind}>{cells}</tr>")
+    return "\n".join([*lines, "</table>", *(f"<p>{html.escape(note)}</p>" for note in table.notes)])
+
+
+def _class(cell: Cell) -> str:
+    return f' class="{cell.mark}"' if cell.mark else ""

@@ -1,0 +1,120 @@
+"""`deepval cells`, `deepval validate` and `deepval leaderboard`: the official protocol on a folder of submissions."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepval.benchmark import leaderboard as boards
+from deepval.benchmark import submissions, tracks
+from deepval.benchmark.cell_folders import read_cells
+from deepval.benchmark.integrity import contradictions
+from deepval.cli import options
+from deepval.cli.options import Json
+from deepval.errors import InputError
+
+Cells = Annotated[Path, typer.Option("--cells", help="Folder of cells made by `deepval build`.")]
+
+
+def cells(
+    *,
+    track: Annotated[list[str] | None, typer.Option("--track", help=f"{', '.join(tracks.NAMES)}. Repeatable.")] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Folder with kitti_tracking, nuscenes, ...")] = None,
+    json: Json = False,
+) -> None:
+    """List the official cells, what of their data this machine has, what is missing and how to get it.
+
+    Example: deepval cells --track kitti-public --data data
+    """
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
+    found = tracks.read_tracks(track)
+    if json:
+        typer.echo(options.as_json([_track(item, data) for item in found]), nl=False)
+        return
+    for item in found:
+        typer.echo(f"{item.name}: {item.title} ({len(item.cells)} cells)")
+        shared: dict[str, list[str]] = {}
+        for cell in item.cells:
+            missing = cell.missing(data)
+            typer.echo(f"  {'can be built' if not missing else 'incomplete  '}  {cell.id}")
+            for line in missing:
+                shared.setdefault(line, []).append(cell.id)
+        for line, ids in shared.items():
+            typer.echo(f"    missing for {len(ids)}: {line}")
+        for line in item.not_given:
+            typer.echo(f"    not given by the source: {line}")
+
+
+def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
+    listed = []
+    for cell in item.cells:
+        missing = cell.missing(data)
+        needs = [{"name": n.name, "found": n.found(data) if data else 0, "of": n.count} for n in cell.needs]
+        command = None if missing else tracks.build_command(cell, data)
+        listed.append({"id": cell.id, "missing": missing, "needs": needs, "build": command, **cell.definition})
+    about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}
+    return about | {"alphas": list(item.alphas), "headline_alpha": item.headline_alpha, "cells": listed}
+
+
+def validate(
+    folder: Annotated[Path, typer.Argument(help="A submission: card.toml and scores/<cell>.csv or .parquet.")],
+    *,
+    cells: Cells,
+    json: Json = False,
+) -> None:
+    """Check a submission as scoring will, naming file, row and id of everything that is wrong. Exits with 2 if refused.
+
+    Example: deepval validate submissions/mine --cells cells
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: must be a submission's folder; there is no such folder.")
+    built = read_cells(cells)
+    checked = submissions.check(folder, built)
+    done = checked.submission
+    notes = [] if done is None else [*done.remarks, *contradictions(done, built)]
+    if json:
+        about = {"folder": checked.folder, "valid": done is not None, "problems": list(checked.problems)}
+        about |= {} if done is None else {"cells": list(done.scores), "notes": notes}
+        typer.echo(options.as_json(about), nl=False)
+    elif done is not None:
+        rows = sum(len(scores.values) for scores in done.scores.values())
+        typer.echo(f"{done.card.key}: valid; {rows:,} scores on {len(done.scores)} cells.")
+        for note in notes:
+            typer.echo(f"  note: {note}")
+    for problem in [] if json else checked.problems:
+        typer.echo(f"  {problem}")
+    if done is None:
+        number = len(checked.problems)
+        raise InputError(
+            f"{folder.name}: must be a valid submission; found {number} problem{'s' * (number > 1)} to mend."
+        )
+
+
+def leaderboard(
+    folder: Annotated[Path, typer.Argument(help="Folder of submissions' folders.")],
+    *,
+    cells: Cells,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for leaderboard.json, .md and .html.")],
+    draws: Annotated[int, typer.Option("--draws", help="Number of bootstrap draws of units.")] = 1000,
+    seed: options.Seed = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 if a submission is refused.")] = False,
+    json: Json = False,
+) -> None:
+    """Judge every submission of a folder: standings per cell and per track, integrity notes, refusals with reasons.
+
+    Example: deepval leaderboard submissions --cells cells --out leaderboard
+    """
+    content = boards.leaderboard(folder, cells, draws=draws, seed=seed, watch=options.watch)
+    boards.write_leaderboard(content, out)
+    if json:
+        typer.echo((out / "leaderboard.json").read_text(encoding="utf-8"), nl=False)
+    else:
+        counted = f"{len(content['submissions'])} submissions judged on {len(content['cells'])} cells"
+        typer.echo(f"{counted}, {len(content['refused'])} refused: see {out}.")
+        for item in content["refused"]:
+            for reason in item["reasons"]:
+                typer.echo(f"  refused {item['folder']}: {reason}")
+    if strict and content["refused"]:
+        names = ", ".join(item["folder"] for item in content["refused"])
+        raise InputError(f"{folder}: every submission must be valid; refused {names}, for the reasons in {out}.")

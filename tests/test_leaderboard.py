@@ -1,0 +1,417 @@
+"""Leaderboards: the same bytes for the same bytes, ranks that the intervals allow, notes, and pages that do nothing."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import deepval
+from deepval.benchmark import integrity
+from deepval.benchmark.cell_folders import read_cells
+from deepval.benchmark.leaderboard import leaderboard, write_leaderboard
+from deepval.benchmark.standings import rank_intervals, standings
+from deepval.benchmark.submissions import check
+from deepval.comparison import compare, pool
+from deepval.errors import InputError
+from deepval.resampling import Draws
+from deepval.scores import Scores
+from protocol_worlds import COSTS, PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
+
+ROOT = Path(__file__).parent.parent
+DRAWS = 100
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Cells, and submissions from hopeless to strong, one refused and one with text that tries to run."""
+    folder = tmp_path_factory.mktemp("world")
+    latency_only = [line for line in COSTS.read_text(encoding="utf-8").splitlines() if not line.startswith("mj")]
+    (folder / "costs.toml").write_text("\n".join(latency_only), encoding="utf-8")
+    write_cells(folder / "cells", scenes=16, costs=folder / "costs.toml")
+    cells = read_cells(folder / "cells")
+    entries = folder / "submissions"
+    write_submission(entries / "speed", cells, speed, name="Speed", notes="<script>alert(1)</script> =cmd() [x](y)")
+    write_submission(entries / "noise", cells, noisy(1), name="Noise")
+    write_submission(entries / "strong", cells, noisy(2, signal=3), name="Strong")
+    write_submission(entries / "bad", cells, noisy(3, signal=-3), name="Bad")
+    dear = {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 10.0}}
+    write_submission(entries / "dear", cells, noisy(2, signal=3), name="Dear", costs=dear)
+    write_submission(entries / "formula", cells, noisy(4), name="=cmd()")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cells(world):
+    return read_cells(world / "cells")
+
+
+@pytest.fixture(scope="module")
+def board(world):
+    return leaderboard(world / "submissions", world / "cells", draws=DRAWS)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """One cell without costs."""
+    folder = tmp_path_factory.mktemp("tiny")
+    write_cells(folder, scenes=8, frames=12, costs=None, systems=("braking",))
+    return folder
+
+
+def rows(track, kind="selection", alpha=0.2):
+    return {row["allocator"]: row for row in track if (row["kind"], row["alpha"]) == (kind, alpha)}
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_same_bytes_whatever_the_folder_is_called_and_its_order(world, board, tmp_path):
+    write_leaderboard(board, tmp_path / "one")
+    for name in sorted((path.name for path in (world / "submissions").iterdir()), reverse=True):
+        shutil.copytree(world / "submissions" / name, tmp_path / "elsewhere" / name)
+    again = leaderboard(tmp_path / "elsewhere", world / "cells", draws=DRAWS)
+    write_leaderboard(again, tmp_path / "two")
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+    assert set(files_of(tmp_path / "one")) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
+    for content in files_of(tmp_path / "one").values():
+        assert str(world).encode() not in content
+
+
+def test_references_are_always_there_and_harm_stands_beside_gain(tiny, board, tmp_path):
+    (track,) = board["tracks"]
+    for part in (track["overall"], *track["by_cell"].values()):
+        found = rows(part)
+        assert {"oracle", "all-full", "random"} <= set(found)
+        for row in found.values():
+            assert row["gain_share"] == pytest.approx(row["benefit_share"] - row["harm_share"], abs=1e-12)
+            assert row["harm_share"] >= 0
+    assert rows(track["overall"])["oracle"]["harm_share"] == 0
+    assert rows(track["overall"])["random"]["versus_random"] == 0
+    (tmp_path / "none").mkdir()
+    (empty,) = leaderboard(tmp_path / "none", tiny, draws=DRAWS)["tracks"]
+    assert set(rows(empty["overall"])) == {"oracle", "all-full", "random"}
+
+
+def judged(cells, names, draws=DRAWS):
+    """Results of two cells with the same draws, straight from evaluate()."""
+    made = {"strong": noisy(2, signal=3), "noise": noisy(1), "bad": noisy(3, signal=-3), "speed": speed}
+    return {
+        key: deepval.evaluate(
+            cell.scored,
+            {name: made[name](cell) for name in names},
+            [deepval.Selection(0.2)],
+            draws=draws,
+            units=cell.split.test,
+        )
+        for key, cell in cells.items()
+    }
+
+
+def test_ranks_of_a_cell_follow_from_compare(cells):
+    names = ("strong", "noise", "bad", "speed")
+    for key, result in judged(cells, names).items():
+        verdicts = {(a, b): compare(result, a, b)[0].verdict for a, b in permutations(names, 2)}
+        for row in standings({key: result}):
+            if row.allocator in names:
+                others = [name for name in names if name != row.allocator]
+                assert row.rank == 1 + sum(verdicts[other, row.allocator] == "better" for other in others)
+                assert row.rank_hi == 4 - sum(verdicts[row.allocator, other] == "better" for other in others)
+
+
+def test_overall_is_the_pooled_mean_over_cells(cells):
+    results = judged(cells, ("strong", "noise"))
+    pooled = {row.allocator: row for row in pool(results)}
+    for row in standings(results):
+        if row.allocator in pooled:
+            same = pooled[row.allocator]
+            assert (row.versus_random, row.versus_random_lo, row.versus_random_hi) == (
+                same.versus_random, same.versus_random_lo, same.versus_random_hi,
+            )  # fmt: skip
+            each = [result.row(row.allocator) for result in results.values()]
+            assert row.versus_random == pytest.approx(np.mean([one.versus_random for one in each]))
+            assert row.harm_share == pytest.approx(np.mean([one.harm / one.cheap_loss for one in each]))
+
+
+def drawn(number):
+    return Draws(np.ones((number, 1)), None, None)
+
+
+def test_rank_intervals_by_hand():
+    """A is above C and D in every draw, B above D; A and B, B and C, C and D swap places."""
+    samples = {
+        "A": np.array([4.0, 3.0, 4.0, 3.0]),
+        "B": np.array([3.0, 4.0, 2.0, 3.0]),
+        "C": np.array([2.0, 2.0, 3.0, 1.0]),
+        "D": np.array([1.0, 1.0, 1.0, 2.0]),
+    }
+    assert rank_intervals(samples, drawn(4)) == {
+        "A": (1, 4 - 2),
+        "B": (1, 4 - 1),
+        "C": (1 + 1, 4),
+        "D": (1 + 2, 4),
+    }
+
+
+def test_without_draws_or_with_one_unit_nobody_is_told_apart():
+    samples = {"A": np.ones(3), "B": np.zeros(3)}
+    assert rank_intervals(samples, drawn(3), resampled=False) == {"A": (1, 2), "B": (1, 2)}
+    assert rank_intervals({"A": np.zeros(0), "B": np.zeros(0)}, drawn(0)) == {"A": (1, 2), "B": (1, 2)}
+    assert rank_intervals({"A": np.ones(3), "B": np.zeros(3)}, drawn(3)) == {"A": (1, 1), "B": (2, 2)}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=5, max_size=5), min_size=1, max_size=5), st.randoms())
+def test_rank_intervals_hold_the_order_of_the_means_and_no_name_matters(series, random):
+    samples = {str(i): np.array(values, dtype=float) for i, values in enumerate(series)}
+    found = rank_intervals(samples, drawn(5))
+    for low, high in found.values():
+        assert 1 <= low <= high <= len(samples)
+    names = list(samples)
+    random.shuffle(names)
+    assert rank_intervals({name: samples[name] for name in names}, drawn(5)) == found
+
+
+def test_tied_allocators_share_a_rank_and_order_by_rank(board):
+    (track,) = board["tracks"]
+    found = rows(track["overall"])
+    assert found["lab/Strong"]["rank"] == found["lab/Dear"]["rank"] == 1  # the same scores
+    ranks = [row["rank"] for row in found.values() if row["rank"]]
+    assert ranks == sorted(ranks)
+    assert len(ranks) == 5
+    assert found["lab/Bad"]["verdict"] == "worse"
+    assert found["lab/Bad"]["rank"] > found["lab/Strong"]["rank"]
+
+
+def test_an_allocator_that_cannot_pay_has_no_rank(board):
+    """10 ms of overhead do not fit into 20 % of 18.47 ms."""
+    (track,) = board["tracks"]
+    dear = rows(track["overall"], "latency")["lab/Dear"]
+    assert (dear["verdict"], dear["rank"], dear["gain_share"]) == ("infeasible", None, None)
+    assert "costs 10 ms per input" in dear["reason"]
+    strong = rows(track["overall"], "latency")["lab/Strong"]
+    assert strong["rank"] == 1
+
+
+def test_refused_submissions_are_listed_and_the_board_stands(world, board):
+    (refused,) = board["refused"]
+    assert refused["folder"] == "formula"
+    assert "'name' must match" in refused["reasons"][0]
+    assert len(board["submissions"]) == 5
+
+
+def test_folders_whose_names_are_no_text_are_shown_quoted(tiny, tmp_path):
+    long = "x" * 200
+    for name in (b"\xff\xfe", b"<script>", b"a\nb", f"{long}1<".encode(), f"{long}2<".encode()):
+        (tmp_path / "entries" / os.fsdecode(name)).mkdir(parents=True)
+    content = leaderboard(tmp_path / "entries", tiny, draws=0)
+    write_leaderboard(content, tmp_path / "out")
+    names = [item["folder"] for item in content["refused"]]
+    assert len(names) == 5
+    assert {"'<script>'", "'a\\nb'", "'\\udcff\\udcfe'"} <= set(names)
+    assert "<script" not in (tmp_path / "out" / "leaderboard.html").read_text(encoding="utf-8")
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.links += [name for name, _ in attrs if name in ("src", "href") or name.startswith("on")]
+
+
+def test_pages_do_nothing(board, tmp_path):
+    write_leaderboard(board, tmp_path)
+    page = (tmp_path / "leaderboard.html").read_text(encoding="utf-8")
+    found = Tags()
+    found.feed(page)
+    assert not found.tags & {"script", "img", "iframe", "link", "a", "object", "form"}
+    assert found.links == []
+    assert "default-src 'none'" in page
+    assert "prefers-color-scheme: dark" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; =cmd()" in page
+    text = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
+    assert r"\<script\>alert(1)\</script\> =cmd() \[x\](y)" in text
+    assert "<script" not in text.replace(r"\<", "")
+    assert len(page) < 60_000
+
+
+def test_two_folders_of_one_name_are_both_refused(tiny, tmp_path):
+    cells = read_cells(tiny)
+    write_submission(tmp_path / "a", cells, speed, name="Speed")
+    write_submission(tmp_path / "b", cells, speed, name="speed")
+    found = leaderboard(tmp_path, tiny, draws=DRAWS)
+    assert [item["folder"] for item in found["refused"]] == ["a", "b"]
+    assert "lab/Speed must be one submission; 2 folders claim it" in found["refused"][0]["reasons"][0]
+
+
+def test_who_lacks_a_cell_is_ranked_there_but_not_overall(world, cells, tmp_path):
+    write_submission(tmp_path / "all", cells, speed, name="All")
+    write_card(tmp_path / "part", name="Part", cells=list(cells))
+    write_scores(tmp_path / "part", cells["braking-monocular"], speed(cells["braking-monocular"]))
+    found = leaderboard(tmp_path, world / "cells", draws=DRAWS)
+    (track,) = found["tracks"]
+    assert track["incomplete"] == {"lab/Part": ["receding-horizon-monocular"]}
+    assert "lab/Part" not in rows(track["overall"])
+    assert rows(track["by_cell"]["braking-monocular"])["lab/Part"]["rank"] == 1
+    notes = {entry["allocator"]: entry["integrity"] for entry in found["submissions"]}
+    assert "the card declares cell receding-horizon-monocular, which has no scores" in notes["lab/Part"]
+    assert "the same scores as lab/All" in notes["lab/Part"]
+
+
+def test_a_changed_resubmission_is_noted(tiny, tmp_path):
+    cells = read_cells(tiny)
+    entries, out = tmp_path / "entries", tmp_path / "out"
+    write_submission(entries / "mine", cells, speed)
+
+    def again():
+        content = leaderboard(entries, tiny, draws=20)
+        write_leaderboard(content, out)
+        shutil.copy(out / "history.json", entries / "history.json")
+        return [note for note in content["submissions"][0]["integrity"] if "resubmitted" in note]
+
+    assert again() == []
+    first = (out / "history.json").read_bytes()
+    assert again() == []
+    assert (out / "history.json").read_bytes() == first
+    write_scores(entries / "mine", cells["braking-monocular"], noisy(5)(cells["braking-monocular"]))
+    (note,) = again()
+    assert note == (
+        "resubmitted: 1 earlier version with other files; since the last, scores/braking-monocular.csv changed"
+    )
+    assert len(json.loads((out / "history.json").read_text())["versions"]["lab/Mine"]) == 2
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"schema": "x", "versions": {}}', '{"schema": "deepval/history/1"}'])
+def test_a_history_that_is_none_is_bad_input(tiny, tmp_path, content):
+    (tmp_path / "history.json").write_text(content)
+    with pytest.raises(InputError, match="must be a history written by"):
+        leaderboard(tmp_path, tiny, draws=0)
+
+
+@pytest.mark.parametrize(
+    ("entries", "score", "said"),
+    [
+        ({}, lambda cell: np.zeros(len(cell.scored)), "are constant: they rank as random does"),
+        ({"inputs": []}, speed, "the card says that nothing is looked at"),
+        ({"cells": []}, speed, "has scores and is not declared on the card"),
+        (
+            {"inputs": ["image"], "costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 0}}},
+            speed,
+            "says 0 ms under jetson-agx-xavier and that the allocator looks at image",
+        ),
+        ({"name": "Criticality"}, speed, "the card says 0.65 ms, the profile jetson-agx-xavier 1.3"),
+    ],
+)
+def test_cards_that_contradict_their_scores(cells, tmp_path, entries, score, said):
+    submission = check(write_submission(tmp_path / "mine", cells, score, **entries), cells).submission
+    assert any(said in note for note in integrity.contradictions(submission, cells))
+
+
+def test_a_card_that_fits_has_no_contradiction(cells, tmp_path):
+    submission = check(write_submission(tmp_path / "mine", cells, speed, cells=list(cells)), cells).submission
+    assert integrity.contradictions(submission, cells) == []
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """One cell with enough validation units for the correlations to say something: 80 scenes, 12 of them validation."""
+    folder = tmp_path_factory.mktemp("wide")
+    write_cells(folder, scenes=80, frames=24, systems=("braking",))
+    return read_cells(folder)
+
+
+def known_of(cells, seed, *, test_only):
+    """Scores that know decision values: of all units, or of test units alone."""
+    made = {}
+    for name, cell in cells.items():
+        value, unit = cell.scored.decision_values, cell.scored.unit_ids[cell.scored.unit]
+        told = np.isin(unit, cell.split.test) | (not test_only)
+        noise = np.random.default_rng(seed).normal(size=len(value))
+        made[name] = Scores("x", noise + 3 * told * value / value.std(), np.ones(len(value), dtype=bool))
+    return made
+
+
+def test_answers_of_test_units_are_noted_and_honest_scores_are_not(wide):
+    leaked = [integrity.excesses(wide, known_of(wide, seed, test_only=True)) for seed in range(10)]
+    honest = [integrity.excesses(wide, known_of(wide, seed, test_only=False)) for seed in range(10)]
+    assert all(row.reason is None for rows_ in leaked for row in rows_)
+    assert sum(rows_[0].noted for rows_ in leaked) >= 9
+    assert sum(rows_[0].noted for rows_ in honest) == 0
+
+
+def test_the_excess_is_a_difference_of_spearman_correlations(wide):
+    from scipy.stats import spearmanr
+
+    ((name, cell),) = wide.items()
+    (row,) = integrity.excesses(wide, {name: Scores("x", speed(cell), np.ones(len(cell.scored), dtype=bool))})
+    value, unit = cell.scored.decision_values, cell.scored.unit_ids[cell.scored.unit]
+
+    def slow(units):
+        part = np.isin(unit, units) & (value != 0)
+        return spearmanr(speed(cell)[part], value[part]).statistic
+
+    assert row.test == pytest.approx(slow(cell.split.test))
+    assert row.validation == pytest.approx(slow(cell.split.validation))
+    assert row.excess == pytest.approx(row.test - max(row.validation, 0.0))
+    assert row.lo <= row.excess <= row.hi
+
+
+def test_too_little_to_say_is_said(cells):
+    for row in integrity.excesses(cells, known_of(cells, 0, test_only=True)):
+        assert row.noted is False
+        assert row.reason is None or "affected inputs" in row.reason
+
+
+def test_the_command_writes_and_tells(tiny, tmp_path):
+    cells, out = read_cells(tiny), tmp_path / "out"
+    write_submission(tmp_path / "entries" / "mine", cells, speed)
+    write_submission(tmp_path / "entries" / "formula", cells, speed, name="=cmd()")
+    words = ["leaderboard", tmp_path / "entries", "--cells", tiny, "--out", out, "--draws", DRAWS]
+    done = run(*words)
+    assert done.code == 0
+    assert done.out.startswith(f"1 submissions judged on 1 cells, 1 refused: see {out}.\n  refused formula: card.toml")
+    write_leaderboard(leaderboard(tmp_path / "entries", tiny, draws=DRAWS), tmp_path / "same")
+    assert files_of(out) == files_of(tmp_path / "same")
+    strict = run(*words, "--strict", "--json")
+    assert strict.code == 2
+    assert json.loads(strict.out)["schema"] == "deepval/leaderboard/1"
+    assert "every submission must be valid; refused formula, for the reasons in" in strict.err
+    assert run("leaderboard", tmp_path / "none", "--cells", tiny, "--out", out).code == 2
+    assert "Example: deepval leaderboard" in run("leaderboard", "--help").out
+
+
+def test_the_action_is_one_script_that_judges_a_hostile_folder(tiny, tmp_path):
+    script, entries, out = ROOT / "tools" / "score_submission.sh", tmp_path / "entries", tmp_path / "out"
+    write_submission(entries / "mine", read_cells(tiny), speed)
+    write_submission(entries / "formula", read_cells(tiny), speed, name="=cmd()")
+    (entries / "link").symlink_to("/etc")
+    (entries / "sparse" / "scores").mkdir(parents=True)
+    (entries / "sparse" / "card.toml").touch()
+    with (entries / "sparse" / "scores" / "braking-monocular.parquet").open("wb") as file:
+        file.truncate(2 * 2**30)
+    done = subprocess.run(
+        [script, entries, tiny, out, "--draws", "20"],
+        env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")},
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.startswith("1 submissions judged on 1 cells, 3 refused")
+    assert "refused formula, link, sparse" in done.stderr
+    assert set(files_of(out)) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
+    steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
+    assert [line.strip() for line in steps.splitlines() if "run:" in line] == [
+        "- run: official/tools/score_submission.sh proposed/submissions cells leaderboard"
+    ]

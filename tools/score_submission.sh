@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Checks every submission and writes the leaderboard: what the GitHub Action runs, and what anyone can run at home.
+#   tools/score_submission.sh SUBMISSIONS CELLS OUT [further options of deepval leaderboard]
+# PYTHON names an interpreter that has deepval; without it the project's own environment is made. Where CELLS holds no
+# cell, the synthetic track is built there. Exits with 2 if a submission is refused; the leaderboard stands either way.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+submissions=$1 cells=$2 out=$3
+shift 3
+if [ -z "${PYTHON:-}" ]; then
+  make -C "$root" .venv/core
+  PYTHON=$root/.venv/bin/python
+fi
+# A file that lies about its size must not take the machine; -P keeps the working folder off Python's path.
+ulimit -v 8000000
+ulimit -t 3600
+deepval() { "$PYTHON" -P -m deepval.cli "$@"; }
+if [ -z "$(find "$cells" -name manifest.json -print -quit 2>/dev/null)" ]; then
+  deepval build --out "$cells" --geometry monocular --geometry oracle --system braking --system receding-horizon \
+    --costs "$root/src/deepval/cost_profiles/jetson-agx-xavier.toml"
+fi
+deepval leaderboard "$submissions" --cells "$cells" --out "$out" --strict "$@"
