@@ -31,6 +31,7 @@ from deepval.progress import Watch, unwatched
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes, outcomes
 from deepval.systems.system import System, constants
+from deepval.terms import weight_columns
 from deepval.values import ValueTable
 from deepval.version import __version__
 
@@ -228,7 +229,8 @@ def _terms_file(found: Outcomes) -> bytes:
         for part in range(found.actions.shape[2]):
             columns[f"action{part}_{mode}"] = found.actions[:, m, part]
         columns |= {f"term_{name}_{mode}": term[:, m] for name, term in found.terms.items()}
-    return _parquet(columns)
+    free = [name for name in found.terms if {name, f"{name}_weight"} & found.system.loss_fields]
+    return _parquet(columns | weight_columns(found.system.weights, free, len(found.input)))
 
 
 def _parquet(columns: Mapping[str, np.ndarray]) -> bytes:

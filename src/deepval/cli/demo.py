@@ -49,6 +49,7 @@ def demo(
             units=roles.test,
             calibration=roles.validation,
             curve_points=20,
+            terms=folder / "terms.parquet",
             watch=options.watch,
         )
         result.save(folder / "result.json")
