@@ -45,7 +45,7 @@ def test_a_cell_s_table_is_what_its_folder_holds(material, tmp_path):
     assert (read.modes, len(read)) == (("yolov8s-320", "yolov8s-640"), 60)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["id"] == cell.id
-    assert set(manifest["files"]) == {"values.parquet", "terms.parquet", "split.json"}
+    assert set(manifest["files"]) == {"values.parquet", "terms.parquet", "frames.json", "split.json"}
     for name, digest in manifest["files"].items():
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest
 

@@ -1,8 +1,9 @@
 """A data set, two or more modes, geometries and systems -> one folder per cell that an evaluation starts from.
 
 A cell's folder holds values.parquet (losses per input and mode, with columns to slice by), terms.parquet (actions and
-loss terms per mode, from which other loss weights recombine), split.json, costs.toml where costs are known, and
-manifest.json: the definition, the SHA-256 of every file that went in and came out, and the id that rests on them.
+loss terms per mode, from which other loss weights recombine), frames.json (frames to look at), split.json, costs.toml
+where costs are known, and manifest.json: the definition, the SHA-256 of every file that went in and came out, and the
+id that rests on them.
 Files are written whole, the manifest last, so a folder without one is not a cell. The same inputs give the same bytes.
 """
 
@@ -189,12 +190,15 @@ def _known_before(dataset: Dataset, cheap: DetectionSet) -> dict[str, np.ndarray
 
 def write(cell: Cell, folder: Path | str, *, costs: Path | None = None) -> Path:
     """Write a cell's folder and return its manifest; a cell that is already there, whole, is left alone."""
+    from deepval.benchmark.frames import frames_file
+
     folder = Path(folder)
     definition = {"deepval": __version__, "id": cell.id, "definition": _plain(cell.definition)}
     manifest = folder / "manifest.json"
     files = {
         "values.parquet": _values_file(cell.table),
         "terms.parquet": _terms_file(cell.outcomes),
+        "frames.json": frames_file(cell),
         "split.json": split(cell.definition["dataset"]["name"], cell.definition["dataset"]["units"]).to_json().encode(),
     }
     if costs is not None:
