@@ -7,6 +7,7 @@ Everything is in the ego frame (x forward, y left, metres) or in pixels of the c
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.benchmark.build import Cell
 from deepval.benchmark.splits import split
+from deepval.datasets.synthetic import WorldSettings
 from deepval.geometry.camera import Camera, projected_px
 from deepval.geometry.objects import Objects
 from deepval.perception.detections import Detections
@@ -223,7 +225,8 @@ def _pictures(definition: Mapping[str, Any]) -> dict[str, Any] | None:
     if definition["dataset"]["name"] != "synthetic" or cheap.get("source") != "synthetic":
         return None
     settings = cheap["settings"]
-    return {"seed": cheap["seed"], "scenes": settings["scenes"], "frames": settings["frames"]}
+    size = {"scenes": settings["scenes"], "frames": settings["frames"]}
+    return {"seed": cheap["seed"], **size} if settings == asdict(WorldSettings(**size)) else None
 
 
 def _numbers(array: np.ndarray) -> Any:

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.cli import demo, judging, making
+from deepval.cli import demo, judging, making, reporting
 from deepval.errors import InputError, InputWarning
 from deepval.version import __version__
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
-COMMANDS = (demo.demo, making.perceive, making.build, judging.evaluate, judging.compare)
+COMMANDS = (demo.demo, making.perceive, making.build, judging.evaluate, judging.compare, reporting.report)
 for command in COMMANDS:
     app.command()(command)
 

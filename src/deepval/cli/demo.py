@@ -42,9 +42,13 @@ def demo(
         folder = out / f"{system}-{geometry}"
         build.write(cell, folder, costs=COSTS)
         table = deepval.read_values(folder / "values.parquet", costs=folder / "costs.toml")
+        scores = {name: table.attributes[column] for name, column in SIGNALS.items()}
+        for name, score in scores.items():
+            lines = (f"{key},{value!r}\n" for key, value in zip(table.input.tolist(), score.tolist(), strict=True))
+            write_atomically(folder / "scores" / f"{name}.csv", "".join(["input,score\n", *lines]), make_folder=True)
         result = deepval.evaluate(
             table,
-            {name: table.attributes[column] for name, column in SIGNALS.items()},
+            scores,
             options.budgets(table, [0.2, 0.5], ["selection", "latency"], rails="mj", skipping=False),
             units=roles.test,
             calibration=roles.validation,

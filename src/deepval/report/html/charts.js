@@ -133,8 +133,8 @@ function labelPlaces(lines, defined, y, lowest) {
 
 function heatChart(width, units, names, { label, value, tip, most }) {
   const left = Math.min(Math.max(...units.map((unit) => unit.length)) * 7.2 + 14, width * 0.28);
-  const top = 74;
   const cell = (width - left - 6) / names.length;
+  const top = names.some((name) => cell < name.length * 7.4) ? 74 : 26;
   const step = 24;
   const root = canvas(width, top + units.length * step + 6, label);
   names.forEach((name, j) => {
@@ -151,7 +151,7 @@ function heatChart(width, units, names, { label, value, tip, most }) {
       const size = most > 0 ? Math.min(1, Math.abs(found) / most) : 0;
       const fillColour = found === 0 ? "var(--even-wash)" : found > 0 ? "var(--helped)" : "var(--harmed)";
       root.append(s("rect", { x: left + j * cell + 1.5, y: y + 1.5, width: cell - 3, height: step - 3, rx: 4, fill: fillColour, opacity: found === 0 ? 1 : 0.12 + 0.88 * Math.sqrt(size), "data-tip": tip(unit, name) }));
-      if (cell > 58) root.append(text(left + (j + 0.5) * cell, y + 16, found === 0 ? "0" : number(found, 1), { "text-anchor": "middle", class: "dim", style: size > 0.35 ? "fill: var(--card); pointer-events: none" : "pointer-events: none" }));
+      if (cell > 58) root.append(text(left + (j + 0.5) * cell, y + 16, found === 0 ? "·" : number(found, 1), { "text-anchor": "middle", style: `pointer-events: none; fill: var(--${found === 0 ? "faint" : size > 0.3 ? "card" : "ink"})` }));
     });
   });
   return root;

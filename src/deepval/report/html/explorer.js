@@ -54,7 +54,7 @@ function frameDetail(cell, frame, state, value, weights) {
     h("div", { class: "view" }, birdsEye(frame, frames)),
     legendOf([[`${cheap} (cheap)`, "var(--cheap)", "dashed"], [`${full} (full)`, "var(--full)", "solid"], ["reference", "var(--truth)"], ["thick: the object that fixes the action", "var(--ink)", "solid"]]),
     image ? null : h("p", { class: "note" }, "No picture is embedded; ", code("deepval report --images"), " puts it in where there is one."),
-    h("h3", {}, "Both decisions"), decisionTable(frame, frames, weights),
+    h("h3", {}, "Both decisions, and what they cost"), decisionTable(frame, frames, weights),
     h("h3", {}, "Where the allocators ranked it"), rankTable(cell, frame, state),
   ].filter(Boolean);
 }
@@ -66,9 +66,9 @@ function decisionTable(frame, frames, weights) {
     const item = frame.modes[mode];
     const parts = names.map((name) => used[name] * item.terms[name]);
     const object = item.decisive === null ? "none: as on an empty road" : `${item.classes[item.decisive] || "object"}, ${number(item.objects_m[item.decisive][0], 1)} m ahead`;
-    return [mode, item.does, object, ...parts.map((part) => number(part, 3)), number(sumOf(parts), 3)].map((content) => ({ text: content }));
+    return [mode, item.does, object, number(sumOf(parts), 3), ...parts.map((part) => number(part, 3))].map((content) => ({ text: content }));
   });
-  return sortable(`Loss terms of ${frame.input}`, ["mode", "action", "decisive object", ...names, "loss"], rows, { hidden: true, file: "frame" });
+  return sortable(`Loss terms of ${frame.input}`, ["mode", "action", "decisive object", "loss", ...names], rows, { hidden: true, file: "frame" });
 }
 
 function rankTable(cell, frame, state) {
@@ -121,7 +121,7 @@ function birdsEye(frame, frames) {
   const paths = ends.flatMap((item) => (item.path_m || []).map((p) => p[0]));
   const far = Math.min(90, Math.max(40, ...decisive.map((x) => x + 8), ...paths.map((x) => x + 8)));
   const scale = 760 / (far + 8);
-  const side = 9;
+  const side = 7;
   const root = s("svg", { viewBox: `0 0 760 ${2 * side * scale}`, role: "img", "aria-label": `Bird's-eye view of ${frame.input}: the vehicle drives to the right; objects of both modes and the reference` });
   const x = (m) => (m + 6) * scale;
   const y = (m) => (side - m) * scale;

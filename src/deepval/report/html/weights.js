@@ -23,7 +23,7 @@ function commandOf(result, weights) {
   words.push("--draws", method === "exact" ? "exact" : String(n));
   if (known(seed)) words.push("--seed", String(seed));
   words.push("--out", "reweighted.json");
-  return words.map(quoted).join(" ");
+  return words.map(quoted).join(" ").replace(/ (-{1,2}[a-z])/g, " \\\n  $1");
 }
 
 const sameWeights = (one, other) => Object.keys(one).every((name) => one[name] === other[name]);
