@@ -1,6 +1,6 @@
 """A cell -> the frames that matter most, with all that led to their two decisions: what an explorer draws.
 
-Of the test units, the most harmed and the most helped input of each, the largest first: one scene must not fill the page.
+Of the test units, the most harmed and the most helped input of each, the largest first: no scene fills the page alone.
 Everything is in the ego frame (x forward, y left, metres) or in pixels of the camera; undefined is null.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import Float
 from deepval.benchmark.build import Cell
 from deepval.benchmark.splits import split
 from deepval.datasets.synthetic import WorldSettings
@@ -64,14 +64,12 @@ def frames(cell: Cell, *, most: int = MOST, units: Sequence[str] | None = None) 
     }
 
 
-def _extremes(
-    size: Float[np.ndarray, "input"], unit: np.ndarray, among: np.ndarray, *, most: int
-) -> Int[np.ndarray, "row"]:
+def _extremes(size: Float[np.ndarray, "input"], unit: np.ndarray, among: np.ndarray, *, most: int) -> list[int]:
     """The row of the largest positive size in each unit, the largest first; the earlier row where equal."""
     rows = np.flatnonzero(among & (size > 0))
     rows = rows[np.argsort(-size[rows], kind="stable")]
     _, first = np.unique(unit[rows], return_index=True)
-    return rows[np.sort(first)][:most]
+    return rows[np.sort(first)][:most].tolist()
 
 
 def _frame(cell: Cell, row: int) -> dict[str, Any]:

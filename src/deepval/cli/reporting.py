@@ -39,7 +39,7 @@ def report(
     chosen = {name: path for name, path in beside.items() if path.is_file()} | _given(frames, list(files))
     shown = {name: _frames(path) for name, path in chosen.items()}
     page = html.render(loaded, shown, images=_pictures(shown, image_root) if images else None)
-    write_atomically(out, page, make_folder=True)
+    write_atomically(out, page)
     cells = "1 cell" if len(files) == 1 else f"{len(files)} cells"
     typer.echo(f"{out}: {cells}, {len(page.encode()) / 1e6:.1f} MB")
 

@@ -6,6 +6,7 @@ JSON block that cannot end early, and become text by textContent only.
 
 import html
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -54,11 +55,8 @@ def render(
         "data": _json(data),
         "script": f'"use strict";\n(() => {{\n{"".join(_file(name) for name in SCRIPTS)}}})();\n',
     }
-    page = _file("page.html")
-    for name, text in parts.items():
-        before, _, after = page.partition(f"{{{{{name}}}}}")
-        page = before + text + after
-    return page
+    # One pass: text of the data that looks like a placeholder stays text.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
 
 
 def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[str, Any]:
