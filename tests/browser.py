@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -15,6 +16,13 @@ from typing import Any
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
 FLAGS += ("--disable-component-update", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars")
 PATIENCE_S = 40.0
+LAUNCH = """
+import fcntl, os, sys
+pipes = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+os.dup2(pipes[0], 3), os.dup2(pipes[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""The browser reads commands from file 3 and answers on file 4, whatever files the test has open."""
 
 
 class Browser:
@@ -22,13 +30,13 @@ class Browser:
 
     def __init__(self) -> None:
         program = shutil.which("chromium")
-        assert program, "tests of the page need chromium: apt-get install chromium"
+        assert program, "chromium must be on the path"
         self.folder = tempfile.mkdtemp(prefix="deepval-browser-")
         read_here, write_there = os.pipe()
         read_there, write_here = os.pipe()
         words = [program, *FLAGS, "--remote-debugging-pipe", f"--user-data-dir={self.folder}", "about:blank"]
         self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{read_there} 4>&{write_there}', "sh", *words],
+            [sys.executable, "-c", LAUNCH, str(read_there), str(write_there), *words],
             pass_fds=(read_there, write_there),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from importlib.resources import files
 
 import numpy as np
@@ -18,11 +19,16 @@ from worlds import COSTS, judge
 pytestmark = pytest.mark.browser
 POINTS = ("gain", "benefit", "harm", "gain_share", "oracle_gain", "ndg", "versus_random", "cheap_loss")
 VERDICTS = "#tables .table:first-of-type"
-CAPTURE = "URL.createObjectURL = (blob) => { window.saved = blob; return 'blob:nothing'; }"
+CAPTURE = """(() => {
+  const make = URL.createObjectURL;
+  URL.createObjectURL = (blob) => { window.saved = blob; return make.call(URL, blob); };
+})()"""
 
 
 @pytest.fixture(scope="module")
 def browser():
+    if not shutil.which("chromium"):
+        pytest.skip("tests of the page need chromium: apt-get install chromium")
     opened = Browser()
     yield opened
     opened.close()
@@ -57,6 +63,12 @@ def column(browser: Browser, table: str, name: str) -> list[str]:
       return [...table.querySelectorAll("tbody tr")].map((tr) => tr.children[at].textContent);
     }})()"""
     return browser.run(script)
+
+
+def same(found: float | None, expected: float | None) -> bool:
+    return (
+        found is expected is None if None in (found, expected) else abs(found - expected) <= 1e-9 * (1 + abs(expected))
+    )
 
 
 def random_case(rng: np.random.Generator) -> tuple[deepval.ValueTable, dict, dict, dict]:
@@ -95,17 +107,17 @@ def test_sliders_compute_what_the_command_computes(browser, page):
         found = browser.run(f"(() => {{ {sources}; return recombined({before.to_json()}, {chosen}); }})()")
         for row, expected in zip(found["rows"], after.rows, strict=True):
             for name in POINTS:
-                assert row[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-9), (name, expected)
+                assert same(row[name], expected[name]), (name, row[name], expected)
         for gap, expected in zip(found["gaps"], after.gaps, strict=True):
             for name in ("gap", "missed", "selected_harm", "left_out", "overhead", "ranking"):
-                assert gap[name] == pytest.approx(expected[name], rel=1e-9, abs=1e-9), (name, expected)
+                assert same(gap[name], expected[name]), (name, gap[name], expected)
         for unit, expected in zip(found["units"], after.units, strict=True):
             assert unit["gains"] == pytest.approx(expected.gains, abs=1e-9)
             assert unit["oracle_gain"] == pytest.approx(expected.oracle_gain, abs=1e-9)
         for curve, expected in zip(found["curves"], after.curves, strict=True):
-            assert curve["gain_share"] == pytest.approx(list(expected.gain_share), abs=1e-9)
+            assert all(map(same, curve["gain_share"], expected.gain_share))
         for name in ("affected", "harm_rate", "harm_ratio", "all_full_share"):
-            assert found["setting"][name] == pytest.approx(after.setting[name], abs=1e-9), name
+            assert same(found["setting"][name], after.setting[name]), name
 
 
 def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells):
@@ -115,7 +127,7 @@ def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells)
         opened.press("ArrowRight", 39)
     weight = opened.run("Number(document.getElementById('weight-excess').value)")
     assert weight > 0.12
-    words = shlex.split(opened.run("document.getElementById('command').textContent"))
+    words = shlex.split(opened.run("document.getElementById('command').textContent").replace("\\\n", ""))
     assert words[:2] == ["deepval", "evaluate"]
     assert f"excess={weight}" in words
     command(*words[1:], cwd=cells[0].parent)
@@ -140,7 +152,6 @@ def test_a_table_is_sorted_by_its_heading(opened):
     assert column(opened, VERDICTS, "nDG")[-1] == "–"
     opened.run(f"{button}.focus()")
     opened.press(" ", 32)
-    opened.run(f"{button}.click()")
     rising = [float(text.rstrip("*")) for text in column(opened, VERDICTS, "nDG") if text != "–"]
     assert rising == sorted(rising)
     assert opened.run(f"{button}.closest('th').getAttribute('aria-sort')") == "ascending"

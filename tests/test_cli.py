@@ -36,7 +36,7 @@ def test_version_both_ways(command):
     assert run("--version", command=command).stdout == f"deepval {deepval.__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["evaluate", "compare", "demo", "build", "perceive"])
+@pytest.mark.parametrize("name", ["evaluate", "compare", "demo", "build", "perceive", "report"])
 def test_every_command_has_help_with_an_example(name):
     done = run(name, "--help")
     assert done.returncode == 0
