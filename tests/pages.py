@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import deepval
 from deepval.benchmark import build, sources
 
 UNITS = tuple(f"scene-{i:02d}" for i in (0, 1, 5, 10, 29, 34, 40, 47))
@@ -41,9 +42,16 @@ def write_cells(folder: Path, systems: tuple[str, ...] = ("braking", "receding-h
             pairs = zip(cell.table.input.tolist(), cell.table.attributes[column].tolist(), strict=True)
             text = "input,score\n" + "".join(f"{key},{score!r}\n" for key, score in pairs)
             (home / "scores" / f"{name}.csv").write_text(text, encoding="utf-8")
-        words = ("evaluate", "values.parquet", "--terms", "terms.parquet", "--costs", "costs.toml", "--curve", "10")
-        words += ("-s", "scores/ego-speed.csv", "-s", "scores/criticality.csv", "--alpha", "0.2", "--alpha", "0.5")
-        command(*words, "--draws", "200", "--out", "result.json", cwd=home)
+        table = deepval.read_values(home / "values.parquet", costs=home / "costs.toml")
+        result = deepval.evaluate(
+            table,
+            {name: home / "scores" / f"{name}.csv" for name in ("ego-speed", "criticality")},
+            [kind(alpha) for kind in (deepval.Selection, deepval.Latency) for alpha in (0.2, 0.5)],
+            draws=200,
+            curve_points=10,
+            terms=home / "terms.parquet",
+        )
+        result.save(home / "result.json")
         results.append(home / "result.json")
     return results
 

@@ -19,6 +19,7 @@ from worlds import COSTS, judge
 pytestmark = pytest.mark.browser
 POINTS = ("gain", "benefit", "harm", "gain_share", "oracle_gain", "ndg", "versus_random", "cheap_loss")
 VERDICTS = "#tables .table:first-of-type"
+SETTLED = "new Promise((done) => setTimeout(done, 60))"
 CAPTURE = """(() => {
   const make = URL.createObjectURL;
   URL.createObjectURL = (blob) => { window.saved = blob; return make.call(URL, blob); };
@@ -93,7 +94,7 @@ def test_sliders_compute_what_the_command_computes(browser, page):
     browser.open(page)
     sources = "".join(files("deepval.report.html").joinpath(name).read_text() for name in ("text.js", "recombine.js"))
     rng = np.random.default_rng(7)
-    for _ in range(25):
+    for _ in range(12):
         table, terms, scores, weights = random_case(rng)
         budgets = [
             deepval.Selection(0.2),
@@ -125,6 +126,7 @@ def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells)
     opened.run("document.getElementById('weight-excess').focus()")
     for _ in range(30):
         opened.press("ArrowRight", 39)
+    opened.run(SETTLED)
     weight = opened.run("Number(document.getElementById('weight-excess').value)")
     assert weight > 0.12
     words = shlex.split(opened.run("document.getElementById('command').textContent").replace("\\\n", ""))
@@ -140,6 +142,7 @@ def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells)
     assert opened.run("document.querySelectorAll('.chip.stale').length") == 2
     assert opened.run("document.querySelectorAll('td.stale').length") > 0
     opened.run("document.getElementById('reset-weights').click()")
+    opened.run(SETTLED)
     assert column(opened, VERDICTS, "nDG") == judged_ndg
     assert opened.run("document.querySelectorAll('.stale, .stale-text').length") == 0
 
@@ -180,7 +183,7 @@ def test_a_link_opens_its_frame(opened, page, cells):
             assert opened.run("document.querySelectorAll('#frame-detail .view svg').length") == 2
     other = content["frames"][0]["input"]
     opened.run(f"document.querySelector('[data-input=\"{other}\"]').click()")
-    opened.run("new Promise((done) => setTimeout(done, 50))")
+    opened.run(SETTLED)
     assert opened.run("location.hash") == f"#frame={cells[-1].parent.name}/{other}"
     assert opened.run("document.querySelector('#frame-detail h3').textContent") == other
     opened.run(

@@ -13,6 +13,7 @@ from deepval.benchmark.regime import PAPER, regime_lines
 from deepval.benchmark.splits import split
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.reporting import write_page
 from deepval.files import write_atomically
 from deepval.report import FORMS
 from deepval.values import ValueTable
@@ -60,6 +61,8 @@ def demo(
         write_atomically(folder / "result.md", FORMS["markdown"](result))
         tables[system, geometry] = [table]
         results[f"{system}-{geometry}"] = result
+    page = out / "report.html"
+    write_page({name: out / name / "result.json" for name in results}, page, images=True)
     if json:
         typer.echo(options.as_json({name: result.to_dict() for name, result in results.items()}), nl=False)
         return
@@ -68,5 +71,6 @@ def demo(
     typer.echo(f"\n{shown}, {len(roles.test)} test units:")
     options.show(results[shown], "console", sections=("Verdicts",))
     typer.echo(f"\nCells, results (result.json) and tables (result.md) lie in {out}/<system>-<geometry>/.")
+    typer.echo(f"Everything as one page, with sliders and frames to look at: {page}")
     if os.environ.get("DISPLAY") and os.isatty(1):
-        webbrowser.open((out / shown / "result.md").resolve().as_uri())
+        webbrowser.open(page.resolve().as_uri())

@@ -1,6 +1,7 @@
 """`deepval report`: saved results, and the frames of their cells -> one HTML page."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,17 +32,29 @@ def report(
 
     Example: deepval report demo/braking-monocular/result.json demo/braking-oracle/result.json --out report.html
     """
+    files = _named(results, RESULT)
+    size = write_page(files, out, frames=_given(frames, list(files)), images=images, image_root=image_root)
+    typer.echo(f"{out}: {'1 cell' if len(files) == 1 else f'{len(files)} cells'}, {size / 1e6:.1f} MB")
+
+
+def write_page(
+    results: Mapping[str, Path],
+    out: Path,
+    *,
+    frames: Mapping[str, Path] | None = None,
+    images: bool = False,
+    image_root: Path | None = None,
+) -> int:
+    """Write the page of saved results by cell and return its size in bytes; frames beside a result are taken."""
     from deepval.report import html
 
-    files = _named(results, RESULT)
-    loaded = {name: Result.load(path) for name, path in files.items()}
-    beside = {name: path.parent / "frames.json" for name, path in files.items()}
-    chosen = {name: path for name, path in beside.items() if path.is_file()} | _given(frames, list(files))
+    loaded = {name: Result.load(path) for name, path in results.items()}
+    beside = {name: path.parent / "frames.json" for name, path in results.items()}
+    chosen = {name: path for name, path in beside.items() if path.is_file()} | dict(frames or {})
     shown = {name: _frames(path) for name, path in chosen.items()}
     page = html.render(loaded, shown, images=_pictures(shown, image_root) if images else None)
     write_atomically(out, page)
-    cells = "1 cell" if len(files) == 1 else f"{len(files)} cells"
-    typer.echo(f"{out}: {cells}, {len(page.encode()) / 1e6:.1f} MB")
+    return len(page.encode())
 
 
 def _named(texts: list[str], usual: str) -> dict[str, Path]:
@@ -83,4 +96,8 @@ def _frames(path: Path) -> dict[str, Any]:
 def _pictures(frames: dict[str, dict[str, Any]], root: Path | None) -> dict[str, str]:
     from deepval.benchmark.pictures import pictures
 
-    return {name: data for item in frames.values() for name, data in pictures(item, root=root).items()}
+    found: dict[str, str] = {}
+    for item in frames.values():
+        missing = [frame for frame in item["frames"] if f"{item['dataset']}/{frame['input']}" not in found]
+        found |= pictures(item | {"frames": missing}, root=root)
+    return found

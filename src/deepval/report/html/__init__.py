@@ -7,7 +7,7 @@ JSON block that cannot end early, and become text by textContent only.
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from deepval.errors import InputError
 from deepval.report import csv, latex, markdown
 from deepval.report.tables import Table, tables
-from deepval.results import Result
+from deepval.results import Inputs, Result
 from deepval.version import __version__
 
 SCRIPTS = ("text.js", "recombine.js", "charts.js", "tables.js", "sections.js", "weights.js", "explorer.js", "page.js")
@@ -62,12 +62,28 @@ def render(
 def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "name": name,
-        "result": result.to_dict(),
+        "result": result.to_dict() | ({"inputs": _packed(result.inputs)} if result.inputs else {}),
         "tables": [_table(table) for table in tables(result)],
         "csv": csv.render(result),
         "latex": latex.render(result),
         "frames": frames,
     }
+
+
+def _packed(inputs: Inputs) -> dict[str, Any]:
+    """The inputs without what follows from their terms: modes mostly agree, and most terms are mostly zero."""
+    nothing = (0.0,) * len(inputs.input)
+    packed = {}
+    for name, modes in inputs.terms.items():
+        cheap = next(iter(modes.values()))
+        packed[name] = {m: _changes(part, nothing if part is cheap else cheap) for m, part in modes.items()}
+    return {key: value for key, value in inputs.items() if key != "losses"} | {"terms": packed}
+
+
+def _changes(column: Sequence[float], usual: Sequence[float]) -> dict[str, Sequence[float]]:
+    """Where a column differs from the usual one, and what it is there."""
+    at = [i for i, (one, other) in enumerate(zip(column, usual, strict=True)) if one != other]
+    return {"at": at, "is": [column[i] for i in at]}
 
 
 def _table(table: Table) -> dict[str, Any]:

@@ -34,15 +34,24 @@ function canvas(width, height, label) {
 
 const shortened = (name, room) => (name.length * 7 <= room ? name : `${name.slice(0, Math.max(3, Math.floor(room / 7) - 1))}…`);
 
+function wrapped(words, room) {
+  const lines = [""];
+  for (const word of words.split(" ")) {
+    if (lines[lines.length - 1].length + word.length > room) lines.push("");
+    lines[lines.length - 1] += `${lines[lines.length - 1] ? " " : ""}${word}`;
+  }
+  return lines;
+}
+
 // Horizontal rows over one shared axis: label, mark, value text. On narrow pages the label stands above its mark.
-function rowChart(width, rows, { domain, tick, label, axis, mark, valueText = () => "", valueRoom = 150, note = () => "" }) {
+function rowChart(width, rows, { domain, tick, label, axis, mark, valueText = () => "", valueRoom = 150, note = () => "", restingText = false }) {
   const narrow = width < 560;
   const longest = Math.max(...rows.map((row) => row.name.length), 4) * 7.2 + 14;
   const left = narrow ? 2 : Math.min(longest, width * 0.3);
   const right = narrow ? 6 : valueRoom;
   const step = narrow ? 48 : 34;
   const top = 6;
-  const height = top + rows.length * step + 42;
+  const height = top + rows.length * step + 42 + 15 * (wrapped(axis, narrow ? width / 6.2 : 200).length - 1);
   const root = canvas(width, height, label);
   const x = linear(domain[0], domain[1], left + 4, width - right - 8);
   const base = top + rows.length * step;
@@ -51,17 +60,18 @@ function rowChart(width, rows, { domain, tick, label, axis, mark, valueText = ()
     root.append(line(x(value), top, x(value), base + 4, { class: zero ? "axis" : "grid" }));
     root.append(text(x(value), base + 20, tick(value), { class: "tick", "text-anchor": "middle" }));
   }
-  root.append(text((left + width - right) / 2, base + 38, axis, { class: "tick", "text-anchor": "middle" }));
+  const middle = narrow ? width / 2 : (left + width - right) / 2;
+  wrapped(axis, narrow ? width / 6.2 : 200).forEach((words, i) => root.append(text(middle, base + 38 + 15 * i, words, { class: "tick", "text-anchor": "middle" })));
   rows.forEach((row, i) => {
     const y = top + i * step + (narrow ? 34 : step / 2);
     const group = s("g", { "data-tip": row.tip || null });
     if (narrow) {
       group.append(text(2, y - 17, shortened(row.name, width * 0.5)));
-      group.append(text(width - 2, y - 17, valueText(row), { "text-anchor": "end", class: row.stale ? "gone" : "dim" }));
+      group.append(text(width - 2, y - 17, valueText(row), { "text-anchor": "end", class: row.stale && restingText ? "gone" : "dim" }));
     } else {
       const name = text(left - 8, y + 4, shortened(row.name, left - 10), { "text-anchor": "end" });
       name.append(s("title", {}, row.name));
-      group.append(name, text(width - right + 2, y + 4, valueText(row), { class: row.stale ? "gone" : "dim" }));
+      group.append(name, text(width - right + 2, y + 4, valueText(row), { class: row.stale && restingText ? "gone" : "dim" }));
     }
     group.append(s("rect", { x: left, y: y - 14, width: Math.max(width - left - right, 1), height: 28, fill: "transparent" }));
     const missing = note(row);
@@ -78,7 +88,7 @@ function curveChart(width, lines, { label, points }) {
   const right = narrow ? 12 : 150;
   const height = narrow ? 300 : 400;
   const root = canvas(width, height, label);
-  const all = lines.flatMap((item) => [...item.gain_share, ...(item.stale ? [] : [...item.lo, ...item.hi])]);
+  const all = lines.flatMap((item) => [...item.gain_share, ...(item.band ? [...item.lo, ...item.hi] : [])]);
   const [low, high] = domainOf(all, { pad: 0.04 });
   const x = linear(0, 1, left, width - right);
   const y = linear(low, high, height - 44, 10);
@@ -91,10 +101,10 @@ function curveChart(width, lines, { label, points }) {
   const defined = (item) => item.alpha.map((a, i) => [a, item.gain_share[i], item.lo[i], item.hi[i]]).filter((p) => known(p[1]));
   for (const item of lines) {
     const bands = defined(item).filter((p) => known(p[2]) && known(p[3]));
-    if (bands.length < 2 || item.plain) continue;
+    if (bands.length < 2 || !item.band) continue;
     const up = bands.map((p) => `${x(p[0])},${y(p[3])}`);
     const down = bands.map((p) => `${x(p[0])},${y(p[2])}`).reverse();
-    root.append(s("polygon", { points: [`${x(0)},${y(0)}`, ...up, ...down].join(" "), fill: item.colour, opacity: item.stale ? 0.04 : 0.11 }));
+    root.append(s("polygon", { points: [`${x(0)},${y(0)}`, ...up, ...down].join(" "), fill: item.stale ? "var(--unsure)" : item.colour, opacity: item.stale ? 0.07 : 0.13 }));
   }
   const ends = [];
   for (const item of lines) {

@@ -2,13 +2,16 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const CELLS = DATA.cells;
-const state = { cell: 0, budget: null, frame: null, weights: {}, colours: {} };
+const state = { cell: 0, budget: null, frame: null, band: null, weights: {}, colours: {}, dashes: {}, again };
 const main = document.getElementById("page");
 let parts = {};
+let waitingToDraw = false;
+let lastView = {};
 
 function start() {
   const names = [...new Set(CELLS.flatMap((cell) => own(cell.result.rows).map((row) => row.allocator)))].sort();
-  names.forEach((name, i) => { state.colours[name] = `var(--s${i % 8})`; });
+  names.forEach((name, i) => { state.colours[name] = `var(--s${i % 8})`; state.dashes[name] = i < 8 ? null : "9 3"; });
+  for (const cell of CELLS) if (cell.result.inputs) cell.result.inputs = unpacked(cell.result.inputs);
   for (const cell of CELLS) if (cell.result.inputs) state.weights[cell.name] = { ...cell.result.inputs.weights };
   document.getElementById("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
   document.getElementById("cell").append(...CELLS.map((cell, i) => h("option", { value: i }, cell.name)));
@@ -41,7 +44,10 @@ function choose(index) {
 
 function viewOf(cell) {
   const { inputs } = cell.result;
-  return inputs && !sameWeights(state.weights[cell.name], inputs.weights) ? recombined(cell.result, state.weights[cell.name]) : cell.result;
+  const weights = state.weights[cell.name];
+  if (!inputs || sameWeights(weights, inputs.weights)) return cell.result;
+  if (lastView.cell !== cell || !sameWeights(lastView.weights, weights)) lastView = { cell, weights: { ...weights }, view: recombined(cell.result, weights) };
+  return lastView.view;
 }
 
 function drawAll() {
@@ -62,7 +68,7 @@ function drawAll() {
     source: (view) => source(cell, view),
   };
   const view = viewOf(cell);
-  const sliders = weightsSection(cell, state, refresh);
+  const sliders = weightsSection(cell, state, refreshSoon);
   const frames = explorer(cell, state, goTo);
   const order = ["hero", "overview", "signs", "gains", "weights", "harm", "charged", "gap", "units", "ties", "frames", "tables", "source"];
   const nodes = order.map((name) => ({ name, node: name === "weights" ? sliders : name === "frames" ? frames : parts[name](view) }));
@@ -73,16 +79,26 @@ function drawAll() {
 
 // Other weights: everything but the sliders themselves is made again, so that the slider keeps the focus.
 function refresh() {
-  const view = viewOf(CELLS[state.cell]);
-  for (const item of parts.drawn) {
-    if (item.node.refresh) item.node.refresh();
-    else if (parts[item.name]) {
-      const fresh = parts[item.name](view);
-      const open = [...item.node.querySelectorAll("details")].map((detail) => detail.open);
-      item.node.replaceWith(fresh);
-      [...fresh.querySelectorAll("details")].forEach((detail, i) => { detail.open = Boolean(open[i]); });
-      item.node = fresh;
-    }
+  waitingToDraw = false;
+  for (const item of parts.drawn) again(item.name);
+}
+
+// Many small moves of a slider are drawn once.
+function refreshSoon() {
+  parts.drawn.find((item) => item.name === "weights").node.refresh();
+  if (!waitingToDraw) setTimeout(refresh, 0);
+  waitingToDraw = true;
+}
+
+function again(name) {
+  const item = parts.drawn.find((part) => part.name === name);
+  if (item.node.refresh) item.node.refresh();
+  else {
+    const fresh = parts[name](viewOf(CELLS[state.cell]));
+    const open = [...item.node.querySelectorAll("details")].map((detail) => detail.open);
+    item.node.replaceWith(fresh);
+    [...fresh.querySelectorAll("details")].forEach((detail, i) => { detail.open = Boolean(open[i]); });
+    item.node = fresh;
   }
   drawCharts();
 }

@@ -1,12 +1,31 @@
 // A result and other loss weights -> the same point values that `deepval evaluate --weight` gives. Intervals stay stale.
 
+// The page carries terms as changes: of the cheap mode from zero, of the others from the cheap mode.
+function unpacked(inputs) {
+  const expand = (part, usual) => {
+    const column = usual.slice();
+    part.at.forEach((i, j) => { column[i] = part.is[j]; });
+    return column;
+  };
+  const nothing = inputs.input.map(() => 0);
+  const terms = {};
+  for (const [name, modes] of Object.entries(inputs.terms)) {
+    const [cheap] = Object.keys(modes);
+    const first = expand(modes[cheap], nothing);
+    terms[name] = Object.fromEntries(Object.entries(modes).map(([mode, part]) => [mode, mode === cheap ? first : expand(part, first)]));
+  }
+  return { ...inputs, terms };
+}
+
 function weighted(inputs, weights, mode) {
   const names = Object.keys(inputs.weights);
   return inputs.input.map((_, i) => names.reduce((sum, name) => sum + weights[name] * inputs.terms[name][mode][i], 0));
 }
 
+const orders = new WeakMap();
 function ordered(ranks) {
-  return ranks.map((_, i) => i).sort((a, b) => ranks[a] - ranks[b] || a - b);
+  if (!orders.has(ranks)) orders.set(ranks, ranks.map((_, i) => i).sort((a, b) => ranks[a] - ranks[b] || a - b));
+  return orders.get(ranks);
 }
 
 // Chance of each input to be among the `slots` first: 1 above the cut, (slots left) / (group size) in the group at it.
@@ -35,9 +54,11 @@ function taken(chance, values) {
   return { gain, benefit };
 }
 
+const falling = new WeakMap();
 function oracleChance(values, slots) {
+  if (!falling.has(values)) falling.set(values, values.map((value) => -value));
   const positive = values.filter((value) => value > 0).length;
-  return inclusion(values.map((value) => -value), Math.min(slots, positive));
+  return inclusion(falling.get(values), Math.min(slots, positive));
 }
 
 function recombined(result, weights) {

@@ -28,21 +28,38 @@ const verdictColour = { better: "var(--helped)", worse: "var(--harmed)" };
 const rowsAt = (view, key) => view.rows.filter((row) => budgetKey(row) === key);
 const own = (rows) => rows.filter((row) => !isReference(row.allocator));
 
+// Allocators by what the result says of them at a budget, the best first; the order stays while sliders move.
+function bestFirst(cell, key, items) {
+  const judged = new Map(rowsAt(cell.result, key).map((row) => [row.allocator, row.versus_random]));
+  const value = (item) => (known(judged.get(item.allocator)) ? judged.get(item.allocator) : null);
+  const place = (item) => (item.allocator === "random" ? 0 : item.allocator === "all-full" ? 1 : isReference(item.allocator) ? 3 : 2);
+  const falling = (a, b) => (a === null || b === null ? compared(a, b) : b - a);
+  return [...items].sort((a, b) => place(a) - place(b) || falling(value(a), value(b)));
+}
+
 function chipOf(row) {
   if (row.stale && row.verdict !== "infeasible") return h("span", { class: "chip stale" }, "not judged yet");
   return h("span", { class: `chip ${row.verdict || ""}` }, row.verdict || "no verdict");
 }
 
-function sentence(row) {
+// A gain's own interval is part of the curves only.
+function gainInterval(view, row) {
+  const curve = row.kind === "selection" && !row.stale ? view.curves.find((item) => item.allocator === row.allocator) : null;
+  const at = curve ? curve.alpha.findIndex((alpha) => Math.abs(alpha - row.alpha) < 1e-9) : -1;
+  return at < 0 ? "" : span(curve.lo[at], curve.hi[at], (v) => number(100 * v, 1));
+}
+
+function sentence(view, row) {
   const at = budgetLabel(row);
   const name = h("strong", {}, row.allocator);
   if (row.verdict === "infeasible" || row.gain === null) return h("p", {}, name, ` has no value at ${at}: ${row.reason || "undefined"}.`);
+  const own = gainInterval(view, row);
   const gains = row.gain_share === null
-    ? `it gains ${number(row.gain)} in units of the loss; a share of the all-cheap loss is undefined`
-    : `it ${row.gain_share < 0 ? "loses" : "gains"} ${percent(Math.abs(row.gain_share))} of the all-cheap loss`;
+    ? `gain ${number(row.gain)} in units of the loss; a share of the all-cheap loss is undefined`
+    : `gain ${percent(row.gain_share)} of the all-cheap loss${own ? ` ${own}` : ""}`;
   const interval = span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v));
-  const shown = interval ? h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, ` ${interval}`) : ` (no interval: ${row.reason || "undefined"})`;
-  const difference = row.versus_random === null ? "" : h("span", { class: "num" }, `, ${signed(row.versus_random)} points against random`, shown);
+  const shown = interval ? [" ", h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, interval)] : ` (no interval: ${row.reason || "undefined"})`;
+  const difference = row.versus_random === null ? "" : h("span", { class: "num" }, `; ${signed(row.versus_random)} points against random`, shown);
   const words = { better: ` is better than random at ${at}: `, worse: ` is worse than random at ${at}: `, unresolved: ` is not told apart from random at ${at}: ` };
   return h("p", {}, name, row.stale ? ` at ${at}: ` : words[row.verdict] || ` at ${at}: `, gains, difference, ".");
 }
@@ -63,13 +80,13 @@ function heroWords(rows) {
 }
 
 function hero(cell, view, state) {
-  const rows = own(rowsAt(view, state.budget)).sort((a, b) => compared(known(b.versus_random) ? b.versus_random : null, known(a.versus_random) ? a.versus_random : null));
+  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
   const { setting } = view;
   const modes = `${setting.modes[0]} → ${setting.modes[setting.modes.length - 1]}`;
-  return h("section", { class: "hero", id: "verdict", "aria-label": "Verdict", "aria-live": "polite" },
+  return h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
     h("p", { class: "kicker" }, `${cell.name} · ${modes} · ${count(setting.inputs)} inputs in ${count(setting.units)} units · ${budgetLabel(rows[0] || view.rows[0])}`),
     h("h1", {}, rows.length ? heroWords(rows) : "No allocator was judged."),
-    h("ul", { class: "verdicts" }, rows.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(row)))),
+    h("ul", { class: "verdicts" }, rows.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(view, row)))),
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
     h("p", { class: "note" }, `${view.comparisons} comparisons with random are made, none corrected for the others. Brackets are 95 % intervals over units${drawsWords(view)}.`));
 }
@@ -91,7 +108,7 @@ function overview(cells, state, choose) {
       return h("td", { "data-tip": `${row.verdict}\n${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}` }, h("span", { class: row.verdict }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
     })));
   const budget = cells.flatMap((cell) => cell.result.rows).find((row) => budgetKey(row) === state.budget);
-  return block("overview", "All cells at a glance", `Difference with random in points of the all-cheap loss at ${budget ? budgetLabel(budget) : "this budget"}; coloured where the interval excludes zero. Choose a cell to read below.`,
+  return block("overview", "All cells at a glance", `As judged: difference with random in points of the all-cheap loss at ${budget ? budgetLabel(budget) : "this budget"}; coloured where the interval excludes zero. Choose a cell to read below.`,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Overview of cells" }, h("table", { class: "overview" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "words" }, "cell"), names.map((name) => h("th", { scope: "col", style: "text-align: center" }, name)))), h("tbody", {}, rows))));
 }
 
@@ -120,7 +137,7 @@ function signs(cell, view) {
 }
 
 function differences(cell, view, state) {
-  const rows = own(rowsAt(view, state.budget)).map((row) => ({ ...row, name: row.allocator }));
+  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget))).map((row) => ({ ...row, name: row.allocator }));
   const domain = domainOf(rows.flatMap((row) => [row.versus_random, row.versus_random_lo, row.versus_random_hi]));
   const label = "Difference with random of every allocator with its 95 % interval";
   const words = (row) => (known(row.versus_random) ? `${signed(row.versus_random)}${row.stale ? "" : ` ${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}`}` : "");
@@ -139,18 +156,23 @@ function differences(cell, view, state) {
 
 function curves(cell, view, state) {
   if (!view.curves.length) return [h("h3", {}, "Over all budgets"), absent("gain against budget; evaluate with ", code("--curve 20"), ".")];
-  const lines = view.curves.map((curve) => ({ ...curve, plain: isReference(curve.allocator), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator === "random" ? "5 4" : curve.allocator === "oracle" ? "1.5 4" : null }));
+  const names = bestFirst(cell, state.budget, view.curves).filter((curve) => !isReference(curve.allocator)).map((curve) => curve.allocator);
+  if (!["", "all", ...names].includes(state.band)) state.band = names.length > 4 ? names[0] : "all";
+  const lines = view.curves.map((curve) => ({ ...curve, plain: isReference(curve.allocator), band: !isReference(curve.allocator) && ["all", curve.allocator].includes(state.band), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator === "random" ? "5 4" : curve.allocator === "oracle" ? "1.5 4" : state.dashes[curve.allocator] }));
   if (lines.every((item) => item.gain_share.every((v) => v === null))) return [h("h3", {}, "Over all budgets"), absent("shares of the all-cheap loss are undefined, because it is not positive.")];
   const budget = view.rows.find((row) => budgetKey(row) === state.budget);
   const points = budget && budget.kind === "selection" ? [budget.alpha] : [];
   const draw = (width) => curveChart(width, lines, { label: "Gain share against the share of inputs escalated, one line per allocator with its 95 % interval", points });
+  const choice = h("select", { id: "band" }, [["all", "every allocator"], ...names.map((name) => [name, name]), ["", "none"]].map(([value, label]) => h("option", { value }, label)));
+  choice.value = state.band;
+  choice.addEventListener("change", () => { state.band = choice.value; state.again("gains"); document.getElementById("band").focus(); });
   const table = behind("Gain against budget", ["allocator", "escalated", "gain", "95 % low", "95 % high"], lines.flatMap((item) => item.alpha.map((a, i) => [item.allocator, share(a), percent(item.gain_share[i], 2), ...(item.stale ? ["not recomputed", "not recomputed"] : [percent(item.lo[i], 2), percent(item.hi[i], 2)])])));
-  return [h("h3", {}, "Over all budgets"), h("p", { class: "lead" }, "Share of the all-cheap loss that is removed, with bands of 95 %. At the right end everything is escalated, so all lines meet."),
+  return [h("h3", {}, "Over all budgets"), h("p", { class: "lead" }, "Share of the all-cheap loss that is removed, with bands of 95 %. At the right end everything is escalated, so all lines meet."), h("p", { class: "row filters" }, h("label", { for: "band", class: "lead" }, "Band of"), choice),
     chart(draw, table, (width) => (width < 560 ? legendOf(lines.map((item) => [item.allocator, item.colour, item.dash ? "dashed" : "solid"])) : null))];
 }
 
 function benefitAndHarm(cell, view, state) {
-  const rows = rowsAt(view, state.budget).filter((row) => row.allocator !== "oracle-ladder").map((row) => ({ ...row, name: row.allocator }));
+  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => row.allocator !== "oracle-ladder").map((row) => ({ ...row, name: row.allocator }));
   const per = (row, value) => (known(value) && row.cheap_loss > 0 ? value / row.cheap_loss : null);
   const domain = domainOf(rows.flatMap((row) => [per(row, row.benefit), known(row.harm) ? -per(row, row.harm) : null]));
   const draw = (width) => rowChart(width, rows, {
@@ -202,7 +224,7 @@ function breakEven(view) {
       const domain = [0, domainOf(rows.flatMap((row) => [row.cost, ...row.break_even_set.flat()]))[1]];
       const unit = UNITS[rows[0].convention] || rows[0].convention;
       const draw = (width) => rowChart(width, rows, {
-        domain, label: `Break-even overhead at ${budgetLabel(rows[0])}`, tick: (v) => number(v, domain[1] < 5 ? 1 : 0), axis: `${unit} per input, ${budgetLabel(rows[0])}`, valueRoom: 150,
+        domain, label: `Break-even overhead at ${budgetLabel(rows[0])}`, tick: (v) => number(v, domain[1] < 5 ? 1 : 0), axis: `${unit} per input, ${budgetLabel(rows[0])}`, valueRoom: 150, restingText: true,
         valueText: (row) => (row.break_even === null ? "at no cost" : `up to ${number(row.break_even, 2)} ${unit}`),
         mark: (g, row, x, y) => {
           for (const [low, high] of row.break_even_set) g.append(bar(x(low), Math.max(x(high), x(low) + 2), y - 6, 12, "var(--helped)", { opacity: row.stale ? 0.25 : 0.7 }));
@@ -214,7 +236,7 @@ function breakEven(view) {
 }
 
 function gapSplit(cell, view, state) {
-  const gaps = view.gaps.filter((gap) => budgetKey(gap) === state.budget);
+  const gaps = bestFirst(cell, state.budget, view.gaps.filter((gap) => budgetKey(gap) === state.budget));
   const lead = "Between an allocator and the oracle lies value that its own cost takes (overhead), that its ranking misses, and that deciding without hindsight takes (causal).";
   if (!gaps.some((gap) => gap.gap !== null)) return block("gap", "Where the rest of the value goes", lead, absent(gaps.length ? gaps[0].reason || "no gap at this budget." : "no allocator at this budget."));
   const loss = view.setting.cheap_loss;
@@ -251,16 +273,16 @@ function unitsSection(cell, view, state) {
   const most = Math.max(...order.flatMap((unit) => names.map((name) => Math.abs(value(unit, name)))));
   const draw = (width) => heatChart(width, order, names, { label: `Gain by unit at ${share(view.units[0].alpha)}`, value, most, tip: (unit, name) => `${unit}, ${name}\n${number(value(unit, name), 2)}` });
   const table = behind(`Gain by unit at ${share(view.units[0].alpha)}`, ["unit", ...names], order.map((unit) => [unit, ...names.map((name) => number(value(unit, name), 3))]));
-  return block("units", "Unit by unit", lead, chart(draw, table, () => legendOf([["gain", "var(--helped)"], ["loss", "var(--harmed)"], ["nothing", "var(--even-wash)"]])), leaveOut(view, state));
+  return block("units", "Unit by unit", lead, chart(draw, table, () => legendOf([["gain", "var(--helped)"], ["loss", "var(--harmed)"], ["nothing", "var(--even-wash)"]])), leaveOut(cell, view, state));
 }
 
-function leaveOut(view, state) {
-  const rows = own(rowsAt(view, state.budget)).map((row) => ({ ...row, name: row.allocator }));
+function leaveOut(cell, view, state) {
+  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget))).map((row) => ({ ...row, name: row.allocator }));
   const measured = rows.filter((row) => known(row.ndg_without_lo));
   if (!measured.length) return [h("h3", {}, "Without any one unit"), absent(rows.length && rows[0].reason ? rows[0].reason : "units were not left out in turn.")];
   const domain = domainOf(rows.flatMap((row) => [row.ndg, row.ndg_without_lo, row.ndg_without_hi]));
   const draw = (width) => rowChart(width, rows, {
-    domain, label: "nDG when any one unit is left out", tick: (v) => number(v, 1), axis: "nDG (1 = oracle); bar: range when one unit is left out", valueRoom: 165,
+    domain, label: "nDG when any one unit is left out", tick: (v) => number(v, 1), axis: "nDG (1 = oracle); bar: range when one unit is left out", valueRoom: 165, restingText: true,
     valueText: (row) => (known(row.ndg_without_unit) ? `least without ${row.ndg_without_unit}` : ""), note: (row) => (known(row.ndg) ? "" : row.reason || "undefined"),
     mark: (g, row, x, y) => {
       if (known(row.ndg_without_lo)) g.append(bar(x(row.ndg_without_lo), Math.max(x(row.ndg_without_hi), x(row.ndg_without_lo) + 2), y - 5, 10, "var(--even)", { class: row.stale ? "stale" : null }));

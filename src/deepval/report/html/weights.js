@@ -23,7 +23,14 @@ function commandOf(result, weights) {
   words.push("--draws", method === "exact" ? "exact" : String(n));
   if (known(seed)) words.push("--seed", String(seed));
   words.push("--out", "reweighted.json");
-  return words.map(quoted).join(" ").replace(/ (-{1,2}[a-z])/g, " \\\n  $1");
+  // One line for each option; the same option again stays on its line.
+  let last = null;
+  const lines = words.map((word) => {
+    const breaks = /^--?[a-z]/.test(word) && word !== last;
+    if (/^--?[a-z]/.test(word)) last = word;
+    return `${breaks ? " \\\n  " : " "}${quoted(word)}`;
+  });
+  return lines.join("").trimStart();
 }
 
 const sameWeights = (one, other) => Object.keys(one).every((name) => one[name] === other[name]);
