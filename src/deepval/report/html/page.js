@@ -19,7 +19,9 @@ function start() {
   document.getElementById("budget").addEventListener("change", (event) => { state.budget = event.target.value; drawAll(); });
   if (CELLS.length < 2) document.getElementById("cell").closest("label").hidden = true;
   window.addEventListener("hashchange", followLink);
-  window.addEventListener("beforeprint", () => { setTheme("light", false); for (const item of document.querySelectorAll("details")) item.open = true; });
+  let screen = null;
+  window.addEventListener("beforeprint", () => { screen = document.documentElement.dataset.theme; setTheme("light", false); });
+  window.addEventListener("afterprint", () => setTheme(screen, false));
   let waiting = 0;
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(drawCharts, 120); });
   tips();
