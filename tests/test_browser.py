@@ -121,6 +121,24 @@ def test_sliders_compute_what_the_command_computes(browser, page):
             assert same(found["setting"][name], after.setting[name]), name
 
 
+def test_what_cannot_be_made_again_is_said_to_be_so(browser, page):
+    browser.open(page)
+    sources = "".join(files("deepval.report.html").joinpath(name).read_text() for name in ("text.js", "recombine.js"))
+    part = np.array([[3.0, 2.0, 1.0], [1.0, 1.0, 2.0], [2.0, 0.0, 1.0], [4.0, 3.0, 1.0]])
+    modes = ("cheap", "middle", "full")
+    losses = {mode: part[:, m] for m, mode in enumerate(modes)}
+    table = deepval.ValueTable.from_columns(unit=["a", "a", "b", "b"], input=list("wxyz"), losses=losses)
+    terms = {"input": list("wxyz"), "weight_t": np.ones(4)} | {f"term_t_{mode}": losses[mode] for mode in modes}
+    scores = {"both": part[:, 1:], "plain": part[:, 0]}
+    result = judge(table, scores, [deepval.Selection(0.5)], terms=terms, draws=0)
+    assert set(result.inputs.ranks) == {"plain"}
+    found = browser.run(f"(() => {{ {sources}; return recombined({result.to_json()}, {{t: 2}}); }})()")
+    rows = {row["allocator"]: row for row in found["rows"]}
+    assert (rows["both"]["gain"], rows["both"]["reason"]) == (None, "not made again in the page: run the command")
+    # The highest two are w and z: 2 (3 - 1) + 2 (4 - 1).
+    assert rows["plain"]["gain"] == 10
+
+
 def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells):
     judged_ndg = column(opened, VERDICTS, "nDG")
     opened.run("document.getElementById('weight-excess').focus()")
@@ -182,8 +200,10 @@ def test_a_link_opens_its_frame(opened, page, cells):
             assert opened.run("document.getElementById('cell').selectedOptions[0].textContent") == path.parent.name
             assert opened.run("document.querySelectorAll('#frame-detail .view svg').length") == 2
     other = content["frames"][0]["input"]
-    opened.run(f"document.querySelector('[data-input=\"{other}\"]').click()")
+    opened.run(f"document.querySelector('[data-input=\"{other}\"]').focus()")
+    opened.press(" ", 32)
     opened.run(SETTLED)
+    assert opened.run("document.activeElement.dataset.input") == other
     assert opened.run("location.hash") == f"#frame={cells[-1].parent.name}/{other}"
     assert opened.run("document.querySelector('#frame-detail h3').textContent") == other
     opened.run(

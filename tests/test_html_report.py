@@ -41,17 +41,21 @@ def cells(tmp_path_factory):
     return write_cells(tmp_path_factory.mktemp("cells"))
 
 
-def test_the_same_results_give_the_same_bytes_in_any_order(cells, tmp_path):
-    for name, order in (("one", cells), ("two", cells[::-1])):
-        command("report", *order, "--out", tmp_path / name)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+@pytest.fixture(scope="module")
+def page(cells):
+    out = cells[0].parent.parent / "report.html"
+    command("report", *cells, "--out", out)
+    return out.read_text(encoding="utf-8")
+
+
+def test_the_same_results_give_the_same_bytes_in_any_order(cells, page, tmp_path):
+    command("report", *cells[::-1], "--out", tmp_path / "other.html")
+    assert (tmp_path / "other.html").read_text(encoding="utf-8") == page
     one, two = judged(), nothing()
     assert html.render({"a": one, "b": two}) == html.render({"b": two, "a": one})
 
 
-def test_a_page_is_small_and_loads_nothing(cells, tmp_path):
-    command("report", *cells, "--out", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+def test_a_page_is_small_and_loads_nothing(page):
     assert len(page.encode()) < 3e6
     assert set(re.findall(r"https?://[^\s\"']*", page)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
     assert not re.search(r"\b(src|href)=\"(?!#|data:,)", page)
@@ -100,14 +104,12 @@ def test_every_table_can_be_saved():
     assert all(table["latex"].startswith("\\begin{table}") for table in cell["tables"])
 
 
-def test_frames_beside_a_result_are_taken_and_pictures_only_on_wish(cells, tmp_path):
-    said = command("report", cells[0], "--out", tmp_path / "a.html").stdout
-    assert "1 cell, " in said
-    data = data_of((tmp_path / "a.html").read_text(encoding="utf-8"))
+def test_frames_beside_a_result_are_taken_and_pictures_only_on_wish(cells, page, tmp_path):
+    data = data_of(page)
     assert data["images"] == {}
     frames = data["cells"][0]["frames"]
     assert frames == json.loads((cells[0].parent / "frames.json").read_text(encoding="utf-8"))
-    command("report", cells[0], "--out", tmp_path / "b.html", "--images")
+    assert "1 cell, " in command("report", cells[0], "--out", tmp_path / "b.html", "--images").stdout
     data = data_of((tmp_path / "b.html").read_text(encoding="utf-8"))
     assert set(data["images"]) == {f"synthetic/{frame['input']}" for frame in frames["frames"]}
     assert all(text.startswith("data:image/jpeg;base64,") for text in data["images"].values())
@@ -130,6 +132,15 @@ def test_bad_input_is_one_sentence(words, sentence, cells, tmp_path):
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_frames_that_are_not_whole_are_refused(cells, tmp_path):
+    content = json.loads((cells[0].parent / "frames.json").read_text(encoding="utf-8"))
+    del content["frames"][0]["camera"]
+    (tmp_path / "frames.json").write_text(json.dumps(content), encoding="utf-8")
+    done = command("report", cells[0], "--frames", tmp_path / "frames.json", "--out", tmp_path / "page.html", ok=False)
+    assert done.returncode == 2
+    assert "frames must be whole; a field is missing" in done.stderr
 
 
 def test_a_report_needs_a_result_and_frames_need_theirs():

@@ -26,6 +26,10 @@ from deepval.systems.braking import most_demanding
 from deepval.systems.receding_horizon import travelled_m
 
 SCHEMA = "deepval/frames/1"
+KEYS = frozenset({"cell", "dataset", "modes", "weights", "corridor_m", "pictures", "frames"})
+FRAME_KEYS = frozenset(
+    {"sign", "input", "unit", "frame", "value", "speed_mps", "camera", "image", "modes", "reference"}
+)
 MOST = 12
 """Frames of each sign, at most."""
 AHEAD_S = np.linspace(0.0, 3.0, 13)

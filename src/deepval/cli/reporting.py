@@ -82,7 +82,7 @@ def _given(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
 
 
 def _frames(path: Path) -> dict[str, Any]:
-    from deepval.benchmark.frames import SCHEMA
+    from deepval.benchmark.frames import FRAME_KEYS, KEYS, SCHEMA
 
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -90,6 +90,9 @@ def _frames(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: must be frames written by deepval build; {error}.") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InputError(f"{path}: must be frames of schema {SCHEMA!r}; it is not: build the cell again.")
+    whole = set(content) >= KEYS and all(set(frame) >= FRAME_KEYS for frame in content["frames"])
+    if not whole:
+        raise InputError(f"{path}: frames must be whole; a field is missing: build the cell again.")
     return content
 
 

@@ -144,11 +144,11 @@ function labelPlaces(lines, defined, y, lowest) {
 function heatChart(width, units, names, { label, value, tip, most }) {
   const left = Math.min(Math.max(...units.map((unit) => unit.length)) * 7.2 + 14, width * 0.28);
   const cell = (width - left - 6) / names.length;
-  const top = names.some((name) => cell < name.length * 7.4) ? 74 : 26;
+  const narrow = names.some((name) => cell < name.length * 7.4);
+  const top = narrow ? 74 : 26;
   const step = 24;
   const root = canvas(width, top + units.length * step + 6, label);
   names.forEach((name, j) => {
-    const narrow = cell < name.length * 7.4;
     const x = left + (j + 0.5) * cell;
     const turn = narrow ? { transform: `rotate(-32 ${x} ${top - 10})`, "text-anchor": "start" } : { "text-anchor": "middle" };
     root.append(text(x, top - 10, shortened(name, narrow ? 92 : cell), { class: "dim", ...turn }));

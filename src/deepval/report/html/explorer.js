@@ -13,12 +13,15 @@ function explorer(cell, state, go) {
   if (!cell.frames.frames.length) return block("frames", "Frames that made or lost the value", lead, absent("no input of the test units is affected."));
   const { frames } = cell;
   const list = h("ul", { class: "framelist", "aria-label": "Frames" });
-  const detail = h("div", { class: "detail", id: "frame-detail", "aria-live": "polite" });
+  const detail = h("div", { class: "detail", id: "frame-detail", role: "region", "aria-label": "The chosen frame" });
   const units = [...new Set(frames.frames.map((frame) => frame.unit))].sort();
   const sign = h("select", { id: "frame-sign" }, ["all", "harmed", "helped"].map((name) => h("option", { value: name }, name === "all" ? "harmed and helped" : name)));
   const unit = h("select", { id: "frame-unit" }, h("option", { value: "" }, "all units"), units.map((name) => h("option", { value: name }, name)));
   const sort = h("select", { id: "frame-sort" }, [["size", "largest first"], ["value", "harm to help"], ["input", "by input"]].map(([key, label]) => h("option", { value: key }, label)));
-  const weights = () => (cell.result.inputs ? state.weights[cell.name] : null);
+  const weights = () => {
+    const chosen = state.weights[cell.name] || {};
+    return Object.keys(frames.weights).every((name) => name in chosen) ? chosen : null;
+  };
   const value = (frame) => frameValue(frame, frames, weights());
   const section = block("frames", "Frames that made or lost the value", lead,
     h("div", { class: "row filters" }, h("label", {}, h("span", { class: "visually-hidden" }, "Show "), sign), h("label", {}, h("span", { class: "visually-hidden" }, "Unit "), unit), h("label", {}, h("span", { class: "visually-hidden" }, "Sort "), sort)),
@@ -27,11 +30,13 @@ function explorer(cell, state, go) {
     const orders = { size: (a, b) => Math.abs(value(b)) - Math.abs(value(a)), value: (a, b) => value(a) - value(b), input: (a, b) => (a.input < b.input ? -1 : 1) };
     const shown = frames.frames.filter((frame) => (sign.value === "all" || frame.sign === sign.value) && (!unit.value || frame.unit === unit.value)).sort(orders[sort.value]);
     const current = frames.frames.find((frame) => frame.input === state.frame) || shown[0] || frames.frames[0];
+    const focused = list.contains(document.activeElement);
     list.replaceChildren(...shown.map((frame) => {
       const v = value(frame);
       return h("li", {}, h("button", { type: "button", "aria-current": String(frame === current), "data-input": frame.input, onclick: () => go(cell.name, frame.input) },
         h("span", {}, frame.input), h("span", { class: `v ${v < 0 ? "harmed-text" : v > 0 ? "helped-text" : ""}` }, `${v > 0 ? "+" : ""}${number(v, 1)}`), h("span", { class: "what" }, `${frame.modes[frames.modes[0]].does} → ${frame.modes[frames.modes[frames.modes.length - 1]].does}`)));
     }));
+    if (focused && list.querySelector("[aria-current=true]")) list.querySelector("[aria-current=true]").focus({ preventScroll: true });
     if (!shown.length) list.append(h("li", { class: "absent" }, "No such frame."));
     detail.replaceChildren(...frameDetail(cell, current, state, value(current), weights()));
   };

@@ -44,6 +44,11 @@ function choose(index) {
   drawAll();
 }
 
+function chooseInOverview(index) {
+  choose(index);
+  document.querySelectorAll("#overview tbody button")[index].focus();
+}
+
 function viewOf(cell) {
   const { inputs } = cell.result;
   const weights = state.weights[cell.name];
@@ -55,7 +60,7 @@ function viewOf(cell) {
 function drawAll() {
   const cell = CELLS[state.cell];
   parts = {
-    overview: () => (CELLS.length > 1 ? overview(CELLS, state, choose) : null),
+    overview: () => (CELLS.length > 1 ? overview(CELLS, state, chooseInOverview) : null),
     hero: (view) => hero(cell, view, state),
     signs: (view) => signs(cell, view),
     weights: null,
