@@ -266,3 +266,28 @@ def test_undefined_is_said(opened, tmp_path):
         assert sentence in words
     for wrong in ("NaN", "null", "[object"):
         assert wrong not in words
+
+
+def test_streams_and_bands_are_drawn_where_there_are_some(opened, tmp_path):
+    rng = np.random.default_rng(3)
+    value = rng.normal(0.2, 1, 120)
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat([f"u{i}" for i in range(6)], 20),
+        losses={"cheap": 3 + value, "full": np.full(120, 3.0)},
+        order=np.tile(np.arange(20), 6),
+    )
+    scores = {f"s{i}": value + rng.normal(0, i + 0.5, 120) for i in range(6)}
+    result = judge(table, scores, [deepval.Selection(0.2)], draws=40, calibration=["u0", "u1"], curve_points=5)
+    path = tmp_path / "streams.html"
+    path.write_text(html.render({"only": result}), encoding="utf-8")
+    opened.open(path)
+    assert len(opened.run("[...document.querySelectorAll('#streams tbody tr')].map((r) => r.textContent)")) == 6 * 4
+    bands = "document.querySelectorAll('#gain figure polygon').length"
+    assert opened.run(bands) == 1
+    choose = "(() => {{ const b = document.getElementById('band'); b.value = '{}';"
+    choose += " b.dispatchEvent(new Event('change')); }})()"
+    opened.run(choose.format("all"))
+    assert opened.run(bands) == 6
+    assert opened.run("document.activeElement.id") == "band"
+    opened.run(choose.format(""))
+    assert opened.run(bands) == 0

@@ -66,8 +66,8 @@ function rowChart(width, rows, { domain, tick, label, axis, mark, valueText = ()
     const y = top + i * step + (narrow ? 34 : step / 2);
     const group = s("g", { "data-tip": row.tip || null });
     if (narrow) {
-      group.append(text(2, y - 17, shortened(row.name, width * 0.5)));
-      group.append(text(width - 2, y - 17, valueText(row), { "text-anchor": "end", class: row.stale && restingText ? "gone" : "dim" }));
+      group.append(text(2, y - 17, shortened(row.name, width * 0.5), { class: "halo" }));
+      group.append(text(width - 2, y - 17, valueText(row), { "text-anchor": "end", class: `halo ${row.stale && restingText ? "gone" : "dim"}` }));
     } else {
       const name = text(left - 8, y + 4, shortened(row.name, left - 10), { "text-anchor": "end" });
       name.append(s("title", {}, row.name));

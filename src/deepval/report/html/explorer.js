@@ -53,7 +53,7 @@ function frameDetail(cell, frame, state, value, weights) {
   const image = DATA.images[`${frames.dataset}/${frame.input}`];
   return [
     h("h3", {}, frame.input),
-    h("p", {}, "V = ", h("strong", { class: `num ${words}-text` }, `${value > 0 ? "+" : ""}${number(value, 2)}`), `: escalating ${words === "unaffected" ? "changes nothing" : `${words} this decision`}. At ${number(frame.speed_mps, 1)} m/s, `, h("em", {}, cheap), ` leads to “${frame.modes[cheap].does}”, `, h("em", {}, full), ` to “${frame.modes[full].does}”; what is really there asks for “${truth.does}”.`),
+    h("p", {}, "V = ", h("strong", { class: `num ${words}-text` }, `${value > 0 ? "+" : ""}${number(value, 2)}`), `: escalating ${{ helped: "helps this decision", harmed: "harms this decision", unaffected: "changes nothing" }[words]}. At ${number(frame.speed_mps, 1)} m/s, `, h("em", {}, cheap), ` leads to “${frame.modes[cheap].does}”, `, h("em", {}, full), ` to “${frame.modes[full].does}”; what is really there asks for “${truth.does}”.`),
     h("div", { class: "view" }, cameraView(frame, frames, image)),
     h("div", { style: "height: .6rem" }),
     h("div", { class: "view" }, birdsEye(frame, frames)),
@@ -125,9 +125,10 @@ function birdsEye(frame, frames) {
   const decisive = [...ends.filter((item) => item.decisive !== null).map((item) => item.objects_m[item.decisive][1]), ...(frame.reference.decisive === null ? [] : [Math.max(...frame.reference.corners_m[frame.reference.decisive].map((c) => c[0]))])];
   const paths = ends.flatMap((item) => (item.path_m || []).map((p) => p[0]));
   const far = Math.min(90, Math.max(40, ...decisive.map((x) => x + 8), ...paths.map((x) => x + 8)));
-  const scale = 760 / (far + 8);
+  const wide = innerWidth < 704 ? 400 : 760;
+  const scale = wide / (far + 8);
   const side = 7;
-  const root = s("svg", { viewBox: `0 0 760 ${2 * side * scale}`, role: "img", "aria-label": `Bird's-eye view of ${frame.input}: the vehicle drives to the right; objects of both modes and the reference` });
+  const root = s("svg", { viewBox: `0 0 ${wide} ${2 * side * scale}`, role: "img", "aria-label": `Bird's-eye view of ${frame.input}: the vehicle drives to the right; objects of both modes and the reference` });
   const x = (m) => (m + 6) * scale;
   const y = (m) => (side - m) * scale;
   const area = (x0, x1, y0, y1, attributes) => s("rect", { x: x(x0), y: y(y1), width: (x1 - x0) * scale, height: (y1 - y0) * scale, ...attributes });

@@ -68,6 +68,7 @@ function drawAll() {
     harm: (view) => benefitAndHarm(cell, view, state),
     charged: (view) => charged(cell, view),
     gap: (view) => gapSplit(cell, view, state),
+    streams: (view) => streamsSection(cell, view, state),
     units: (view) => unitsSection(cell, view, state),
     ties: (view) => tiesSection(cell, view),
     frames: null,
@@ -77,7 +78,7 @@ function drawAll() {
   const view = viewOf(cell);
   const sliders = weightsSection(cell, state, refreshSoon);
   const frames = explorer(cell, state, goTo);
-  const order = ["hero", "overview", "signs", "gains", "weights", "harm", "charged", "gap", "units", "ties", "frames", "tables", "source"];
+  const order = ["hero", "overview", "signs", "gains", "weights", "harm", "charged", "gap", "streams", "units", "ties", "frames", "tables", "source"];
   const nodes = order.map((name) => ({ name, node: name === "weights" ? sliders : name === "frames" ? frames : parts[name](view) }));
   main.replaceChildren(...nodes.map((item) => item.node).filter(Boolean));
   parts.drawn = nodes.filter((item) => item.node);

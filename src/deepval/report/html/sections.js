@@ -53,10 +53,10 @@ function sentence(view, row) {
   const at = budgetLabel(row);
   const name = h("strong", {}, row.allocator);
   if (row.verdict === "infeasible" || row.gain === null) return h("p", {}, name, ` has no value at ${at}: ${row.reason || "undefined"}.`);
-  const own = gainInterval(view, row);
+  const around = gainInterval(view, row);
   const gains = row.gain_share === null
     ? `gain ${number(row.gain)} in units of the loss; a share of the all-cheap loss is undefined`
-    : `gain ${percent(row.gain_share)} of the all-cheap loss${own ? ` ${own}` : ""}`;
+    : `gain ${percent(row.gain_share)} of the all-cheap loss${around ? ` ${around}` : ""}`;
   const interval = span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v));
   const shown = interval ? [" ", h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, interval)] : ` (no interval: ${row.reason || "undefined"})`;
   const difference = row.versus_random === null ? "" : h("span", { class: "num" }, `; ${signed(row.versus_random)} points against random`, shown);
@@ -262,6 +262,29 @@ function gapSplit(cell, view, state) {
   const causal = rows.some((row) => known(row.causal));
   return block("gap", "Where the rest of the value goes", lead, chart(draw, table, () => legendOf(parts.filter(([name]) => name !== "causal" || causal))),
     view.stale ? h("p", { class: "note" }, "The causal part is not made again in the page: run the command.") : causal ? h("p", { class: "note" }, "A negative causal part means that the causal policy escalated less, or other inputs, and was lucky in it.") : absent("the causal part needs calibration units: ", code("--calibrate"), "."));
+}
+
+function streamsSection(cell, view, state) {
+  const title = "Deciding as inputs come";
+  const lead = "A vehicle cannot rank a whole drive in hindsight. These policies decide frame by frame, calibrated on other units: their difference with random, and whether they kept the rate that the budget allows.";
+  const streams = view.streams.filter((row) => budgetKey(row) === state.budget);
+  if (!streams.length) return block("streams", title, lead, absent(view.streams.length ? "no causal policy was judged at this budget." : ["causal policies need calibration units: ", code("--calibrate"), "."]));
+  const rows = bestFirst(cell, state.budget, streams).map((row) => ({ ...row, name: `${row.allocator} · ${row.policy}`, stale: Boolean(view.stale) }));
+  const domain = domainOf(rows.flatMap((row) => [row.versus_random, row.versus_random_lo, row.versus_random_hi]));
+  const kept = (row) => (row.rate_missed === null ? "" : row.rate_missed ? ", missed" : ", kept");
+  const draw = (width) => rowChart(width, rows, {
+    domain, label: "Causal policies against random", tick: (v) => signed(v, 0), axis: "points of the all-cheap loss, against random at the same budget", valueRoom: 150, restingText: true,
+    valueText: (row) => (known(row.rate) ? `rate ${percent(row.rate)}${kept(row)}` : ""), note: (row) => (known(row.versus_random) ? "" : row.reason || "undefined"),
+    mark: (g, row, x, y) => {
+      const colour = row.stale ? "var(--unsure)" : verdictColour[row.verdict] || "var(--unsure)";
+      const rest = row.stale ? "stale" : null;
+      if (known(row.versus_random_lo)) g.append(line(x(row.versus_random_lo), y, x(row.versus_random_hi), y, { stroke: colour, "stroke-width": 3, "stroke-linecap": "round", opacity: 0.55, class: rest }));
+      g.append(dot(x(row.versus_random), y, row.rate_missed ? "var(--card)" : colour, { stroke: colour, "stroke-width": 2.5, class: rest }));
+    },
+  });
+  const table = behind(`Causal policies, ${budgetLabel(rows[0])}`, ["allocator", "policy", "rate", "kept", "points", "95 % low", "95 % high", "verdict"], rows.map((row) => [row.allocator, row.policy, percent(row.rate), row.rate_missed === null ? "undefined" : row.rate_missed ? "missed" : "kept", signed(row.versus_random, 2), signed(row.versus_random_lo, 2), signed(row.versus_random_hi, 2), row.verdict || ""]));
+  return block("streams", title, lead, chart(draw, table, () => legendOf([["better", "var(--helped)"], ["worse", "var(--harmed)"], ["not told apart", "var(--unsure)"]])),
+    h("p", { class: "note" }, view.stale ? "Grey: of the result's own weights. Run the command for these." : "Open dots missed the rate by more than 5 points: what they gain, they gain with another budget."));
 }
 
 function unitsSection(cell, view, state) {
