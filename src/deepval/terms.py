@@ -70,16 +70,14 @@ def align(table: ValueTable, source: Any) -> Terms:
     if (rows < 0).any():
         missing = str(table.input[np.flatnonzero(rows < 0)[0]])
         raise InputError(f"{found.source}: every input of the table needs loss terms; input {missing!r} has none.")
-    weights = {name: _weight(found, FIXED + name) for name in _named(found, FIXED)}
-    free = _named(found, WEIGHT)
-    ordered = [c.removeprefix(FIXED).removeprefix(WEIGHT) for c in found.data if c.startswith((FIXED, WEIGHT))]
-    weights |= {name: _weight(found, WEIGHT + name) for name in free}
-    if not weights:
+    named = {c.removeprefix(FIXED).removeprefix(WEIGHT): c for c in found.data if c.startswith((FIXED, WEIGHT))}
+    if not named:
         raise InputError(
             f"{found.source}: a column 'weight_<term>' is needed for every term; found {', '.join(found.data)}."
         )
-    parts = {name: _part(found, name, table, rows) for name in ordered}
-    terms = Terms(parts, {name: weights[name] for name in ordered}, free)
+    parts = {name: _part(found, name, table, rows) for name in named}
+    weights = {name: _weight(found, column) for name, column in named.items()}
+    terms = Terms(parts, weights, tuple(name for name, column in named.items() if column.startswith(WEIGHT)))
     scale = np.abs(table.losses).max(initial=0.0)
     off = np.abs(terms.losses - table.losses).max(axis=1) > AGREE * max(scale, 1e-300)
     if off.any():
@@ -123,10 +121,6 @@ def _dense_rank(score: Float[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
     """1 for the highest score; equal scores share a rank, and the next is one more."""
     kinds, place = np.unique(-(score + 0.0), return_inverse=True)
     return place.reshape(len(score)) + (1 if len(kinds) else 0)
-
-
-def _named(found: columns.Columns, prefix: str) -> tuple[str, ...]:
-    return tuple(name.removeprefix(prefix) for name in found.data if name.startswith(prefix))
 
 
 def _weight(found: columns.Columns, column: str) -> float:
