@@ -51,6 +51,7 @@ def test_a_cell_s_table_is_what_its_folder_holds(material, tmp_path):
         "terms.parquet",
         "evidence.parquet",
         "split.json",
+        "frames.json",
         "view/frames.parquet",
         "view/boxes.parquet",
         "view/view.json",

@@ -19,7 +19,7 @@ PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(N
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a result."""
-    records = (results.Row, results.Gap, results.Stream, results.Unit, results.Curve)
+    records = (results.Row, results.Gap, results.Stream, results.Unit, results.Curve, results.Inputs)
     top = {item.name: item for item in dataclasses.fields(results.Result) if item.name != "samples"}
     described = _descriptions(results.Result)
     properties = {"schema": {"const": results.SCHEMA}}
@@ -29,7 +29,7 @@ def schema() -> dict[str, Any]:
         "title": "A result of deepval",
         "type": "object",
         "properties": properties,
-        "required": list(properties),
+        "required": [name for name in properties if name != "inputs"],
         "additionalProperties": False,
         "$defs": {record.__name__: _record(record) for record in records},
     }

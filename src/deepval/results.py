@@ -234,6 +234,31 @@ class Curve(Record):
 
 
 @dataclass(frozen=True)
+class Inputs(Record):
+    """Every judged input in columns: what point values are made of, and can be made again from other weights.
+
+    Attributes:
+        input: Id of each input.
+        unit: Position in `units` of its unit.
+        units: Ids of the units.
+        losses: Its loss under every mode, cheap first.
+        terms: Loss terms by name and mode, before weighting: loss = sum of weight x term in the order of `weights`.
+        weights: Weight of each term.
+        free: Terms whose weight changes no action, so that losses under other weights are exact.
+        ranks: Per allocator with a plain score, the rank of each input: 1 is highest, equal scores share a rank.
+    """
+
+    input: tuple[str, ...]
+    unit: tuple[int, ...]
+    units: tuple[str, ...]
+    losses: Mapping[str, tuple[float, ...]]
+    terms: Mapping[str, Mapping[str, tuple[float, ...]]]
+    weights: Mapping[str, float]
+    free: tuple[str, ...]
+    ranks: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
 class Result:
     """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
 
@@ -250,6 +275,7 @@ class Result:
         curves: Gain against budget, where asked for.
         ladder: Multi-fidelity optima, where the table has more than two modes and costs are known.
         warnings: Sentences that the reader must see.
+        inputs: Every judged input with its loss terms, where terms are given; absent else.
         samples: What the rows rest on, draw by draw, for comparing and pooling; not saved.
     """
 
@@ -265,6 +291,7 @@ class Result:
     curves: tuple[Curve, ...] = ()
     ladder: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
+    inputs: Inputs | None = None
     samples: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -281,7 +308,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, dicts and numbers, in the published schema."""
-        saved = [item.name for item in dataclasses.fields(self) if item.name != "samples"]
+        absent = {"samples"} | ({"inputs"} if self.inputs is None else set())
+        saved = [item.name for item in dataclasses.fields(self) if item.name not in absent]
         return {"schema": SCHEMA} | {name: _plain(getattr(self, name)) for name in saved}
 
     def to_json(self) -> str:
@@ -318,6 +346,8 @@ class Result:
             loaded[name] = tuple(kind(**{key: _frozen(value) for key, value in row.items()}) for row in loaded[name])
         for name in ("half_widths", "ladder", "warnings"):
             loaded[name] = tuple(loaded[name])
+        if loaded.get("inputs") is not None:
+            loaded["inputs"] = Inputs(**{key: _frozen(value) for key, value in loaded["inputs"].items()})
         return cls(**loaded)
 
 
@@ -327,6 +357,8 @@ def known(value: float) -> float | None:
 
 
 def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 

@@ -12,14 +12,16 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval import audits, ladder
+from deepval import terms as loss_terms
 from deepval.budgets import Allowance, Budget, Selection, allowance
 from deepval.causality import Cap, streams
+from deepval.columns import positions
 from deepval.errors import InputError, InputWarning
 from deepval.judging import Judged, judge, with_simultaneous
 from deepval.progress import Watch, unwatched
 from deepval.resamples import Resamples
 from deepval.resampling import make_draws
-from deepval.results import Result, Row, Stream
+from deepval.results import Inputs, Result, Row, Stream
 from deepval.scores import Missing, Scores, align_all, filled
 from deepval.slices import groups
 from deepval.values import ValueTable, read_values
@@ -47,6 +49,8 @@ def evaluate(
     missing: Missing = "error",
     simultaneous_intervals: bool = False,
     curve_points: int = 0,
+    terms: Any = None,
+    weights: Mapping[str, float] | None = None,
     watch: Watch = unwatched,
 ) -> Result:
     """Judge allocators on a table of losses under budgets.
@@ -63,9 +67,13 @@ def evaluate(
         missing: Whether an input without a score is an error or ranked last ("worst").
         simultaneous_intervals: Whether to add intervals that hold for all rows of the table at once.
         curve_points: Number of shares at which every allocator's gain is added as a curve.
+        terms: Loss terms of every input (a terms file, or columns like one's): the result then holds what its point
+            values are made of.
+        weights: Weights of some terms other than those given: the losses are made again from the terms.
         watch: Who is told how far long loops are.
     """
     whole = table if isinstance(table, ValueTable) else read_values(table)
+    whole, parts = _recombined(whole, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     given = [_on(judged_on, item, whole, missing) for item in aligned]
@@ -99,8 +107,29 @@ def evaluate(
         curves=audits.curves(resamples, given, curve_points),
         ladder=tuple(ladder.optima(judged_on, allowances)),
         warnings=tuple(notes),
+        inputs=None if parts is None else _inputs(judged_on, whole, parts, given),
         samples=Evidence(resamples, tuple(judged)),
     )
+
+
+def _recombined(
+    table: ValueTable, terms: Any, weights: Mapping[str, float] | None
+) -> tuple[ValueTable, loss_terms.Terms | None]:
+    """The table under other loss weights where some are given, and its terms."""
+    if terms is None:
+        if weights:
+            raise InputError("Other weights need the loss terms; none were given: give terms (--terms FILE).")
+        return table, None
+    parts = loss_terms.align(table, terms)
+    if not weights:
+        return table, parts
+    parts = parts.reweighted(weights)
+    return loss_terms.with_losses(table, parts), parts
+
+
+def _inputs(judged_on: ValueTable, whole: ValueTable, terms: loss_terms.Terms, scores: Sequence[Scores]) -> Inputs:
+    plain = {item.name: item.values for item in scores if not item.modes}
+    return loss_terms.inputs_of(judged_on, terms, positions(judged_on.input, whole.input), scores=plain)
 
 
 def _listed(by: str | Sequence[str]) -> Sequence[str]:

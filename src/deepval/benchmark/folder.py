@@ -1,10 +1,10 @@
 """A cell <-> its folder: what an evaluation, a fit and a report start from.
 
 values.parquet holds losses per input and mode with columns to slice by; terms.parquet actions and loss terms per mode,
-from which other loss weights recombine; view/ all that an allocator may look at; evidence.parquet what labels and
-diagnostics may know; split.json the frozen split; costs.toml costs where they are known; manifest.json the definition,
-the SHA-256 of every file that went in and came out, and the id that rests on them. Files are written whole, the
-manifest last, so a folder without one is not a cell. The same inputs give the same bytes.
+from which other loss weights recombine; frames.json frames to look at; view/ all that an allocator may look at;
+evidence.parquet what labels and diagnostics may know; split.json the frozen split; costs.toml costs where they are
+known; manifest.json the definition, the SHA-256 of every file that went in and came out, and the id that rests on them.
+Files are written whole, the manifest last, so a folder without one is not a cell. The same inputs give the same bytes.
 """
 
 import hashlib
@@ -20,7 +20,8 @@ import numpy as np
 from deepval.allocators import FRONTS
 from deepval.arrays import Float, Shaped
 from deepval.benchmark.build import Cell, digest_of, file_digest, plain
-from deepval.benchmark.parquet import parquet_bytes, parquet_columns
+from deepval.benchmark.column_files import parquet_bytes, parquet_columns
+from deepval.benchmark.frames import frames_file
 from deepval.benchmark.splits import Split, read_split
 from deepval.benchmark.view_files import read_views, view_files
 from deepval.columns import positions
@@ -30,6 +31,7 @@ from deepval.errors import InputError
 from deepval.features import Sight, look
 from deepval.files import write_atomically
 from deepval.systems.outcomes import Outcomes
+from deepval.terms import weight_columns
 from deepval.values import ValueTable, read_values
 from deepval.version import __version__
 from deepval.views import View
@@ -43,6 +45,7 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
     files = {
         "values.parquet": _values_file(cell.table),
         "terms.parquet": _terms_file(cell.outcomes),
+        "frames.json": frames_file(cell),
         "evidence.parquet": parquet_bytes({"input": cell.table.input, **cell.material.evidence(cell.table)}),
         "split.json": cell.material.roles.to_json().encode(),
         **view_files(cell.material.views, pictures=pictures),
@@ -157,4 +160,5 @@ def _terms_file(found: Outcomes) -> bytes:
         for part in range(found.actions.shape[2]):
             columns[f"action{part}_{mode}"] = found.actions[:, m, part]
         columns |= {f"term_{name}_{mode}": term[:, m] for name, term in found.terms.items()}
-    return parquet_bytes(columns)
+    free = [name for name in found.terms if {name, f"{name}_weight"} & found.system.loss_fields]
+    return parquet_bytes(columns | weight_columns(found.system.weights, free, len(found.input)))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.benchmark.parquet import parquet_bytes, parquet_columns
+from deepval.benchmark.column_files import parquet_bytes, parquet_columns
 from deepval.errors import InputError
 from deepval.features.images import sampled
 from deepval.geometry.camera import Camera

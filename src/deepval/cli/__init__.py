@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.cli import analysing, demo, fitting, judging, making, profiling, protocol
+from deepval.cli import analysing, demo, fitting, judging, making, profiling, protocol, reporting
 from deepval.errors import InputError, InputWarning
 from deepval.version import __version__
 
@@ -24,6 +24,7 @@ COMMANDS = (
     protocol.cells,
     protocol.validate,
     protocol.leaderboard,
+    reporting.report,
 )
 for command in COMMANDS:
     app.command()(command)

@@ -3,17 +3,20 @@
 import os
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from deepval.benchmark import build, fitting, sources, study
 from deepval.benchmark import folder as folders
+from deepval.benchmark.column_files import csv_text
 from deepval.benchmark.regime import PAPER, regime_lines
 from deepval.budgets import Latency, Selection
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.reporting import write_page
 from deepval.costs import PROFILES
+from deepval.datasets.synthetic import WorldSettings
 from deepval.files import write_atomically
 from deepval.report import console, markdown
 from deepval.report.overview import overview
@@ -27,6 +30,7 @@ def demo(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for cells and results.")] = Path("demo"),
     seed: Annotated[int, typer.Option("--seed", help="Seed of the synthetic world.")] = 0,
+    scenes: Annotated[int, typer.Option("--scenes", help="Scenes of the synthetic world.")] = WorldSettings().scenes,
     pixel: Annotated[
         bool, typer.Option("--pixel", help="Draw every frame; with image features and the pixel router (needs torch).")
     ] = False,
@@ -36,7 +40,7 @@ def demo(
 
     Example: deepval demo --out demo
     """
-    world = sources.synthetic(seed=seed)
+    world = sources.synthetic(seed=seed, settings=WorldSettings(scenes=scenes))
     systems, geometries = (tuple(dict.fromkeys(part)) for part in zip(*PAPER, strict=True))
     free: dict[str, Result] = {}
     charged: dict[str, Result] = {}
@@ -54,12 +58,16 @@ def demo(
     typer.echo("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)) + "\n")
     shown = [overview(free, alpha=alpha) for alpha in ALPHAS]
     shown += [overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)]
+    page = out / "report.html"
+    pages = {name: out / name / "result.json" for name in free}
+    write_page(pages | {f"{name}, charged": out / name / "result-board.json" for name in charged}, page, images=True)
     write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, shown)) + "\n")
     typer.echo("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
     typer.echo(console.render_tables([shown[1], shown[4]], width=options.width()), nl=False)
     typer.echo(f"\nCells and results lie in {out}/<system>-<geometry>/, all tables in {out}/results.md.")
+    typer.echo(f"Everything as one page, with sliders and frames to look at: {page}")
     if os.environ.get("DISPLAY") and os.isatty(1):
-        webbrowser.open((out / "results.md").resolve().as_uri())
+        webbrowser.open(page.resolve().as_uri())
 
 
 def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
@@ -67,10 +75,14 @@ def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     scored = study.scored_by_all(cell, watch=options.watch)
     if pixel:
         scored["router-pixel"] = fitting.score_on(cell, fitting.fit_on(cell, "router-pixel"), units="all")
-    free = study.judged(cell, scored, [Selection(a) for a in ALPHAS], curve_points=20)
+    for name, item in scored.items():
+        text = csv_text(item.columns())
+        write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
+    settings: dict[str, Any] = {"curve_points": 20, "terms": cell.folder / "terms.parquet"}
+    free = study.judged(cell, scored, [Selection(a) for a in ALPHAS], **settings)
     free.save(cell.folder / "result.json")
     assert cell.table.costs is not None
     priced = {name: item for name, item in scored.items() if "ms" in cell.table.costs.allocators.get(name, {})}
-    charged = study.judged(cell, priced, [Latency(a) for a in ALPHAS])
+    charged = study.judged(cell, priced, [Latency(a) for a in ALPHAS], **settings)
     charged.save(cell.folder / "result-board.json")
     return free, charged

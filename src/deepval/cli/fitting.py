@@ -1,7 +1,5 @@
 """`deepval fit` and `deepval score`: a built cell -> a fitted allocator's file; a cell and an allocator -> scores."""
 
-import csv
-import io
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +7,8 @@ import typer
 
 from deepval.allocators import RECIPES, read_learned
 from deepval.benchmark import fitting
+from deepval.benchmark.column_files import csv_text, parquet_bytes
 from deepval.benchmark.folder import read_cell
-from deepval.benchmark.parquet import parquet_bytes
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
@@ -75,7 +73,7 @@ def score(
     if not len(found.input):
         raise InputError(f"{found.name} has no score for any of the {found.inputs:,} inputs: {found.reason}.")
     columns = found.columns()
-    write_atomically(out, parquet_bytes(columns) if out.suffix == ".parquet" else _csv(columns))
+    write_atomically(out, parquet_bytes(columns) if out.suffix == ".parquet" else csv_text(columns))
     if json:
         content = {"allocator": found.name, "kind": found.kind, "file": str(out), "inputs": found.inputs}
         more = {"scored": len(found.input), "coverage": found.coverage, "reason": found.reason}
@@ -86,13 +84,3 @@ def score(
         f"{out}: {len(found.input):,} of {found.inputs:,} inputs scored by {found.name} "
         f"(coverage {found.coverage:.1%}{without})."
     )
-
-
-def _csv(columns: dict) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    # repr keeps every digit of a number.
-    cells = [[repr(v) if isinstance(v, float) else v for v in column.tolist()] for column in columns.values()]
-    writer.writerows(zip(*cells, strict=True))
-    return out.getvalue()

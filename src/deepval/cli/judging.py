@@ -20,8 +20,10 @@ from deepval.cli.options import (
     ScoreFiles,
     Seed,
     Skipping,
+    TermFile,
     Units,
     Values,
+    Weights,
 )
 from deepval.report import FORMS, console
 
@@ -48,6 +50,8 @@ def evaluate(
     missing: MissingRule = "error",
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Add intervals that hold for all rows.")] = False,
     curve: Annotated[int, typer.Option("--curve", help="Add budget curves with this many points.")] = 0,
+    terms: TermFile = None,
+    weight: Weights = None,
     resolve: Annotated[float | None, typer.Option("--resolve", help="How many units resolve this difference?")] = None,
     form: Annotated[str, typer.Option("--format", help=f"What to print: {', '.join(FORMS)}.")] = "console",
     json: Json = False,
@@ -70,6 +74,8 @@ def evaluate(
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
         simultaneous_intervals=simultaneous,
         curve_points=curve,
+        terms=terms,
+        weights=options.weights(weight),
         watch=options.watch,
     )
     if out:

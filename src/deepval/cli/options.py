@@ -38,6 +38,12 @@ Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.")]
 Units = Annotated[str | None, typer.Option("--units", help="Units to judge: a,b,c or a file with one per line.")]
 Calibration = Annotated[str | None, typer.Option("--calibrate", help="Units to calibrate streaming policies on.")]
 MissingRule = Annotated[str, typer.Option("--missing", help="Inputs without a score: error, or worst (ranked last).")]
+TermFile = Annotated[
+    Path | None, typer.Option("--terms", help="Loss terms (.parquet, .csv) of the inputs, to keep in the result.")
+]
+Weights = Annotated[
+    list[str] | None, typer.Option("--weight", help="NAME=NUMBER: weigh a loss term otherwise. Repeatable.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -84,6 +90,20 @@ def draws(text: str) -> int | Literal["exact"]:
     if not text.isdecimal():
         raise InputError(f"--draws must be a number or 'exact'; found {text!r}.")
     return int(text)
+
+
+def weights(texts: Iterable[str] | None) -> dict[str, float]:
+    """Weights of loss terms from NAME=NUMBER."""
+    found = {}
+    for text in texts or ():
+        name, _, number = text.rpartition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(f"--weight must be NAME=NUMBER; found {text!r}.")
+    return found
 
 
 def unit_list(text: str | None) -> list[str] | None:

@@ -12,10 +12,11 @@ SPECIAL = {
 def render(result: Result) -> str:
     """The result as LaTeX tables, the setting in words as comments above."""
     head = [f"% {line}" for line in (*headline(result), *(f"Note: {w}" for w in result.warnings))]
-    return "\n".join([*head, "% needs \\usepackage{booktabs}", *map(_table, tables(result))]) + "\n"
+    return "\n".join([*head, "% needs \\usepackage{booktabs}", *map(table_text, tables(result))]) + "\n"
 
 
-def _table(table: Table) -> str:
+def table_text(table: Table) -> str:
+    """One table."""
     columns = "ll" + "r" * (len(table.header) - 2)
     body = " \\midrule\n".join("".join(_line(row) for row in section) for section in table.sections)
     notes = " ".join(_escaped(note) for note in table.notes)

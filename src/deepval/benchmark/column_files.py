@@ -1,5 +1,6 @@
-"""Columns <-> Parquet files: the same columns give the same bytes."""
+"""Columns <-> Parquet and CSV files: the same columns give the same bytes."""
 
+import csv
 import io
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,3 +36,13 @@ def parquet_columns(path: Path) -> dict[str, np.ndarray]:
         text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         columns[name] = np.array(column.to_pylist(), dtype=str) if text else column.to_numpy()
     return columns
+
+
+def csv_text(columns: Mapping[str, np.ndarray]) -> str:
+    """Content of a CSV file with these columns, numbers to the last digit."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    cells = [[repr(v) if isinstance(v, float) else v for v in column.tolist()] for column in columns.values()]
+    writer.writerows(zip(*cells, strict=True))
+    return out.getvalue()

@@ -1,0 +1,114 @@
+"""Results -> one self-contained HTML page: verdict, charts, tables, sliders for loss weights, frames to look at.
+
+The page is drawn in the browser from the data that it carries, by scripts of our own; it loads nothing. Data stand in a
+JSON block that cannot end early, and become text by textContent only.
+"""
+
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from deepval.errors import InputError
+from deepval.report import csv, latex, markdown
+from deepval.report.tables import Table, tables
+from deepval.results import Inputs, Result
+from deepval.version import __version__
+
+SCRIPTS = ("text.js", "recombine.js", "charts.js", "tables.js", "sections.js", "weights.js", "explorer.js", "page.js")
+"""In the order in which they are put together."""
+
+
+def render(
+    results: Mapping[str, Result],
+    frames: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    images: Mapping[str, str] | None = None,
+) -> str:
+    """The page as text, the same for the same results whatever their order.
+
+    Args:
+        results: Results by the name of their cell.
+        frames: Frames to look at (the content of a frames.json), by the same names.
+        images: JPEG pictures as data addresses, by data set and input: synthetic/scene-01/000039.
+    """
+    if not results:
+        raise InputError("A report needs one result or more; none was given.")
+    frames = frames or {}
+    unknown = sorted(set(frames) - set(results))
+    if unknown:
+        raise InputError(f"Frames must be of a cell of the report, {', '.join(sorted(results))}; found {unknown[0]!r}.")
+    names = sorted(results)
+    data = {
+        "cells": [_cell(name, results[name], frames.get(name)) for name in names],
+        "images": {key: (images or {})[key] for key in sorted(images or {})},
+    }
+    plain = "\n\n".join(f"# {name}\n\n{markdown.render(results[name])}" for name in names)
+    parts = {
+        "style": _file("style.css"),
+        "head": _file("head.js"),
+        "plain": html.escape(plain),
+        "version": html.escape(__version__),
+        "data": _json(data),
+        "script": f'"use strict";\n(() => {{\n{"".join(_file(name) for name in SCRIPTS)}}})();\n',
+    }
+    # One pass: text of the data that looks like a placeholder stays text.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
+
+
+def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "result": result.to_dict() | ({"inputs": _packed(result.inputs)} if result.inputs else {}),
+        "tables": [_table(table) for table in tables(result)],
+        "csv": csv.render(result),
+        "latex": latex.render(result),
+        "frames": frames,
+    }
+
+
+def _packed(inputs: Inputs) -> dict[str, Any]:
+    """The inputs without what follows from their terms: modes mostly agree, and most terms are mostly zero."""
+    nothing = (0.0,) * len(inputs.input)
+    packed = {}
+    for name, modes in inputs.terms.items():
+        cheap = next(iter(modes.values()))
+        packed[name] = {m: _changes(part, nothing if part is cheap else cheap) for m, part in modes.items()}
+    return {key: value for key, value in inputs.items() if key != "losses"} | {"terms": packed}
+
+
+def _changes(column: Sequence[float], usual: Sequence[float]) -> dict[str, Sequence[float]]:
+    """Where a column differs from the usual one, and what it is there."""
+    at = [i for i, (one, other) in enumerate(zip(column, usual, strict=True)) if one != other]
+    return {"at": at, "is": [column[i] for i in at]}
+
+
+def _table(table: Table) -> dict[str, Any]:
+    starts, rows = [], []
+    for section in table.sections:
+        starts.append(len(rows))
+        rows += [[[cell.text, cell.mark] for cell in row] for row in section]
+    return {
+        "title": table.title,
+        "header": table.header,
+        "rows": rows,
+        "rules": starts[1:],
+        "notes": table.notes,
+        "latex": latex.table_text(table),
+    }
+
+
+def _json(data: Any) -> str:
+    """JSON that no text in it can break out of: every <, > and & is escaped, and so are line separators."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+@cache
+def _file(name: str) -> str:
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,151 @@
+// The page: what is chosen (cell, budget, weights, frame), and everything drawn from it.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const CELLS = DATA.cells;
+const state = { cell: 0, budget: null, frame: null, band: null, weights: {}, colours: {}, dashes: {}, again };
+const main = document.getElementById("page");
+let parts = {};
+let waitingToDraw = false;
+let lastView = {};
+
+function start() {
+  const names = [...new Set(CELLS.flatMap((cell) => own(cell.result.rows).map((row) => row.allocator)))].sort();
+  names.forEach((name, i) => { state.colours[name] = `var(--s${i % 8})`; state.dashes[name] = i < 8 ? null : "9 3"; });
+  for (const cell of CELLS) if (cell.result.inputs) cell.result.inputs = unpacked(cell.result.inputs);
+  for (const cell of CELLS) if (cell.result.inputs) state.weights[cell.name] = { ...cell.result.inputs.weights };
+  document.getElementById("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
+  document.getElementById("cell").append(...CELLS.map((cell, i) => h("option", { value: i }, cell.name)));
+  document.getElementById("cell").addEventListener("change", (event) => choose(Number(event.target.value)));
+  document.getElementById("budget").addEventListener("change", (event) => { state.budget = event.target.value; drawAll(); });
+  if (CELLS.length < 2) document.getElementById("cell").closest("label").hidden = true;
+  window.addEventListener("hashchange", followLink);
+  let screen = null;
+  window.addEventListener("beforeprint", () => { screen = document.documentElement.dataset.theme; setTheme("light", false); });
+  window.addEventListener("afterprint", () => setTheme(screen, false));
+  let waiting = 0;
+  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(drawCharts, 120); });
+  tips();
+  if (!followLink()) choose(0);
+  document.documentElement.dataset.ready = "true";
+}
+
+function choose(index) {
+  state.cell = index;
+  const { rows } = CELLS[index].result;
+  const budgets = [...new Map(rows.map((row) => [budgetKey(row), row])).values()];
+  if (!budgets.some((row) => budgetKey(row) === state.budget)) {
+    const first = budgets.find((row) => row.kind === "selection" && row.alpha === 0.2) || budgets[0];
+    state.budget = first ? budgetKey(first) : null;
+  }
+  const select = document.getElementById("budget");
+  select.replaceChildren(...budgets.map((row) => h("option", { value: budgetKey(row) }, budgetLabel(row))));
+  select.value = state.budget;
+  document.getElementById("cell").value = index;
+  drawAll();
+}
+
+function chooseInOverview(index) {
+  choose(index);
+  document.querySelectorAll("#overview tbody button")[index].focus();
+}
+
+function viewOf(cell) {
+  const { inputs } = cell.result;
+  const weights = state.weights[cell.name];
+  if (!inputs || sameWeights(weights, inputs.weights)) return cell.result;
+  if (lastView.cell !== cell || !sameWeights(lastView.weights, weights)) lastView = { cell, weights: { ...weights }, view: recombined(cell.result, weights) };
+  return lastView.view;
+}
+
+function drawAll() {
+  const cell = CELLS[state.cell];
+  parts = {
+    overview: () => (CELLS.length > 1 ? overview(CELLS, state, chooseInOverview) : null),
+    hero: (view) => hero(cell, view, state),
+    signs: (view) => signs(cell, view),
+    weights: null,
+    gains: (view) => block("gain", "Is it better than chance?", null, differences(cell, view, state), curves(cell, view, state)),
+    harm: (view) => benefitAndHarm(cell, view, state),
+    charged: (view) => charged(cell, view),
+    gap: (view) => gapSplit(cell, view, state),
+    streams: (view) => streamsSection(cell, view, state),
+    units: (view) => unitsSection(cell, view, state),
+    ties: (view) => tiesSection(cell, view),
+    frames: null,
+    tables: (view) => tablesSection(cell, view),
+    source: (view) => source(cell, view),
+  };
+  const view = viewOf(cell);
+  const sliders = weightsSection(cell, state, refreshSoon);
+  const frames = explorer(cell, state, goTo);
+  const order = ["hero", "overview", "signs", "gains", "weights", "harm", "charged", "gap", "streams", "units", "ties", "frames", "tables", "source"];
+  const nodes = order.map((name) => ({ name, node: name === "weights" ? sliders : name === "frames" ? frames : parts[name](view) }));
+  main.replaceChildren(...nodes.map((item) => item.node).filter(Boolean));
+  parts.drawn = nodes.filter((item) => item.node);
+  drawCharts();
+}
+
+// Other weights: everything but the sliders themselves is made again, so that the slider keeps the focus.
+function refresh() {
+  waitingToDraw = false;
+  for (const item of parts.drawn) again(item.name);
+}
+
+// Many small moves of a slider are drawn once.
+function refreshSoon() {
+  parts.drawn.find((item) => item.name === "weights").node.refresh();
+  if (!waitingToDraw) setTimeout(refresh, 0);
+  waitingToDraw = true;
+}
+
+function again(name) {
+  const item = parts.drawn.find((part) => part.name === name);
+  if (item.node.refresh) item.node.refresh();
+  else {
+    const fresh = parts[name](viewOf(CELLS[state.cell]));
+    const open = [...item.node.querySelectorAll("details")].map((detail) => detail.open);
+    item.node.replaceWith(fresh);
+    [...fresh.querySelectorAll("details")].forEach((detail, i) => { detail.open = Boolean(open[i]); });
+    item.node = fresh;
+  }
+  drawCharts();
+}
+
+function drawCharts() {
+  for (const figure of document.querySelectorAll("figure")) if (figure.draw) figure.draw();
+}
+
+function goTo(cell, input) {
+  const address = `#frame=${encodeURIComponent(`${cell}/${input}`).replaceAll("%2F", "/")}`;
+  if (location.hash === address) followLink();
+  else location.hash = address;
+}
+
+function followLink() {
+  if (!location.hash.startsWith("#frame=")) return false;
+  let wanted = location.hash.slice("#frame=".length);
+  try { wanted = decodeURIComponent(wanted); } catch { return false; }
+  const index = CELLS.findIndex((cell) => wanted.startsWith(`${cell.name}/`) && cell.frames && cell.frames.frames.some((frame) => `${cell.name}/${frame.input}` === wanted));
+  if (index < 0) return false;
+  const moved = index !== state.cell || !parts.drawn;
+  state.frame = wanted.slice(CELLS[index].name.length + 1);
+  if (moved) choose(index);
+  else parts.drawn.find((item) => item.name === "frames").node.refresh();
+  const section = document.getElementById("frames");
+  if (moved || section.getBoundingClientRect().top > innerHeight || section.getBoundingClientRect().bottom < 0) section.scrollIntoView();
+  return true;
+}
+
+function tips() {
+  const tip = document.getElementById("tip");
+  document.addEventListener("pointermove", (event) => {
+    const found = event.target.closest && event.target.closest("[data-tip]");
+    tip.classList.toggle("on", Boolean(found));
+    if (!found) return;
+    tip.textContent = found.getAttribute("data-tip");
+    tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
+    tip.style.top = `${event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18}px`;
+  });
+}
+
+start();

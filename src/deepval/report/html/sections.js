@@ -1,0 +1,347 @@
+// One function per section: (cell, view, state) -> element. `view` is the result, or the result under other weights.
+
+const absent = (...what) => h("p", { class: "absent" }, "Not measured: ", ...what);
+const code = (content) => h("code", {}, content);
+
+function block(id, title, lead, ...children) {
+  return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title), lead ? h("p", { class: "lead" }, lead) : null, ...children);
+}
+
+// A chart that is drawn again when its width changes, with its numbers behind it.
+function chart(draw, table, legend) {
+  const holder = h("figure");
+  holder.draw = () => {
+    const width = Math.round(holder.clientWidth || 900);
+    if (width === holder.width) return;
+    holder.width = width;
+    holder.replaceChildren(draw(width), ...(legend && legend(width) ? [legend(width)] : []));
+  };
+  return h("div", { class: "chart" }, holder, table);
+}
+
+function legendOf(items) {
+  return h("ul", { class: "legend" }, items.map(([name, colour, stroke]) =>
+    h("li", {}, h("i", { class: stroke ? "stroke" : null, style: stroke ? `border-color: ${colour}; border-top-style: ${stroke}` : `background: ${colour}` }), name)));
+}
+
+const verdictColour = { better: "var(--helped)", worse: "var(--harmed)" };
+const rowsAt = (view, key) => view.rows.filter((row) => budgetKey(row) === key);
+const own = (rows) => rows.filter((row) => !isReference(row.allocator));
+
+// Allocators by what the result says of them at a budget, the best first; the order stays while sliders move.
+function bestFirst(cell, key, items) {
+  const judged = new Map(rowsAt(cell.result, key).map((row) => [row.allocator, row.versus_random]));
+  const value = (item) => (known(judged.get(item.allocator)) ? judged.get(item.allocator) : null);
+  const place = (item) => (item.allocator === "random" ? 0 : item.allocator === "all-full" ? 1 : isReference(item.allocator) ? 3 : 2);
+  const falling = (a, b) => (a === null || b === null ? compared(a, b) : b - a);
+  return [...items].sort((a, b) => place(a) - place(b) || falling(value(a), value(b)));
+}
+
+function chipOf(row) {
+  if (row.stale && row.verdict !== "infeasible") return h("span", { class: "chip stale" }, "not judged yet");
+  return h("span", { class: `chip ${row.verdict || ""}` }, row.verdict || "no verdict");
+}
+
+// A gain's own interval is part of the curves only.
+function gainInterval(view, row) {
+  const curve = row.kind === "selection" && !row.stale ? view.curves.find((item) => item.allocator === row.allocator) : null;
+  const at = curve ? curve.alpha.findIndex((alpha) => Math.abs(alpha - row.alpha) < 1e-9) : -1;
+  return at < 0 ? "" : span(curve.lo[at], curve.hi[at], (v) => number(100 * v, 1));
+}
+
+function sentence(view, row) {
+  const at = budgetLabel(row);
+  const name = h("strong", {}, row.allocator);
+  if (row.verdict === "infeasible" || row.gain === null) return h("p", {}, name, ` has no value at ${at}: ${row.reason || "undefined"}.`);
+  const around = gainInterval(view, row);
+  const gains = row.gain_share === null
+    ? `gain ${number(row.gain)} in units of the loss; a share of the all-cheap loss is undefined`
+    : `gain ${percent(row.gain_share)} of the all-cheap loss${around ? ` ${around}` : ""}`;
+  const interval = span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v));
+  const shown = interval ? [" ", h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, interval)] : ` (no interval: ${row.reason || "undefined"})`;
+  const difference = row.versus_random === null ? "" : h("span", { class: "num" }, `; ${signed(row.versus_random)} points against random`, shown);
+  const words = { better: ` is better than random at ${at}: `, worse: ` is worse than random at ${at}: `, unresolved: ` is not told apart from random at ${at}: ` };
+  return h("p", {}, name, row.stale ? ` at ${at}: ` : words[row.verdict] || ` at ${at}: `, gains, difference, ".");
+}
+
+function heroWords(rows) {
+  const at = share(rows[0].alpha);
+  const group = (verdict) => rows.filter((row) => row.verdict === verdict).map((row) => row.allocator);
+  const [better, worse, unsure, unpaid] = ["better", "worse", "unresolved", "infeasible"].map(group);
+  if (rows[0].stale) return `With other loss weights, at ${at}: the values below are exact, the verdicts need the command.`;
+  const many = rows.length > 1;
+  const parts = [];
+  if (better.length) parts.push(`${better.length > 4 ? `${better.length} of ${rows.length} allocators` : listed(better)} ${better.length > 1 ? "are" : "is"} better than random at ${at}`);
+  else parts.push(many ? `None of ${rows.length} allocators is shown to be better than random at ${at}` : `${rows[0].allocator} is not shown to be better than random at ${at}`);
+  if (worse.length) parts.push(`${worse.length > 4 ? worse.length : listed(worse)} ${worse.length > 1 ? "are" : "is"} worse`);
+  if (unsure.length && (better.length || worse.length)) parts.push(`${unsure.length > 2 ? unsure.length : listed(unsure)} cannot be told apart from it`);
+  if (unpaid.length) parts.push(`${listed(unpaid)} cannot pay for ${unpaid.length > 1 ? "themselves" : "itself"}`);
+  return `${parts.join("; ")}.`;
+}
+
+function hero(cell, view, state) {
+  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
+  const { setting } = view;
+  const modes = `${setting.modes[0]} → ${setting.modes[setting.modes.length - 1]}`;
+  return h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
+    h("p", { class: "kicker" }, `${cell.name} · ${modes} · ${count(setting.inputs)} inputs in ${count(setting.units)} units · ${budgetLabel(rows[0] || view.rows[0])}`),
+    h("h1", {}, rows.length ? heroWords(rows) : "No allocator was judged."),
+    h("ul", { class: "verdicts" }, rows.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(view, row)))),
+    view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
+    h("p", { class: "note" }, `${view.comparisons} comparisons with random are made, none corrected for the others. Brackets are 95 % intervals over units${drawsWords(view)}.`));
+}
+
+function drawsWords(view) {
+  const { method, number: n, seed } = view.provenance.draws;
+  if (method === "none") return ", of which none were drawn";
+  return method === "drawn" ? ` (${count(n)} draws, seed ${seed})` : ` (all ${count(n)} draws enumerated)`;
+}
+
+function overview(cells, state, choose) {
+  const names = [...new Set(cells.flatMap((cell) => own(cell.result.rows).map((row) => row.allocator)))].sort();
+  const rows = cells.map((cell, i) => h("tr", {},
+    h("th", { scope: "row" }, h("button", { type: "button", class: "quiet", onclick: () => choose(i), "aria-pressed": String(i === state.cell) }, cell.name)),
+    names.map((name) => {
+      const row = cell.result.rows.find((item) => item.allocator === name && budgetKey(item) === state.budget);
+      if (!row) return h("td", {}, h("span", { class: "undefined" }, "not judged"));
+      if (row.versus_random === null) return h("td", {}, h("span", { class: "undefined", title: row.reason }, row.verdict || "undefined"));
+      return h("td", { "data-tip": `${row.verdict}\n${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}` }, h("span", { class: row.verdict }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
+    })));
+  const budget = cells.flatMap((cell) => cell.result.rows).find((row) => budgetKey(row) === state.budget);
+  return block("overview", "All cells at a glance", `As judged: difference with random in points of the all-cheap loss at ${budget ? budgetLabel(budget) : "this budget"}; coloured where the interval excludes zero. Choose a cell to read below.`,
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Overview of cells" }, h("table", { class: "overview" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "words" }, "cell"), names.map((name) => h("th", { scope: "col", style: "text-align: center" }, name)))), h("tbody", {}, rows))));
+}
+
+function signs(cell, view) {
+  const { setting } = view;
+  const harmed = setting.harm_rate === null ? 0 : Math.round(setting.affected * setting.harm_rate);
+  const helped = setting.affected - harmed;
+  const even = setting.inputs - setting.affected;
+  const part = (n) => percent(n / setting.inputs);
+  const ratio = setting.harm_ratio;
+  const best = (setting.budgets.find((item) => item.alpha === 0.2) || setting.budgets[0]);
+  const fact = (name, value, detail) => h("div", {}, h("dt", {}, name), h("dd", {}, value), detail ? h("dd", {}, h("small", {}, detail)) : null);
+  return block("sign", "Does the full mode help or harm?", "The decision value of an input is the loss under the cheap mode minus the loss under the full mode. It has a sign: more compute can make a decision worse.",
+    h("div", { class: "signbar", role: "img", "aria-label": `${helped} inputs helped, ${even} unaffected, ${harmed} harmed` },
+      h("span", { style: `flex: ${helped}; background: var(--helped)`, "data-tip": `helped: ${helped}` }),
+      h("span", { style: `flex: ${even}; background: var(--even)`, "data-tip": `unaffected: ${even}` }),
+      h("span", { style: `flex: ${harmed}; background: var(--harmed)`, "data-tip": `harmed: ${harmed}` })),
+    legendOf([[`helped ${count(helped)} (${part(helped)})`, "var(--helped)"], [`unaffected ${count(even)} (${part(even)})`, "var(--even)"], [`harmed ${count(harmed)} (${part(harmed)})`, "var(--harmed)"]]),
+    h("dl", { class: "facts num" },
+      fact("harm ratio", ratio === null ? h("span", { class: "undefined" }, "undefined") : number(ratio, 3), ratio === null ? "nothing is helped" : `${number(ratio, 2)} lost for every 1 gained`),
+      fact("harm rate", setting.harm_rate === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.harm_rate), setting.harm_rate === null ? "no input is affected" : "of the affected inputs"),
+      fact("escalate everything", setting.all_full_share === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.all_full_share), "of the all-cheap loss removed"),
+      view.stale ? null : fact(`oracle at ${share(best.alpha)}`, best.oracle_share === null ? h("span", { class: "undefined" }, "undefined") : percent(best.oracle_share), best.budget_binds ? "the budget binds" : "the budget is slack"),
+      fact("all-cheap loss", count(Number(setting.cheap_loss.toPrecision(5))), `of ${count(setting.inputs)} inputs`)),
+    setting.concentration.top_unit === null || view.stale ? null : h("p", { class: "note" }, `The value to gain is spread as over ${number(setting.concentration.effective_units, 1)} units; ${setting.concentration.top_unit} holds ${percent(setting.concentration.top_share)} of it.`));
+}
+
+function differences(cell, view, state) {
+  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget))).map((row) => ({ ...row, name: row.allocator }));
+  const domain = domainOf(rows.flatMap((row) => [row.versus_random, row.versus_random_lo, row.versus_random_hi]));
+  const label = "Difference with random of every allocator with its 95 % interval";
+  const words = (row) => (known(row.versus_random) ? `${signed(row.versus_random)}${row.stale ? "" : ` ${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}`}` : "");
+  const draw = (width) => rowChart(width, rows, {
+    domain, label, tick: (v) => signed(v, Math.abs(domain[1] - domain[0]) < 0.05 ? 1 : 0), axis: "points of the all-cheap loss, against random at the same budget", valueText: words, valueRoom: 165,
+    note: (row) => (known(row.versus_random) ? "" : `${row.verdict || "undefined"}: ${row.reason || ""}`),
+    mark: (g, row, x, y) => {
+      const colour = row.stale ? "var(--unsure)" : verdictColour[row.verdict] || "var(--unsure)";
+      if (known(row.versus_random_lo)) g.append(line(x(row.versus_random_lo), y, x(row.versus_random_hi), y, { stroke: colour, "stroke-width": 3, "stroke-linecap": "round", opacity: 0.55, class: row.stale ? "stale-line" : null }));
+      g.append(dot(x(row.versus_random), y, colour, row.verdict === "unresolved" && !row.stale ? { fill: "var(--card)", stroke: colour, "stroke-width": 2.5 } : {}));
+    },
+  });
+  const table = behind("Difference with random", ["allocator", "points", "95 % low", "95 % high", "verdict"], rows.map((row) => [row.name, signed(row.versus_random, 2), ...(row.stale ? ["not recomputed", "not recomputed", "not judged yet"] : [signed(row.versus_random_lo, 2), signed(row.versus_random_hi, 2), row.verdict || ""])]));
+  return [h("h3", {}, "Against random, at the budget chosen above"), chart(draw, table, () => legendOf([["better", "var(--helped)"], ["worse", "var(--harmed)"], [view.stale ? "not judged yet; dashed: interval of the result's own weights" : "not told apart", "var(--unsure)"]]))];
+}
+
+function curves(cell, view, state) {
+  if (!view.curves.length) return [h("h3", {}, "Over all budgets"), absent("gain against budget; evaluate with ", code("--curve 20"), ".")];
+  const names = bestFirst(cell, state.budget, view.curves).filter((curve) => !isReference(curve.allocator)).map((curve) => curve.allocator);
+  if (!["", "all", ...names].includes(state.band)) state.band = names.length > 4 ? names[0] : "all";
+  const lines = view.curves.map((curve) => ({ ...curve, plain: isReference(curve.allocator), band: !isReference(curve.allocator) && ["all", curve.allocator].includes(state.band), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator === "random" ? "5 4" : curve.allocator === "oracle" ? "1.5 4" : state.dashes[curve.allocator] }));
+  if (lines.every((item) => item.gain_share.every((v) => v === null))) return [h("h3", {}, "Over all budgets"), absent("shares of the all-cheap loss are undefined, because it is not positive.")];
+  const budget = view.rows.find((row) => budgetKey(row) === state.budget);
+  const points = budget && budget.kind === "selection" ? [budget.alpha] : [];
+  const draw = (width) => curveChart(width, lines, { label: "Gain share against the share of inputs escalated, one line per allocator with its 95 % interval", points });
+  const choice = h("select", { id: "band" }, [["all", "every allocator"], ...names.map((name) => [name, name]), ["", "none"]].map(([value, label]) => h("option", { value }, label)));
+  choice.value = state.band;
+  choice.addEventListener("change", () => { state.band = choice.value; state.again("gains"); document.getElementById("band").focus(); });
+  const table = behind("Gain against budget", ["allocator", "escalated", "gain", "95 % low", "95 % high"], lines.flatMap((item) => item.alpha.map((a, i) => [item.allocator, share(a), percent(item.gain_share[i], 2), ...(item.stale ? ["not recomputed", "not recomputed"] : [percent(item.lo[i], 2), percent(item.hi[i], 2)])])));
+  return [h("h3", {}, "Over all budgets"), h("p", { class: "lead" }, "Share of the all-cheap loss that is removed, with bands of 95 %. At the right end everything is escalated, so all lines meet."), h("p", { class: "row filters" }, h("label", { for: "band", class: "lead" }, "Band of"), choice),
+    chart(draw, table, (width) => (width < 560 ? legendOf(lines.map((item) => [item.allocator, item.colour, item.dash ? "dashed" : "solid"])) : null))];
+}
+
+function benefitAndHarm(cell, view, state) {
+  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => row.allocator !== "oracle-ladder").map((row) => ({ ...row, name: row.allocator }));
+  const per = (row, value) => (known(value) && row.cheap_loss > 0 ? value / row.cheap_loss : null);
+  const domain = domainOf(rows.flatMap((row) => [per(row, row.benefit), known(row.harm) ? -per(row, row.harm) : null]));
+  const draw = (width) => rowChart(width, rows, {
+    domain, label: "Benefit and harm of what every allocator escalates", tick: (v) => `${number(100 * Math.abs(v), 0)}`, axis: "harm ← % of the all-cheap loss → benefit", valueRoom: 130,
+    valueText: (row) => (known(per(row, row.gain)) ? `net ${signed(per(row, row.gain))}` : ""),
+    note: (row) => (known(per(row, row.benefit)) ? "" : row.reason || "undefined"),
+    mark: (g, row, x, y) => {
+      const soft = isReference(row.name) ? 0.45 : 1;
+      g.append(bar(x(0), x(per(row, row.benefit)), y - 9, 18, "var(--helped)", { opacity: soft }), bar(x(0), x(-per(row, row.harm)), y - 9, 18, "var(--harmed)", { opacity: soft }));
+      g.append(line(x(per(row, row.gain)), y - 12, x(per(row, row.gain)), y + 12, { stroke: "var(--ink)", "stroke-width": 2 }));
+    },
+  });
+  const table = behind("Benefit and harm", ["allocator", "benefit", "harm", "gain"], rows.map((row) => [row.name, percent(per(row, row.benefit), 2), percent(per(row, row.harm), 2), percent(per(row, row.gain), 2)]));
+  return block("harm", "What is gained, and what it costs in harm", "Benefit is the value of the helped inputs that are escalated, harm that of the harmed ones. The dark tick is the difference: the gain.", chart(draw, table, () => legendOf([["benefit", "var(--helped)"], ["harm", "var(--harmed)"], ["gain", "var(--ink)"]])));
+}
+
+function charged(cell, view) {
+  const measured = [...new Map(view.rows.filter((row) => row.kind !== "selection").map((row) => [budgetKey(row), row])).values()];
+  const lead = "An allocator is charged its own cost: what it spends on looking it cannot spend on escalating. Open: the same share without the charge; filled: charged.";
+  if (!measured.length) return block("charged", "Free against charged", lead, absent("no budget in time or energy was judged; give ", code("--costs costs.toml"), "."));
+  const parts = measured.map((first) => {
+    const rows = own(rowsAt(view, budgetKey(first))).map((row) => ({ ...row, name: row.allocator, free: view.rows.find((other) => other.allocator === row.allocator && other.kind === "selection" && other.alpha === row.alpha) }));
+    const freeShare = (row) => (row.free ? row.free.gain_share : null);
+    const domain = domainOf(rows.flatMap((row) => [row.gain_share, freeShare(row)]));
+    const draw = (width) => rowChart(width, rows, {
+      domain, label: `Gain free and charged at ${budgetLabel(first)}`, tick: (v) => number(100 * v, 0), axis: "gain, % of the all-cheap loss", valueRoom: 170,
+      valueText: (row) => (known(row.cost) ? `costs ${Number(row.cost.toPrecision(4))} ${UNITS[row.convention] || row.convention}` : ""),
+      note: (row) => (known(row.gain_share) || known(freeShare(row)) ? "" : row.reason || "undefined"),
+      mark: (g, row, x, y) => {
+        if (known(freeShare(row)) && known(row.gain_share)) g.append(line(x(freeShare(row)), y, x(row.gain_share), y, { stroke: row.gain_share < freeShare(row) ? "var(--harmed)" : "var(--unsure)", "stroke-width": 3, opacity: 0.6 }));
+        if (known(freeShare(row))) g.append(dot(x(freeShare(row)), y, "var(--card)", { stroke: "var(--unsure)", "stroke-width": 2.2 }));
+        if (known(row.gain_share)) g.append(dot(x(row.gain_share), y, "var(--ink)", { r: 4.5 }));
+        else g.append(text(x(freeShare(row)) + 12, y + 4, "cannot pay for itself", { class: "gone" }));
+      },
+    });
+    const table = behind(`Free and charged, ${budgetLabel(first)}`, ["allocator", "cost", "free", "charged", "slots", "why"], rows.map((row) => [row.name, known(row.cost) ? row.cost : "undefined", percent(freeShare(row), 2), percent(row.gain_share, 2), known(row.slots) ? row.slots : "undefined", row.reason || ""]));
+    return [h("h3", {}, budgetLabel(first)), chart(draw, table)];
+  });
+  return block("charged", "Free against charged", lead, parts, breakEven(view));
+}
+
+function breakEven(view) {
+  const gaps = view.gaps.filter((gap) => gap.break_even_set !== null);
+  if (!gaps.length) return null;
+  const keys = [...new Set(gaps.map(budgetKey))];
+  return [h("h3", {}, "Break-even overhead"), h("p", { class: "lead" }, "Costs per input at which the ranking still reaches what random gains (bars), and what the allocator does cost (dot)."), view.stale ? h("p", { class: "note" }, "Grey: of the result's own weights.") : null,
+    keys.map((key) => {
+      const rows = gaps.filter((gap) => budgetKey(gap) === key).map((gap) => ({ ...gap, name: gap.allocator, cost: (view.rows.find((row) => row.allocator === gap.allocator && budgetKey(row) === key) || {}).cost }));
+      const domain = [0, domainOf(rows.flatMap((row) => [row.cost, ...row.break_even_set.flat()]))[1]];
+      const unit = UNITS[rows[0].convention] || rows[0].convention;
+      const draw = (width) => rowChart(width, rows, {
+        domain, label: `Break-even overhead at ${budgetLabel(rows[0])}`, tick: (v) => number(v, domain[1] < 5 ? 1 : 0), axis: `${unit} per input, ${budgetLabel(rows[0])}`, valueRoom: 150, restingText: true,
+        valueText: (row) => (row.break_even === null ? "at no cost" : `up to ${number(row.break_even, 2)} ${unit}`),
+        mark: (g, row, x, y) => {
+          for (const [low, high] of row.break_even_set) g.append(bar(x(low), Math.max(x(high), x(low) + 2), y - 6, 12, "var(--helped)", { opacity: row.stale ? 0.25 : 0.7 }));
+          if (known(row.cost)) g.append(dot(x(row.cost), y, row.break_even_set.some(([low, high]) => row.cost >= low && row.cost <= high) ? "var(--helped)" : "var(--harmed)", { stroke: "var(--card)", "stroke-width": 2, r: 6 }));
+        },
+      });
+      return chart(draw, behind(`Break-even overhead, ${budgetLabel(rows[0])}`, ["allocator", "cost", "break-even", "intervals"], rows.map((row) => [row.name, known(row.cost) ? row.cost : "undefined", row.break_even === null ? "none" : number(row.break_even, 3), row.break_even_set.map((pair) => `${number(pair[0], 3)} to ${number(pair[1], 3)}`).join("; ") || "none"])));
+    })];
+}
+
+function gapSplit(cell, view, state) {
+  const gaps = bestFirst(cell, state.budget, view.gaps.filter((gap) => budgetKey(gap) === state.budget));
+  const lead = "Between an allocator and the oracle lies value that its own cost takes (overhead), that its ranking misses, and that deciding without hindsight takes (causal).";
+  if (!gaps.some((gap) => gap.gap !== null)) return block("gap", "Where the rest of the value goes", lead, absent(gaps.length ? gaps[0].reason || "no gap at this budget." : "no allocator at this budget."));
+  const loss = view.setting.cheap_loss;
+  const per = (value) => (known(value) && loss > 0 ? value / loss : null);
+  const parts = [["overhead", "var(--s2)"], ["ranking", "var(--s0)"], ["causal", "var(--s1)"]];
+  const rows = gaps.map((gap) => ({ ...gap, name: gap.allocator }));
+  const domain = domainOf(rows.flatMap((row) => { const values = parts.map(([name]) => per(row[name]) || 0); return [sumOf(values.filter((v) => v > 0)), sumOf(values.filter((v) => v < 0))]; }));
+  const draw = (width) => rowChart(width, rows, {
+    domain, label: "Gap to the oracle by cause", tick: (v) => number(100 * v, 0), axis: "% of the all-cheap loss short of the oracle", valueRoom: 110,
+    valueText: (row) => (known(per(row.gap)) ? `gap ${percent(per(row.gap))}` : ""), note: (row) => (known(per(row.gap)) ? "" : row.reason || "undefined"),
+    mark: (g, row, x, y) => {
+      let up = 0; let down = 0;
+      for (const [name, colour] of parts) {
+        const value = per(row[name]) || 0;
+        if (!value) continue;
+        const start = value > 0 ? up : down;
+        g.append(bar(x(start), x(start + value), y - 9, 18, colour, { "data-tip": `${name}: ${percent(value)}` }));
+        if (value > 0) up += value; else down += value;
+      }
+    },
+  });
+  const table = behind("Gap to the oracle", ["allocator", "gap", "overhead", "ranking", "causal"], rows.map((row) => [row.name, percent(per(row.gap), 2), ...parts.map(([name]) => (known(row[name]) ? percent(per(row[name]), 2) : "not measured"))]));
+  const causal = rows.some((row) => known(row.causal));
+  return block("gap", "Where the rest of the value goes", lead, chart(draw, table, () => legendOf(parts.filter(([name]) => name !== "causal" || causal))),
+    view.stale ? h("p", { class: "note" }, "The causal part is not made again in the page: run the command.") : causal ? h("p", { class: "note" }, "A negative causal part means that the causal policy escalated less, or other inputs, and was lucky in it.") : absent("the causal part needs calibration units: ", code("--calibrate"), "."));
+}
+
+function streamsSection(cell, view, state) {
+  const title = "Deciding as inputs come";
+  const lead = "A vehicle cannot rank a whole drive in hindsight. These policies decide frame by frame, calibrated on other units: their difference with random, and whether they kept the rate that the budget allows.";
+  const streams = view.streams.filter((row) => budgetKey(row) === state.budget);
+  if (!streams.length) return block("streams", title, lead, absent(view.streams.length ? "no causal policy was judged at this budget." : ["causal policies need calibration units: ", code("--calibrate"), "."]));
+  const rows = bestFirst(cell, state.budget, streams).map((row) => ({ ...row, name: `${row.allocator} · ${row.policy}`, stale: Boolean(view.stale) }));
+  const domain = domainOf(rows.flatMap((row) => [row.versus_random, row.versus_random_lo, row.versus_random_hi]));
+  const kept = (row) => (row.rate_missed === null ? "" : row.rate_missed ? ", missed" : ", kept");
+  const draw = (width) => rowChart(width, rows, {
+    domain, label: "Causal policies against random", tick: (v) => signed(v, 0), axis: "points of the all-cheap loss, against random at the same budget", valueRoom: 150, restingText: true,
+    valueText: (row) => (known(row.rate) ? `rate ${percent(row.rate)}${kept(row)}` : ""), note: (row) => (known(row.versus_random) ? "" : row.reason || "undefined"),
+    mark: (g, row, x, y) => {
+      const colour = row.stale ? "var(--unsure)" : verdictColour[row.verdict] || "var(--unsure)";
+      const rest = row.stale ? "stale" : null;
+      if (known(row.versus_random_lo)) g.append(line(x(row.versus_random_lo), y, x(row.versus_random_hi), y, { stroke: colour, "stroke-width": 3, "stroke-linecap": "round", opacity: 0.55, class: rest }));
+      g.append(dot(x(row.versus_random), y, row.rate_missed ? "var(--card)" : colour, { stroke: colour, "stroke-width": 2.5, class: rest }));
+    },
+  });
+  const table = behind(`Causal policies, ${budgetLabel(rows[0])}`, ["allocator", "policy", "rate", "kept", "points", "95 % low", "95 % high", "verdict"], rows.map((row) => [row.allocator, row.policy, percent(row.rate), row.rate_missed === null ? "undefined" : row.rate_missed ? "missed" : "kept", signed(row.versus_random, 2), signed(row.versus_random_lo, 2), signed(row.versus_random_hi, 2), row.verdict || ""]));
+  return block("streams", title, lead, chart(draw, table, () => legendOf([["better", "var(--helped)"], ["worse", "var(--harmed)"], ["not told apart", "var(--unsure)"]])),
+    h("p", { class: "note" }, view.stale ? "Grey: of the result's own weights. Run the command for these." : "Open dots missed the rate by more than 5 points: what they gain, they gain with another budget."));
+}
+
+function unitsSection(cell, view, state) {
+  const lead = "Which scenes made the gain: each allocator's gain by unit at the headline budget, in units of the loss. A verdict that hangs on one scene is weak.";
+  if (!view.units.length) return block("units", "Unit by unit", lead, absent("there is a single unit, or more than 100."));
+  const names = [...Object.keys(view.units[0].gains), "oracle"];
+  const value = (unit, name) => { const found = view.units.find((item) => item.unit === unit); return name === "oracle" ? found.oracle_gain : found.gains[name]; };
+  const order = [...view.units].sort((a, b) => b.oracle_gain - a.oracle_gain).map((unit) => unit.unit);
+  const most = Math.max(...order.flatMap((unit) => names.map((name) => Math.abs(value(unit, name)))));
+  const draw = (width) => heatChart(width, order, names, { label: `Gain by unit at ${share(view.units[0].alpha)}`, value, most, tip: (unit, name) => `${unit}, ${name}\n${number(value(unit, name), 2)}` });
+  const table = behind(`Gain by unit at ${share(view.units[0].alpha)}`, ["unit", ...names], order.map((unit) => [unit, ...names.map((name) => number(value(unit, name), 3))]));
+  return block("units", "Unit by unit", lead, chart(draw, table, () => legendOf([["gain", "var(--helped)"], ["loss", "var(--harmed)"], ["nothing", "var(--even-wash)"]])), leaveOut(cell, view, state));
+}
+
+function leaveOut(cell, view, state) {
+  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget))).map((row) => ({ ...row, name: row.allocator }));
+  const measured = rows.filter((row) => known(row.ndg_without_lo));
+  if (!measured.length) return [h("h3", {}, "Without any one unit"), absent(rows.length && rows[0].reason ? rows[0].reason : "units were not left out in turn.")];
+  const domain = domainOf(rows.flatMap((row) => [row.ndg, row.ndg_without_lo, row.ndg_without_hi]));
+  const draw = (width) => rowChart(width, rows, {
+    domain, label: "nDG when any one unit is left out", tick: (v) => number(v, 1), axis: "nDG (1 = oracle); bar: range when one unit is left out", valueRoom: 165, restingText: true,
+    valueText: (row) => (known(row.ndg_without_unit) ? `least without ${row.ndg_without_unit}` : ""), note: (row) => (known(row.ndg) ? "" : row.reason || "undefined"),
+    mark: (g, row, x, y) => {
+      if (known(row.ndg_without_lo)) g.append(bar(x(row.ndg_without_lo), Math.max(x(row.ndg_without_hi), x(row.ndg_without_lo) + 2), y - 5, 10, "var(--even)", { class: row.stale ? "stale" : null }));
+      g.append(dot(x(row.ndg), y, state.colours[row.name] || "var(--unsure)"));
+    },
+  });
+  return [h("h3", {}, "Without any one unit"), chart(draw, behind("Leave one unit out", ["allocator", "nDG", "smallest", "largest", "unit"], rows.map((row) => [row.name, number(row.ndg), number(row.ndg_without_lo), number(row.ndg_without_hi), row.ndg_without_unit || "undefined"])))];
+}
+
+function tiesSection(cell, view) {
+  const rows = own(view.rows).filter((row) => known(row.ties));
+  const lead = "Where many inputs share a score, the tie-break decides what is escalated, not the allocator. Gains here are exact expectations over all ways to break ties; this is how much hangs on them.";
+  if (!rows.length) return block("ties", "How much do ties decide?", lead, absent("no plain scores were ranked."));
+  const keys = [...new Map(rows.map((row) => [budgetKey(row), row])).values()];
+  const names = [...new Set(rows.map((row) => row.allocator))];
+  const at = (name, key) => rows.find((row) => row.allocator === name && budgetKey(row) === key);
+  const items = names.map((name) => ({ name, values: keys.map((key) => (at(name, budgetKey(key)) || {}).ties) }));
+  const draw = (width) => rowChart(width, items, {
+    domain: [0, 1], label: "Share of the selection that ties decide", tick: (v) => number(100 * v, 0), axis: "% of the selection that tie-breaks decide; one dot per budget", valueRoom: 120,
+    valueText: (row) => `at most ${percent(Math.max(...row.values.filter(known)), 0)}`,
+    mark: (g, row, x, y) => row.values.forEach((value, i) => { if (known(value)) g.append(dot(x(value), y, "var(--unsure)", { r: 5, opacity: 0.75, "data-tip": `${budgetLabel(keys[i])}: ${percent(value)}` })); }),
+  });
+  return block("ties", "How much do ties decide?", lead, chart(draw, behind("Tie audit", ["allocator", ...keys.map(budgetLabel)], items.map((item) => [item.name, ...item.values.map((value) => (known(value) ? percent(value) : "not measured"))]))));
+}
+
+function tablesSection(cell, view) {
+  const whole = h("div", { class: "table-tools" },
+    h("button", { type: "button", id: "save-all-csv", onclick: () => saveFile(`${cell.name}.csv`, cell.csv, "text/csv") }, "Save every row, unrounded, as CSV"),
+    h("button", { type: "button", id: "save-all-latex", onclick: () => saveFile(`${cell.name}.tex`, cell.latex, "text/x-tex") }, "Save all tables as LaTeX"));
+  return block("tables", "All tables", "A name or number in blue is better than random, one with an asterisk worse. Press a heading to sort by it.", cell.tables.map((table, i) => resultTable(cell, table, view, i)), whole,
+    view.stale ? h("p", { class: "note" }, "The files hold the result as it was judged, not the weights chosen above.") : null);
+}
+
+function source(cell, view) {
+  const { provenance } = view;
+  const rows = [["deepval", provenance.deepval], ["table", provenance.table], ...Object.entries(provenance.scores).map(([name, item]) => [`scores of ${name}`, `${item.digest} (coverage ${percent(item.coverage)})`]), ["units judged", provenance.units.join(", ")], ["calibration units", provenance.calibration_units ? provenance.calibration_units.join(", ") : "none"], ["cell", cell.frames ? cell.frames.cell : "not known: the report was made without its frames.json"]];
+  return block("source", "Where this comes from", "SHA-256 of what was judged. The same inputs give the same result, byte for byte.",
+    h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "words", style: "white-space: normal; overflow-wrap: anywhere" }, value)))))));
+}

@@ -1,0 +1,96 @@
+// Tables that can be sorted by every column and saved; and the table that stands behind every chart.
+
+const WORDS = ["budget", "allocator", "verdict", "policy", "kept", "modes", "unit", "cell", "term", "mode", "system", "why", "decisive object", "action"];
+
+function sortKey(content) {
+  if (content === "–" || content === "" || content === "undefined") return null;
+  const plain = content.replaceAll(MINUS, "-").replaceAll("\u2009", "").replaceAll(",", " ").replace("*", "");
+  const found = /^\s*\[?\s*([+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?)/i.exec(plain);
+  return found ? Number(found[1]) : content;
+}
+
+function compared(a, b) {
+  if (a === null || b === null) return (a === null) - (b === null);
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
+// rows: arrays of {text, mark, stale, again, title}; `rules` are the rows above which a rule is drawn.
+function sortable(title, header, rows, { rules = [], notes = [], latex = null, file = "table", hidden = false } = {}) {
+  const body = h("tbody");
+  const cells = header.map(() => null);
+  let sorted = null;
+  const draw = (order) => {
+    body.replaceChildren(
+      ...order.map((i) =>
+        h("tr", { class: !sorted && rules.includes(i) ? "rule" : null }, rows[i].map((cell, c) => {
+          const classes = [WORDS.includes(header[c]) && "words", cell.mark, cell.stale && "stale", cell.again && !sorted && "again"];
+          return h("td", { class: classes.filter(Boolean).join(" ") || null, title: cell.title }, cell.text + (cell.mark === "worse" ? "*" : ""));
+        }))),
+    );
+  };
+  const sort = (column) => {
+    const down = sorted && sorted.column === column ? !sorted.down : !WORDS.includes(header[column]);
+    sorted = { column, down };
+    const keys = rows.map((row) => sortKey(row[column].text));
+    const order = rows.map((_, i) => i).sort((a, b) => {
+      if (keys[a] === null || keys[b] === null) return compared(keys[a], keys[b]);
+      return (down ? -1 : 1) * compared(keys[a], keys[b]) || a - b;
+    });
+    cells.forEach((cell, c) => cell.setAttribute("aria-sort", c === column ? (down ? "descending" : "ascending") : "none"));
+    draw(order);
+  };
+  const head = h("tr", {}, header.map((name, c) => {
+    cells[c] = h("th", { scope: "col", "aria-sort": "none", class: WORDS.includes(name) ? "words" : null },
+      h("button", { type: "button", onclick: () => sort(c), "aria-label": `${name}, sort` }, name));
+    return cells[c];
+  }));
+  draw(rows.map((_, i) => i));
+  const plain = () => csvOf(header, rows.map((row) => row.map((cell) => cell.text.replaceAll(MINUS, "-").replaceAll("\u2009", ""))));
+  const tools = h("div", { class: "table-tools" },
+    h("button", { type: "button", class: "save-csv", onclick: () => saveFile(`${file}.csv`, plain(), "text/csv") }, "Save as CSV"),
+    latex ? h("button", { type: "button", class: "save-latex", onclick: () => saveFile(`${file}.tex`, latex, "text/x-tex") }, "Save as LaTeX") : null);
+  return h("div", { class: "table" },
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
+      h("table", {}, h("caption", { class: hidden ? "visually-hidden" : null }, title), h("thead", {}, head), body)),
+    notes.map((note) => h("p", { class: "note" }, note)), tools);
+}
+
+function behind(title, header, rows) {
+  const cells = rows.map((row) => row.map((content) => ({ text: String(content) })));
+  return h("details", { class: "behind" }, h("summary", {}, "The numbers behind this chart"), sortable(title, header, cells, { file: title.toLowerCase().replace(/[^a-z0-9]+/g, "-"), hidden: true }));
+}
+
+const PATCHED = { gain: "gain", benefit: "benefit", harm: "harm", nDG: "ndg", "vs random": "versus_random" };
+const RESTING = ["nDG 95 %", "vs random 95 %", "verdict"];
+
+// The table of verdicts is made in Python; under other weights its point values are replaced and the rest is stale.
+function resultTable(cell, table, view, index) {
+  const again = view.stale && index === 0;
+  let above = null;
+  const rows = table.rows.map((row, i) => row.map(([content, mark], c) => {
+    const name = table.header[c];
+    if (c === 0) {
+      const first = content !== "";
+      above = first ? content : above;
+      return { text: above, again: !first };
+    }
+    if (!view.stale) return { text: content, mark };
+    if (!again) return { text: content, stale: c > 1, title: "as judged with the weights of the result" };
+    const source = view.rows[i];
+    if (name in PATCHED) return { text: patched(name, source), title: source.reason };
+    return { text: content, stale: RESTING.includes(name), title: RESTING.includes(name) ? "as judged with the weights of the result" : null };
+  }));
+  const notes = [...table.notes];
+  if (view.stale) notes.unshift(again ? "Point values are of the weights chosen above; intervals and verdicts in grey are not: run the command." : "Grey: as judged with the weights of the result. Run the command for these.");
+  return sortable(table.title, table.header, rows, { rules: table.rules, notes, latex: view.stale ? null : table.latex, file: `${cell.name}-${index + 1}` });
+}
+
+function patched(name, row) {
+  const value = row[PATCHED[name]];
+  const plain = (v, digits) => (known(v) ? fixed(v, digits) : "–");
+  if (name === "nDG") return plain(value, 3);
+  if (name === "vs random") return known(value) ? `${fixed(100 * value, 2)}%` : "–";
+  if (!known(value)) return "–";
+  return row.cheap_loss > 0 ? `${fixed((100 * value) / row.cheap_loss, 2)}%` : plain(value, 3);
+}

@@ -1,0 +1,56 @@
+// Numbers and names -> text, and text -> elements. Text of the data only ever becomes textContent or an attribute.
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat(3)) if (child !== null && child !== undefined && child !== "") node.append(child);
+  return node;
+}
+const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+const known = (value) => value !== null && value !== undefined;
+const MINUS = "\u2212";
+function fixed(value, digits) {
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? (0).toFixed(digits) : text;
+}
+const number = (value, digits = 3) => (known(value) ? fixed(value, digits).replace("-", MINUS) : "undefined");
+const percent = (value, digits = 1) => (known(value) ? `${number(100 * value, digits)}\u2009%` : "undefined");
+const signed = (value, digits = 1) => (known(value) ? `${value > 0 ? "+" : ""}${number(100 * value, digits)}` : "undefined");
+const span = (low, high, form) => (known(low) && known(high) ? `[${form(low)}, ${form(high)}]` : "");
+const count = (value) => value.toLocaleString("en-US");
+const share = (alpha) => `${Number((100 * alpha).toPrecision(6))}\u2009%`;
+const UNITS = { ms: "ms", mj: "mJ", mj_gpu: "mJ, GPU rail", mj_all: "mJ, all rails" };
+
+const budgetKey = (row) => [row.kind, row.alpha, row.convention || "", row.accounting || ""].join("|");
+function budgetLabel(row) {
+  const unit = row.convention ? ` (${UNITS[row.convention] || row.convention}${row.accounting === "skipping" ? ", skipping" : ""})` : "";
+  return `${row.kind} ${share(row.alpha)}${unit}`;
+}
+const REFERENCES = ["random", "all-full", "oracle", "oracle-ladder"];
+const isReference = (name) => REFERENCES.includes(name);
+
+function listed(names) {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
+}
+
+function saveFile(name, text, type) {
+  const link = h("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+function csvOf(header, rows) {
+  const cell = (text) => {
+    const safe = /^[=+@\t\r]|^-(?![\d.])/.test(text) ? `'${text}` : text;
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return [header, ...rows].map((row) => row.map((text) => cell(String(text))).join(",")).join("\n") + "\n";
+}
