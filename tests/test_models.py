@@ -1,4 +1,4 @@
-"""Models in plain numbers: the fitting library's bits, one row as a batch, files and back, and no library to predict."""
+"""Models in plain numbers: the fitting library's bits, one row as a batch, files and back, no library needed."""
 
 import json
 import subprocess
