@@ -7,6 +7,7 @@ from pathlib import Path
 
 import deepval
 from deepval.benchmark import build, sources
+from deepval.benchmark import folder as folders
 
 UNITS = tuple(f"scene-{i:02d}" for i in (0, 1, 5, 10, 29, 34, 40, 47))
 COSTS = """\
@@ -36,7 +37,7 @@ def write_cells(folder: Path, systems: tuple[str, ...] = ("braking", "receding-h
     results = []
     for cell in build.cells(world.dataset, world.modes, systems=systems):
         home = folder / cell.definition["system"]["name"]
-        build.write(cell, home, costs=folder / "costs.toml")
+        folders.write(cell, home, costs=folder / "costs.toml")
         (home / "scores").mkdir()
         for name, column in (("ego-speed", "ego_speed_mps"), ("criticality", "cheap_required_mps2")):
             pairs = zip(cell.table.input.tolist(), cell.table.attributes[column].tolist(), strict=True)

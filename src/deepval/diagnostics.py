@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from deepval import columns
+from deepval.allocators.models.fits import one_thread
 from deepval.arrays import Bool, Float, Int
 from deepval.datasets.dataset import Dataset
 from deepval.errors import InputError
@@ -191,9 +192,10 @@ class MultiMetric(Diagnostic):
         matrix = np.column_stack(list(features.values()))
         scores = np.full(len(values), np.nan)
         fold = unit_folds(evidence.table, self.folds)
-        for held in np.unique(fold):
-            seen = fold != held
-            scores[~seen] = self._model().fit(matrix[seen], values[seen]).predict(matrix[~seen])
+        with one_thread():
+            for held in np.unique(fold):
+                seen = fold != held
+                scores[~seen] = self._model().fit(matrix[seen], values[seen]).predict(matrix[~seen])
         return scores
 
     def _model(self) -> Any:

@@ -66,7 +66,12 @@ def align_all(table: ValueTable, scores: Any) -> list[Scores]:
 def align(table: ValueTable, name: str, source: Any) -> Scores:
     """One allocator's scores from an array in the table's order, or from columns `input` and `score`."""
     if isinstance(source, Scores):
-        return replace(source, name=name)
+        if len(source.values) != len(table):
+            raise InputError(
+                f"{name}: scores must be aligned with the table, {len(table)} inputs; these are with "
+                f"{len(source.values)}."
+            )
+        return source if source.name == name else replace(source, name=name)
     if isinstance(source, list | tuple | np.ndarray) or _is_series(source):
         labels = getattr(source, "index", None)
         if getattr(labels, "name", None) != "input":

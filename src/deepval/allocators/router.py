@@ -52,7 +52,7 @@ class Router:
     def calibrated(
         cls,
         allocator: Learned | Signal | str | Path,
-        validation_scores: Float[np.ndarray, "input"],
+        validation_scores: Float[np.ndarray, "input *mode"],
         alpha: float,
         **settings: Any,
     ) -> "Router":
@@ -60,7 +60,7 @@ class Router:
 
         Args:
             allocator: An allocator, its file, or the name of an untrained signal.
-            validation_scores: Its scores on validation inputs.
+            validation_scores: Its scores on validation inputs, one per mode above cheap where it gives as many.
             alpha: Share of frames to escalate.
             settings: Passed on to Router.
         """

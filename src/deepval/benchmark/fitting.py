@@ -68,10 +68,11 @@ def fit_on(
     wanted = target or made.target
     evidence = cell.evidence.restrict([unit for unit in used if unit in set(cell.table.unit_ids.tolist())])
     table = evidence.table
-    if made.rule == "modes" and wanted == "value":
+    allowed = {"value": tuple(TARGETS), "modes": ("value",)}.get(made.rule, SIGNED)
+    if wanted not in allowed:
+        raise InputError(f"{made.name}: a target must be one of {', '.join(allowed)}; found {wanted!r}.")
+    if made.rule == "modes":
         learned, classify = table.mode_values[:, 1:], False
-    elif made.rule != "value" and wanted not in SIGNED:
-        raise InputError(f"{made.name} is fitted on one of the targets {', '.join(SIGNED)}; found {wanted!r}.")
     else:
         found = labels(wanted, evidence)
         learned, classify = found.values, TARGETS[wanted].classifies

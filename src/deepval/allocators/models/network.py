@@ -63,10 +63,10 @@ class Network:
         layers = tuple((np.array(each["weight"], float), np.array(each["bias"], float)) for each in content["layers"])
         width = len(mean)
         for weight, bias in layers:
-            if weight.shape != (width, len(bias)):
+            if bias.ndim != 1 or weight.shape != (width, len(bias)):
                 raise ValueError("each layer of a network needs as many inputs as the one before has outputs")
             width = len(bias)
-        if width != 1 or mean.shape != inverse.shape:
+        if width != 1 or mean.ndim != 1 or mean.shape != inverse.shape:
             raise ValueError("a network needs one output, and one mean and spread per column")
         link = checked_link(content["link"])
         return cls(Standard(mean, inverse), layers, link, float(content["scale"]), float(content["shift"]))

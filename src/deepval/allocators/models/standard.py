@@ -27,5 +27,6 @@ class Standard:
 
     def applied(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
         """The standardised rows."""
-        scaled = (rows - self.mean) * self.inverse_spread
+        # How the rows lie in memory would else decide the order in which a model adds up.
+        scaled = (np.ascontiguousarray(rows) - self.mean) * self.inverse_spread
         return np.where(np.isnan(scaled), 0.0, scaled)

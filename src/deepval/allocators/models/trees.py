@@ -62,7 +62,7 @@ class Trees:
 
     def predict_row(self, row: Float[np.ndarray, "column"]) -> float:
         """The prediction for one row."""
-        return float(linked(np.array(self.raw_row(row)), self.link))
+        return float(linked(np.array([self.raw_row(row)]), self.link)[0])
 
     def _summed(self, values: Float[np.ndarray, "_"], place: Int[np.ndarray, "row 1"]) -> Float[np.ndarray, "row"]:
         feature, threshold, gap_left, leaf = self._flat
@@ -110,14 +110,16 @@ class Trees:
         columns = int(content["columns"])
         threshold = [[np.inf if value is None else value for value in tree] for tree in content["threshold"]]
         leaf = np.array(content["leaf"], float)
+        if leaf.ndim != 2 or not leaf.size or leaf.shape[1] & (leaf.shape[1] - 1):
+            raise ValueError("trees need a leaf for every way down")
         shape = len(leaf), leaf.shape[1] - 1
-        feature = np.array(content["feature"], np.intp).reshape(shape)
-        if (leaf.shape[1] & shape[1]) or (feature < 0).any() or (feature >= columns).any():
-            raise ValueError("trees need a leaf for every way down and features among their columns")
+        feature = np.array(content["feature"]).reshape(shape)
+        if feature.size and (feature.dtype.kind != "i" or feature.min() < 0 or feature.max() >= columns):
+            raise ValueError("trees ask for columns by whole numbers, from 0 to less than how many there are")
         return cls(
             baseline=float(content["baseline"]),
             link=checked_link(content["link"]),
-            feature=feature,
+            feature=feature.astype(np.intp),
             threshold=np.array(threshold, float).reshape(shape),
             gap_left=np.array(content["gap_left"], bool).reshape(shape),
             leaf=leaf,

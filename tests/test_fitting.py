@@ -1,0 +1,418 @@
+"""Fitting and scoring on built cells: who may be fitted on, what repeats, what transfers, what is refused."""
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import deepval
+from allocator_worlds import HOME, LADDER, PAIR, built, failing_cell, ladder_cell, learned, material, pair_cell
+from deepval.allocators import FRONTS, RECIPES, read_learned
+from deepval.allocators.learned import _digest
+from deepval.allocators.models import Boosting, Mlp
+from deepval.benchmark.column_files import parquet_columns
+from deepval.benchmark.fitting import allocator_named, fit_on, refit, score_on, units_of
+from deepval.benchmark.folder import read_cell
+from deepval.benchmark.view_files import read_views
+from deepval.cli import app
+from deepval.diagnostics import Evidence
+from deepval.errors import InputError
+from deepval.features import look
+from deepval.perception.losses import LOSSES, perception_gains
+from deepval.signals import SIGNALS
+from deepval.targets import TARGETS, ApSwap, OricReward
+from deepval.views import CheapMode
+
+FAST = replace(RECIPES["router-gbm-value"], learner=Boosting(trees=5, least_per_leaf=10))
+
+
+def run(*words):
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "deepval.cli", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def called(*words):
+    """The command in this process: what it printed."""
+    done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def refused(*words):
+    """The one sentence with which the command refuses."""
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_units_by_role_or_name():
+    roles = pair_cell().split
+    assert units_of(roles, "fit") == tuple(sorted((*roles.train, *roles.validation)))
+    assert set(units_of(roles, "all")) == {f"scene-0{place}" for place in range(8)}
+    assert units_of(roles, "scene-03, scene-02,scene-02") == ("scene-02", "scene-03")
+    for text in ("", "scene-99", "scene-02,nobody", ()):
+        with pytest.raises(InputError, match="Units must be train, validation, test, fit, all"):
+            units_of(roles, text)
+
+
+@pytest.mark.parametrize("units", ["test", "all", "scene-02,scene-05"])
+def test_a_fit_on_test_units_is_refused(units):
+    with pytest.raises(InputError, match=r"fitted on training and validation units only.*scene-05 are test units"):
+        fit_on(pair_cell(), FAST, units=units)
+
+
+def test_what_was_fitted_on_is_told():
+    made = fit_on(pair_cell(), FAST, units="train", seed=3)
+    told = made.training
+    assert (told.cell, told.recipe, told.target) == (pair_cell().id, "router-gbm-value", "value")
+    assert (told.units, told.inputs) == (pair_cell().split.train, 24 * len(pair_cell().split.train))
+    assert (told.seed, told.modes, told.settings["trees"]) == (3, PAIR, 5)
+
+
+def test_labels_are_those_of_the_fit_units_alone():
+    cell = pair_cell()
+    held = np.isin(cell.table.unit_ids[cell.table.unit], cell.split.test)
+    altered = replace(cell.table, losses=np.where(held[:, None], 99.0, cell.table.losses))
+    other = replace(cell)
+    other.__dict__["table"] = altered
+    assert fit_on(other, FAST).to_json() == fit_on(cell, FAST).to_json()
+
+
+def test_a_refit_gives_the_same_bytes_and_needs_the_same_cell():
+    made = learned("router-mlp-binary")
+    assert refit(ladder_cell(), made).to_json() == made.to_json()
+    with pytest.raises(InputError, match=r"was fitted on cell synthetic-.*: give that cell"):
+        refit(pair_cell(), made)
+
+
+def heads(cell, recipe, seed):
+    return [head.to_dict() for head in fit_on(cell, recipe, seed=seed).heads]
+
+
+def test_trees_do_not_depend_on_the_seed_and_networks_do():
+    trees = [heads(pair_cell(), "gate-gbm", seed) for seed in range(3)]
+    assert trees[0] == trees[1] == trees[2]
+    short = replace(RECIPES["router-mlp-value"], learner=Mlp(epochs=5))
+    networks = [heads(pair_cell(), short, seed) for seed in range(3)]
+    assert networks[0] != networks[1] != networks[2] != networks[0]
+    assert heads(pair_cell(), short, 1) == networks[1]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_fits(target):
+    made = fit_on(pair_cell(), FAST, target=target)
+    scores = score_on(pair_cell(), made).score
+    assert made.training.target == target
+    assert np.isfinite(scores).all()
+    if TARGETS[target].classifies:
+        assert made.heads[0].link == "logistic"
+        assert ((scores > 0) & (scores < 1)).all()
+
+
+def test_a_classifier_needs_both_kinds():
+    cell = replace(pair_cell())
+    losses = np.ones_like(pair_cell().table.losses)
+    cell.__dict__["table"] = replace(pair_cell().table, losses=losses)
+    with pytest.raises(InputError, match="needs fit inputs of both kinds; all 144 have label 0"):
+        fit_on(cell, FAST, target="value-binary")
+    # A constant has no sides to tell apart: the two heads of the difference are constants, and so is the score.
+    made = fit_on(cell, "router-two-head")
+    assert np.unique(score_on(cell, made).score).tolist() == [0.0]
+
+
+def test_unknown_recipes_and_targets_and_targets_of_another_rule():
+    with pytest.raises(InputError, match=r"A recipe must be one of gate-ridge, .*; found 'gate'"):
+        fit_on(pair_cell(), "gate")
+    with pytest.raises(InputError, match=r"a target must be one of value, .*; found 'speed'"):
+        fit_on(pair_cell(), FAST, target="speed")
+    for name in ("gate-multi-fidelity", "router-two-head"):
+        with pytest.raises(InputError, match=rf"{name}: a target must be one of value.*; found 'gain-E1'"):
+            fit_on(pair_cell(), name, target="gain-E1")
+    with pytest.raises(InputError, match="A ridge gate regresses"):
+        fit_on(pair_cell(), "gate-ridge", target="value-binary")
+
+
+def test_a_multi_fidelity_gate_scores_every_mode_above_cheap():
+    found = score_on(ladder_cell(), learned("gate-multi-fidelity"))
+    assert (found.modes, found.score.shape) == (LADDER[1:], (48, 2))
+    assert list(found.columns()) == ["input", "score_yolov8s-512", "score_yolov8s-640"]
+    # Each column is what a gate for that mode alone predicts.
+    alone = score_on(ladder_cell(), learned("gate-gbm"))
+    assert found.score[:, 1].tobytes() == alone.score.tobytes()
+
+
+def test_a_multi_fidelity_gate_is_for_its_own_modes():
+    with pytest.raises(InputError, match="scores the modes yolov8s-320, yolov8s-512, yolov8s-640; the cell has"):
+        score_on(pair_cell(), learned("gate-multi-fidelity"))
+
+
+def test_a_model_of_one_consumer_scores_the_cell_of_another():
+    other = built(material(PAIR), "lateral", system="lateral")
+    made = fit_on(pair_cell(), "gate-gbm")
+    assert other.id != pair_cell().id
+    assert score_on(other, made).score.tobytes() == score_on(pair_cell(), made).score.tobytes()
+    own = fit_on(other, "gate-gbm")
+    assert own.to_json() != made.to_json()
+    assert score_on(pair_cell(), own).coverage == 1.0
+
+
+def test_frames_on_which_the_cheap_mode_failed_are_no_inputs():
+    cell = failing_cell()
+    made = fit_on(cell, "gate-gbm")
+    assert made.training.inputs == 6 * (24 - 4)
+    for scores in (made, SIGNALS["memory"]):
+        found = score_on(cell, scores, units="all")
+        assert (found.inputs, found.coverage, found.reason) == (8 * (24 - 4), 1.0, None)
+        assert not any(str(name).endswith(("/000004", "/000009")) for name in found.input)
+
+
+def test_inputs_without_a_score_are_left_out_counted_and_explained():
+    cell = replace(pair_cell())
+    cell.__dict__["views"] = tuple(
+        replace(view, mode=CheapMode("none"), detections=replace(view.detections, score=view.detections.score * np.nan))
+        for view in pair_cell().views
+    )
+    found = score_on(cell, "uncertainty")
+    assert (len(found.input), found.inputs, found.coverage) == (0, 48, 0.0)
+    assert found.reason == "the cheap mode has no scores"
+    table = cell.table.restrict(cell.split.test)
+    assert not found.over(table).covered.any()
+
+
+def test_scores_align_with_a_table_in_any_order():
+    cell = pair_cell()
+    found = score_on(cell, "ego-speed")
+    over = found.over(cell.table)
+    assert int(over.covered.sum()) == 48
+    expected = dict(zip(found.input.tolist(), found.score.tolist(), strict=True))
+    assert (
+        dict(zip(cell.table.input[over.covered].tolist(), over.values[over.covered].tolist(), strict=True)) == expected
+    )
+    table = cell.table.restrict(cell.split.test)
+    result = deepval.evaluate(table, {"fast": found.over(table), "quick": found.over(table)}, draws=0)
+    assert {"fast", "quick"} <= {row.allocator for row in result.rows}
+    with pytest.raises(InputError, match="fast: scores must be aligned with the table, 48 inputs; these are with 192"):
+        deepval.evaluate(table, {"fast": over}, draws=0)
+
+
+def test_fit_and_score_by_command(tmp_path):
+    cell, model = pair_cell().folder, tmp_path / "gate.json"
+    done = run("fit", cell, "--allocator", "gate-ridge", "--out", model)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{model}: gate-ridge for value, fitted on 144 inputs of 6 units.\n"
+    assert model.read_text() == fit_on(pair_cell(), "gate-ridge").to_json()
+    called("fit", cell, "--like", model, "--out", tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == model.read_bytes()
+    told = json.loads(called("fit", cell, "-a", "gate-ridge", "--units", "train", "-o", tmp_path / "b.json", "--json"))
+    assert (told["allocator"], told["target"], told["inputs"], told["seed"]) == ("gate-ridge", "value", 120, 0)
+    assert told["units"] == list(pair_cell().split.train)
+    line = called("score", cell, model, "--out", tmp_path / "scores.csv")
+    assert line == f"{tmp_path / 'scores.csv'}: 48 of 48 inputs scored by gate-ridge (coverage 100.0%).\n"
+    told = json.loads(called("score", cell, model, "--out", tmp_path / "scores.parquet", "--json"))
+    assert (told["kind"], told["inputs"], told["scored"], told["coverage"]) == ("deployable", 48, 48, 1.0)
+    expected = score_on(pair_cell(), model)
+    kept = parquet_columns(tmp_path / "scores.parquet")
+    assert kept["score"].tobytes() == expected.score.tobytes()
+    lines = [line.split(",") for line in (tmp_path / "scores.csv").read_text().splitlines()]
+    assert lines[0] == ["input", "score"]
+    assert [(name, float(score)) for name, score in lines[1:]] == list(
+        zip(expected.input.tolist(), expected.score.tolist(), strict=True)
+    )
+
+
+def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
+    path = tmp_path / "gain.csv"
+    told = json.loads(called("score", pair_cell().folder, "gain-E1", "--out", path, "--json"))
+    assert told["kind"] == "diagnostic"
+    assert path.read_text().splitlines()[0] == "input,score,kind"
+    costs = {"modes": {PAIR[0]: {"ms": 5}, PAIR[1]: {"ms": 9}}, "allocators": {"mine": {"ms": 0}}}
+    table = pair_cell().table.restrict(pair_cell().split.test)
+    with pytest.raises(InputError, match="mine is a diagnostic: it knows what no vehicle could, so a latency budget"):
+        deepval.evaluate(table, {"mine": path}, [deepval.Latency(0.3, costs)], draws=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("fit", "--out", "x.json"), "Give --allocator, or --like with the file of one: exactly one of them"),
+        (("fit", "--out", "x.json", "-a", "gate-gbm", "--like", "y"), "exactly one of them"),
+        (("fit", "--out", "x.json", "-a", "gate"), "A recipe must be one of"),
+        (("fit", "--out", "x.json", "-a", "gate-gbm", "--target", "speed"), "A target must be one of"),
+        (("fit", "--out", "x.json", "-a", "gate-gbm", "--units", "mars"), "Units must be"),
+        (("fit", "--out", "x.json", "--like", "nowhere.json"), "must be an allocator's file that can be read"),
+        (("score", "ego-speed", "--out", "x.txt"), "the name must end in .csv or .parquet"),
+        (("score", "ego", "--out", "x.csv"), "What scores must be a signal (ego-speed"),
+        (("score", "ego-speed", "--out", "x.csv", "--units", "mars"), "Units must be"),
+    ],
+)
+def test_bad_words_are_one_sentence(words, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(words[0], pair_cell().folder, *words[1:])
+    assert not list(tmp_path.iterdir())
+
+
+def rewritten(content, **changes):
+    """The text of a file with parts replaced and its hash made to fit."""
+    content = {key: value for key, value in (content | changes).items() if key != "sha256"}
+    return json.dumps(content | {"sha256": _digest(content)})
+
+
+def bad_files():
+    """Content of files that are no allocator of this version, and a part of the sentence that says so."""
+    text = learned("gate-ridge").to_json()
+    content = json.loads(text)
+    names = list(FRONTS["cheap"].columns)
+    head = content["heads"][0]
+    altered = [json.dumps(content | {"heads": [head | {"intercept": number}]}) for number in (0.5, float("nan"))]
+    return {
+        "another version": (rewritten(content, version=2), "reads version 1 of allocator files; found version 2"),
+        "truncated": (text[: len(text) // 2], "it is no complete JSON"),
+        "empty": ("", "it is no complete JSON"),
+        "altered": (altered[0], "the file was altered after it was written"),
+        "no hash": (json.dumps({k: v for k, v in content.items() if k != "sha256"}), "the file was altered"),
+        "other columns": (rewritten(content, columns=["speed", *names[1:]]), "column 0 is 'speed' and should be"),
+        "fewer columns": (rewritten(content, columns=names[:-1]), f"column 64 is None and should be {names[-1]!r}"),
+        "more columns": (rewritten(content, columns=[*names, "x"]), "column 65 is 'x' and should be None"),
+        "no columns": (rewritten(content, columns=None), "column 0 is None"),
+        "another front": (rewritten(content, front="radar"), "looks at one of cheap, cheap+memory, detection-list"),
+        "a list of fronts": (rewritten(content, front=["cheap"]), "looks at one of cheap"),
+        "not JSON": ("hello", "it is no complete JSON"),
+        "a list": ("[1, 2]", "must be an allocator as `deepval fit` writes it"),
+        "a number": ("5", "must be an allocator as `deepval fit` writes it"),
+        "another format": ('{"format": "model"}', "must be an allocator as `deepval fit` writes it"),
+        "deep": ("[" * 100_000, "it is no complete JSON"),
+        "NaN": (altered[1], "the file was altered"),
+        "another rule": (rewritten(content, rule="best"), "must hold models in plain numbers"),
+        "two heads": (rewritten(content, heads=[head, head]), "the rule 'value' needs 1 models; found 2"),
+        "no heads": (rewritten(content, heads=None), "must hold models in plain numbers"),
+        "another model": (rewritten(content, heads=[{"model": "os.system"}]), "must hold models in plain numbers"),
+        "too narrow": (
+            rewritten(content, heads=[head | {"mean": [0.0], "inverse_spread": [1.0], "weight": [1.0]}]),
+            "a model must take the 65 columns",
+        ),
+        "no training": (rewritten(content, training={}), "must hold models in plain numbers"),
+        "more training": (rewritten(content, training=content["training"] | {"x": 1}), "must hold models in plain"),
+    }
+
+
+@pytest.mark.parametrize("name", bad_files())
+def test_a_bad_file_is_refused_in_one_sentence(name, tmp_path):
+    text, sentence = bad_files()[name]
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_learned(path)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+class Trap:
+    def __reduce__(self):
+        return print, ("executed",)
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    path = tmp_path / "gate.json"
+    path.write_bytes(pickle.dumps(Trap()))
+    done = run("score", pair_cell().folder, path, "--out", tmp_path / "x.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "must be an allocator as `deepval fit` writes it; it is no complete JSON" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_bad_file_by_command(tmp_path):
+    path = tmp_path / "gate.json"
+    path.write_text(learned("gate-ridge").to_json()[:-200])
+    done = run("score", pair_cell().folder, path, "--out", tmp_path / "x.csv")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "Fit it again" in done.stderr
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_saved_allocator_is_the_one_that_was_fitted(name, tmp_path):
+    made = learned(name)
+    made.save(tmp_path / "a.json")
+    again = allocator_named(tmp_path / "a.json")
+    assert again.to_json() == made.to_json()
+    found = score_on(ladder_cell(), again)
+    assert found.score.tobytes() == score_on(ladder_cell(), made).score.tobytes()
+
+
+def test_an_altered_or_missing_file_of_a_cell_is_refused(tmp_path):
+    folder = tmp_path / "cell"
+    shutil.copytree(pair_cell().folder, folder)
+    names = sorted(json.loads((folder / "manifest.json").read_text())["files"])
+    assert "view/pictures/scene-00.npy" in names
+    for name in names:
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        with pytest.raises(InputError, match="must be as it was built, and is not: build the cell again"):
+            read_cell(folder)
+        (folder / name).unlink()
+        with pytest.raises(InputError, match="must be as it was built"):
+            read_cell(folder)
+        (folder / name).write_bytes(data)
+    assert read_cell(folder).id == pair_cell().id
+    for text in ("", "[]", "{}", '{"files": 5, "id": "a", "definition": {}}'):
+        (folder / "manifest.json").write_text(text)
+        with pytest.raises(InputError, match=r"must be a cell's folder.*manifest.json cannot be read"):
+            read_cell(folder)
+    (folder / "manifest.json").unlink()
+    assert "manifest.json cannot be read" in refused("score", folder, "ego-speed", "--out", tmp_path / "x.csv")
+
+
+def test_views_read_back_are_the_views_written():
+    for cell, found in ((ladder_cell(), material()), (failing_cell(), None)):
+        assert [view.scene.unit for view in read_views(cell.folder)] == [f"scene-0{place}" for place in range(8)]
+        for one, other in zip(cell.views, found.views if found else cell.views, strict=True):
+            assert one.detections.status.tolist() == other.detections.status.tolist()
+            assert (one.mode, one.scene.inputs.tolist()) == (other.mode, other.scene.inputs.tolist())
+            sights = look(one), look(other)
+            for front in FRONTS.values():
+                assert front.rows(sights[0]).tobytes() == front.rows(sights[1]).tobytes()
+    assert not np.isnan(ladder_cell().rows("cheap")[1]).all()
+
+
+def test_raw_scores_keep_their_calibration_in_the_folder():
+    found = material(PAIR)
+    name = PAIR[0]
+    mode = found.modes[name]
+    raw = replace(mode, report=replace(mode.reported, scores="raw"), detections=replace(mode.detections, scores="raw"))
+    told = replace(found, modes={**found.modes, name: raw})
+    cell = built(told, "raw")
+    one, other = cell.views[0], told.views[0]
+    assert (one.mode.scores, one.mode.threshold) == ("raw", 0.25)
+    assert one.mode.calibration.raw.tobytes() == other.mode.calibration.raw.tobytes()
+    assert one.mode.calibration.probability.tobytes() == other.mode.calibration.probability.tobytes()
+    assert FRONTS["cheap"].rows(look(one)).tobytes() == FRONTS["cheap"].rows(look(other)).tobytes()
+
+
+def test_evidence_read_back_is_the_evidence_found():
+    cell, found = ladder_cell(), material()
+    kept = cell.evidence
+    whole = Evidence(cell.table, found.perception)
+    for one, other in zip(kept.losses, whole.losses, strict=True):
+        for name in LOSSES:
+            assert one[name].tobytes() == other[name].tobytes()
+    gains = perception_gains(*kept.losses)
+    assert gains["E1"].tobytes() == perception_gains(*whole.losses)["E1"].tobytes()
+    fit_units = Evidence(cell.table.restrict(cell.split.fit), found.perception)
+    inside = np.isin(cell.table.unit_ids[cell.table.unit], cell.split.fit)
+    for name, objective in (("oric_reward", OricReward()), ("ap_swap", ApSwap())):
+        assert kept.kept[name][inside].tobytes() == objective.values(fit_units).tobytes()
+        assert np.isnan(kept.kept[name][~inside]).all()
+        assert kept.restrict(cell.split.fit).column(name).tobytes() == objective.values(fit_units).tobytes()
+
+
+def test_cells_lie_where_they_were_built():
+    assert ladder_cell().folder.parent == HOME
+    assert read_cell(ladder_cell().folder).definition["modes"].keys() == set(LADDER)
