@@ -245,7 +245,7 @@ def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
         (("fit", "--out", "x.json"), "Give --allocator, or --like with the file of one: exactly one of them"),
         (("fit", "--out", "x.json", "-a", "gate-gbm", "--like", "y"), "exactly one of them"),
         (("fit", "--out", "x.json", "-a", "gate"), "A recipe must be one of"),
-        (("fit", "--out", "x.json", "-a", "gate-gbm", "--target", "speed"), "A target must be one of"),
+        (("fit", "--out", "x.json", "-a", "gate-gbm", "--target", "speed"), "a target must be one of"),
         (("fit", "--out", "x.json", "-a", "gate-gbm", "--units", "mars"), "Units must be"),
         (("fit", "--out", "x.json", "--like", "nowhere.json"), "must be an allocator's file that can be read"),
         (("score", "ego-speed", "--out", "x.txt"), "the name must end in .csv or .parquet"),
