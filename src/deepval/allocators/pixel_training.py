@@ -49,6 +49,7 @@ def fit_pixels(
     with _repeatable(torch, training.seed):
         network = new_network(torch, positive=float(labels.mean()))
         _train(torch, network, recipe, picture, labels=labels, watch=watch)
+        _normalise(torch, network, recipe, picture, len(labels))
     settings = {"learner": "MobileNetV2", **asdict(recipe)}
     return PixelRouter(onnx_bytes(weights_of(network)), replace(training, settings=settings))
 
@@ -109,14 +110,29 @@ def _train(
     falling = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: 1.0 - done / len(steps))
     network.train()
     for chosen in watch(steps, f"training {NAME}"):
-        batch = torch.from_numpy(np.stack([prepared(picture(place)) for place in chosen.tolist()]))
-        answer = log_odds(network, batch.contiguous(memory_format=torch.channels_last))
+        answer = log_odds(network, _batch(torch, picture, chosen))
         wanted = torch.from_numpy(labels[chosen.numpy()].astype(np.float32))
         optimiser.zero_grad()
         torch.nn.functional.binary_cross_entropy_with_logits(answer, wanted).backward()
         optimiser.step()
         falling.step()
-    network.eval()
+
+
+def _normalise(
+    torch: Any, network: Any, recipe: PixelRecipe, picture: Callable[[int], np.ndarray], inputs: int
+) -> None:
+    """Measure means and variances over all fit inputs: those kept while weights moved lag behind them."""
+    for norm in (module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)):
+        norm.reset_running_stats()
+        norm.momentum = None
+    with torch.no_grad():
+        for chosen in torch.arange(inputs).tensor_split(-(-inputs // recipe.batch)):
+            log_odds(network, _batch(torch, picture, chosen))
+
+
+def _batch(torch: Any, picture: Callable[[int], np.ndarray], chosen: Any) -> Any:
+    pictures = torch.from_numpy(np.stack([prepared(picture(place)) for place in chosen.tolist()]))
+    return pictures.contiguous(memory_format=torch.channels_last)
 
 
 @contextmanager

@@ -43,7 +43,9 @@ def read_views(folder: Path) -> tuple[View, ...]:
     mode = _mode(readings["mode"])
     ids, first, length = np.unique(frames["unit"], return_index=True, return_counts=True)
     views = []
-    for unit, begin, frames_there in sorted(zip(ids.tolist(), first, length, strict=True), key=lambda part: part[1]):
+    for unit, begin, frames_there in sorted(
+        zip(ids.tolist(), first.tolist(), length.tolist(), strict=True), key=lambda part: part[1]
+    ):
         rows = slice(begin, begin + frames_there)
         stored = folder / PICTURES / f"{unit}.npy"
         scene = Scene(
