@@ -21,7 +21,6 @@ from deepval.allocators.pixel import MEAN, SPREAD, prepared
 from deepval.allocators.pixel_graph import onnx_bytes
 from deepval.allocators.pixel_layers import BLOCKS, CHANNELS, multiply_adds, parameters
 from deepval.allocators.pixel_training import _repeatable, fit_pixels, log_odds, new_network, weights_of
-from deepval.benchmark import build as building
 from deepval.benchmark import folder as folders
 from deepval.benchmark import sources
 from deepval.benchmark.fitting import fit_on, refit, score_on
@@ -299,18 +298,17 @@ def test_it_routes_a_drive(saved):
 
 
 @pytest.fixture(scope="module")
-def material():
-    return sources.synthetic(settings=WorldSettings(scenes=4, frames=6), seed=5)
-
-
-@pytest.fixture(scope="module")
-def cells(material, tmp_path_factory):
-    """A tiny cell with pictures, and the same without."""
-    (cell,) = building.cells(material.dataset, material.modes)
+def cells(tmp_path_factory):
+    """A tiny cell as the command builds it, with pictures and without."""
+    material = sources.synthetic(settings=WorldSettings(scenes=4, frames=6), seed=5)
     folder = tmp_path_factory.mktemp("cells")
-    for name in ("pictured", "bare"):
-        folders.write(cell, folder / name, pictures=name == "pictured")
-    return folders.read_cell(folder / "pictured"), folders.read_cell(folder / "bare")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "synthetic", lambda *_, **__: material)
+        for name, more in (("pictured", ["--pictures"]), ("bare", [])):
+            done = CliRunner().invoke(app, ["build", "--out", str(folder / name), *more])
+            assert done.exit_code == 0, done.output
+    pictured, bare = (folders.read_cell(folder / name / "braking-monocular") for name in ("pictured", "bare"))
+    return pictured, bare
 
 
 @pytest.fixture(scope="module")
@@ -357,13 +355,13 @@ def test_what_cannot_be_fitted_is_refused_in_one_sentence(cells, fitted):
         fit_on(cell, QUICK, units="all")
 
 
-def test_the_command_keeps_pictures_where_asked(material, monkeypatch, tmp_path):
-    monkeypatch.setattr(sources, "synthetic", lambda *_, **__: material)
-    done = CliRunner().invoke(app, ["build", "--out", str(tmp_path), "--pictures"])
-    assert done.exit_code == 0, done.output
-    kept = sorted((tmp_path / "braking-monocular" / "view" / "pictures").iterdir())
-    assert [path.stem for path in kept] == list(material.dataset.units)
+def test_the_command_keeps_pictures_where_asked(cells):
+    cell, bare = cells
+    assert cell.id == bare.id
+    kept = sorted((cell.folder / "view" / "pictures").iterdir())
+    assert [path.stem for path in kept] == ["scene-00", "scene-01", "scene-02", "scene-03"]
     assert np.load(kept[0]).shape == (6, 75, 249, 3)
+    assert not (bare.folder / "view" / "pictures").exists()
 
 
 def test_the_first_frame_of_a_drive_needs_no_past(router):
