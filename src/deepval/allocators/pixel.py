@@ -42,7 +42,7 @@ class PixelRecipe:
         step: Size of the first step.
     """
 
-    epochs: int = 8
+    epochs: int = 6
     batch: int = 32
     step: float = 0.002
     name: ClassVar[str] = NAME
