@@ -10,7 +10,7 @@ SHARED ?= $(abspath ../shared)
 demo: .venv/core
 	$(BIN)/deepval demo --out demo
 
-test: check
+test: check .venv/torch
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -n 2 -m "not slow"
 
 check: .venv/dev
@@ -19,7 +19,7 @@ check: .venv/dev
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-slow: .venv/dev
+slow: .venv/dev .venv/torch
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -m slow -s
 
 bench: .venv/dev
@@ -34,6 +34,11 @@ bench: .venv/dev
 
 .venv/dev: .venv/core requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	touch $@
+
+# To train the pixel router. Not in the lock files: which build fits depends on the machine.
+.venv/torch: .venv/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]' --no-build-isolation
 	touch $@
 
 # Maintainers: renew the exact versions (needs uv).

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import deepval
 from allocator_worlds import HOME, LADDER, PAIR, built, failing_cell, ladder_cell, learned, material, pair_cell
-from deepval.allocators import FRONTS, RECIPES, read_learned
+from deepval.allocators import FRONTS, RECIPES, read_allocator
 from deepval.allocators.learned import _digest
 from deepval.allocators.models import Boosting, Mlp
 from deepval.benchmark.column_files import parquet_columns
@@ -309,7 +309,7 @@ def test_a_bad_file_is_refused_in_one_sentence(name, tmp_path):
     path = tmp_path / "bad.json"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
-        read_learned(path)
+        read_allocator(path)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 

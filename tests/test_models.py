@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from deepval.allocators import RECIPES, Examples, Training, fit, read_learned
+from deepval.allocators import RECIPES, Examples, Training, fit, read_allocator
 from deepval.allocators.fronts import DetectionList
 from deepval.allocators.models import Boosting, Linear, Mlp, Network, Ridge, Trees, model_of
 from deepval.allocators.models.fits import one_thread
@@ -285,9 +285,9 @@ except ImportError:
 else:
     raise SystemExit("sklearn must not be there")
 import numpy as np
-from deepval.allocators import read_learned
+from deepval.allocators import read_allocator
 rows = np.array(json.load(sys.stdin), float)
-print(json.dumps([read_learned(path).score_rows(rows).tolist() for path in sys.argv[1:]]))
+print(json.dumps([read_allocator(path).score_rows(rows).tolist() for path in sys.argv[1:]]))
 """
 
 
@@ -305,7 +305,7 @@ def test_files_load_and_predict_where_the_fitting_library_is_absent(tmp_path):
     words = [sys.executable, "-c", ALONE, *map(str, paths)]
     done = subprocess.run(words, input=json.dumps(rows.tolist()), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [read_learned(path).score_rows(rows).tolist() for path in paths]
+    assert json.loads(done.stdout) == [read_allocator(path).score_rows(rows).tolist() for path in paths]
 
 
 def test_linear_by_hand():

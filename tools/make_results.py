@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators import RECIPES, read_learned
+from deepval.allocators import RECIPES, read_allocator
 from deepval.analyses.seeds import seed_study
 from deepval.analyses.transfer import transfers
 from deepval.benchmark import build, sources, study
@@ -71,7 +71,7 @@ def scored(cell: BuiltCell, work: Path, units: str) -> dict[str, Scored]:
         if not path.is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
             fit_on(cell, recipe, units=units).save(path)
-        found[recipe] = score_on(cell, read_learned(path), units="all")
+        found[recipe] = score_on(cell, read_allocator(path), units="all")
     return found
 
 

@@ -117,8 +117,6 @@ class Learned:
     def to_json(self) -> str:
         """The file's text: one line per part, the same for the same allocator."""
         content = {
-            "format": FORMAT,
-            "version": VERSION,
             "name": self.name,
             "rule": self.rule,
             "training": asdict(self.training),
@@ -126,9 +124,7 @@ class Learned:
             "columns": list(self.front.columns),
             "heads": [head.to_dict() for head in self.heads],
         }
-        digest = _digest(content)
-        lines = [f"{json.dumps(key)}: {_dumped(value)}" for key, value in (content | {"sha256": digest}).items()]
-        return "{\n" + ",\n".join(lines) + "\n}\n"
+        return file_text(content)
 
     def save(self, path: Path | str) -> None:
         """Write the allocator to a file."""
@@ -143,8 +139,15 @@ def _one(found: list[Any]) -> Any:
     return score
 
 
-def read_learned(path: Path | str) -> Learned:
-    """The allocator in a file; a file that is not one, of another version, altered or cut off is refused."""
+def file_text(content: Mapping[str, Any]) -> str:
+    """The text of an allocator's file: format and version, the content, and the hash of all of it."""
+    whole = {"format": FORMAT, "version": VERSION, **content}
+    lines = [f"{json.dumps(key)}: {_dumped(value)}" for key, value in (whole | {"sha256": _digest(whole)}).items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def file_content(path: Path | str) -> dict[str, Any]:
+    """What an allocator's file holds; a file that is not one, of another version or cut off is refused."""
     path = Path(path)
     try:
         size = path.stat().st_size
@@ -157,10 +160,10 @@ def read_learned(path: Path | str) -> Learned:
         raise InputError(
             f"{path}: must be an allocator as `deepval fit` writes it; it is no complete JSON ({error}). Fit it again."
         ) from error
-    return _learned(content, str(path))
+    return _checked_format(content, str(path))
 
 
-def _learned(content: Any, source: str) -> Learned:
+def _checked_format(content: Any, source: str) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputError(f'{source}: must be an allocator as `deepval fit` writes it, with "format": "{FORMAT}".')
     if content.get("version") != VERSION:
@@ -168,23 +171,34 @@ def _learned(content: Any, source: str) -> Learned:
             f"{source}: this deepval reads version {VERSION} of allocator files; found version "
             f"{content.get('version')!r}. Fit it again, or install the deepval that wrote it."
         )
-    if str(content.get("front")) not in FRONTS:
-        raise InputError(f"{source}: an allocator looks at one of {', '.join(FRONTS)}; found {content.get('front')!r}.")
-    front = FRONTS[content["front"]]
-    _check_columns(content.get("columns"), front, source)
-    told = content.pop("sha256", None)
+    return content
+
+
+def check_hash(content: Mapping[str, Any], source: str) -> None:
+    """Raise where an allocator's file is not as it was written."""
     try:
-        fits = told == _digest(content)
+        found = _digest({name: value for name, value in content.items() if name != "sha256"})
     except (ValueError, RecursionError):
         # No file of ours holds NaN, infinity or lists without end.
-        fits = False
-    if not fits:
+        found = None
+    if found is None or content.get("sha256") != found:
         raise InputError(f"{source}: the file was altered after it was written: its hash does not fit. Fit it again.")
+
+
+def training_of(content: Mapping[str, Any]) -> Training:
+    """What a file says that its allocator was fitted on; KeyError or TypeError where it does not."""
+    told = content["training"]
+    return Training(**told | {"units": tuple(told["units"]), "modes": tuple(told["modes"])})
+
+
+def learned_of(content: Mapping[str, Any], source: str) -> Learned:
+    """The allocator that a file's content describes, refused where it was altered."""
+    front = FRONTS[content["front"]]
+    _check_columns(content.get("columns"), front, source)
+    check_hash(content, source)
     try:
-        training = content["training"]
-        training = Training(**training | {"units": tuple(training["units"]), "modes": tuple(training["modes"])})
         heads = tuple(model_of(head) for head in content["heads"])
-        return Learned(str(content["name"]), front, heads, content["rule"], training)
+        return Learned(str(content["name"]), front, heads, content["rule"], training_of(content))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"{source}: must hold models in plain numbers; {error!r} is in the way.") from error
 

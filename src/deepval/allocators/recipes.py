@@ -9,6 +9,7 @@ from deepval.allocators.fronts import FRONTS
 from deepval.allocators.learned import Learned, Rule, Training
 from deepval.allocators.models import Boosting, Learner, Linear, Mlp, Model, Quantile, Ridge
 from deepval.allocators.models.standard import Standard
+from deepval.allocators.pixel import PixelRecipe
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.signals import Lost
@@ -56,10 +57,12 @@ RECIPES: dict[str, Recipe] = {
 """Every learned allocator but the pixel router, which looks at pictures."""
 
 
-def recipe_named(name: str) -> Recipe:
+def recipe_named(name: str) -> Recipe | PixelRecipe:
     """The recipe of this name."""
+    if name == PixelRecipe.name:
+        return PixelRecipe()
     if name not in RECIPES:
-        raise InputError(f"A recipe must be one of {', '.join(RECIPES)}; found {name!r}.")
+        raise InputError(f"A recipe must be one of {', '.join((*RECIPES, PixelRecipe.name))}; found {name!r}.")
     return RECIPES[name]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators.learned import Learned, read_learned
+from deepval.allocators.files import FittedAllocator, read_allocator
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.features import Glance, glance
@@ -25,7 +25,7 @@ class Router:
 
     def __init__(
         self,
-        allocator: Learned | Signal,
+        allocator: FittedAllocator | Signal,
         policy: Policy,
         *,
         mode: CheapMode | None = None,
@@ -41,7 +41,7 @@ class Router:
         """
         self.allocator, self.policy = allocator, policy
         self.mode = CheapMode() if mode is None else mode
-        fitted = allocator.training.modes if isinstance(allocator, Learned) else DEFAULT_MODES
+        fitted = DEFAULT_MODES if isinstance(allocator, Signal) else allocator.training.modes
         self.modes = fitted if modes is None else modes
         reason = allocator.undefined(self.mode)
         if reason is not None:
@@ -51,7 +51,7 @@ class Router:
     @classmethod
     def calibrated(
         cls,
-        allocator: Learned | Signal | str | Path,
+        allocator: FittedAllocator | Signal | str | Path,
         validation_scores: Float[np.ndarray, "input *mode"],
         alpha: float,
         **settings: Any,
@@ -66,7 +66,7 @@ class Router:
         """
         if isinstance(allocator, str | Path):
             allocator = (
-                SIGNALS[allocator] if isinstance(allocator, str) and allocator in SIGNALS else read_learned(allocator)
+                SIGNALS[allocator] if isinstance(allocator, str) and allocator in SIGNALS else read_allocator(allocator)
             )
         scores = np.asarray(validation_scores, float)
         best = scores.max(axis=1) if scores.ndim == 2 else scores

@@ -9,13 +9,27 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.allocators import Examples, Learned, Recipe, Training, fit, read_learned, recipe_named
-from deepval.arrays import Float, Shaped
+from deepval.allocators import (
+    Examples,
+    FittedAllocator,
+    Learned,
+    PixelRecipe,
+    PixelRouter,
+    Recipe,
+    Training,
+    fit,
+    read_allocator,
+    recipe_named,
+)
+from deepval.allocators.pixel import check_picture, picture_of
+from deepval.allocators.pixel_training import fit_pixels
+from deepval.arrays import Float, Int, Shaped
 from deepval.benchmark.folder import BuiltCell
 from deepval.benchmark.splits import Split
 from deepval.columns import positions
 from deepval.diagnostics import DIAGNOSTICS
 from deepval.errors import InputError
+from deepval.progress import Watch, unwatched
 from deepval.scores import Kind, Scores
 from deepval.signals import SIGNALS, Signal
 from deepval.targets import TARGETS, labels
@@ -42,12 +56,13 @@ def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
 
 def fit_on(
     cell: BuiltCell,
-    recipe: str | Recipe,
+    recipe: str | Recipe | PixelRecipe,
     *,
     target: str | None = None,
     units: str | Sequence[str] = "fit",
     seed: int = 0,
-) -> Learned:
+    watch: Watch = unwatched,
+) -> FittedAllocator:
     """The allocator of a recipe, fitted on a cell's training and validation units.
 
     Args:
@@ -56,6 +71,7 @@ def fit_on(
         target: What to predict, a name in TARGETS; the recipe's own if not given.
         units: The units to fit on, by role or by name; none may be a test unit.
         seed: Seed of what is random in the fit.
+        watch: Told of every step of a long fit.
     """
     made = recipe_named(recipe) if isinstance(recipe, str) else recipe
     used = units_of(cell.split, units)
@@ -68,7 +84,7 @@ def fit_on(
     wanted = target or made.target
     evidence = cell.evidence.restrict([unit for unit in used if unit in set(cell.table.unit_ids.tolist())])
     table = evidence.table
-    allowed = {"value": tuple(TARGETS), "modes": ("value",)}.get(made.rule, SIGNED)
+    allowed = _targets(made)
     if wanted not in allowed:
         raise InputError(f"{made.name}: a target must be one of {', '.join(allowed)}; found {wanted!r}.")
     if made.rule == "modes":
@@ -76,17 +92,42 @@ def fit_on(
     else:
         found = labels(wanted, evidence)
         learned, classify = found.values, TARGETS[wanted].classifies
-    rows = cell.rows(made.front)[positions(table.input, cell.frames)]
     training = Training(cell.id, made.name, wanted, used, len(table), seed, cell.table.modes, {})
-    return fit(made, Examples(rows, learned, classify), training)
+    chosen = positions(table.input, cell.frames)
+    if isinstance(made, PixelRecipe):
+        return _fit_pixels(cell, made, chosen, learned, training=training, watch=watch)
+    return fit(made, Examples(cell.rows(made.front)[chosen], learned, classify), training)
 
 
-def refit(cell: BuiltCell, like: Learned) -> Learned:
+def _fit_pixels(
+    cell: BuiltCell,
+    recipe: PixelRecipe,
+    chosen: Int[np.ndarray, "input"],
+    labels: Float[np.ndarray, "input"],
+    *,
+    training: Training,
+    watch: Watch,
+) -> PixelRouter:
+    frames = [(view, place) for view in cell.views for place in range(len(view))]
+    for row in chosen.tolist():
+        check_picture(*frames[row])
+    return fit_pixels(recipe, lambda row: picture_of(*frames[chosen[row]]), labels, training, watch=watch)
+
+
+def _targets(recipe: Recipe | PixelRecipe) -> tuple[str, ...]:
+    """Targets that a recipe can be fitted on."""
+    if isinstance(recipe, PixelRecipe):
+        return tuple(name for name, target in TARGETS.items() if target.classifies)
+    return {"value": tuple(TARGETS), "modes": ("value",)}.get(recipe.rule, SIGNED)
+
+
+def refit(cell: BuiltCell, like: FittedAllocator, *, watch: Watch = unwatched) -> FittedAllocator:
     """The allocator fitted again from what its file says: the same bytes on the same cell."""
     told = like.training
     if told.cell != cell.id:
         raise InputError(f"The allocator was fitted on cell {told.cell}; this is {cell.id}: give that cell.")
-    return fit_on(cell, told.recipe, target=told.target, units=told.units, seed=told.seed)
+    recipe = PixelRecipe.of(told.settings) if isinstance(like, PixelRouter) else told.recipe
+    return fit_on(cell, recipe, target=told.target, units=told.units, seed=told.seed, watch=watch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +173,7 @@ class Scored:
         return Scores(self.name, values, covered, self.modes, self.kind)
 
 
-def allocator_named(text: str | Path) -> Learned | Signal:
+def allocator_named(text: str | Path) -> FittedAllocator | Signal:
     """The untrained signal of this name, or the fitted allocator in this file."""
     if isinstance(text, str) and text in SIGNALS:
         return SIGNALS[text]
@@ -141,14 +182,15 @@ def allocator_named(text: str | Path) -> Learned | Signal:
             f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic ({', '.join(DIAGNOSTICS)}) "
             f"or a file that `deepval fit` wrote; found {str(text)!r}."
         )
-    return read_learned(text)
+    return read_allocator(text)
 
 
 def score_on(
-    cell: BuiltCell, allocator: Learned | Signal | str | Path, *, units: str | Sequence[str] = "test"
+    cell: BuiltCell, allocator: FittedAllocator | Signal | str | Path, *, units: str | Sequence[str] = "test"
 ) -> Scored:
     """Scores of a cell's inputs by an allocator, a signal or a diagnostic; inputs that it cannot score are left out."""
-    table = cell.table.restrict([u for u in units_of(cell.split, units) if u in set(cell.table.unit_ids.tolist())])
+    used = set(units_of(cell.split, units))
+    table = cell.table.restrict([unit for unit in cell.table.unit_ids.tolist() if unit in used])
     if isinstance(allocator, str) and allocator in DIAGNOSTICS:
         values = DIAGNOSTICS[allocator].scores(cell.evidence)[positions(table.input, cell.table.input)]
         return _scored(allocator, "diagnostic", table, values, (), "the diagnostic is undefined there")
@@ -159,6 +201,10 @@ def score_on(
         if found.rule == "modes":
             modes = found.training.modes[1:]
             _check_modes(found, table)
+    elif isinstance(found, PixelRouter):
+        # Pictures are slow to score: only those that are asked for.
+        scores = [found.score(v) if v.scene.unit in used else np.full(len(v), np.nan) for v in cell.views]
+        values = np.concatenate(scores)
     else:
         values = np.concatenate([found.score(sight) for sight in cell.sights])
     reason = found.undefined(cell.views[0].mode) or "the cheap mode was not run there"

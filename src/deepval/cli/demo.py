@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.benchmark import build, fitting, sources, study
+from deepval.benchmark import build, sources, study
 from deepval.benchmark import folder as folders
 from deepval.benchmark.column_files import csv_text
 from deepval.benchmark.regime import PAPER, regime_lines
@@ -72,9 +72,8 @@ def demo(
 
 def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     """Verdicts on the cell with free allocators, and with those charged whose cost on the board is known."""
-    scored = study.scored_by_all(cell, watch=options.watch)
-    if pixel:
-        scored["router-pixel"] = fitting.score_on(cell, fitting.fit_on(cell, "router-pixel"), units="all")
+    recipes = [*study.recipes_for(cell), *["router-pixel"] * pixel]
+    scored = study.scored_by_all(cell, recipes, watch=options.watch)
     for name, item in scored.items():
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.allocators import RECIPES, read_learned
+from deepval.allocators import RECIPES, PixelRecipe, read_allocator
 from deepval.benchmark import fitting
 from deepval.benchmark.column_files import csv_text, parquet_bytes
 from deepval.benchmark.folder import read_cell
@@ -15,6 +15,7 @@ from deepval.errors import InputError
 from deepval.files import write_atomically
 from deepval.targets import TARGETS
 
+NAMES = (*RECIPES, PixelRecipe.name)
 CellFolder = Annotated[Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")]
 
 
@@ -22,7 +23,7 @@ def fit(
     cell: CellFolder,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the fitted allocator (.json).")],
-    allocator: Annotated[str | None, typer.Option("--allocator", "-a", help=f"{', '.join(RECIPES)}.")] = None,
+    allocator: Annotated[str | None, typer.Option("--allocator", "-a", help=f"{', '.join(NAMES)}.")] = None,
     target: Annotated[
         str | None, typer.Option("--target", help=f"What to predict; its own if not given. {', '.join(TARGETS)}.")
     ] = None,
@@ -41,9 +42,9 @@ def fit(
         raise InputError("Give --allocator, or --like with the file of one: exactly one of them.")
     built = read_cell(cell)
     if like is not None:
-        made = fitting.refit(built, read_learned(like))
+        made = fitting.refit(built, read_allocator(like), watch=options.watch)
     else:
-        made = fitting.fit_on(built, str(allocator), target=target, units=units, seed=seed)
+        made = fitting.fit_on(built, str(allocator), target=target, units=units, seed=seed, watch=options.watch)
     made.save(out)
     told = made.training
     if json:

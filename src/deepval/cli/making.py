@@ -79,6 +79,7 @@ def build(
     costs: Annotated[
         Path | None, typer.Option("--costs", help="Costs to put into every cell: .toml, or a shipped profile.")
     ] = None,
+    pictures: Annotated[bool, typer.Option("--pictures", help="Keep small pictures, for what looks at them.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the synthetic world.")] = 0,
     units: options.Units = None,
     json: Json = False,
@@ -111,7 +112,7 @@ def build(
         watch=options.watch,
     ):
         folder = out / f"{cell.definition['system']['name']}-{cell.definition['geometry']}"
-        folders.write(cell, folder, costs=costs)
+        folders.write(cell, folder, costs=costs, pictures=pictures)
         made.append((folder, cell))
     if json:
         typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
+from deepval.allocators import Learned
 from deepval.benchmark.fitting import allocator_named
 from deepval.benchmark.folder import BuiltCell, read_cell
 from deepval.cli import options
@@ -17,7 +18,6 @@ from deepval.metering.cards import Card, add_cards, measured_cards
 from deepval.metering.cost_files import read_entries
 from deepval.metering.energy import Spent
 from deepval.metering.timing import Items, Stages
-from deepval.signals import Signal
 from deepval.views import CheapMode, Frame, Past, frames_of
 
 
@@ -55,14 +55,14 @@ def profile(
 def stages_of(target: str, cell: Path | None) -> tuple[str, Stages, Items]:
     """Name of an allocator, its stages from frame to score, and the frames of a cell that they run on.
 
-    Preprocessing is all from the cheap mode's boxes to the row that the model takes, memory included; a signal has no
-    model, so it is one stage.
+    Preprocessing is all from the cheap mode's boxes to the row that the model takes, memory included; a signal
+    has no model and the pixel router no row, so each is one stage.
     """
     if cell is None:
         raise InputError("An allocator is measured on real inputs: give --cell, a folder that `deepval build` wrote.")
     allocator, built = allocator_named(target), read_cell(cell)
     frames = _frames(built)
-    if isinstance(allocator, Signal):
+    if not isinstance(allocator, Learned):
         return allocator.name, {"score": _each(lambda item: allocator.score_frame(_seen(item)))}, frames
     front = allocator.front
     stages: Stages = {

@@ -41,14 +41,19 @@ class OnnxModel:
         return {output.name: _known_lengths(output.shape) for output in self.session.get_outputs()}
 
 
-def vision(module: str) -> ModuleType:
-    """A library of the extra `vision`, or InputError where it is not installed."""
+def library(module: str, *, purpose: str, extra: str) -> ModuleType:
+    """A library of an extra, or InputError where it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:
         raise InputError(
-            f"Running a detector needs {module}, which is not installed: pip install 'deepval[vision]'."
+            f"{purpose} needs {module}, which is not installed: pip install 'deepval[{extra}]'."
         ) from error
+
+
+def vision(module: str) -> ModuleType:
+    """A library of the extra `vision`, or InputError where it is not installed."""
+    return library(module, purpose="Running a detector", extra="vision")
 
 
 def open_model(weights: Path, *, threads: int, provider: str) -> OnnxModel:
@@ -59,21 +64,27 @@ def open_model(weights: Path, *, threads: int, provider: str) -> OnnxModel:
     available = onnxruntime.get_available_providers()
     if provider not in available:
         raise InputError(f"The provider must be one of {', '.join(available)}, and is {provider!r}.")
+    session = open_session(str(weights), name=str(weights), threads=threads, provider=provider)
+    metadata = session.get_modelmeta().custom_metadata_map
+    _refuse_other_tasks(metadata, weights)
+    name, half, fixed = _input_layout(session, weights)
+    return OnnxModel(session, name, half, fixed, metadata)
+
+
+def open_session(source: str | bytes, *, name: str, threads: int, provider: str = "CPUExecutionProvider") -> Any:
+    """The ONNX Runtime session of a file or of its bytes, with results that do not vary between runs."""
+    onnxruntime = vision("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
     options.log_severity_level = 3
     try:
-        session = onnxruntime.InferenceSession(str(weights), options, providers=[provider])
+        return onnxruntime.InferenceSession(source, options, providers=[provider])
     except _runtime_errors() as error:
         raise InputError(
-            f"The weights must be an ONNX model, and {weights} cannot be loaded as one: {_first_line(error)}."
+            f"The weights must be an ONNX model, and {name} cannot be loaded as one: {_first_line(error)}."
         ) from error
-    metadata = session.get_modelmeta().custom_metadata_map
-    _refuse_other_tasks(metadata, weights)
-    name, half, fixed = _input_layout(session, weights)
-    return OnnxModel(session, name, half, fixed, metadata)
 
 
 def run(model: OnnxModel, tensor: Float[np.ndarray, "1 3 h w"]) -> dict[str, Shaped[np.ndarray, "..."]]:

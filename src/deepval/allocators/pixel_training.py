@@ -1,0 +1,150 @@
+"""Pictures and labels of the fit inputs -> a trained pixel router; the only module of allocators that needs torch.
+
+One thread and seeded random numbers: the same pictures, labels and seed give the same bytes of the file.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from deepval.allocators.learned import Training
+from deepval.allocators.pixel import NAME, PixelRecipe, PixelRouter, prepared
+from deepval.allocators.pixel_graph import PURPOSE, Weights, onnx_bytes
+from deepval.allocators.pixel_layers import BLOCKS, CHANNELS, Convolution
+from deepval.arrays import Float
+from deepval.errors import InputError
+from deepval.perception.onnx_model import library
+from deepval.progress import Watch, unwatched
+
+
+def torch_library() -> Any:
+    """torch, or InputError where the extra `torch` is not installed."""
+    return library("torch", purpose=PURPOSE, extra="torch")
+
+
+def fit_pixels(
+    recipe: PixelRecipe,
+    picture: Callable[[int], np.ndarray],
+    labels: Float[np.ndarray, "input"],
+    training: Training,
+    *,
+    watch: Watch = unwatched,
+) -> PixelRouter:
+    """The pixel router, trained from scratch.
+
+    Args:
+        recipe: How it is trained.
+        picture: Opens the picture of a fit input; a batch of them is held at a time.
+        labels: 1 where escalation pays, else 0.
+        training: What it is trained on.
+        watch: Told of every step.
+    """
+    torch = torch_library()
+    if set(np.unique(labels).tolist()) != {0.0, 1.0}:
+        found = ", ".join(f"{label:g}" for label in np.unique(labels)[:3])
+        raise InputError(f"{NAME}: a classifier needs fit inputs of both labels, 0 and 1; found {found or 'none'}.")
+    with _repeatable(torch, training.seed):
+        network = new_network(torch, positive=float(labels.mean()))
+        _train(torch, network, recipe, picture, labels=labels, watch=watch)
+        _normalise(torch, network, recipe, picture, len(labels))
+    settings = {"learner": "MobileNetV2", **asdict(recipe)}
+    return PixelRouter(onnx_bytes(weights_of(network)), replace(training, settings=settings))
+
+
+def new_network(torch: Any, *, positive: float = 0.5) -> Any:
+    """The untrained network: a module for each block, then the head, which begins at the share of positive labels."""
+    nn = torch.nn
+    blocks = [nn.Sequential(*(_layer(nn, layer) for layer in block.convolutions)) for block in BLOCKS]
+    head = nn.Linear(CHANNELS, 1)
+    nn.init.normal_(head.weight, std=0.01)
+    nn.init.constant_(head.bias, float(np.log(positive / (1.0 - positive))))
+    return nn.ModuleList([*blocks, head]).to(memory_format=torch.channels_last)
+
+
+def log_odds(network: Any, pictures: Any) -> Any:
+    """The network's answer to a batch of prepared pictures."""
+    *modules, head = network
+    signal = pictures
+    for block, module in zip(BLOCKS, modules, strict=True):
+        signal = signal + module(signal) if block.residual else module(signal)
+    return head(signal.mean((2, 3)))[:, 0]
+
+
+def weights_of(network: Any) -> Weights:
+    """The network's weights in plain numbers; batch normalisation becomes part of the convolution before it."""
+    *modules, head = network
+    folded = []
+    for convolution, norm in (layer[:2] for module in modules for layer in module):
+        gamma, beta, mean, variance, weight = (
+            tensor.detach().double().numpy()
+            for tensor in (norm.weight, norm.bias, norm.running_mean, norm.running_var, convolution.weight)
+        )
+        scale = gamma / np.sqrt(variance + norm.eps)
+        folded.append((weight * scale[:, None, None, None], beta - mean * scale))
+    return Weights(folded, (head.weight.detach().double().numpy(), head.bias.detach().double().numpy()))
+
+
+def _layer(nn: Any, layer: Convolution) -> Any:
+    padding = layer.kernel // 2
+    convolution = nn.Conv2d(
+        layer.inputs, layer.outputs, layer.kernel, layer.stride, padding, groups=layer.groups, bias=False
+    )
+    nn.init.kaiming_normal_(convolution.weight, mode="fan_out")
+    return nn.Sequential(convolution, nn.BatchNorm2d(layer.outputs), *([nn.ReLU6()] if layer.clipped else []))
+
+
+def _train(
+    torch: Any,
+    network: Any,
+    recipe: PixelRecipe,
+    picture: Callable[[int], np.ndarray],
+    *,
+    labels: Float[np.ndarray, "input"],
+    watch: Watch,
+) -> None:
+    steps = [chosen for _ in range(recipe.epochs) for chosen in torch.randperm(len(labels)).split(recipe.batch)]
+    optimiser = torch.optim.Adam(network.parameters(), lr=recipe.step)
+    falling = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: 1.0 - done / len(steps))
+    network.train()
+    for chosen in watch(steps, f"training {NAME}"):
+        answer = log_odds(network, _batch(torch, picture, chosen))
+        wanted = torch.from_numpy(labels[chosen.numpy()].astype(np.float32))
+        optimiser.zero_grad()
+        torch.nn.functional.binary_cross_entropy_with_logits(answer, wanted).backward()
+        optimiser.step()
+        falling.step()
+
+
+def _normalise(
+    torch: Any, network: Any, recipe: PixelRecipe, picture: Callable[[int], np.ndarray], inputs: int
+) -> None:
+    """Measure means and variances over all fit inputs: those kept while weights moved lag behind them."""
+    for norm in (module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)):
+        norm.reset_running_stats()
+        norm.momentum = None
+    with torch.no_grad():
+        for chosen in torch.arange(inputs).tensor_split(-(-inputs // recipe.batch)):
+            log_odds(network, _batch(torch, picture, chosen))
+
+
+def _batch(torch: Any, picture: Callable[[int], np.ndarray], chosen: Any) -> Any:
+    pictures = torch.from_numpy(np.stack([prepared(picture(place)) for place in chosen.tolist()]))
+    return pictures.contiguous(memory_format=torch.channels_last)
+
+
+@contextmanager
+def _repeatable(torch: Any, seed: int) -> Iterator[None]:
+    """One thread, seeded numbers, and sums in one order; torch is left as it was found."""
+    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            torch.set_num_threads(1)
+            torch.use_deterministic_algorithms(mode=True)
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(mode=strict)
