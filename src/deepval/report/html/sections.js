@@ -79,14 +79,21 @@ function heroWords(rows) {
   return `${parts.join("; ")}.`;
 }
 
+const LEADING = 4;
+
 function hero(cell, view, state) {
   const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
+  // What is decided is always in sight, and the best of the others.
+  const sure = (row, i) => i < LEADING || (!row.stale && row.verdict !== "unresolved");
+  const [lead, rest] = rows.length > LEADING + 2 && !rows[0].stale ? [rows.filter(sure), rows.filter((row, i) => !sure(row, i))] : [rows, []];
+  const verdicts = (items) => h("ul", { class: "verdicts" }, items.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(view, row))));
   const { setting } = view;
   const modes = `${setting.modes[0]} → ${setting.modes[setting.modes.length - 1]}`;
   return h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
     h("p", { class: "kicker" }, `${cell.name} · ${modes} · ${count(setting.inputs)} inputs in ${count(setting.units)} units · ${budgetLabel(rows[0] || view.rows[0])}`),
     h("h1", {}, rows.length ? heroWords(rows) : "No allocator was judged."),
-    h("ul", { class: "verdicts" }, rows.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(view, row)))),
+    verdicts(lead),
+    rest.length ? h("details", { class: "more" }, h("summary", {}, `${count(rest.length)} more that cannot be told apart from random`), verdicts(rest)) : null,
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
     h("p", { class: "note" }, `${view.comparisons} comparisons with random are made, none corrected for the others. Brackets are 95 % intervals over units${drawsWords(view)}.`));
 }
@@ -98,8 +105,9 @@ function drawsWords(view) {
 }
 
 function overview(cells, state, choose) {
-  const names = [...new Set(cells.flatMap((cell) => own(cell.result.rows).map((row) => row.allocator)))].sort();
-  const rows = cells.map((cell, i) => h("tr", {},
+  const names = [...new Set(cells.flatMap((cell) => own(rowsAt(cell.result, state.budget)).map((row) => row.allocator)))].sort();
+  const judged = (cell) => cell.result.rows.some((row) => budgetKey(row) === state.budget);
+  const rows = cells.map((cell, i) => !judged(cell) ? null : h("tr", {},
     h("th", { scope: "row" }, h("button", { type: "button", class: "quiet", onclick: () => choose(i), "aria-pressed": String(i === state.cell) }, cell.name)),
     names.map((name) => {
       const row = cell.result.rows.find((item) => item.allocator === name && budgetKey(item) === state.budget);
