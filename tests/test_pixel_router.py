@@ -349,7 +349,7 @@ def test_what_cannot_be_fitted_is_refused_in_one_sentence(cells, fitted):
         fit_on(bare, "router-pixel")
     with pytest.raises(InputError, match=r"looks at pictures, and scene-.* has none: build the cell with --pictures"):
         score_on(bare, fitted)
-    with pytest.raises(InputError, match=r"is fitted on a target of 0 and 1 .value-binary, .*; found 'value'"):
+    with pytest.raises(InputError, match=r"router-pixel: a target must be one of value-binary, .*; found 'value'"):
         fit_on(cell, "router-pixel", target="value")
     with pytest.raises(InputError, match="are test units: leave them out"):
         fit_on(cell, QUICK, units="all")

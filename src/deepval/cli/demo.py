@@ -52,7 +52,7 @@ def demo(
         free[folder.name], charged[folder.name] = _judged(folders.read_cell(folder), pixel=pixel)
         tables[system, geometry] = [cell.table]
     if json:
-        content = {name: [free[name].to_dict(), charged[name].to_dict()] for name in free}
+        content = {name: {"free": free[name].to_dict(), "charged": charged[name].to_dict()} for name in free}
         typer.echo(options.as_json(content), nl=False)
         return
     typer.echo("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)) + "\n")

@@ -1,0 +1,51 @@
+"""The demo's report.html -> the two pictures of the README: the head of the page, and a decisive frame.
+
+    make demo && python tools/make_pictures.py demo/report.html docs/pictures
+
+Needs chromium. The page is photographed as it is; for the frame all other sections are hidden.
+"""
+
+import argparse
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+HIDDEN = "<style>main > section:not(#frames), header, #frames > h2, #frames > .lead {display: none}</style>"
+
+
+def photograph(page: Path, picture: Path, *, size: tuple[int, int]) -> None:
+    """Write a picture of the upper left of a page."""
+    browser = shutil.which("chromium")
+    if browser is None:
+        raise SystemExit("chromium is needed to photograph the page; install it first.")
+    with tempfile.TemporaryDirectory() as profile:
+        words = [f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}", f"--screenshot={picture}"]
+        subprocess.run([browser, *FLAGS, *words, page.resolve().as_uri()], check=True, capture_output=True, timeout=120)
+
+
+def main() -> None:
+    """Make both pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("out", type=Path)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    photograph(given.page, given.out / "report.png", size=(1100, 780))
+    with tempfile.TemporaryDirectory() as folder:
+        alone = Path(folder) / "frame.html"
+        alone.write_text(given.page.read_text(encoding="utf-8") + HIDDEN, encoding="utf-8")
+        photograph(alone, given.out / "frame.png", size=(1100, 760))
+
+
+if __name__ == "__main__":
+    main()
