@@ -24,6 +24,8 @@ from deepval.views import CheapMode, View
 
 FORMAT, VERSION = "deepval allocator", 1
 LARGEST_BYTES = 64 * 2**20
+RECALLED = 0.5
+"""Weight of what is remembered by rule "recall", by cross-validation over KITTI's training and validation units."""
 Rule = Literal["value", "difference", "recall", "modes"]
 
 
@@ -61,7 +63,7 @@ class Learned:
         front: What it looks at.
         heads: The models.
         rule: "value": one head, whose prediction is the score; "difference": the first head's less the second's;
-            "recall": the same and the third's; "modes": a head for every mode above cheap, and so a score for each.
+            "recall": the same and half the third's; "modes": a head and so a score for every mode above cheap.
         training: What it was fitted on.
     """
 
@@ -132,10 +134,10 @@ class Learned:
 
 
 def _one(found: list[Any]) -> Any:
-    """One score of one, two or three predictions: a, a - b, a - b + c."""
+    """One score of one, two or three predictions: a, a - b, a - b + c/2."""
     score = found[0]
-    for prediction, sign in zip(found[1:], (-1.0, 1.0), strict=False):
-        score = score + sign * prediction
+    for prediction, weight in zip(found[1:], (-1.0, RECALLED), strict=False):
+        score = score + weight * prediction
     return score
 
 

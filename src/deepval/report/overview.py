@@ -10,8 +10,8 @@ from deepval.results import Result, Row
 def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: float = 0.2) -> Table:
     """NDG of every allocator (rows) in every cell (columns), a plus where it beats random, an asterisk where it loses.
 
-    `mean` is the mean nDG over the cells, given where all have one; `harm` the mean over the cells of the harm that it
-    selects, as a multiple of what random selects under the same budget; `better` and `worse` count the verdicts.
+    `mean` is the mean nDG over the cells, given where all have one; `harm` the harm that it selects as a share of the
+    all-cheap loss, mean over the cells, as a multiple of what random selects; `better` and `worse` count the verdicts.
     """
     found = {label: _rows(result, kind, alpha) for label, result in results.items()}
     names = list(dict.fromkeys(name for rows in found.values() for name in rows if name not in ("all-full", "oracle")))
@@ -19,7 +19,7 @@ def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: f
     header = ("allocator", *found, "mean", "harm", "better", "worse")
     notes = (
         "nDG; +: better than random, asterisk: worse, at 95 %; inf.: cannot run within the budget; "
-        f"{MISSING}: undefined there. harm: mean multiple of random's.",
+        f"{MISSING}: undefined there. harm: as a multiple of random's.",
     )
     return Table(f"{kind} {percent(alpha, 0)}", header, (tuple(lines),), notes)
 
@@ -46,11 +46,12 @@ def _shown(row: Row | None) -> Cell:
 
 
 def _harm(rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> float | None:
-    """Mean over the cells of harm as a multiple of random's; None where it is undefined in one of them."""
-    shares = []
+    """Harm as a share of the all-cheap loss, mean over the cells, as a multiple of random's; None where undefined."""
+    own, random = [], []
     for row, cell in zip(rows, cells, strict=True):
-        base = cell["random"].harm
-        if row is None or row.harm is None or not base:
+        base = cell["random"]
+        if row is None or row.harm is None or base.harm is None or not row.cheap_loss:
             return None
-        shares.append(row.harm / base)
-    return fmean(shares)
+        own.append(row.harm / row.cheap_loss)
+        random.append(base.harm / row.cheap_loss)
+    return fmean(own) / fmean(random) if fmean(random) else None
