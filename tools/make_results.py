@@ -161,6 +161,16 @@ def gap_table(results: dict[str, Result]) -> Table:
     return Table("The gap to the oracle, latency 20%", ("allocator", *parts, "cells"), (tuple(lines),))
 
 
+def cost_table(profile: Costs) -> Table:
+    """Milliseconds per input of modes and allocators."""
+    full = profile.of_mode(BOARD_MODES[1], "ms")
+    entries = {**profile.modes, **profile.allocators}
+    lines = [(name, number(entry["ms"]), percent(entry["ms"] / full)) for name, entry in entries.items()]
+    return Table(
+        "Costs", ("name", "ms per input", "of a full pass"), (tuple(tuple(map(Cell, line)) for line in lines),)
+    )
+
+
 def main() -> None:
     """Make the tables and put them between the marks of the page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -181,6 +191,7 @@ def main() -> None:
         tables |= {f"here-{round(100 * a)}": overview(here, kind="latency", alpha=a) for a in ALPHAS}
         causal = {label: scored(cell, given.work, "train") for label, cell in cells.items()}
         calibration = list(next(iter(cells.values())).split.validation)
+        tables["costs"] = cost_table(profile)
         tables["gap"] = gap_table(judged(cells, causal, profile, calibration=calibration))
     tables["pooled"] = pooled_table(free)
     tables["seeds"] = seed_table(cells)

@@ -23,7 +23,7 @@ from deepval.benchmark.build import Cell, digest_of, file_digest, plain
 from deepval.benchmark.column_files import parquet_bytes, parquet_columns
 from deepval.benchmark.frames import frames_file
 from deepval.benchmark.splits import Split, read_split
-from deepval.benchmark.view_files import read_views, view_files
+from deepval.benchmark.view_files import read_views
 from deepval.columns import positions
 from deepval.costs import costs_bytes
 from deepval.diagnostics import Evidence
@@ -48,8 +48,10 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
         "frames.json": frames_file(cell),
         "evidence.parquet": parquet_bytes({"input": cell.table.input, **cell.material.evidence(cell.table)}),
         "split.json": cell.material.roles.to_json().encode(),
-        **view_files(cell.material.views, pictures=pictures),
+        **cell.material.view_files,
     }
+    if pictures:
+        files |= cell.material.picture_files
     if costs is not None:
         files["costs.toml"] = costs_bytes(costs)
     content = definition | {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}}

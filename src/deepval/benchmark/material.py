@@ -9,6 +9,7 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.benchmark.splits import Split, split
+from deepval.benchmark.view_files import picture_files, view_files
 from deepval.datasets import Dataset
 from deepval.diagnostics import Evidence, Perception, ReferenceCriticality
 from deepval.perception.calibration import fit_calibration
@@ -62,6 +63,16 @@ class Material:
         cheap = next(iter(self.modes.values()))
         mode = CheapMode(cheap.reported.scores, cheap.threshold, self._calibration(cheap))
         return tuple(View(scene, cheap.reported[scene.unit], mode) for scene in self.dataset.scenes)
+
+    @cached_property
+    def view_files(self) -> dict[str, bytes]:
+        """The views as files of a cell's folder."""
+        return view_files(self.views)
+
+    @cached_property
+    def picture_files(self) -> dict[str, bytes]:
+        """Their pictures as files, drawn or read once for all cells."""
+        return picture_files(self.views)
 
     @cached_property
     def perception(self) -> Perception:

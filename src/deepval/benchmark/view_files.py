@@ -24,16 +24,18 @@ from deepval.views import CheapMode, View, picture
 PICTURES = "view/pictures"
 
 
-def view_files(views: Sequence[View], *, pictures: bool = False) -> dict[str, bytes]:
-    """Content of each file by its name in the cell's folder; pictures sampled as the image features see them."""
-    files = {
+def view_files(views: Sequence[View]) -> dict[str, bytes]:
+    """Content of each file but pictures by its name in the cell's folder."""
+    return {
         "view/frames.parquet": parquet_bytes(_frames(views)),
         "view/boxes.parquet": parquet_bytes(_boxes(views)),
         "view/view.json": (json.dumps(_readings(views), indent=1, sort_keys=True) + "\n").encode(),
     }
-    if pictures:
-        files |= {f"{PICTURES}/{view.scene.unit}.npy": _pictures(view) for view in views}
-    return files
+
+
+def picture_files(views: Sequence[View]) -> dict[str, bytes]:
+    """Content of a file of pictures for each unit, sampled as the image features see them."""
+    return {f"{PICTURES}/{view.scene.unit}.npy": _pictures(view) for view in views}
 
 
 def read_views(folder: Path) -> tuple[View, ...]:
