@@ -6,13 +6,19 @@ import re
 import runpy
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import jsonschema
 import numpy as np
 import pytest
 
 import deepval
+from deepval.datasets import read_dataset
+from deepval.perception.detection_files import read_detections
 from deepval.report import FORMS
+from deepval.systems import SYSTEMS
+from doc_blocks import run_page
+from kitti_files import write_kitti
 
 ROOT = Path(__file__).parent.parent
 
@@ -89,13 +95,24 @@ def test_results_follow_the_schema(bare):
     jsonschema.validate(json.loads(FORMS["json"](result)), schema)
 
 
-def test_the_example_system_makes_a_cell():
-    from deepval.benchmark import build, sources
-    from deepval.datasets.synthetic import WorldSettings
+def test_own_losses(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_page(ROOT / "docs" / "own-losses.md")
+    assert names["result"].row("coin", alpha=0.2).verdict == "unresolved"
+    assert (tmp_path / "report.html").is_file()
 
-    names: dict = {}
-    exec(compile(code_of(ROOT / "docs" / "cells.md"), "cells.md", "exec"), names)
-    world = sources.synthetic(settings=WorldSettings(scenes=4, frames=10))
-    (cell,) = build.cells(world.dataset, world.modes, systems=[names["Nervous"]()])
-    assert len(cell.table) == 40
-    assert set(np.unique(cell.table.losses)) <= {0.0, 1.0, 5.0}
+
+def test_own_detections(tmp_path, monkeypatch):
+    write_kitti(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run_page(ROOT / "docs" / "own-detections.md")
+    (mine,) = (
+        read_detections(tmp_path / "mine.parquet", read_dataset("kitti", "kitti_tracking").scenes).units["0001"].cls
+    )
+    assert mine == "Pedestrian"
+
+
+def test_adding_a_system(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with mock.patch.dict(SYSTEMS):
+        run_page(ROOT / "docs" / "add-a-system.md")
