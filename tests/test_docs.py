@@ -15,6 +15,7 @@ import pytest
 import deepval
 from deepval.allocators import FRONTS, RECIPES, PixelRecipe
 from deepval.allocators.models import Boosting, Mlp, Ridge
+from deepval.benchmark import tracks
 from deepval.cli import COMMANDS
 from deepval.datasets import read_dataset
 from deepval.perception.detection_files import read_detections
@@ -177,3 +178,27 @@ def test_every_page_is_in_the_readme_and_every_link_leads_somewhere():
     for page in pages:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).is_file(), f"{page.name}: {link}"
+
+
+def test_messages_that_pages_explain_are_in_the_code():
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+    code = re.sub(r'"\s*\n\s*f?"', "", code)
+    told = [
+        (page.name, message)
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        for message in re.findall(r"^- \*(\w[^*]*)\*", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ]
+    assert len(told) > 12
+    assert [item for item in told if item[1].removesuffix(" ...") not in code] == []
+
+
+def test_the_page_on_submitting_builds_the_synthetic_track():
+    (track,) = tracks.read_tracks(["synthetic"])
+    wanted = {pair for cell in track.cells for pair in pairs(tracks.build_command(cell, None))}
+    (line,) = re.findall(r"^deepval build .*", (ROOT / "docs" / "submit.md").read_text(encoding="utf-8"), flags=re.M)
+    assert set(pairs(line)) == wanted
+
+
+def pairs(command: str) -> list[tuple[str, str]]:
+    """Options of a command with their values."""
+    return re.findall(r"(--\w+) (\S+)", command)
