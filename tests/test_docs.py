@@ -6,13 +6,25 @@ import re
 import runpy
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import jsonschema
 import numpy as np
 import pytest
 
 import deepval
+from deepval.allocators import FRONTS, RECIPES, PixelRecipe
+from deepval.allocators.models import Boosting, Mlp, Ridge
+from deepval.benchmark import tracks
+from deepval.cli import COMMANDS
+from deepval.datasets import read_dataset
+from deepval.perception.detection_files import read_detections
 from deepval.report import FORMS
+from deepval.signals import SIGNALS
+from deepval.systems import SYSTEMS
+from deepval.targets import TARGETS
+from doc_blocks import run_page
+from kitti_files import write_kitti
 
 ROOT = Path(__file__).parent.parent
 
@@ -39,7 +51,7 @@ def test_readme_shows_the_two_commands():
 
 def test_definitions_hold():
     failed, tried = doctest.testfile(str(ROOT / "docs" / "definitions.md"), module_relative=False)
-    assert tried > 12
+    assert tried > 30
     assert failed == 0
 
 
@@ -89,13 +101,104 @@ def test_results_follow_the_schema(bare):
     jsonschema.validate(json.loads(FORMS["json"](result)), schema)
 
 
-def test_the_example_system_makes_a_cell():
-    from deepval.benchmark import build, sources
-    from deepval.datasets.synthetic import WorldSettings
+def test_own_losses(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_page(ROOT / "docs" / "own-losses.md")
+    assert names["result"].row("coin", alpha=0.2).verdict == "unresolved"
+    assert (tmp_path / "report.html").is_file()
 
-    names: dict = {}
-    exec(compile(code_of(ROOT / "docs" / "cells.md"), "cells.md", "exec"), names)
-    world = sources.synthetic(settings=WorldSettings(scenes=4, frames=10))
-    (cell,) = build.cells(world.dataset, world.modes, systems=[names["Nervous"]()])
-    assert len(cell.table) == 40
-    assert set(np.unique(cell.table.losses)) <= {0.0, 1.0, 5.0}
+
+def test_own_detections(tmp_path, monkeypatch):
+    write_kitti(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run_page(ROOT / "docs" / "own-detections.md")
+    (mine,) = (
+        read_detections(tmp_path / "mine.parquet", read_dataset("kitti", "kitti_tracking").scenes).units["0001"].cls
+    )
+    assert mine == "Pedestrian"
+
+
+def test_adding_a_system(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with mock.patch.dict(SYSTEMS):
+        run_page(ROOT / "docs" / "add-a-system.md")
+
+
+def test_allocators(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with mock.patch.dict(FRONTS), mock.patch.dict(RECIPES):
+        names = run_page(ROOT / "docs" / "allocators.md")
+    assert names["mode"] in names["cell"].table.modes
+
+
+def table_under(page: Path, heading: str) -> list[list[str]]:
+    """The rows of the first table below a heading, without its header."""
+    below = page.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in below.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[2:]]
+
+
+def test_the_table_of_allocators_is_the_code_s():
+    learners = {Ridge: "ridge regression", Boosting: "boosted trees", Mlp: "small network"}
+    rules = {
+        "value": "the prediction",
+        "difference": "P(helps) - P(harms)",
+        "recall": "P(helps) - P(harms) + rank of `lost`",
+        "modes": "one per mode above cheap",
+    }
+    shown = table_under(ROOT / "docs" / "allocators.md", "What ships")
+    signals = [[f"`{name}`", ", ".join(sorted(signal.uses)), "nothing", "-"] for name, signal in SIGNALS.items()]
+    assert [row[:4] for row in shown[: len(signals)]] == signals
+    assert shown[len(signals) : -1] == [
+        [f"`{r.name}`", f"`{r.front}`", learners[type(r.learner)], f"`{r.target}`", rules[r.rule]]
+        for r in RECIPES.values()
+    ]
+    pixel = [f"`{PixelRecipe.name}`", "the picture", "convolutional network", f"`{PixelRecipe.target}`"]
+    assert shown[-1] == [*pixel, rules[PixelRecipe.rule]]
+
+
+def test_the_page_on_allocators_names_every_target():
+    told = re.findall(
+        r"`([\w-]+)`", " ".join(row[0] for row in table_under(ROOT / "docs" / "allocators.md", "Targets"))
+    )
+    names = [name for name in told if not name.startswith("-")]
+    forms = [f"{name}{form}" for name in names if not name.startswith("value") for form in ("-cdf", "-binary")]
+    assert {*names, *forms} == set(TARGETS)
+
+
+def test_the_readme_has_a_line_for_every_command():
+    shown = [row[0] for row in table_under(ROOT / "README.md", "Commands")]
+    assert shown == [f"`{command.__name__}`" for command in COMMANDS]
+
+
+def test_every_page_is_in_the_readme_and_every_link_leads_somewhere():
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in pages if f"(docs/{page.name})" not in readme] == []
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).is_file(), f"{page.name}: {link}"
+
+
+def test_messages_that_pages_explain_are_in_the_code():
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+    code = re.sub(r'"\s*\n\s*f?"', "", code)
+    told = [
+        (page.name, message)
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        for message in re.findall(r"^- \*(\w[^*]*)\*", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ]
+    assert len(told) > 12
+    assert [item for item in told if item[1].removesuffix(" ...") not in code] == []
+
+
+def test_the_page_on_submitting_builds_the_synthetic_track():
+    (track,) = tracks.read_tracks(["synthetic"])
+    wanted = {pair for cell in track.cells for pair in pairs(tracks.build_command(cell, None))}
+    (line,) = re.findall(r"^deepval build .*", (ROOT / "docs" / "submit.md").read_text(encoding="utf-8"), flags=re.M)
+    assert set(pairs(line)) == wanted
+
+
+def pairs(command: str) -> list[tuple[str, str]]:
+    """Options of a command with their values."""
+    return re.findall(r"(--\w+) (\S+)", command)

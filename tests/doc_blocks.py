@@ -1,0 +1,72 @@
+"""A page of the docs -> its blocks of code, run one after the other as a reader would, in the current folder.
+
+`python` is executed, `pycon` is compared with what it prints, and so is `console`: lines that begin with `$`, then what
+they print ("..." stands for anything). A command must fail iff a sentence of deepval's that is no note stands below it.
+"""
+
+import doctest
+import re
+import shlex
+import subprocess
+import warnings
+from pathlib import Path
+from typing import Any
+
+from protocol_worlds import run
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def blocks_of(page: Path) -> list[tuple[str, str]]:
+    """Language and content of each fenced block."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def run_page(page: Path, *, shown: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Run every block of a page; languages in `shown` are there to be read. Returns the names that it defined."""
+    names: dict[str, Any] = {"__name__": page.stem}
+    for number, (language, content) in enumerate(blocks_of(page)):
+        place = f"{page.name}, block {number + 1}"
+        if language == "python":
+            exec(compile(content, place, "exec"), names)
+        elif language == "pycon":
+            _check_examples(content, names, place)
+        elif language == "console":
+            for command, expected in _commands(content):
+                _check_command(command, expected, place)
+        else:
+            assert language in shown, f"{place}: nothing runs {language!r}"
+    return names
+
+
+def _check_examples(content: str, names: dict[str, Any], place: str) -> None:
+    test = doctest.DocTestParser().get_doctest(content, names, place, None, None)
+    said: list[str] = []
+    found = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append, clear_globs=False)
+    assert found.attempted, place
+    assert not found.failed, "".join(said)
+    names.update(test.globs)
+
+
+def _commands(content: str) -> list[tuple[str, str]]:
+    """Each command with what is shown below it."""
+    joined = content.replace("\\\n", " ")
+    parts = re.split(r"^\$ (.*)\n?", joined, flags=re.MULTILINE)
+    assert not parts[0].strip(), parts[0]
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _check_command(command: str, expected: str, place: str) -> None:
+    words = shlex.split(command, comments=True)
+    if words[0] == "deepval":
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            code, out, err = run(*words[1:])
+    else:
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        code, out, err = done.returncode, done.stdout, done.stderr
+    refused = re.search(r"^deepval: (?!note: )", expected, flags=re.MULTILINE) is not None
+    assert (code != 0) == refused, f"{place}: {command}\nexit code {code}\n{out}{err}"
+    if expected.strip():
+        same = doctest.OutputChecker().check_output(expected, err + out, FLAGS)
+        assert same, f"{place}: {command}\nexpected:\n{expected}\nfound:\n{err}{out}"
