@@ -41,11 +41,11 @@ ROLES = ("train", "validation", "test", "fit", "all")
 
 
 def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
-    """Units by role (train, validation, test, fit = train and validation, all), or the units named."""
-    if isinstance(text, str) and text in ROLES:
-        return (*roles.fit, *roles.test) if text == "all" else getattr(roles, text)
-    named = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
+    """Units by role (train, validation, test, fit = train and validation, all), by name, or both: "validation,test"."""
+    parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
     known = {*roles.fit, *roles.test}
+    by_role = {role: known if role == "all" else getattr(roles, role) for role in ROLES}
+    named = [unit for part in parts for unit in by_role.get(part, (part,))]
     unknown = [unit for unit in named if unit not in known]
     if unknown or not named:
         raise InputError(

@@ -155,6 +155,8 @@ def _described(folder: Path, cell: building.Cell) -> dict[str, Any]:
 def _sentence(summary: Any) -> str:
     from deepval.report.tables import number, percent
 
+    if not summary.affected:
+        return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"
     share = summary.affected / summary.inputs
     return (
         f"{summary.affected:,} of {summary.inputs:,} inputs affected ({percent(share, 1)}), "

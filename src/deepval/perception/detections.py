@@ -146,7 +146,7 @@ class Coverage(NamedTuple):
 
 
 def coverage(detections: DetectionSet, *, strict: bool = False) -> Coverage:
-    """What a mode covers; warns of units in which it reports nothing at all (an error under `strict`)."""
+    """What a mode covers; warns of silent units (an error under `strict`) and of scores that are all the same."""
     status = np.concatenate([np.zeros(0, dtype=int), *(found.status for found in detections.units.values())])
     filled = sum(len(np.unique(found.frame)) for found in detections.units.values())
     silent = tuple(unit for unit, found in detections.units.items() if found.run.any() and not len(found))
@@ -157,6 +157,13 @@ def coverage(detections: DetectionSet, *, strict: bool = False) -> Coverage:
         )
         if strict:
             raise InputError(message)
+        warnings.warn(message, InputWarning, stacklevel=2)
+    scores = np.concatenate([np.zeros(0), *(found.score for found in detections.units.values())])
+    if detections.scores != "none" and len(scores) > 1 and (scores == scores[0]).all():
+        message = (
+            f"all {len(scores):,} scores of mode {detections.mode} are {scores[0]:g}, so they say nothing: "
+            "declare them as none."
+        )
         warnings.warn(message, InputWarning, stacklevel=2)
     return Coverage(
         frames=len(status),

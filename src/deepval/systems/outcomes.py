@@ -72,7 +72,7 @@ def outcomes(
     kept = np.ones(len(ego.speed_mps), dtype=bool)
     for marks in (run or {}).values():
         kept &= np.concatenate(list(marks))
-    columns = {name: np.stack([found[name] for found in terms], axis=1)[kept] for name in system.weights}
+    columns = {name: np.stack([found[name] for found in terms], axis=1)[kept] for name in terms[0]}
     return Outcomes(
         system=system,
         modes=modes,
