@@ -33,7 +33,7 @@ def at_one_budget(entries: Iterable[Budgeted], kinds: Sequence[str]) -> list[Bud
     found = [entry for entry in found if entry.kind == kind]
     if not found:
         return []
-    alpha = min((entry.alpha for entry in found), key=lambda a: (abs(a - HEADLINE), a))
+    alpha = min((entry.alpha for entry in found), key=lambda a: (round(abs(a - HEADLINE), 9), a))
     found = [entry for entry in found if entry.alpha == alpha]
     first = found[0]
     return [e for e in found if (e.convention, e.accounting) == (first.convention, first.accounting)]
@@ -75,7 +75,7 @@ def gap(result: Result) -> Figure:
     axes.margins(x=0.12)
     axes.set_xlabel(f"Gap to the oracle at {gaps[0].kind} {percent(gaps[0].alpha, 0)}\n(% of the all-cheap loss)")
     handles = [Patch(color=colours[name], label=name.capitalize()) for name, count in drawn.items() if count]
-    style.legend_above(figure, handles, columns=3)
+    style.legend_above(figure, handles)
     return figure
 
 
@@ -124,7 +124,7 @@ def curves(result: Result) -> Figure:
     axes.grid(axis="y")
     axes.set_xlabel("Inputs escalated (%)")
     axes.set_ylabel("Gain (% of the all-cheap loss)")
-    style.legend_above(figure, [*handles, *_grey(others)], columns=3)
+    style.legend_above(figure, [*handles, *_grey(others)])
     return figure
 
 
@@ -136,7 +136,9 @@ def _grey(others: Sequence[str]) -> list[Any]:
 
 
 def _gain_at_headline(curve: Curve) -> float:
-    found = [(abs(a - HEADLINE), a, g) for a, g in zip(curve.alpha, curve.gain_share, strict=True) if g is not None]
+    found = [
+        (round(abs(a - HEADLINE), 9), a, g) for a, g in zip(curve.alpha, curve.gain_share, strict=True) if g is not None
+    ]
     return min(found)[2]
 
 
@@ -181,7 +183,7 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     axes.locator_params(axis="x", nbins=6)
     axes.margins(x=0.1)
     axes.set_xlabel(f"nDG at {percent(alpha, 0)}")
-    style.legend_above(figure, _dumbbell_legend(kind), columns=3)
+    style.legend_above(figure, _dumbbell_legend(kind))
     return figure
 
 

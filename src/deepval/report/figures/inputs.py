@@ -35,7 +35,7 @@ def sign(result: Result, gains: Mapping[str, float] | None = None) -> Figure:
         _losses(axes, inputs)
     else:
         _signs(axes, inputs, gains)
-    style.legend_above(figure, axes.get_legend_handles_labels()[0], columns=3)
+    style.legend_above(figure, axes.get_legend_handles_labels()[0])
     return figure
 
 
@@ -127,7 +127,7 @@ def birds_eye(frames: Mapping[str, Any]) -> Figure:
     for axes, frame in zip(rows, chosen, strict=True):
         _view(axes, frame, frames, far_m=far)
     rows[-1].set_xlabel("Ahead of the vehicle (m)")
-    style.legend_above(figure, _legend(frames["modes"]), columns=5)
+    style.legend_above(figure, _legend(frames["modes"]))
     return figure
 
 
@@ -217,5 +217,5 @@ def _legend(modes: Sequence[str]) -> list[Any]:
         Line2D([], [], color=style.FULL, label=f"{style.short(modes[-1])} (full)"),
         Patch(facecolor=style.TRUTH, alpha=0.6, label="Reference"),
         Patch(facecolor=style.CORRIDOR, alpha=0.1, label="Corridor"),
-        Line2D([], [], color=style.INK, linewidth=1.8, label="Fixes the action"),
+        Line2D([], [], color=style.INK, linewidth=1.8, label="Thick: fixes the action"),
     ]

@@ -14,6 +14,8 @@ SERIES = ("#3f4fa3", "#b0447b", "#86761a", "#2f8f9d", "#7a4b94", "#4d8a3a", "#94
 """The colours of the HTML page, light theme."""
 HALO: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.5}
 """Behind a text that stands among lines."""
+CHARACTER_IN, MARK_IN = 0.05, 0.28
+"""Room that a character of a legend takes, and a mark with what is around it."""
 LONGEST = 26
 """Characters of a name that are shown."""
 
@@ -21,7 +23,7 @@ Figure: TypeAlias = Any
 Axes: TypeAlias = Any
 """Of matplotlib, which is imported where it is used."""
 
-SETTINGS: dict[str, Any] = {
+SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 7,
@@ -56,8 +58,8 @@ SETTINGS: dict[str, Any] = {
     "legend.columnspacing": 1.2,
     "lines.linewidth": 1.2,
     "hatch.linewidth": 0.5,
-    "figure.constrained_layout.h_pad": 0.02,
-    "figure.constrained_layout.w_pad": 0.02,
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
     "pdf.fonttype": 42,
     "pdf.compression": 6,
     "savefig.dpi": 300,
@@ -75,8 +77,7 @@ def applied() -> Iterator[None]:
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        for name, value in SETTINGS.items():
-            matplotlib.rcParams[name] = value
+        matplotlib.rcParams.update(SETTINGS)
         yield
 
 
@@ -103,7 +104,19 @@ def named_rows(axes: Axes, names: list[str]) -> None:
     axes.grid(axis="x")
 
 
-def legend_above(figure: Figure, handles: list[Any], *, columns: int) -> None:
+def legend_above(figure: Figure, handles: list[Any]) -> None:
     """The legend above all panels; a handle may be several marks drawn over each other, labelled as the last."""
-    labels = [(handle[-1] if isinstance(handle, tuple) else handle).get_label() for handle in handles]
+    labels = [str((handle[-1] if isinstance(handle, tuple) else handle).get_label()) for handle in handles]
+    columns = _columns(labels, float(figure.get_size_inches()[0]))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, borderaxespad=0.1)
+
+
+def _columns(labels: list[str], width_in: float) -> int:
+    """As many columns, three or one for each label at most, as there is room for; labels run down the columns."""
+    most = 3 if len(labels) > 5 else len(labels)
+    for columns in range(most, 1, -1):
+        rows = -(-len(labels) // columns)
+        widest = [max(map(len, labels[i : i + rows])) for i in range(0, len(labels), rows)]
+        if sum(CHARACTER_IN * width + MARK_IN for width in widest) <= width_in:
+            return columns
+    return 1
