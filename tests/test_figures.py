@@ -120,12 +120,12 @@ def test_files_are_what_they_are_called_with_fonts_inside_and_without_a_date(pap
 def test_order_of_results_and_settings_of_the_user_do_not_matter(tmp_path):
     import matplotlib
 
-    one, two = judged(curve_points=5), judged(budgets=[deepval.Latency(0.2)])
+    one, two = judged(), judged(budgets=[deepval.Latency(0.2)])
     before, _ = write_figures(tmp_path / "a", {"x": one, "y": two}, formats=("png",))
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red"}):
         after, _ = write_figures(tmp_path / "b", {"y": two, "x": one}, formats=("png",))
         assert (matplotlib.rcParams["font.size"], matplotlib.rcParams["axes.facecolor"]) == (20, "red")
-    assert [path.name for path in before] == ["gap-x.png", "curves-x.png", "gap-y.png", "dumbbells-x.png"]
+    assert [path.name for path in before] == ["gap-x.png", "gap-y.png", "dumbbells-x.png"]
     assert [path.read_bytes() for path in before] == [path.read_bytes() for path in after]
 
 
@@ -183,7 +183,7 @@ def test_curves_start_at_nothing_and_run_through_the_gain_shares():
 def test_dumbbells_join_the_same_budget_of_two_results_of_a_table():
     free, charged = (
         judged(budgets=[deepval.Selection(0.2), deepval.Selection(0.5)]),
-        judged(budgets=[deepval.Latency(0.5)]),
+        judged(budgets=[deepval.Latency(0.1), deepval.Latency(0.5)]),
     )
     drawn = figures({"paid": charged, "free": free})
     assert "dumbbells-paid" not in drawn
@@ -196,6 +196,13 @@ def test_dumbbells_join_the_same_budget_of_two_results_of_a_table():
     assert lines["charged"][0] == pytest.approx([math.nan if ndg is None else ndg for ndg in paid], nan_ok=True)
     assert lines["random"][0] == [free.row("random", alpha=0.5).ndg] * 2
     assert [text.get_text() for text in axes.texts] == ["infeasible"]
+
+
+def test_dumbbells_need_a_budget_that_both_results_have(tmp_path):
+    results = {"free": judged(), "paid": judged(budgets=[deepval.Latency(0.5)])}
+    assert write_figures(tmp_path, results, formats=())[1]["dumbbells-free"] == (
+        "no allocator has an nDG under a selection budget and is judged under a measured one as large"
+    )
 
 
 def test_each_point_of_the_scatter_is_an_input_with_gain_and_value_other_than_zero(drawn, parts):

@@ -115,10 +115,8 @@ def curves(result: Result) -> Figure:
             handles.append(tuple(axes.plot(*_line(known[name]), label=name, **look)))
     share = result.setting["all_full_share"]
     if share is not None:
-        axes.axhline(100 * share, color=style.SOFT, linewidth=0.7, linestyle=(0, (6, 2, 1, 2)), label="all-full")
-        axes.annotate(
-            "all-full", (0, 100 * share), xytext=(3, 2), textcoords="offset points", fontsize=6, bbox=style.HALO
-        )
+        look = {"color": style.SOFT, "linewidth": 0.7, "linestyle": (0, (6, 2, 1, 2))}
+        handles.append(axes.axhline(100 * share, label="all-full", **look))
     axes.axhline(0, color=style.SOFT, linewidth=0.6)
     axes.set_xlim(0, 100)
     axes.grid(axis="y")
@@ -161,12 +159,15 @@ def dumbbells(free: Result, charged: Result) -> Figure:
         free: A result with selection budgets.
         charged: One of the same inputs with latency or energy budgets; it may be the same result.
     """
-    paid = {row.allocator: row for row in at_one_budget(charged.rows, MEASURED)}
-    kind, alpha = next((row.kind, row.alpha) for row in paid.values())
+    shared = {row.alpha for row in free.rows if row.kind == "selection"}
+    paid = {row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)}
+    kind, alpha = next(((row.kind, row.alpha) for row in paid.values()), ("", math.nan))
     given = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == alpha}
     names = [n for n in given if n in paid and n not in REFERENCES and given[n].ndg is not None]
     if not names:
-        raise LeftOutError(f"no allocator with an nDG under selection {percent(alpha, 0)} is judged under {kind} too")
+        raise LeftOutError(
+            "no allocator has an nDG under a selection budget and is judged under a measured one as large"
+        )
     names.sort(key=lambda n: (-_ndg(given[n]), n))
     figure, (axes,) = style.panels(height_in=0.8 + 0.17 * len(names))
     axes.axvline(_ndg(given["random"]), label="random", **RANDOM_LINE)

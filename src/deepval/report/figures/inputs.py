@@ -65,9 +65,7 @@ def _signs(axes: Axes, inputs: Inputs, gains: Mapping[str, float]) -> None:
     axes.set_xlabel("Perception gain (cheap error − full error)")
     axes.set_ylabel("Decision value (units of loss)")
     disagree = sum(gain * value < 0 for gain, value in pairs) / len(pairs)
-    axes.text(
-        0.98, 0.03, f"Signs disagree: {percent(disagree, 1)}", transform=axes.transAxes, ha="right", bbox=style.HALO
-    )
+    axes.text(0.98, 0.03, f"Signs disagree: {percent(disagree, 1)}", transform=axes.transAxes, ha="right")
 
 
 def _losses(axes: Axes, inputs: Inputs) -> None:

@@ -12,8 +12,6 @@ HELPED, HARMED, HARMED_WASH = "#2a6fb0", "#b54d14", "#fbece2"
 CHEAP, FULL, TRUTH, CORRIDOR = "#7b5bb0", "#14806b", "#7d868f", "#0e6672"
 SERIES = ("#3f4fa3", "#b0447b", "#86761a", "#2f8f9d", "#7a4b94", "#4d8a3a", "#94553a", "#5d7fae")
 """The colours of the HTML page, light theme."""
-HALO: dict[str, Any] = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.5}
-"""Behind a text that stands among lines."""
 CHARACTER_IN, MARK_IN = 0.05, 0.28
 """Room that a character of a legend takes, and a mark with what is around it."""
 LONGEST = 26
