@@ -51,8 +51,6 @@ def _signs(axes: Axes, inputs: Inputs, gains: Mapping[str, float]) -> None:
     if not pairs:
         raise LeftOutError("no input has both a perception gain and a decision value other than zero")
     right, top = (1.35 * max(abs(pair[k]) for pair in pairs) for k in (0, 1))
-    for x, y in ((-right, 0), (0, -top)):
-        axes.fill_between([x, x + right], y, y + top, color=style.HARMED_WASH, linewidth=0, zorder=0)
     for name, colour, chosen in (
         ("helped", style.HELPED, [pair for pair in pairs if pair[1] > 0]),
         ("harmed", style.HARMED, [pair for pair in pairs if pair[1] < 0]),
@@ -65,7 +63,9 @@ def _signs(axes: Axes, inputs: Inputs, gains: Mapping[str, float]) -> None:
     axes.set_xlabel("Perception gain (cheap error − full error)")
     axes.set_ylabel("Decision value (units of loss)")
     disagree = sum(gain * value < 0 for gain, value in pairs) / len(pairs)
-    axes.text(0.98, 0.03, f"Signs disagree: {percent(disagree, 1)}", transform=axes.transAxes, ha="right")
+    wash: dict[str, Any] = {"color": style.HARMED_WASH, "linewidth": 0, "zorder": 0}
+    axes.fill_between([-right, 0], 0, top, label=f"Signs disagree: {percent(disagree, 1)}", **wash)
+    axes.fill_between([0, right], -top, 0, **wash)
 
 
 def _losses(axes: Axes, inputs: Inputs) -> None:
