@@ -1,4 +1,4 @@
-"""`deepval report`: saved results, and the frames of their cells -> one HTML page."""
+"""`deepval report`: saved results, and the frames of their cells -> one HTML page, or figures for a paper."""
 
 import json
 from collections.abc import Mapping
@@ -13,12 +13,26 @@ from deepval.results import Result
 
 RESULT, FRAMES = "result", "frames"
 """Files of these names are named after their folder."""
+PAGE = Path("report.html")
+PERCEPTION_LOSS = "E5"
+"""The combined error, whose gain the paper sets against decision value."""
 
 
 def report(
     results: Annotated[list[str], typer.Argument(help="Saved results: FILE or NAME=FILE, one per cell.")],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The page to write. Default: report.html, or none with --figures."),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            "--figures",
+            help="Folder for figures of a paper as PDF and PNG: gap to the oracle, budget curves, sign scatter, "
+            "bird's-eye views, allocators free against charged (also from two results of a cell).",
+        ),
+    ] = None,
     frames: Annotated[
         list[str] | None,
         typer.Option("--frames", help="Frames of a cell: FILE or NAME=FILE. Default: frames.json beside its result."),
@@ -30,11 +44,18 @@ def report(
 ) -> None:
     """Make one HTML page of results that opens from disk: verdicts, charts, sliders, tables, frames to look at.
 
+    With --figures, make figures for a paper instead, or as well where --out is given.
+
     Example: deepval report demo/braking-monocular/result.json demo/braking-oracle/result.json --out report.html
     """
     files = _named(results, RESULT)
-    size = write_page(files, out, frames=_given(frames, list(files)), images=images, image_root=image_root)
-    typer.echo(f"{out}: {'1 cell' if len(files) == 1 else f'{len(files)} cells'}, {size / 1e6:.1f} MB")
+    shown = _given(frames, list(files))
+    if figures is not None:
+        _write_figures(figures, files, frames=shown)
+    if out is not None or figures is None:
+        page = out or PAGE
+        size = write_page(files, page, frames=shown, images=images, image_root=image_root)
+        typer.echo(f"{page}: {'1 cell' if len(files) == 1 else f'{len(files)} cells'}, {size / 1e6:.1f} MB")
 
 
 def write_page(
@@ -49,12 +70,43 @@ def write_page(
     from deepval.report import html
 
     loaded = {name: Result.load(path) for name, path in results.items()}
-    beside = {name: path.parent / "frames.json" for name, path in results.items()}
-    chosen = {name: path for name, path in beside.items() if path.is_file()} | dict(frames or {})
-    shown = {name: _frames(path) for name, path in chosen.items()}
+    shown = _shown(results, frames or {})
     page = html.render(loaded, shown, images=_pictures(shown, image_root) if images else None)
     write_atomically(out, page)
     return len(page.encode())
+
+
+def _write_figures(folder: Path, results: Mapping[str, Path], *, frames: Mapping[str, Path]) -> None:
+    from deepval.report.figures import write_figures
+
+    loaded = {name: Result.load(path) for name, path in results.items()}
+    gains = {name: _gains(path) for name, path in _beside(results, "evidence.parquet").items()}
+    written, left_out = write_figures(folder, loaded, _shown(results, frames), gains=gains)
+    for path in written:
+        typer.echo(str(path))
+    for name, reason in left_out.items():
+        typer.echo(f"Left out {name}: {reason}.")
+
+
+def _gains(path: Path) -> dict[str, float]:
+    """The perception gain of every input, from the evidence of a cell."""
+    from deepval.columns import read
+
+    found = read(path)
+    cheap, full = f"cheap_{PERCEPTION_LOSS}", f"full_{PERCEPTION_LOSS}"
+    found.require("input", cheap, full)
+    gains = found.numbers(cheap) - found.numbers(full)
+    return dict(zip(map(str, found.ids("input").tolist()), gains.tolist(), strict=True))
+
+
+def _beside(results: Mapping[str, Path], file: str) -> dict[str, Path]:
+    """Files of a name that lie beside results, by cell."""
+    found = {name: path.parent / file for name, path in results.items()}
+    return {name: path for name, path in found.items() if path.is_file()}
+
+
+def _shown(results: Mapping[str, Path], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+    return {name: _frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}
 
 
 def _named(texts: list[str], usual: str) -> dict[str, Path]:

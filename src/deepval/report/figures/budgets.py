@@ -1,0 +1,202 @@
+"""Result -> figures of what allocators reach under budgets: the gap to the oracle, curves, free against charged."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from deepval.report.figures import style
+from deepval.report.figures.style import Figure, LeftOutError
+from deepval.report.tables import number, percent
+from deepval.results import Curve, Gap, Result, Row
+
+HEADLINE = 0.2
+"""The budget that is drawn where there are several: the nearest to it."""
+MEASURED = ("latency", "energy")
+REFERENCES = ("random", "all-full", "oracle")
+CAUSES = {"overhead": style.SERIES[2], "ranking": style.SERIES[0], "causal": style.SERIES[1]}
+FREE_CAUSES = {"missed value": style.SERIES[0], "selected harm": style.HARMED}
+REFERENCE_DASHES = {"random": (0, (4, 2)), "oracle": (0, (1, 1.2))}
+MOST, BANDS = 5, 2
+"""Curves with a colour and a name, and those of them with a band: more of either cannot be told apart."""
+RANDOM_LINE: dict[str, Any] = {"color": style.SOFT, "linewidth": 0.9, "linestyle": (0, (1, 1.2))}
+FILLED: dict[str, Any] = {"marker": "o", "markersize": 3, "color": style.SERIES[0], "markeredgewidth": 0}
+OPEN: dict[str, Any] = FILLED | {"markersize": 5, "markerfacecolor": "white", "markeredgewidth": 0.9}
+"""The open mark is the larger one, so that both are seen where they are equal."""
+
+Budgeted = TypeVar("Budgeted", Row, Gap)
+
+
+def at_one_budget(entries: Iterable[Budgeted], kinds: Sequence[str]) -> list[Budgeted]:
+    """The entries of the first kind that is there, at the budget nearest to the headline and its first accounting."""
+    found = list(entries)
+    kind = next((kind for kind in kinds if any(entry.kind == kind for entry in found)), None)
+    found = [entry for entry in found if entry.kind == kind]
+    if not found:
+        return []
+    alpha = min((entry.alpha for entry in found), key=lambda a: (round(abs(a - HEADLINE), 9), a))
+    found = [entry for entry in found if entry.alpha == alpha]
+    first = found[0]
+    return [e for e in found if (e.convention, e.accounting) == (first.convention, first.accounting)]
+
+
+def gap(result: Result) -> Figure:
+    """Where each allocator's gap to the oracle goes, as shares of the all-cheap loss, smallest gap first.
+
+    Under a measured budget overhead, ranking and causal; where allocators are free, missed value that the budget would
+    have allowed and selected harm. The parts add up to the gap.
+    """
+    from matplotlib.patches import Patch
+
+    gaps = at_one_budget(result.gaps, (*MEASURED, "selection"))
+    loss = result.setting["cheap_loss"]
+    if not any(item.gap is not None for item in gaps):
+        raise LeftOutError(f"no gap is known{f' ({gaps[0].reason})' if gaps and gaps[0].reason else ''}")
+    if not loss or loss < 0:
+        raise LeftOutError("the all-cheap loss is not positive, so there are no shares of it")
+    charged = gaps[0].kind in MEASURED
+    gaps.sort(key=lambda item: (item.gap is None, item.gap or 0.0, item.allocator))
+    colours = CAUSES if charged else FREE_CAUSES
+    figure, (axes,) = style.panels(height_in=0.85 + 0.17 * len(gaps))
+    drawn = {name: 0 for name in colours}
+    for y, item in enumerate(gaps):
+        if item.gap is None:
+            axes.text(0.0, y, f" {_absent(item)}", va="center_baseline", color=style.SOFT, fontsize=6, style="italic")
+            continue
+        reach = {True: 0.0, False: 0.0}
+        for name, part in _parts(item, charged=charged).items():
+            share = 100 * part / loss
+            if share:
+                axes.barh(y, share, left=reach[share > 0], height=0.68, color=colours[name], label=name)
+                reach[share > 0] += share
+                drawn[name] += 1
+        axes.text(reach[True], y, f" {number(100 * item.gap / loss, 1)}", va="center_baseline", fontsize=6)
+    style.named_rows(axes, [item.allocator for item in gaps])
+    axes.axvline(0, color=style.SOFT, linewidth=0.6)
+    axes.margins(x=0.12)
+    axes.set_xlabel(f"Gap to the oracle at {gaps[0].kind} {percent(gaps[0].alpha, 0)}\n(% of the all-cheap loss)")
+    handles = [Patch(color=colours[name], label=name.capitalize()) for name, count in drawn.items() if count]
+    style.legend_above(figure, handles)
+    return figure
+
+
+def _parts(item: Gap, *, charged: bool) -> dict[str, float]:
+    if charged:
+        return {"overhead": item.overhead or 0.0, "ranking": item.ranking or 0.0, "causal": item.causal or 0.0}
+    return {"missed value": (item.missed or 0.0) - (item.left_out or 0.0), "selected harm": item.selected_harm or 0.0}
+
+
+def _absent(item: Gap | Row) -> str:
+    return "infeasible" if (item.reason or "").startswith("infeasible") else "undefined"
+
+
+def curves(result: Result) -> Figure:
+    """Gain share against the share of inputs escalated, 95 % bands for the best, and random, oracle and all-full.
+
+    The best are those that gain most at the headline budget; beyond a few the others are thin lines.
+    """
+    known = {curve.allocator: curve for curve in result.curves if any(v is not None for v in curve.gain_share)}
+    if not known:
+        raise LeftOutError("the result holds no curves: evaluate with --curve 20")
+    names = sorted((n for n in known if n not in REFERENCES), key=lambda n: (-_gain_at_headline(known[n]), n))
+    best, others = names[:MOST], names[MOST:]
+    figure, (axes,) = style.panels(height_in=2.75)
+    for name in others:
+        axes.plot(*_line(known[name]), color=style.EVEN, linewidth=0.6, label=name)
+    handles: list[Any] = []
+    for i, (name, colour) in enumerate(zip(best, style.SERIES, strict=False)):
+        bands = []
+        if i < BANDS:
+            bands = [axes.fill_between(*_band(known[name]), color=colour, alpha=0.14, linewidth=0, label=name)]
+        (line,) = axes.plot(*_line(known[name]), color=colour, label=style.short(name))
+        handles.append((*bands, line))
+    for name, dash in REFERENCE_DASHES.items():
+        if name in known:
+            look: dict[str, Any] = {"color": style.INK, "linewidth": 0.9, "linestyle": dash}
+            handles.append(tuple(axes.plot(*_line(known[name]), label=name, **look)))
+    share = result.setting["all_full_share"]
+    if share is not None:
+        look = {"color": style.SOFT, "linewidth": 0.7, "linestyle": (0, (6, 2, 1, 2))}
+        handles.append(axes.axhline(100 * share, label="all-full", **look))
+    axes.axhline(0, color=style.SOFT, linewidth=0.6)
+    axes.set_xlim(0, 100)
+    axes.grid(axis="y")
+    axes.set_xlabel("Inputs escalated (%)")
+    axes.set_ylabel("Gain (% of the all-cheap loss)")
+    style.legend_above(figure, [*handles, *_grey(others)])
+    return figure
+
+
+def _grey(others: Sequence[str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    label = others[0] if len(others) == 1 else f"{len(others)} others"
+    return [(Line2D([], [], color=style.EVEN, linewidth=0.6, label=style.short(label)),)] if others else []
+
+
+def _gain_at_headline(curve: Curve) -> float:
+    found = [
+        (round(abs(a - HEADLINE), 9), a, g) for a, g in zip(curve.alpha, curve.gain_share, strict=True) if g is not None
+    ]
+    return min(found)[2]
+
+
+def _line(curve: Curve) -> tuple[list[float], list[float]]:
+    """Percent by percent; nothing is gained by escalating nothing."""
+    points = [(a, g) for a, g in zip(curve.alpha, curve.gain_share, strict=True) if g is not None]
+    return [0.0, *(100 * a for a, _ in points)], [0.0, *(100 * g for _, g in points)]
+
+
+def _band(curve: Curve) -> tuple[list[float], list[float], list[float]]:
+    every = zip(curve.alpha, curve.lo, curve.hi, strict=True)
+    points = [(0.0, 0.0, 0.0), *((a, lo, hi) for a, lo, hi in every if lo is not None and hi is not None)]
+    return [100 * a for a, _, _ in points], [100 * lo for _, lo, _ in points], [100 * hi for _, _, hi in points]
+
+
+def dumbbells(free: Result, charged: Result) -> Figure:
+    """NDG of each allocator when it is free (open) and when it pays for itself (filled), best free one first.
+
+    Args:
+        free: A result with selection budgets.
+        charged: One of the same inputs with latency or energy budgets; it may be the same result.
+    """
+    shared = {row.alpha for row in free.rows if row.kind == "selection"}
+    paid = {row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)}
+    kind, alpha = next(((row.kind, row.alpha) for row in paid.values()), ("", math.nan))
+    given = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == alpha}
+    names = [n for n in given if n in paid and n not in REFERENCES and given[n].ndg is not None]
+    if not names:
+        raise LeftOutError(
+            "no allocator has an nDG under a selection budget and is judged under a measured one as large"
+        )
+    names.sort(key=lambda n: (-_ndg(given[n]), n))
+    figure, (axes,) = style.panels(height_in=0.8 + 0.17 * len(names))
+    axes.axvline(_ndg(given["random"]), label="random", **RANDOM_LINE)
+    for y, name in enumerate(names):
+        before, after = _ndg(given[name]), _ndg(paid[name])
+        axes.plot([before, after], [y, y], color=style.EVEN, linewidth=1.4, zorder=1, label=name)
+        if math.isnan(after):
+            place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center_baseline"}
+            axes.annotate(_absent(paid[name]), (before, y), fontsize=6, style="italic", color=style.SOFT, **place)
+    for label, rows, look in (("free", given, OPEN), ("charged", paid, FILLED)):
+        values = [_ndg(rows[name]) for name in names]
+        axes.plot(values, range(len(names)), linestyle="none", label=label, **look)
+    style.named_rows(axes, names)
+    axes.locator_params(axis="x", nbins=6)
+    axes.margins(x=0.1)
+    axes.set_xlabel(f"nDG at {percent(alpha, 0)}")
+    style.legend_above(figure, _dumbbell_legend(kind))
+    return figure
+
+
+def _ndg(row: Row) -> float:
+    return math.nan if row.ndg is None else row.ndg
+
+
+def _dumbbell_legend(kind: str) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], linestyle="none", label="Selection budget, free", **OPEN),
+        Line2D([], [], linestyle="none", label=f"{kind.capitalize()} budget, charged", **FILLED),
+        Line2D([], [], label="Random", **RANDOM_LINE),
+    ]

@@ -1,0 +1,120 @@
+"""Sizes, colours and the few settings of matplotlib that all figures share: those of a printed page."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+COLUMN_IN, TEXT_IN = 3.4, 7.0
+"""Widths of one column and of the text of a two-column paper."""
+INK, SOFT, LINE, EVEN = "#1c2329", "#59636d", "#d8d5cd", "#b9bec4"
+HELPED, HARMED, HARMED_WASH = "#2a6fb0", "#b54d14", "#fbece2"
+CHEAP, FULL, TRUTH, CORRIDOR = "#7b5bb0", "#14806b", "#7d868f", "#0e6672"
+SERIES = ("#3f4fa3", "#b0447b", "#86761a", "#2f8f9d", "#7a4b94", "#4d8a3a", "#94553a", "#5d7fae")
+"""The colours of the HTML page, light theme."""
+CHARACTER_IN, MARK_IN = 0.05, 0.28
+"""Room that a character of a legend takes, and a mark with what is around it."""
+LONGEST = 26
+"""Characters of a name that are shown."""
+
+Figure: TypeAlias = Any
+Axes: TypeAlias = Any
+"""Of matplotlib, which is imported where it is used."""
+
+SETTINGS: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 7,
+    "axes.labelsize": 7,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    # A name with a dollar sign is a name, not a formula.
+    "text.parse_math": False,
+    "axes.unicode_minus": True,
+    "axes.formatter.useoffset": False,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "grid.color": LINE,
+    "grid.linewidth": 0.5,
+    "legend.fontsize": 6.5,
+    "legend.frameon": False,
+    "legend.handlelength": 1.2,
+    "legend.handletextpad": 0.5,
+    "legend.columnspacing": 1.2,
+    "lines.linewidth": 1.2,
+    "hatch.linewidth": 0.5,
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
+    "pdf.fonttype": 42,
+    "pdf.compression": 6,
+    "savefig.dpi": 300,
+}
+
+
+class LeftOutError(Exception):
+    """Why a figure cannot be drawn: what the result lacks."""
+
+
+@contextmanager
+def applied() -> Iterator[None]:
+    """Within it figures are made and saved in this style, whatever the user's settings are."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        yield
+
+
+def panels(rows: int = 1, *, width_in: float = COLUMN_IN, height_in: float) -> tuple[Figure, list[Axes]]:
+    """A figure without a window and its axes, from top to bottom."""
+    from matplotlib.figure import Figure as Canvas
+
+    figure = Canvas(figsize=(width_in, height_in), layout="constrained")
+    return figure, list(figure.subplots(rows, 1, squeeze=False)[:, 0])
+
+
+def short(name: str) -> str:
+    """A name in one line that leaves room for what it names."""
+    plain = re.sub(r"\s+", " ", name).strip()
+    return plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 1]}…"
+
+
+def named_rows(axes: Axes, names: list[str]) -> None:
+    """A row for each name, the first on top, with a grid along the values."""
+    axes.set_yticks(range(len(names)), [short(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="x")
+
+
+def legend_above(figure: Figure, handles: list[Any]) -> None:
+    """The legend above all panels; a handle may be several marks drawn over each other, labelled as the last."""
+    labels = [str((handle[-1] if isinstance(handle, tuple) else handle).get_label()) for handle in handles]
+    columns = _columns(labels, float(figure.get_size_inches()[0]))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, borderaxespad=0.1)
+
+
+def _columns(labels: list[str], width_in: float) -> int:
+    """As many columns, three or one for each label at most, as there is room for; labels run down the columns."""
+    most = 3 if len(labels) > 5 else len(labels)
+    for columns in range(most, 1, -1):
+        rows = -(-len(labels) // columns)
+        widest = [max(map(len, labels[i : i + rows])) for i in range(0, len(labels), rows)]
+        if sum(CHARACTER_IN * width + MARK_IN for width in widest) <= width_in:
+            return columns
+    return 1
