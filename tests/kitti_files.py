@@ -30,7 +30,7 @@ def write_kitti(folder: Path) -> None:
             box = (610 - 576 / depth, 173 + 72 / depth, 610 + 576 / depth, 173 + 1224 / depth)
             place = " ".join(f"{edge:.2f}" for edge in box)
             labels.append(f"{frame} 1 Car 0 0 0 {place} 1.6 1.6 4.0 0.0 1.7 {depth} -1.5708\n")
-            rows["large"].append((unit, frame, "car", 0.8, *box))
+            rows["large"].append((unit, frame, "car", 0.8 + 0.01 * frame, *box))
             if (frame + number) % 3:
                 rows["small"].append((unit, frame, "car", 0.2 + 0.08 * frame, *box))
             _write_picture(folder / "images" / unit / f"{frame:06d}.png", 0 if unit == "0002" else 200)
