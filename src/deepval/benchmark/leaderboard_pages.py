@@ -14,14 +14,24 @@ READING = (
     "of the all-cheap loss on test units, equal-weight means over cells. Oracle, all-full and random are references."
 )
 STYLE = """
-:root { color-scheme: light dark; --line: #8886; --better: #1a7f37; --worse: #cf222e; }
-@media (prefers-color-scheme: dark) { :root { --better: #3fb950; --worse: #f85149; } }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: .5rem 0 1.5rem; display: block; overflow-x: auto; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+:root { color-scheme: light dark; --paper: #faf8f4; --card: #fff; --ink: #1c2329; --soft: #59636d; --line: #e4e0d7;
+  --better: #2a6fb0; --worse: #b54d14; --serif: "Iowan Old Style", "Palatino Linotype", Palatino, Georgia, serif; }
+@media (prefers-color-scheme: dark) { :root { --paper: #13171b; --card: #1a2026; --ink: #e7eaed; --soft: #aab4bd;
+  --line: #2b343c; --better: #6fb1ec; --worse: #f19a5f; } }
+body { font: 15px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 68rem;
+  margin: 2.5rem auto; padding: 0 1.2rem; }
+h1, h2 { font-family: var(--serif); font-weight: 500; } h1 { font-size: 2.2rem; margin: 0; } h2 { margin-top: 2.6rem; }
+h3 { font-size: 1rem; margin: 0 0 .4rem; } p, li { color: var(--soft); max-width: 46rem; overflow-wrap: anywhere; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 1.2rem 1.4rem;
+  margin: 1rem 0; }
+table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
+th { font-weight: 400; color: var(--soft); }
+th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:nth-child(2), td:nth-child(2) { text-align: left; }
-.reference td { opacity: .65; font-style: italic; }
-.better { color: var(--better); font-weight: 600; } .worse { color: var(--worse); }
+tr:not(.reference) td:nth-child(2) { font-weight: 600; }
+.reference td { color: var(--soft); font-style: italic; }
+.better { color: var(--better); font-weight: 600; } .worse { color: var(--worse); font-weight: 600; }
+@media print { body { background: none; margin: 0; } section { break-inside: avoid; } }
 """.strip()
 
 
@@ -127,13 +137,14 @@ def _about(entry: Mapping[str, Any]) -> str:
 
 
 def _html_table(table: Table) -> str:
-    lines = [f"<h3>{html.escape(table.title)}</h3><table>"]
+    lines = [f"<section><h3>{html.escape(table.title)}</h3><table>"]
     lines.append("<tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in table.header) + "</tr>")
     for section, kind in zip(table.sections, ("", ' class="reference"'), strict=True):
         for row in section:
             cells = "".join(f"<td{_class(cell)}>{html.escape(cell.text)}</td>" for cell in row)
             lines.append(f"<tr{kind}>{cells}</tr>")
-    return "\n".join([*lines, "</table>", *(f"<p>{html.escape(note)}</p>" for note in table.notes)])
+    notes = (f"<p>{html.escape(note)}</p>" for note in table.notes)
+    return "\n".join([*lines, "</table>", *notes, "</section>"])
 
 
 def _class(cell: Cell) -> str:
