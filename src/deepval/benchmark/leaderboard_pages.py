@@ -18,7 +18,7 @@ STYLE = """
   --better: #2a6fb0; --worse: #b54d14; --serif: "Iowan Old Style", "Palatino Linotype", Palatino, Georgia, serif; }
 @media (prefers-color-scheme: dark) { :root { --paper: #13171b; --card: #1a2026; --ink: #e7eaed; --soft: #aab4bd;
   --line: #2b343c; --better: #6fb1ec; --worse: #f19a5f; } }
-body { font: 15px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 68rem;
+body { font: 15px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 76rem;
   margin: 2.5rem auto; padding: 0 1.2rem; }
 h1, h2 { font-family: var(--serif); font-weight: 500; } h1 { font-size: 2.2rem; margin: 0; } h2 { margin-top: 2.6rem; }
 h3 { font-size: 1rem; margin: 0 0 .4rem; } p, li { color: var(--soft); max-width: 46rem; overflow-wrap: anywhere; }
