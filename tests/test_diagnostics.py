@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from deepval.allocators.models import Boosting
 from deepval.datasets import Dataset
 from deepval.diagnostics import (
     DIAGNOSTICS,
@@ -106,7 +107,7 @@ def with_values(made, values):
 
 def test_the_multi_metric_model_finds_what_perception_errors_explain():
     made = random_evidence(np.random.default_rng(0))
-    found = MultiMetric(folds=2, trees=30, least_per_leaf=5).scores(made)
+    found = MultiMetric(folds=2, learner=Boosting(trees=30, least_per_leaf=5)).scores(made)
     assert np.corrcoef(found, made.table.decision_values)[0, 1] > 0.9
     features = error_features(made)
     assert list(features)[:2] == ["cheap-E1", "cheap-E2"]
@@ -116,7 +117,7 @@ def test_the_multi_metric_model_finds_what_perception_errors_explain():
 
 def test_out_of_fold_means_that_a_units_own_values_do_not_enter():
     made = random_evidence(np.random.default_rng(1))
-    model = MultiMetric(folds=2, trees=10, least_per_leaf=10)
+    model = MultiMetric(folds=2, learner=Boosting(trees=10, least_per_leaf=10))
     before = model.scores(made)
     held = unit_folds(made.table, 2) == 1
     values = made.table.decision_values.copy()
@@ -138,7 +139,7 @@ def test_scores_follow_the_order_of_the_inputs():
     one, other = (random_evidence(np.random.default_rng(5), rows=order) for order in (None, rows))
     for signal in (ReferenceCriticality(), *(PerceptionGain(name) for name in LOSSES)):
         np.testing.assert_array_equal(signal.scores(one)[rows], signal.scores(other))
-    model = MultiMetric(folds=2, trees=10, least_per_leaf=10)
+    model = MultiMetric(folds=2, learner=Boosting(trees=10, least_per_leaf=10))
     np.testing.assert_allclose(model.scores(one)[rows], model.scores(other), rtol=1e-6)
 
 

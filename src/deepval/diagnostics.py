@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from deepval import columns
-from deepval.allocators.models.fits import one_thread
+from deepval.allocators.models import Boosting
 from deepval.arrays import Bool, Float, Int
 from deepval.datasets.dataset import Dataset
 from deepval.errors import InputError
@@ -177,10 +177,7 @@ class MultiMetric(Diagnostic):
     """
 
     folds: int = 5
-    trees: int = 200
-    depth: int = 3
-    learning_rate: float = 0.08
-    least_per_leaf: int = 40
+    learner: Boosting = field(default_factory=Boosting)
 
     def __post_init__(self) -> None:
         if self.folds < 2:
@@ -192,24 +189,10 @@ class MultiMetric(Diagnostic):
         matrix = np.column_stack(list(features.values()))
         scores = np.full(len(values), np.nan)
         fold = unit_folds(evidence.table, self.folds)
-        with one_thread():
-            for held in np.unique(fold):
-                seen = fold != held
-                scores[~seen] = self._model().fit(matrix[seen], values[seen]).predict(matrix[~seen])
+        for held in np.unique(fold):
+            seen = fold != held
+            scores[~seen] = self.learner.fit(matrix[seen], values[seen], classify=False).predict(matrix[~seen])
         return scores
-
-    def _model(self) -> Any:
-        from sklearn.ensemble import HistGradientBoostingRegressor
-
-        options: dict[str, Any] = {
-            "max_iter": self.trees,
-            "max_depth": self.depth,
-            "learning_rate": self.learning_rate,
-            "min_samples_leaf": self.least_per_leaf,
-            "early_stopping": False,
-            "random_state": 0,
-        }
-        return HistGradientBoostingRegressor(**options)
 
 
 def error_features(evidence: Evidence) -> dict[str, Float[np.ndarray, "input"]]:
