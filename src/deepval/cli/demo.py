@@ -10,6 +10,7 @@ import typer
 from deepval.benchmark import build, sources, study
 from deepval.benchmark import folder as folders
 from deepval.benchmark.column_files import csv_text
+from deepval.benchmark.fitting import Scored
 from deepval.benchmark.regime import PAPER, regime_lines
 from deepval.budgets import Latency, Selection
 from deepval.cli import options
@@ -24,6 +25,9 @@ from deepval.results import Result
 
 BOARD = PROFILES["jetson-agx-xavier"]
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
+BOTH = [*map(Selection, ALPHAS), *map(Latency, ALPHAS)]
+SHOWN = "braking-monocular"
+"""The cell on which causal policies are judged too."""
 
 
 def demo(
@@ -60,7 +64,9 @@ def demo(
     shown += [overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)]
     page = out / "report.html"
     pages = {name: out / name / "result.json" for name in free}
-    write_page(pages | {f"{name}, charged": out / name / "result-board.json" for name in charged}, page, images=True)
+    pages |= {f"{name}, charged": out / name / "result-board.json" for name in charged}
+    pages[f"{SHOWN}, causal"] = _causal(folders.read_cell(out / SHOWN))
+    write_page(pages, page, images=True)
     write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, shown)) + "\n")
     typer.echo("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
     typer.echo(console.render_tables([shown[1], shown[4]], width=options.width()), nl=False)
@@ -80,8 +86,20 @@ def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     settings: dict[str, Any] = {"curve_points": 20, "terms": cell.folder / "terms.parquet"}
     free = study.judged(cell, scored, [Selection(a) for a in ALPHAS], **settings)
     free.save(cell.folder / "result.json")
-    assert cell.table.costs is not None
-    priced = {name: item for name, item in scored.items() if "ms" in cell.table.costs.allocators.get(name, {})}
-    charged = study.judged(cell, priced, [Latency(a) for a in ALPHAS], **settings)
+    charged = study.judged(cell, _priced(cell, scored), BOTH, **settings)
     charged.save(cell.folder / "result-board.json")
     return free, charged
+
+
+def _causal(cell: folders.BuiltCell) -> Path:
+    """Verdicts on causal policies: allocators fitted on the training units, thresholds from the validation units."""
+    scored = _priced(cell, study.scored_by_all(cell, units="train", watch=options.watch))
+    result = study.judged(cell, scored, BOTH, calibration=list(cell.split.validation))
+    result.save(cell.folder / "result-causal.json")
+    return cell.folder / "result-causal.json"
+
+
+def _priced(cell: folders.BuiltCell, scored: dict[str, Scored]) -> dict[str, Scored]:
+    """What has a cost on the board."""
+    costs = {} if cell.table.costs is None else cell.table.costs.allocators
+    return {name: item for name, item in scored.items() if "ms" in costs.get(name, {})}
