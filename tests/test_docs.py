@@ -143,7 +143,7 @@ def test_the_table_of_allocators_is_the_code_s():
     rules = {
         "value": "the prediction",
         "difference": "P(helps) - P(harms)",
-        "recall": "P(helps) - P(harms) + rank of `lost`",
+        "recall": "P(helps) - P(harms) + half the rank of `lost`",
         "modes": "one per mode above cheap",
     }
     shown = table_under(ROOT / "docs" / "allocators.md", "What ships")
