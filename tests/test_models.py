@@ -9,11 +9,11 @@ import pytest
 
 from deepval.allocators import RECIPES, Examples, Training, fit, read_allocator
 from deepval.allocators.fronts import DetectionList
-from deepval.allocators.models import Boosting, Linear, Mlp, Network, Ridge, Trees, model_of
+from deepval.allocators.models import Boosting, Linear, Mlp, Network, Quantile, Ridge, Trees, model_of
 from deepval.allocators.models.fits import one_thread
 from deepval.allocators.models.links import linked
 from deepval.allocators.models.standard import Standard
-from deepval.allocators.models.trees import flat, without_empty
+from deepval.allocators.models.trees import binned, flat, without_empty
 from deepval.errors import InputError
 
 SMALL = Boosting(trees=40, depth=3, learning_rate=0.2, least_per_leaf=4)
@@ -311,3 +311,36 @@ def test_files_load_and_predict_where_the_fitting_library_is_absent(tmp_path):
 def test_linear_by_hand():
     model = Linear(Standard(np.array([1.0, 0.0]), np.array([1.0, 0.5])), np.array([2.0, 4.0]), 0.25)
     assert model.predict(np.array([[2.0, 3.0], [np.nan, 1.0]])).tolist() == [2 + 4 * 1.5 + 0.25, 4 * 0.5 + 0.25]
+
+
+def test_weighted_trees_ask_of_numbers_what_they_learned_of_bins():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(900, 6))
+    rows[:, 1] = np.round(rows[:, 1])
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    labels = (np.nan_to_num(rows[:, 0]) + rng.normal(size=900) > 0).astype(float)
+    weights = rng.uniform(0.1, 3.0, 900)
+    learner = Boosting(trees=20, depth=2)
+    found = learner.fit(rows, labels, classify=True, weights=weights)
+    codes, edges = binned(rows)
+    with one_thread():
+        twin = learner.estimator(classify=True).fit(codes, labels, sample_weight=weights)
+    np.testing.assert_allclose(found.predict(rows), twin.predict_proba(codes)[:, 1], rtol=1e-12)
+    known = ~np.isnan(rows[:, 1])
+    assert edges[1].tolist() == (np.unique(rows[known, 1])[:-1] + 0.5).tolist()
+    assert max(len(column) for column in edges) == 254
+    fresh = rng.normal(size=(300, 6))
+    inside = np.stack([np.searchsorted(edges[k], fresh[:, k], side="left") for k in range(6)], axis=1).astype(float)
+    np.testing.assert_allclose(found.predict(fresh), twin.predict_proba(inside)[:, 1], rtol=1e-12)
+
+
+def test_a_quantile_is_the_mid_rank_among_the_fit_rows():
+    rows = np.array([[1.0, 0.0], [2.0, 0.0], [2.0, 0.0], [5.0, 1.0], [np.nan, 0.0]])
+    model = Quantile.fit(rows, {0: 1.0, 1: -2.0})
+    assert model.reference.tolist() == [1.0, 2.0, 2.0, 3.0]
+    asked = np.array([[0.0, 0.0], [2.0, 0.0], [9.0, 0.0], [np.nan, 0.0]])
+    assert model.predict(asked).tolist() == [0.0, (1 + 3) / 8, 1.0, 0.5]
+    assert Quantile.of(json.loads(json.dumps(model.to_dict()))).predict(asked).tolist() == model.predict(asked).tolist()
+    for broken in ({"weight": []}, {"weight": [[7, 1.0]]}, {"reference": [2.0, 1.0]}):
+        with pytest.raises(ValueError, match="sorted reference"):
+            Quantile.of(model.to_dict() | broken)

@@ -54,7 +54,7 @@ class Trees:
 
     def raw_row(self, row: Float[np.ndarray, "column"]) -> float:
         """The sum of the leaves that one row ends in."""
-        return float(self._summed(row, np.zeros((1, 1), np.intp))[0])
+        return float(self._summed(row, 0))
 
     def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
         """The prediction for each row."""
@@ -64,22 +64,26 @@ class Trees:
         """The prediction for one row."""
         return float(linked(np.array([self.raw_row(row)]), self.link)[0])
 
-    def _summed(self, values: Float[np.ndarray, "_"], place: Int[np.ndarray, "row 1"]) -> Float[np.ndarray, "row"]:
-        feature, threshold, gap_left, leaf = self._flat
-        trees, nodes = self.feature.shape
-        first = np.arange(0, trees * nodes, nodes) if nodes else np.zeros(trees, np.intp)
-        node = np.zeros((len(place), trees), np.intp)
-        gaps = bool(np.isnan(values).any())
+    def _summed(
+        self, values: Float[np.ndarray, "_"], place: Int[np.ndarray, "row 1"] | int
+    ) -> Float[np.ndarray, "*row"]:
+        """Sums for rows that begin at these places of `values`, one after the other; all trees go down at once."""
+        feature, threshold, gap_left, leaf, first = self._flat
+        gap = np.isnan(values)
+        gaps = bool(gap.any())
+        step, node = 2 - first, first
         for _ in range(self.depth):
-            at = first + node
-            value = values[place + feature[at]]
-            left = value <= threshold[at]
+            asked = feature[node] + place
+            left = values[asked] <= threshold[node]
             if gaps:
-                left |= gap_left[at] & np.isnan(value)
-            node = 2 * node + 2 - left
-        leaves = leaf[np.arange(0, leaf.size, nodes + 1) + node - nodes]
+                left |= gap_left[node] & gap[asked]
+            # Node k of a tree that begins at f stands at f + k, its children at f + 2k + 1 and f + 2k + 2.
+            node = 2 * node + step - left
+        ends = leaf[node - self._before_leaves]
+        sums = np.empty((*ends.shape[:-1], ends.shape[-1] + 1))
+        sums[..., 0], sums[..., 1:] = self.baseline, ends
         # A running sum keeps the order of the trees; a plain sum would pair them up.
-        return np.cumsum(np.concatenate([np.full((len(place), 1), self.baseline), leaves], axis=1), axis=1)[:, -1]
+        return np.add.accumulate(sums, axis=-1)[..., -1]
 
     @cached_property
     def depth(self) -> int:
@@ -87,8 +91,18 @@ class Trees:
         return self.leaf.shape[1].bit_length() - 1
 
     @cached_property
-    def _flat(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return self.feature.ravel(), self.threshold.ravel(), self.gap_left.ravel(), self.leaf.ravel()
+    def _flat(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Features, thresholds, ways of gaps and leaves of all trees in a row, and where each tree begins."""
+        trees, nodes = self.feature.shape
+        parts = (self.feature, self.threshold, self.gap_left, self.leaf)
+        flat_parts = tuple(np.ascontiguousarray(part).ravel() for part in parts)
+        return (*flat_parts, np.arange(trees) * nodes)  # pyright: ignore[reportReturnType]
+
+    @cached_property
+    def _before_leaves(self) -> Int[np.ndarray, "tree"]:
+        """What to take from a node below the last level to get its place among all leaves."""
+        trees, nodes = self.feature.shape
+        return nodes - np.arange(trees)
 
     def to_dict(self) -> dict[str, Any]:
         """The model in plain lists and numbers; a node without a threshold (null) sends every number left."""
