@@ -94,9 +94,8 @@ class Trees:
     def _flat(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Features, thresholds, ways of gaps and leaves of all trees in a row, and where each tree begins."""
         trees, nodes = self.feature.shape
-        parts = (self.feature, self.threshold, self.gap_left, self.leaf)
-        flat_parts = tuple(np.ascontiguousarray(part).ravel() for part in parts)
-        return (*flat_parts, np.arange(trees) * nodes)  # pyright: ignore[reportReturnType]
+        first = np.arange(trees) * nodes
+        return self.feature.ravel(), self.threshold.ravel(), self.gap_left.ravel(), self.leaf.ravel(), first
 
     @cached_property
     def _before_leaves(self) -> Int[np.ndarray, "tree"]:
