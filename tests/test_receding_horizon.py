@@ -9,7 +9,8 @@ from deepval.errors import InputError
 from deepval.geometry.objects import Objects
 from deepval.scenes import Ego
 from deepval.systems.receding_horizon import RecedingHorizon, reachable, travelled_m, worst_clearances_m
-from deepval.systems.system import previous_actions, weighted_loss
+from deepval.systems.system import previous_actions
+from deepval.terms import weighted_loss
 from driving import objects, random_objects
 from reference import receding_horizon as slow
 

@@ -12,7 +12,8 @@ from deepval.scenes import Ego, ego_of
 from deepval.systems import SYSTEMS, Braking, LateralCorridor, RecedingHorizon, System
 from deepval.systems.braking import most_demanding
 from deepval.systems.outcomes import composition, outcomes, own_losses, recombined, viability
-from deepval.systems.system import constants, previous_actions, same_actions, weighted_loss
+from deepval.systems.system import constants, previous_actions, same_actions
+from deepval.terms import weighted_loss
 from driving import objects, random_objects, scene
 from reference import driving as slow
 

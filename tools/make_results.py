@@ -85,7 +85,7 @@ def judged(
             results[label] = study.judged(cell, scores[label], [Selection(a) for a in ALPHAS], **settings)
             continue
         costs = profile.renamed(dict(zip(cell.table.modes, BOARD_MODES, strict=True)))
-        known = {name: item for name, item in scores[label].items() if "ms" in costs.allocators.get(name, {})}
+        known = study.priced(scores[label], costs)
         results[label] = study.judged(cell, known, [Latency(a, costs) for a in ALPHAS], **settings)
     return results
 

@@ -12,7 +12,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.judging import Judged
-from deepval.resampling import Draws
+from deepval.resampling import Draws, Interval
 from deepval.results import Record, Result, known
 from deepval.scoring import Evidence
 
@@ -70,7 +70,7 @@ def _compared(evidence: Evidence, candidate: str, baseline: str, one: Judged, ot
         return Comparison(*start, verdict=verdict, reason=f"{missing}: {reason}")
     paired = re.paired(one.sample.gain, other.sample.gain)
     if not re.cheap_loss[0] > 0:
-        return Comparison(*start, verdict="unresolved", reason=_reasons(one, other))
+        return Comparison(*start, verdict="unresolved", reason=reasons(one, other))
     resampled = len(re.draws) > 0 and len(re.table.unit_ids) > 1
     bounds = re.draws.interval(paired[re.drawn], ~np.isnan(paired[re.drawn]) & resampled).snapped()
     both = row.ndg is not None and other.row.ndg is not None
@@ -82,7 +82,7 @@ def _compared(evidence: Evidence, candidate: str, baseline: str, one: Judged, ot
         spread=known(re.draws.spread(paired[re.drawn])) if resampled else None,
         ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both else None,
         verdict=bounds.verdict,
-        reason=_reasons(one, other),
+        reason=reasons(one, other),
     )
 
 
@@ -151,9 +151,8 @@ def _pooled(name: str, key: Key, members: Sequence[Judged], cells: Sequence[Evid
     if out is not None:
         return Pooled(*start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
     pairs = list(zip(members, cells, strict=True))
-    paired = np.mean([m.paired[c.resamples.drawn] for m, c in pairs], axis=0)
-    resampled = len(draws) > 0 and all(len(c.resamples.table.unit_ids) > 1 for c in cells)
-    bounds = draws.interval(paired, ~np.isnan(paired) & resampled).snapped()
+    resampled = can_resample(cells)
+    bounds = versus_random_bounds(mean_paired(members, cells), cells)
     ndg = np.mean([_ndg(m, c)[c.resamples.drawn] for m, c in pairs], axis=0)
     kept = np.all([c.resamples.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
     of_ndg = draws.interval(ndg, kept & resampled)
@@ -168,11 +167,26 @@ def _pooled(name: str, key: Key, members: Sequence[Judged], cells: Sequence[Evid
         draws=len(draws),
         draws_dropped=int(np.count_nonzero(~kept)),
         verdict=bounds.verdict,
-        reason=_reasons(*members),
+        reason=reasons(*members),
     )
 
 
-def _reasons(*judged: Judged) -> str | None:
+def mean_paired(members: Sequence[Judged], cells: Sequence[Evidence]) -> Float[np.ndarray, "draw"]:
+    """Mean over cells of one allocator's paired difference with random, draw by draw."""
+    return np.mean([m.paired[c.resamples.drawn] for m, c in zip(members, cells, strict=True)], axis=0)
+
+
+def can_resample(cells: Sequence[Evidence]) -> bool:
+    """Whether there are draws, and in every cell units to draw from."""
+    return len(cells[0].resamples.draws) > 0 and all(len(c.resamples.table.unit_ids) > 1 for c in cells)
+
+
+def versus_random_bounds(paired: Float[np.ndarray, "draw"], cells: Sequence[Evidence]) -> Interval:
+    """The interval of a mean difference over its draws, every draw kept."""
+    return cells[0].resamples.draws.interval(paired, ~np.isnan(paired) & can_resample(cells)).snapped()
+
+
+def reasons(*judged: Judged) -> str | None:
     """Why something is None on any side, each reason once."""
     return "; ".join(dict.fromkeys(item.row.reason for item in judged if item.row.reason)) or None
 

@@ -40,7 +40,7 @@ class Terms:
     @property
     def losses(self) -> Float[np.ndarray, "input mode"]:
         """Weighted sum of the terms."""
-        return np.sum([weight * self.parts[name] for name, weight in self.weights.items()], axis=0)
+        return weighted_loss(self.parts, self.weights)
 
     def reweighted(self, weights: Mapping[str, float]) -> "Terms":
         """The terms under other weights; those not named stay."""
@@ -52,6 +52,17 @@ class Terms:
             if not math.isfinite(weight):
                 raise InputError(f"A weight must be finite; that of {name!r} is {weight}.")
         return replace(self, weights={name: float(weights.get(name, old)) for name, old in self.weights.items()})
+
+
+def weighted_loss(terms: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> np.ndarray:
+    """Sum of weight x term, in the order of `weights`."""
+    if set(terms) != set(weights):
+        raise InputError(f"loss terms and weights must have the same names; found {list(terms)} and {list(weights)}.")
+    names = list(weights)
+    total = weights[names[0]] * terms[names[0]]
+    for name in names[1:]:
+        total = total + weights[name] * terms[name]
+    return total
 
 
 def weight_columns(weights: Mapping[str, float], free: Iterable[str], inputs: int) -> dict[str, np.ndarray]:

@@ -95,7 +95,7 @@ class Learned:
 
     def score(self, view: View | Sight) -> Float[np.ndarray, "time *mode"]:
         """The score of each frame of a unit; NaN where the cheap mode was not run."""
-        sight = look(view) if isinstance(view, View) else view
+        sight = look(view, images="image" in self.uses) if isinstance(view, View) else view
         found = self.score_rows(self.front.rows(sight))
         found[~sight.view.detections.run] = np.nan
         return found

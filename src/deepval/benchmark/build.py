@@ -110,7 +110,7 @@ def cells(
         for name, system in made:
             found = outcomes(system, dataset.scenes, reference=reference, perceived=perceived, run=run)
             definition = {
-                "dataset": {"name": dataset.name, "files": dict(provenance or {}), "units": list(dataset.units)},
+                "dataset": {"name": dataset.name, "files": dict(material.provenance), "units": list(dataset.units)},
                 "modes": {key: dict(mode.definition) for key, mode in modes.items()},
                 "geometry": geometry,
                 "persistence": persistence,

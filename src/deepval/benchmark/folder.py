@@ -56,7 +56,8 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
         files["costs.toml"] = costs_bytes(costs)
     content = definition | {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}}
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    if manifest.is_file() and manifest.read_text(encoding="utf-8") == text and _whole(folder, content["files"]):
+    same = manifest.is_file() and manifest.read_text(encoding="utf-8") == text
+    if same and _altered(folder, content["files"]) is None:
         return manifest
     manifest.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -138,14 +139,15 @@ def read_cell(folder: Path | str) -> BuiltCell:
         raise InputError(
             f"{folder}: must be a cell's folder as `deepval build` writes it; manifest.json cannot be read ({error})."
         ) from error
-    for name, digest in files.items():
-        if not (folder / name).is_file() or file_digest(folder / name) != digest:
-            raise InputError(f"{folder / name}: must be as it was built, and is not: build the cell again.")
+    altered = _altered(folder, files)
+    if altered is not None:
+        raise InputError(f"{folder / altered}: must be as it was built, and is not: build the cell again.")
     return cell
 
 
-def _whole(folder: Path, files: Mapping[str, str]) -> bool:
-    return all((folder / n).is_file() and file_digest(folder / n) == digest for n, digest in files.items())
+def _altered(folder: Path, files: Mapping[str, str]) -> str | None:
+    """Name of the first file that is missing or not what its hash says, None where all are."""
+    return next((n for n, d in files.items() if not (folder / n).is_file() or file_digest(folder / n) != d), None)
 
 
 def _values_file(table: ValueTable) -> bytes:

@@ -10,6 +10,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.benchmark.splits import Split, split
 from deepval.benchmark.view_files import picture_files, view_files
+from deepval.columns import positions
 from deepval.datasets import Dataset
 from deepval.diagnostics import Evidence, Perception, ReferenceCriticality
 from deepval.perception.calibration import fit_calibration
@@ -60,8 +61,8 @@ class Material:
     @cached_property
     def views(self) -> tuple[View, ...]:
         """What an allocator may look at, unit by unit: scene and the cheap mode's report, never the reference."""
-        cheap = next(iter(self.modes.values()))
-        mode = CheapMode(cheap.reported.scores, cheap.threshold, self._calibration(cheap))
+        name, cheap = next(iter(self.modes.items()))
+        mode = CheapMode(cheap.reported.scores, cheap.threshold, self._calibration(name))
         return tuple(View(scene, cheap.reported[scene.unit], mode) for scene in self.dataset.scenes)
 
     @cached_property
@@ -77,10 +78,10 @@ class Material:
     @cached_property
     def perception(self) -> Perception:
         """Reference, what both ends of the ladder report, and their scored reports where these are probabilities."""
-        cheap, *_, full = self.modes.values()
-        scored = tuple(self._scored(mode) for mode in (cheap, full))
-        known = (scored[0], scored[1]) if scored[0] is not None and scored[1] is not None else None
-        return Perception(self.dataset, cheap.detections, full.detections, known)
+        cheap, *_, full = self.modes
+        scored = self._scored(cheap), self._scored(full)
+        known = None if scored[0] is None or scored[1] is None else (scored[0], scored[1])
+        return Perception(self.dataset, self.modes[cheap].detections, self.modes[full].detections, known)
 
     def evidence(self, table: ValueTable) -> dict[str, Float[np.ndarray, "input"]]:
         """Columns for labels and diagnostics, per input of the table.
@@ -88,12 +89,8 @@ class Material:
         Perception losses of both modes and what the reference requires; where both modes have probabilities also the
         two routing objectives, which look at many frames and so are found from the fit units only, NaN elsewhere.
         """
-        rows = np.array([self._rows[name] for name in table.input.tolist()])
+        rows = positions(table.input, self._frames.input)
         return {name: column[rows] for name, column in self._evidence.items()}
-
-    @cached_property
-    def _rows(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self._frames.input.tolist())}
 
     @cached_property
     def _frames(self) -> ValueTable:
@@ -115,21 +112,26 @@ class Material:
         found["reference_required_mps2"] = ReferenceCriticality().scores(evidence)
         if self.perception.scored is not None:
             fit = evidence.restrict([unit for unit in self.roles.fit if unit in set(self._frames.unit_ids.tolist())])
-            rows = [self._rows[name] for name in fit.table.input.tolist()]
+            rows = positions(fit.table.input, self._frames.input)
             for name, objective in (("oric_reward", OricReward()), ("ap_swap", ApSwap())):
                 found[name] = np.full(len(self._frames), np.nan)
                 found[name][rows] = objective.values(fit)
         return found
 
-    def _calibration(self, mode: Mode) -> Calibration | None:
-        """The map from raw scores to probabilities, from the training units."""
-        if mode.reported.scores != "raw":
-            return None
-        return fit_calibration(mode.reported, self.dataset.of_units(self.roles.train).truths)
+    def _calibration(self, name: str) -> Calibration | None:
+        """The map from a mode's raw scores to probabilities, fitted once on the training units; None without any."""
+        found = self.modes[name].reported
+        if found.scores == "raw" and name not in self._calibrations:
+            self._calibrations[name] = fit_calibration(found, self.dataset.of_units(self.roles.train).truths)
+        return self._calibrations.get(name)
 
-    def _scored(self, mode: Mode) -> DetectionSet | None:
-        found = mode.reported
-        if found.scores == "raw":
-            calibration = self._calibration(mode)
-            return None if calibration is None else calibrated(found, calibration)
+    @cached_property
+    def _calibrations(self) -> dict[str, Calibration]:
+        return {}
+
+    def _scored(self, name: str) -> DetectionSet | None:
+        """What a mode reports, as probabilities; None where it has no scores."""
+        found, calibration = self.modes[name].reported, self._calibration(name)
+        if calibration is not None:
+            return calibrated(found, calibration)
         return found if found.scores == "probabilities" else None

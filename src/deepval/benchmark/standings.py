@@ -6,17 +6,18 @@ does not resolvedly beat. Differences are taken draw by draw, as equal-weight me
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.comparison import Pooled, pool
+from deepval.comparison import Pooled, can_resample, mean_paired, pool, reasons, versus_random_bounds
 from deepval.judging import Judged
 from deepval.resampling import Draws
 from deepval.results import Record, Result, known
+from deepval.scoring import Evidence
 
 SHOWN_REFERENCES = ("oracle", "all-full", "random")
 
@@ -70,16 +71,17 @@ def standings(results: Mapping[str, Result]) -> tuple[Standing, ...]:
     """Everyone who is judged on all the cells, budget by budget: ranked first, then infeasible, then references."""
     judged = {cell: _by_row(result) for cell, result in results.items()}
     pooled = {(row.allocator, row.kind, row.alpha, row.convention): row for row in pool(results)}
+    cells = [result.samples for result in results.values()]
     first = next(iter(results.values()))
     budgets = list(dict.fromkeys((row.kind, row.alpha, row.convention) for row in first.rows))
     found: list[Standing] = []
     for budget in budgets:
         rows = {key[0]: row for key, row in pooled.items() if key[1:] == budget}
         members = {name: [judged[cell][(name, *budget)] for cell in results] for name in (*rows, *SHOWN_REFERENCES)}
-        ranks = _ranks({name: members[name] for name in rows}, results)
+        ranks = _ranks({name: members[name] for name in rows}, cells)
         placed = [_allocator(row, members[name], ranks.get(name)) for name, row in rows.items()]
         found += sorted(placed, key=_place)
-        found += [_reference(name, budget, members[name], results) for name in SHOWN_REFERENCES]
+        found += [_reference(name, budget, members[name], cells) for name in SHOWN_REFERENCES]
     return tuple(found)
 
 
@@ -103,22 +105,9 @@ def _by_row(result: Result) -> dict[tuple[str, str, float, str | None], Judged]:
     return {(j.row.allocator, j.row.kind, j.row.alpha, j.row.convention): j for j in rows}
 
 
-def _ranks(members: Mapping[str, Sequence[Judged]], results: Mapping[str, Result]) -> dict[str, tuple[int, int]]:
-    samples = {name: _drawn(rows, results) for name, rows in members.items() if all(row.sample for row in rows)}
-    return rank_intervals(samples, _draws(results), resampled=_resampled(results))
-
-
-def _drawn(rows: Sequence[Judged], results: Mapping[str, Result]) -> Float[np.ndarray, "draw"]:
-    evidence = [result.samples.resamples for result in results.values()]
-    return np.mean([row.paired[e.drawn] for row, e in zip(rows, evidence, strict=True)], axis=0)
-
-
-def _draws(results: Mapping[str, Result]) -> Draws:
-    return next(iter(results.values())).samples.resamples.draws
-
-
-def _resampled(results: Mapping[str, Result]) -> bool:
-    return len(_draws(results)) > 0 and all(len(r.samples.resamples.table.unit_ids) > 1 for r in results.values())
+def _ranks(members: Mapping[str, Sequence[Judged]], cells: Sequence[Evidence]) -> dict[str, tuple[int, int]]:
+    samples = {name: mean_paired(rows, cells) for name, rows in members.items() if all(row.sample for row in rows)}
+    return rank_intervals(samples, cells[0].resamples.draws, resampled=can_resample(cells))
 
 
 def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
@@ -140,23 +129,20 @@ def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | N
 
 
 def _reference(
-    name: str, budget: tuple[str, float, str | None], members: Sequence[Judged], results: Mapping[str, Result]
+    name: str, budget: tuple[str, float, str | None], members: Sequence[Judged], cells: Sequence[Evidence]
 ) -> Standing:
-    reasons = "; ".join(dict.fromkeys(member.row.reason for member in members if member.row.reason)) or None
-    start = Standing(name, *budget, cells=len(members), reason=reasons)
+    start = Standing(name, *budget, cells=len(members), reason=reasons(*members))
     if not all(member.sample for member in members):
         return start
-    paired = _drawn(members, results)
-    bounds = _draws(results).interval(paired, ~np.isnan(paired) & _resampled(results)).snapped()
-    return Standing(
-        name, *budget, cells=len(members),
+    bounds = versus_random_bounds(mean_paired(members, cells), cells)
+    return replace(
+        start,
         versus_random=known(float(np.mean([member.paired[0] for member in members]))),
         versus_random_lo=known(bounds.low),
         versus_random_hi=known(bounds.high),
         ndg=_mean([member.row.ndg for member in members]),
-        reason=reasons,
         **_shares(members),
-    )  # fmt: skip
+    )
 
 
 def _shares(members: Sequence[Judged]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from deepval.allocators import RECIPES
 from deepval.benchmark.fitting import Scored, fit_on, score_on
 from deepval.benchmark.folder import BuiltCell
 from deepval.budgets import Budget
+from deepval.costs import Costs
 from deepval.progress import Watch, unwatched
 from deepval.results import Result
 from deepval.scoring import evaluate
@@ -33,6 +34,12 @@ def scored_by_all(
     for name in watch(wanted, f"fitting on {cell.folder.name}"):
         found[name] = score_on(cell, fit_on(cell, name, units=units, seed=seed), units="all")
     return found
+
+
+def priced(scored: Mapping[str, Scored], costs: Costs | None) -> dict[str, Scored]:
+    """The allocators whose latency a profile knows."""
+    known = {} if costs is None else costs.allocators
+    return {name: item for name, item in scored.items() if "ms" in known.get(name, {})}
 
 
 def judged(

@@ -7,7 +7,6 @@ cameras and how the report is read, pictures/<unit>.npy small pictures where the
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +132,3 @@ def _pictures(view: View) -> bytes:
     out = io.BytesIO()
     np.save(out, np.stack([sampled(picture(view.scene, place)) for place in range(len(view))]), allow_pickle=False)
     return out.getvalue()
-
-
-def without_images(view: View) -> View:
-    """The view without its pictures."""
-    return replace(view, scene=replace(view.scene, images=None, image_paths=()))

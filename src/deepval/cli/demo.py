@@ -10,7 +10,6 @@ import typer
 from deepval.benchmark import build, sources, study
 from deepval.benchmark import folder as folders
 from deepval.benchmark.column_files import csv_text
-from deepval.benchmark.fitting import Scored
 from deepval.benchmark.regime import PAPER, regime_lines
 from deepval.budgets import Latency, Selection
 from deepval.cli import options
@@ -86,20 +85,14 @@ def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     settings: dict[str, Any] = {"curve_points": 20, "terms": cell.folder / "terms.parquet"}
     free = study.judged(cell, scored, [Selection(a) for a in ALPHAS], **settings)
     free.save(cell.folder / "result.json")
-    charged = study.judged(cell, _priced(cell, scored), BOTH, **settings)
+    charged = study.judged(cell, study.priced(scored, cell.table.costs), BOTH, **settings)
     charged.save(cell.folder / "result-board.json")
     return free, charged
 
 
 def _causal(cell: folders.BuiltCell) -> Path:
     """Verdicts on causal policies: allocators fitted on the training units, thresholds from the validation units."""
-    scored = _priced(cell, study.scored_by_all(cell, units="train", watch=options.watch))
-    result = study.judged(cell, scored, BOTH, calibration=list(cell.split.validation))
+    scored = study.scored_by_all(cell, units="train", watch=options.watch)
+    result = study.judged(cell, study.priced(scored, cell.table.costs), BOTH, calibration=list(cell.split.validation))
     result.save(cell.folder / "result-causal.json")
     return cell.folder / "result-causal.json"
-
-
-def _priced(cell: folders.BuiltCell, scored: dict[str, Scored]) -> dict[str, Scored]:
-    """What has a cost on the board."""
-    costs = {} if cell.table.costs is None else cell.table.costs.allocators
-    return {name: item for name, item in scored.items() if "ms" in costs.get(name, {})}

@@ -49,13 +49,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def score_files(given: Iterable[str]) -> dict[str, Path]:
     """Score files by allocator: NAME=FILE, or the name of the file."""
+    return named_files(given, "Allocators", lambda path: path.stem)
+
+
+def named_files(given: Iterable[str], who: str, name_of: Callable[[Path], str]) -> dict[str, Path]:
+    """Files by name: NAME=FILE, or what `name_of` calls a bare FILE; a name that is given twice is refused."""
     named: dict[str, Path] = {}
     for text in given:
         name, equals, file = text.partition("=")
         path = Path(file if equals else text)
-        name = name if equals else path.stem
+        name = name if equals else name_of(path)
         if name in named:
-            raise InputError(f"Allocators need different names; {name!r} is given twice. Write NAME=FILE.")
+            raise InputError(f"{who} need different names; {name!r} is given twice. Write NAME=FILE.")
         named[name] = path
     return named
 

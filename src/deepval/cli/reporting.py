@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepval.cli.options import named_files
 from deepval.errors import InputError
 from deepval.files import write_atomically
 from deepval.results import Result
@@ -111,16 +112,7 @@ def _shown(results: Mapping[str, Path], frames: Mapping[str, Path]) -> dict[str,
 
 def _named(texts: list[str], usual: str) -> dict[str, Path]:
     """Files by cell: NAME=FILE, or the name of the file, or of its folder where the file has the usual name."""
-    named: dict[str, Path] = {}
-    for text in texts:
-        name, equals, file = text.partition("=")
-        path = Path(file if equals else text)
-        if not equals:
-            name = path.resolve().parent.name if path.stem == usual else path.stem
-        if name in named:
-            raise InputError(f"Cells need different names; {name!r} is given twice. Write NAME=FILE.")
-        named[name] = path
-    return named
+    return named_files(texts, "Cells", lambda path: path.resolve().parent.name if path.stem == usual else path.stem)
 
 
 def _given(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:

@@ -10,7 +10,8 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.objects import Objects, stacked
 from deepval.scenes import Scene, ego_of
-from deepval.systems.system import System, constants, previous_actions, same_actions, weighted_loss
+from deepval.systems.system import System, constants, previous_actions, same_actions
+from deepval.terms import weighted_loss
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.objects import Objects
 from deepval.scenes import Ego
-from deepval.systems.system import System, weighted_loss
+from deepval.systems.system import System
+from deepval.terms import weighted_loss
 
 
 @dataclass(frozen=True)

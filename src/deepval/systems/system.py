@@ -6,7 +6,6 @@ costs nothing.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -56,17 +55,6 @@ class System(ABC):
     @abstractmethod
     def weights(self) -> dict[str, float]:
         """The weight of each loss term."""
-
-
-def weighted_loss(terms: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> np.ndarray:
-    """Sum of weight x term, in the order of `weights`."""
-    if set(terms) != set(weights):
-        raise InputError(f"loss terms and weights must have the same names; found {list(terms)} and {list(weights)}.")
-    names = list(weights)
-    total = weights[names[0]] * terms[names[0]]
-    for name in names[1:]:
-        total = total + weights[name] * terms[name]
-    return total
 
 
 def previous_actions(actions: Float[np.ndarray, "time act"], ego: Ego) -> Float[np.ndarray, "time act"]:
