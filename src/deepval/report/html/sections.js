@@ -213,7 +213,11 @@ function charged(cell, view) {
         if (known(freeShare(row)) && known(row.gain_share)) g.append(line(x(freeShare(row)), y, x(row.gain_share), y, { stroke: row.gain_share < freeShare(row) ? "var(--harmed)" : "var(--unsure)", "stroke-width": 3, opacity: 0.6 }));
         if (known(freeShare(row))) g.append(dot(x(freeShare(row)), y, "var(--card)", { stroke: "var(--unsure)", "stroke-width": 2.2 }));
         if (known(row.gain_share)) g.append(dot(x(row.gain_share), y, "var(--ink)", { r: 4.5 }));
-        else g.append(text(x(freeShare(row)) + 12, y + 4, "cannot pay for itself", { class: "gone" }));
+        else {
+          // On the side where there is room: the costs stand to the right of the chart.
+          const late = freeShare(row) > Math.max(...rows.map(freeShare).filter(known)) / 2;
+          g.append(text(x(freeShare(row)) + (late ? -12 : 12), y + 4, "cannot pay for itself", { class: "gone", "text-anchor": late ? "end" : "start" }));
+        }
       },
     });
     const table = behind(`Free and charged, ${budgetLabel(first)}`, ["allocator", "cost", "free", "charged", "slots", "why"], rows.map((row) => [row.name, known(row.cost) ? row.cost : "undefined", percent(freeShare(row), 2), percent(row.gain_share, 2), known(row.slots) ? row.slots : "undefined", row.reason || ""]));
