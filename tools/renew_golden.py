@@ -92,7 +92,7 @@ def golden(name: str, shared: Path, work: Path) -> dict[str, Any]:
         _run(work, {" ".join([BUILD, root, *modes, PAIRS[name][1]]): None})
     folders = {path.name: _folder(path) for path in sorted(work.iterdir())}
     built = json.loads((work / JUDGED / "manifest.json").read_text(encoding="utf-8"))
-    libraries = {library: version(library) for library in LIBRARIES}
+    libraries = {library: version(library) for library in LIBRARIES} | {"libc": " ".join(platform.libc_ver())}
     return {
         "made_with": {"machine": platform.machine(), **libraries, "deepval": built["deepval"]},
         "folders": folders,
