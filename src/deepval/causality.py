@@ -58,8 +58,7 @@ def streams(
             if own.modes:
                 continue
             cost = allowed.cost_of(own.name)
-            budget = allowed.budget
-            start = Stream(own.name, "any", None, budget.kind, budget.alpha, allowed.convention, allowed.accounting)
+            start = Stream(own.name, "any", None, **allowed.key.fields)
             if not allowed.feasible(cost) or not allowed.share(cost) > 0:
                 reason = "the allocator's own cost leaves nothing to escalate"
                 rows.append(replace(start, verdict="infeasible", reason=reason))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.budget_key import BudgetKey
 from deepval.comparison import Pooled, can_resample, mean_paired, pool, reasons, versus_random_bounds
 from deepval.judging import Judged
 from deepval.resampling import Draws
@@ -31,6 +32,7 @@ class Standing(Record):
         kind: selection, latency or energy.
         alpha: The budget's share.
         convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
         cells: Number of cells.
         rank: Best rank that it may have; None where it has none.
         rank_hi: Worst rank that it may have.
@@ -51,6 +53,7 @@ class Standing(Record):
     kind: str
     alpha: float
     convention: str | None
+    accounting: str | None
     cells: int
     rank: int | None = None
     rank_hi: int | None = None
@@ -70,14 +73,14 @@ class Standing(Record):
 def standings(results: Mapping[str, Result]) -> tuple[Standing, ...]:
     """Everyone who is judged on all the cells, budget by budget: ranked first, then infeasible, then references."""
     judged = {cell: _by_row(result) for cell, result in results.items()}
-    pooled = {(row.allocator, row.kind, row.alpha, row.convention): row for row in pool(results)}
+    pooled = {(row.allocator, BudgetKey.of(row)): row for row in pool(results)}
     cells = [result.samples for result in results.values()]
     first = next(iter(results.values()))
-    budgets = list(dict.fromkeys((row.kind, row.alpha, row.convention) for row in first.rows))
+    budgets = list(dict.fromkeys(BudgetKey.of(row) for row in first.rows))
     found: list[Standing] = []
     for budget in budgets:
-        rows = {key[0]: row for key, row in pooled.items() if key[1:] == budget}
-        members = {name: [judged[cell][(name, *budget)] for cell in results] for name in (*rows, *SHOWN_REFERENCES)}
+        rows = {name: row for (name, key), row in pooled.items() if key == budget}
+        members = {name: [judged[cell][name, budget] for cell in results] for name in (*rows, *SHOWN_REFERENCES)}
         ranks = _ranks({name: members[name] for name in rows}, cells)
         placed = [_allocator(row, members[name], ranks.get(name)) for name, row in rows.items()]
         found += sorted(placed, key=_place)
@@ -100,9 +103,8 @@ def rank_intervals(
     return {name: (1 + better[name], len(samples) - beaten[name]) for name in samples}
 
 
-def _by_row(result: Result) -> dict[tuple[str, str, float, str | None], Judged]:
-    rows = result.samples.judged
-    return {(j.row.allocator, j.row.kind, j.row.alpha, j.row.convention): j for j in rows}
+def _by_row(result: Result) -> dict[tuple[str, BudgetKey], Judged]:
+    return {(item.row.allocator, BudgetKey.of(item.row)): item for item in result.samples.judged}
 
 
 def _ranks(members: Mapping[str, Sequence[Judged]], cells: Sequence[Evidence]) -> dict[str, tuple[int, int]]:
@@ -113,7 +115,7 @@ def _ranks(members: Mapping[str, Sequence[Judged]], cells: Sequence[Evidence]) -
 def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
     best, worst = rank or (None, None)
     return Standing(
-        row.allocator, row.kind, row.alpha, row.convention, row.cells,
+        row.allocator, **BudgetKey.of(row).fields, cells=row.cells,
         rank=best,
         rank_hi=worst,
         versus_random=row.versus_random,
@@ -128,10 +130,8 @@ def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | N
     )  # fmt: skip
 
 
-def _reference(
-    name: str, budget: tuple[str, float, str | None], members: Sequence[Judged], cells: Sequence[Evidence]
-) -> Standing:
-    start = Standing(name, *budget, cells=len(members), reason=reasons(*members))
+def _reference(name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Evidence]) -> Standing:
+    start = Standing(name, **budget.fields, cells=len(members), reason=reasons(*members))
     if not all(member.sample for member in members):
         return start
     bounds = versus_random_bounds(mean_paired(members, cells), cells)

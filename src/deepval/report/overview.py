@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from deepval.report.tables import MISSING, Cell, Mark, Table, number, percent
+from deepval.budget_key import BudgetKey
+from deepval.report.tables import MISSING, Cell, Mark, Table, number
 from deepval.results import Result, Row
 
 
@@ -21,11 +22,23 @@ def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: f
         "nDG; +: better than random, asterisk: worse, at 95 %; inf.: cannot run within the budget; "
         f"{MISSING}: undefined there. harm: as a multiple of random's.",
     )
-    return Table(f"{kind} {percent(alpha, 0)}", header, (tuple(lines),), notes)
+    return Table(_label(results, kind, alpha), header, (tuple(lines),), notes)
+
+
+def _label(results: Mapping[str, Result], kind: str, alpha: float) -> str:
+    """The budgets of the cells, which are one where all count and charge alike."""
+    budgets = [_budget(result, kind, alpha) for result in results.values()]
+    return " or ".join(dict.fromkeys(budget.label for budget in budgets if budget)) or BudgetKey(kind, alpha).label
+
+
+def _budget(result: Result, kind: str, alpha: float) -> BudgetKey | None:
+    """The result's first budget of the kind and share."""
+    return next((BudgetKey.of(row) for row in result.rows if (row.kind, row.alpha) == (kind, alpha)), None)
 
 
 def _rows(result: Result, kind: str, alpha: float) -> dict[str, Row]:
-    return {row.allocator: row for row in result.rows if row.kind == kind and row.alpha == alpha}
+    budget = _budget(result, kind, alpha)
+    return {row.allocator: row for row in result.rows if BudgetKey.of(row) == budget}
 
 
 def _line(name: str, rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> tuple[Cell, ...]:

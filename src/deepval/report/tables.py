@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
+from deepval.budget_key import UNITS, BudgetKey
 from deepval.comparison import Comparison
 from deepval.results import Result, Row
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
-UNITS = {"ms": "ms", "mj": "mJ", "mj_gpu": "mJ, GPU rail", "mj_all": "mJ, all rails"}
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,6 @@ def tables(result: Result) -> Iterator[Table]:
         yield _ladder(result)
 
 
-def _budget(row: Row) -> str:
-    unit = (
-        ""
-        if row.convention is None
-        else f" ({UNITS[row.convention]}{', skipping' if row.accounting == 'skipping' else ''})"
-    )
-    return f"{row.kind} {percent(row.alpha, 0)}{unit}"
-
-
 def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
     header = (
         "budget",
@@ -97,7 +88,7 @@ def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table
     if dropped:
         notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval (small prize).")
     sections = []
-    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, _budget(row))):
+    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, BudgetKey.of(row).label)):
         first = f"{label}, {budget}" if sliced else budget
         sections.append(tuple(_verdict(row, first if i == 0 else "") for i, row in enumerate(members)))
     extra = frozenset({"escalated", "gain", "vs random", "vs random 95 %"})
@@ -141,10 +132,9 @@ def _streams(result: Result) -> Table:
         "verdict",
     )
     sections = []
-    for _, members in groupby(result.streams, key=lambda row: (row.kind, row.alpha, row.convention, row.allocator)):
+    for (budget, _), members in groupby(result.streams, key=lambda row: (BudgetKey.of(row).label, row.allocator)):
         rows = []
         for i, row in enumerate(members):
-            budget = f"{row.kind} {percent(row.alpha, 0)}" + (f" ({UNITS[row.convention]})" if row.convention else "")
             kept = "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
             cells = (
                 budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), kept,
@@ -168,11 +158,10 @@ def _gaps(result: Result) -> Table:
         return share(None if value is None else value / loss if loss > 0 else value)
 
     sections = []
-    for _, members in groupby(result.gaps, key=lambda gap: (gap.kind, gap.alpha, gap.convention)):
+    for budget, members in groupby(result.gaps, key=lambda gap: BudgetKey.of(gap).label):
         rows = []
         for i, gap in enumerate(members):
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
-            budget = f"{gap.kind} {percent(gap.alpha, 0)}{f' ({unit.strip()})' if unit else ''}"
             parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
             even = MISSING if gap.break_even is None else f"{number(gap.break_even, 2)}{unit}"
             texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
@@ -189,9 +178,8 @@ def _ladder(result: Result) -> Table:
         modes = ", ".join(f"{name} {count}" for name, count in entry["modes"].items())
         others = [item for item in entry["spent"] if item["convention"] != entry["convention"]]
         excess = ", ".join(f"{UNITS[item['convention']]} {percent(item['excess'], 1)}" for item in others)
-        budget = f"{entry['kind']} {percent(entry['alpha'], 0)} ({UNITS[entry['convention']]})"
         numbers = (number(entry["value"]), number(entry["full_only"]), percent(entry["full_only_share"], 1))
-        texts = (budget, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
+        texts = (BudgetKey.of(entry).label, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
         rows.append(tuple(Cell(text) for text in texts))
     notes = ("'share' is what the best plan restricted to the full mode reaches of the optimum over all modes.",)
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
@@ -203,7 +191,7 @@ def comparison_table(rows: Sequence[Comparison]) -> Table:
     cells = []
     for row in rows:
         mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
-        budget = f"{row.kind} {percent(row.alpha, 0)}" + (f" ({UNITS[row.convention]})" if row.convention else "")
+        budget = BudgetKey.of(row).label
         ndg = MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"
         bounds = interval(row.lo, row.hi, percent)
         cells.append(

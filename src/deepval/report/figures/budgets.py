@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from deepval.budget_key import BudgetKey
 from deepval.report.figures import style
 from deepval.report.figures.style import Figure, LeftOutError
-from deepval.report.tables import number, percent
+from deepval.report.tables import number
 from deepval.results import Curve, Gap, Result, Row
 
 HEADLINE = 0.2
@@ -35,8 +36,7 @@ def at_one_budget(entries: Iterable[Budgeted], kinds: Sequence[str]) -> list[Bud
         return []
     alpha = min((entry.alpha for entry in found), key=lambda a: (round(abs(a - HEADLINE), 9), a))
     found = [entry for entry in found if entry.alpha == alpha]
-    first = found[0]
-    return [e for e in found if (e.convention, e.accounting) == (first.convention, first.accounting)]
+    return [entry for entry in found if BudgetKey.of(entry) == BudgetKey.of(found[0])]
 
 
 def gap(result: Result) -> Figure:
@@ -73,7 +73,7 @@ def gap(result: Result) -> Figure:
     style.named_rows(axes, [item.allocator for item in gaps])
     axes.axvline(0, color=style.SOFT, linewidth=0.6)
     axes.margins(x=0.12)
-    axes.set_xlabel(f"Gap to the oracle at {gaps[0].kind} {percent(gaps[0].alpha, 0)}\n(% of the all-cheap loss)")
+    axes.set_xlabel(f"Gap to the oracle at {BudgetKey.of(gaps[0]).label}\n(% of the all-cheap loss)")
     handles = [Patch(color=colours[name], label=name.capitalize()) for name, count in drawn.items() if count]
     style.legend_above(figure, handles)
     return figure
@@ -161,8 +161,8 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     """
     shared = {row.alpha for row in free.rows if row.kind == "selection"}
     paid = {row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)}
-    kind, alpha = next(((row.kind, row.alpha) for row in paid.values()), ("", math.nan))
-    given = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == alpha}
+    budget = next((BudgetKey.of(row) for row in paid.values()), BudgetKey("", math.nan))
+    given = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == budget.alpha}
     names = [n for n in given if n in paid and n not in REFERENCES and given[n].ndg is not None]
     if not names:
         raise LeftOutError(
@@ -183,8 +183,8 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     style.named_rows(axes, names)
     axes.locator_params(axis="x", nbins=6)
     axes.margins(x=0.1)
-    axes.set_xlabel(f"nDG at {percent(alpha, 0)}")
-    style.legend_above(figure, _dumbbell_legend(kind))
+    axes.set_xlabel(f"nDG at {budget.share}")
+    style.legend_above(figure, _dumbbell_legend(budget))
     return figure
 
 
@@ -192,11 +192,11 @@ def _ndg(row: Row) -> float:
     return math.nan if row.ndg is None else row.ndg
 
 
-def _dumbbell_legend(kind: str) -> list[Any]:
+def _dumbbell_legend(budget: BudgetKey) -> list[Any]:
     from matplotlib.lines import Line2D
 
     return [
         Line2D([], [], linestyle="none", label="Selection budget, free", **OPEN),
-        Line2D([], [], linestyle="none", label=f"{kind.capitalize()} budget, charged", **FILLED),
+        Line2D([], [], linestyle="none", label=f"{budget.kind.capitalize()} budget ({budget.unit}), charged", **FILLED),
         Line2D([], [], label="Random", **RANDOM_LINE),
     ]
