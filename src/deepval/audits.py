@@ -16,13 +16,12 @@ from deepval.judging import Judged
 from deepval.oracle import oracle_gain
 from deepval.resamples import Resamples
 from deepval.resampling import concentration
-from deepval.results import Curve, Gap, Row, Unit, known
+from deepval.results import HEADLINE, Curve, Gap, Row, Unit, known
 from deepval.scores import Scores
 from deepval.selection import inclusion
 from deepval.values import ValueTable
 
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
-HEADLINE = 0.2
 
 
 def gaps(

@@ -1,5 +1,6 @@
 """A budget without its figures -> what tells it from the others: the key that rows share and the label that is read."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,6 +29,12 @@ class BudgetKey:
     def of(cls, entry: Mapping[str, Any]) -> "BudgetKey":
         """The key of a row, or of anything else that names its budget."""
         return cls(entry["kind"], entry["alpha"], entry.get("convention"), entry.get("accounting"))
+
+    def holds(self, **asked: Any) -> bool:
+        """Whether the budget is one that is asked for; None asks for nothing, and shares are equal up to rounding."""
+        alpha = asked.pop("alpha", None)
+        near = alpha is None or math.isclose(self.alpha, alpha)
+        return near and all(wanted is None or getattr(self, part) == wanted for part, wanted in asked.items())
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ with equal weight; cells of one dataset share their draws, so the mean of a draw
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Comparison(Record):
         lo: Lower bound of its paired 95 % interval.
         hi: Upper bound.
         spread: Standard deviation over the draws.
-        ndg_difference: Difference of the two nDG.
+        ndg_difference: Difference of the two nDG, where both divide by the same oracle.
         verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself.
         reason: Why something is None.
     """
@@ -62,7 +63,7 @@ def compare(result: Result, candidate: str, baseline: str) -> tuple[Comparison, 
 
 def _compared(evidence: Evidence, candidate: str, baseline: str, one: Judged, other: Judged) -> Comparison:
     row, re = one.row, evidence.resamples
-    start = {"candidate": candidate, "baseline": baseline} | BudgetKey.of(row).fields
+    start: dict[str, Any] = {"candidate": candidate, "baseline": baseline} | BudgetKey.of(row).fields
     if one.sample is None or other.sample is None:
         missing, reason = (candidate, row.reason) if one.sample is None else (baseline, other.row.reason)
         verdict = "infeasible" if one.sample is None else None
@@ -73,15 +74,17 @@ def _compared(evidence: Evidence, candidate: str, baseline: str, one: Judged, ot
     resampled = len(re.draws) > 0 and len(re.table.unit_ids) > 1
     bounds = re.draws.interval(paired[re.drawn], ~np.isnan(paired[re.drawn]) & resampled).snapped()
     both = row.ndg is not None and other.row.ndg is not None
+    alike = row.oracle == other.row.oracle
+    unlike = f"nDG of {row.oracle} and nDG of {other.row.oracle} have no difference" if both and not alike else None
     return Comparison(
         **start,
         difference=known(paired[0]),
         lo=known(bounds.low),
         hi=known(bounds.high),
         spread=known(re.draws.spread(paired[re.drawn])) if resampled else None,
-        ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both else None,
+        ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
         verdict=bounds.verdict,
-        reason=reasons(one, other),
+        reason="; ".join(part for part in (reasons(one, other), unlike) if part) or None,
     )
 
 
@@ -96,6 +99,8 @@ class Pooled(Record):
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
         cells: Number of cells.
+        oracle: What the cells' nDG divide by, as in `Row`; several where cells differ.
+        chance: What stands for random in them, likewise.
         versus_random: Mean of the cells' paired differences with random, shares of each all-cheap loss.
         versus_random_lo: Lower bound of its 95 % interval, every draw kept.
         versus_random_hi: Upper bound.
@@ -114,6 +119,8 @@ class Pooled(Record):
     convention: str | None
     accounting: str | None
     cells: int
+    oracle: str | None = None
+    chance: str | None = None
     versus_random: float | None = None
     versus_random_lo: float | None = None
     versus_random_hi: float | None = None
@@ -145,7 +152,7 @@ def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
 
 
 def _pooled(name: str, key: BudgetKey, members: Sequence[Judged], cells: Sequence[Evidence], draws: Draws) -> Pooled:
-    start = {"allocator": name} | key.fields | {"cells": len(members)}
+    start: dict[str, Any] = {"allocator": name} | key.fields | {"cells": len(members)} | yardsticks(members)
     out = next((m for m in members if m.sample is None), None)
     if out is not None:
         return Pooled(**start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
@@ -173,6 +180,12 @@ def _pooled(name: str, key: BudgetKey, members: Sequence[Judged], cells: Sequenc
 def mean_paired(members: Sequence[Judged], cells: Sequence[Evidence]) -> Float[np.ndarray, "draw"]:
     """Mean over cells of one allocator's paired difference with random, draw by draw."""
     return np.mean([m.paired[c.resamples.drawn] for m, c in zip(members, cells, strict=True)], axis=0)
+
+
+def yardsticks(members: Sequence[Judged]) -> dict[str, Any]:
+    """Which oracle and which chance the rows are measured by, each named once."""
+    named = {part: dict.fromkeys(m.row[part] for m in members if m.row[part]) for part in ("oracle", "chance")}
+    return {part: ", ".join(names) or None for part, names in named.items()}
 
 
 def can_resample(cells: Sequence[Evidence]) -> bool:

@@ -95,7 +95,11 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) 
     reasons = sorted({f"{row['allocator']}: {row['reason']}." for row in rows if row["reason"]})
     entered = tuple(_row(row) for row in rows if row["verdict"])
     references = tuple(_row(row) for row in rows if not row["verdict"])
-    return Table(title, HEADER, (entered, references), (*notes, *reasons))
+    table = Table(title, HEADER, (entered, references), (*notes, *reasons))
+    if len({row["oracle"] for row in rows if row["oracle"]}) < 2:
+        return table
+    told = [f"{row['oracle']}, {row['chance']}" for row in sorted(rows, key=lambda row: not row["verdict"])]
+    return table.widened("nDG", "measured by", told)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:

@@ -7,6 +7,9 @@ from deepval.budget_key import BudgetKey
 from deepval.report.tables import MISSING, Cell, Mark, Table, number
 from deepval.results import Result, Row
 
+LADDER = "oracle-ladder"
+UNLISTED = ("all-full", "oracle", LADDER)
+
 
 def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: float = 0.2) -> Table:
     """NDG of every allocator (rows) in every cell (columns), a plus where it beats random, an asterisk where it loses.
@@ -15,14 +18,16 @@ def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: f
     all-cheap loss, mean over the cells, as a multiple of what random selects; `better` and `worse` count the verdicts.
     """
     found = {label: _rows(result, kind, alpha) for label, result in results.items()}
-    names = list(dict.fromkeys(name for rows in found.values() for name in rows if name not in ("all-full", "oracle")))
+    names = list(dict.fromkeys(name for rows in found.values() for name in rows if name not in UNLISTED))
     lines = [_line(name, [rows.get(name) for rows in found.values()], list(found.values())) for name in names]
     header = ("allocator", *found, "mean", "harm", "better", "worse")
     notes = (
         "nDG; +: better than random, asterisk: worse, at 95 %; inf.: cannot run within the budget; "
         f"{MISSING}: undefined there. harm: as a multiple of random's.",
     )
-    return Table(_label(results, kind, alpha), header, (tuple(lines),), notes)
+    on_ladder = sorted({row.allocator for rows in found.values() for row in rows.values() if row.oracle == LADDER})
+    told = [f"{name}: nDG of {LADDER}, compared with random-ladder." for name in on_ladder if name in names]
+    return Table(_label(results, kind, alpha), header, (tuple(lines),), (*notes, *told))
 
 
 def _label(results: Mapping[str, Result], kind: str, alpha: float) -> str:
@@ -45,7 +50,7 @@ def _line(name: str, rows: Sequence[Row | None], cells: Sequence[Mapping[str, Ro
     values = [None if row is None else row.ndg for row in rows]
     mean = number(fmean(known)) if len(known := [v for v in values if v is not None]) == len(rows) else MISSING
     verdicts = [row.verdict for row in rows if row is not None]
-    counts = ["" if name == "random" else str(verdicts.count(word)) for word in ("better", "worse")]
+    counts = ["" if name in ("random", "random-ladder") else str(verdicts.count(word)) for word in ("better", "worse")]
     return (Cell(name), *map(_shown, rows), Cell(mean), Cell(number(_harm(rows, cells), 2)), *map(Cell, counts))
 
 

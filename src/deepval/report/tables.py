@@ -4,7 +4,7 @@ A cell is marked by its row's verdict against random: better (bold) or worse (as
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -14,6 +14,11 @@ from deepval.results import Result, Row
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
+ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
+YARDSTICKS = (
+    "oracle 'full': nDG divides by oracle, and the verdict compares with random, over the full mode only; 'ladder': by "
+    "oracle-ladder and with random-ladder, over all modes."
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,14 @@ class Table:
         kept = [i for i, name in enumerate(self.header) if name not in self.extra]
         sections = tuple(tuple(tuple(row[i] for i in kept) for row in section) for section in self.sections)
         return Table(self.title, tuple(self.header[i] for i in kept), sections, self.notes)
+
+    def widened(self, after: str, name: str, texts: Sequence[str]) -> "Table":
+        """The table with a further column, one text per row."""
+        place, told = self.header.index(after) + 1, iter(texts)
+        sections = tuple(
+            tuple((*row[:place], Cell(next(told)), *row[place:]) for row in section) for section in self.sections
+        )
+        return replace(self, header=(*self.header[:place], name, *self.header[place:]), sections=sections)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -92,7 +105,10 @@ def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table
         first = f"{label}, {budget}" if sliced else budget
         sections.append(tuple(_verdict(row, first if i == 0 else "") for i, row in enumerate(members)))
     extra = frozenset({"escalated", "gain", "vs random", "vs random 95 %"})
-    return Table(title, header, tuple(sections), tuple(notes), extra)
+    if len({row.oracle for row in rows if row.oracle}) < 2:
+        return Table(title, header, tuple(sections), tuple(notes), extra)
+    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), extra)
+    return table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
 
 
 def _verdict(row: Row, budget: str) -> tuple[Cell, ...]:
@@ -144,9 +160,13 @@ def _streams(result: Result) -> Table:
             )  # fmt: skip
             rows.append(tuple(Cell(text) for text in cells))
         sections.append(tuple(rows))
-    notes = ("Policies are calibrated on other units; 'vs ranking' is the difference in nDG: what causality costs.",)
+    notes = ["Policies are calibrated on other units; 'vs ranking' is the difference in nDG: what causality costs."]
+    for what, field in (("ranking", "versus_ranking_dropped"), ("random", "versus_random_dropped")):
+        dropped = max(row[field] for row in result.streams)
+        if dropped:
+            notes.append(f"Up to {dropped} of {result.streams[0].draws} draws are left out of an interval vs {what}.")
     extra = frozenset({"vs ranking 95 %", "vs random", "vs random 95 %"})
-    return Table("Streaming", header, tuple(sections), notes, extra)
+    return Table("Streaming", header, tuple(sections), tuple(notes), extra)
 
 
 def _gaps(result: Result) -> Table:

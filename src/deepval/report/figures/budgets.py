@@ -9,11 +9,11 @@ from deepval.report.figures import style
 from deepval.report.figures.style import Figure, LeftOutError
 from deepval.report.tables import number
 from deepval.results import Curve, Gap, Result, Row
+from deepval.scores import REFERENCES
 
 HEADLINE = 0.2
 """The budget that is drawn where there are several: the nearest to it."""
 MEASURED = ("latency", "energy")
-REFERENCES = ("random", "all-full", "oracle")
 CAUSES = {"overhead": style.SERIES[2], "ranking": style.SERIES[0], "causal": style.SERIES[1]}
 FREE_CAUSES = {"missed value": style.SERIES[0], "selected harm": style.HARMED}
 REFERENCE_DASHES = {"random": (0, (4, 2)), "oracle": (0, (1, 1.2))}
@@ -180,10 +180,11 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     for label, rows, look in (("free", given, OPEN), ("charged", paid, FILLED)):
         values = [_ndg(rows[name]) for name in names]
         axes.plot(values, range(len(names)), linestyle="none", label=label, **look)
-    style.named_rows(axes, names)
+    on_ladder = [n for n in names if given[n].oracle == "oracle-ladder"]
+    style.named_rows(axes, [f"{n} (ladder)" if n in on_ladder else n for n in names])
     axes.locator_params(axis="x", nbins=6)
     axes.margins(x=0.1)
-    axes.set_xlabel(f"nDG at {budget.share}")
+    axes.set_xlabel(f"nDG at {budget.share}" + ("\n(ladder: of oracle-ladder)" if on_ladder else ""))
     style.legend_above(figure, _dumbbell_legend(budget))
     return figure
 
