@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.report.tables import tables
 from deepval.streaming import CausalCap, FrozenThreshold, rate_missed
 from deepval.tuning import tune_adaptive_threshold, tune_token_bucket
 from worlds import COSTS, judge, random_losses, random_scores, table_of
@@ -40,17 +41,18 @@ def accepted(table, score, rate):
 
 
 def intervals(table, own, weights, ranked, prizes, chances, draws, seed):
-    """Percentiles of nDG behind the ranking and of the share of loss ahead of random, draw by draw."""
+    """Percentiles of nDG behind the ranking and of the share of loss ahead of random, and how many draws lack one."""
     picks = np.random.Generator(np.random.PCG64(seed)).integers(0, 3, (draws, 3))
     values, losses, unit = table.decision_values[own], table.losses[own, 0], table.unit[own]
     behind, ahead = [], []
     for draw, pick in enumerate(picks):
         times = np.bincount(pick, minlength=3)[unit]
         gain = float((times * weights) @ values)
-        if prizes[draw + 1] >= prizes[0] / 4 > 0:
-            behind.append((gain - ranked[draw + 1]) / prizes[draw + 1])
+        if prizes[0] > 0 and (prizes[draw + 1] > 0 or abs(gain - ranked[draw + 1]) < 1e-12):
+            behind.append((gain - ranked[draw + 1]) / (prizes[draw + 1] or 1.0))
         ahead.append((gain - chances[draw + 1]) / float(times @ losses))
-    return [np.percentile(x, [2.5, 97.5]) if x else None for x in (behind, ahead)]
+    bounds = [np.percentile(x, [2.5, 97.5]) if x else None for x in (behind, ahead)]
+    return *bounds, len(picks) - len(behind) if prizes[0] > 0 else 0
 
 
 def test_rows_equal_direct_calls_of_the_policies():
@@ -77,7 +79,8 @@ def test_rows_equal_direct_calls_of_the_policies():
             assert row.gain == pytest.approx(float(weights @ values), abs=1e-12)
             assert row.benefit == pytest.approx(float(weights @ np.maximum(values, 0)), abs=1e-12)
             assert row.harm == pytest.approx(row.benefit - row.gain, abs=1e-12)
-            behind, ahead = intervals(table, own, weights, ranked, prizes, chances, 30, 4)
+            behind, ahead, dropped = intervals(table, own, weights, ranked, prizes, chances, 30, 4)
+            assert (row.versus_ranking_dropped, row.versus_random_dropped, row.draws) == (dropped, 0, 30)
             if prizes[0] > 0:
                 assert row.ndg == pytest.approx(row.gain / prizes[0], abs=1e-12)
                 assert row.versus_ranking == pytest.approx((row.gain - ranked[0]) / prizes[0], abs=1e-12)
@@ -88,6 +91,36 @@ def test_rows_equal_direct_calls_of_the_policies():
             assert (row.versus_random_lo, row.versus_random_hi) == pytest.approx(ahead, abs=1e-12)
             low, high = row.versus_random_lo, row.versus_random_hi
             assert row.verdict == ("better" if low > 0 else "worse" if high < 0 else "unresolved")
+
+
+def test_draws_of_small_prize_stay_in_the_interval_against_the_ranking():
+    # The draws are aa, ab and bb, with prizes 20, 10.5 and 1: bb's is below a quarter of the sample's. The threshold
+    # takes both inputs of b, the ranking the two highest scores of each draw.
+    values, unit = [10.0, 0.0, 0.5, 0.0, 1.0, 0.0], ["a", "a", "b", "b", "v", "v"]
+    table = table_of(values, unit=unit, cheap=20.0, order=np.arange(6.0))
+    score = np.array([1.0, 0.0, 2.0, 3.0, 2.0, 0.0])
+    result = judge(table, {"light": score}, [deepval.Selection(0.5)], draws="exact", calibration=["v"])
+    row = result.streams[0]
+    assert row.policy == "frozen threshold"
+    stream = {"aa": 0 / 20, "ab": 0.5 / 10.5, "bb": 1 / 1}
+    ranking = {"aa": 20 / 20, "ab": 0.5 / 10.5, "bb": 0 / 1}
+    apart = [stream[draw] - ranking[draw] for draw in ("aa", "ab", "bb")]
+    assert row.versus_ranking == pytest.approx(apart[1])
+    assert (row.versus_ranking_lo, row.versus_ranking_hi) == pytest.approx((min(apart), max(apart)))
+    assert (row.draws, row.versus_ranking_dropped) == (3, 0)
+
+
+def test_draws_without_a_prize_are_counted_where_they_differ():
+    # In bb nothing can be gained: the ranking must take the harm, the threshold does not.
+    table = table_of(
+        [4.0, 0.0, -1.0, -1.0, 1.0, 0.0], unit=["a", "a", "b", "b", "v", "v"], cheap=9.0, order=np.arange(6)
+    )
+    score = np.array([3.0, 0.0, 1.0, 1.0, 2.0, 0.0])
+    result = judge(table, {"light": score}, [deepval.Selection(0.5)], draws="exact", calibration=["v"])
+    row = result.streams[0]
+    assert (row.draws, row.versus_ranking_dropped, row.versus_random_dropped) == (3, 1, 0)
+    (note,) = [n for table in tables(result) if table.title == "Streaming" for n in table.notes if "left out" in n]
+    assert note == "Up to 1 of 3 draws are left out of an interval vs ranking."
 
 
 def test_the_gap_ends_at_the_causal_cap():

@@ -113,7 +113,7 @@ def test_compare_gate(tmp_path):
     assert run(*words).returncode == 0
     failed = run(*words, "--fail-if", "worse")
     assert failed.returncode == 3
-    assert "uncertainty is worse than router at selection 0.2" in failed.stderr
+    assert "uncertainty is worse than router at selection 20%" in failed.stderr
     swapped = run("compare", DEMO / "values.csv", good, bad, "--alpha", "0.2", "--fail-if", "worse", "--json")
     assert swapped.returncode == 0
     assert json.loads(swapped.stdout)[0]["verdict"] == "better"

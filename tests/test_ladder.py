@@ -6,11 +6,19 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 import deepval
 from deepval import knapsack
+from deepval.benchmark.standings import standings
 from deepval.budgets import allowance
+from deepval.comparison import compare, pool
 from deepval.ladder import allowed_spend, mode_costs
+from deepval.report import FORMS, console
+from deepval.report.overview import overview
+from deepval.report.tables import tables
 from worlds import judge, random_table, table_of
 
 MODES = ("cheap", "middle", "high", "full")
@@ -226,3 +234,152 @@ def test_two_modes_have_no_ladder():
     result = judge(table_of([1.0, -1.0], unit=["a", "b"]), {}, [deepval.Latency(0.5, costs_of(("cheap", "full")))])
     assert result.ladder == ()
     assert all(row.allocator != "oracle-ladder" for row in result.rows)
+
+
+def best_mixture(values, costs, spend) -> float:
+    """N*sum p_m*mean(V^m) at its best over p >= 0, sum p <= 1 and N*sum p_m*C_m <= spend, by a linear programme."""
+    if not len(values):
+        return 0.0
+    limits = [np.ones(len(costs) - 1), np.asarray(costs[1:], dtype=float)]
+    solved = linprog(-values[:, 1:].mean(axis=0), A_ub=limits, b_ub=[1.0, spend / len(values)], bounds=(0, None))
+    assert solved.success
+    return -len(values) * solved.fun
+
+
+def test_chance_on_the_ladder_is_the_linear_programme_of_every_draw():
+    rng = np.random.default_rng(11)
+    mixed = 0
+    for _ in range(60):
+        table, budget = random_case(rng)
+        result = judge(table, {}, [budget], draws=4, seed=5)
+        found, full_only = samples(result, "random-ladder"), samples(result, "random")
+        costs = integer_costs(budget, table.modes)
+        for index, rows in enumerate(draws_of(table, 4, 5)):
+            best = best_mixture(table.mode_values[rows], costs, spend_of(budget, len(rows)))
+            assert found.gain[index] == pytest.approx(best, rel=1e-9, abs=1e-9)
+            assert 0 <= found.gain[index] <= found.benefit[index] + 1e-12
+            assert 0 <= found.escalated[index] <= len(rows)
+            mixed += found.gain[index] > max(full_only.gain[index], 0.0) + 1e-12
+    assert mixed > 40
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_chance_on_the_ladder_lies_between_random_and_the_relaxed_optimum(seed):
+    table, budget = random_case(np.random.default_rng(seed))
+    result = judge(table, {}, [budget], draws=3, seed=seed)
+    chance = samples(result, "random-ladder").gain
+    assert (chance >= np.maximum(samples(result, "random").gain, 0.0) - 1e-9).all()
+    if budget.kind == "selection":  # whole slots, so the mixture is a mean of plans
+        assert (chance <= samples(result, "oracle-ladder").gain + 1e-9).all()
+        return
+    # A part of an escalation is no plan: the mixture can pass the optimum over whole ones, never the relaxed one.
+    costs = np.array(integer_costs(budget, table.modes))
+    curve = knapsack.budget_curve(table.mode_values, costs)
+    relaxed = float(knapsack.lp_value(curve, np.array([spend_of(budget, len(table))]))[0])
+    assert chance[0] <= max(relaxed, 0.0) + 1e-9
+
+
+def test_a_mixture_by_hand():
+    # Means per input: middle 2 at 3 ms, high 1 at 4.5 ms, full 3 at 6 ms; 0.75*6 = 4.5 ms per input to spend.
+    cheap = np.full(4, 5.0)
+    losses = {"cheap": cheap, "middle": cheap - [4, 4, 0, 0], "high": cheap - 1, "full": cheap - [6, 6, 0, 0]}
+    table = deepval.ValueTable.from_columns(unit=["a", "a", "b", "b"], losses=losses, costs=COSTS)
+    rows = {
+        row.allocator: row
+        for row in judge(table, {}, [deepval.Latency(0.75), deepval.Selection(0.5)], draws=0).rows[:5]
+    }
+    chance = rows["random-ladder"]
+    assert chance.gain == pytest.approx(4 * (2 + 3) / 2)  # half of the inputs to middle, half to full
+    assert (chance.escalated, chance.slots, chance.verdict) == (4, None, None)
+    assert rows["random"].gain == pytest.approx(3 * 3)  # three of four to full
+    assert (chance.oracle, chance.chance, chance.versus_random) == ("oracle-ladder", "random-ladder", 0.0)
+    assert (rows["random"].oracle, rows["random"].chance) == ("oracle", "random")
+
+
+def noisy_ladder(units: int = 12, each: int = 40):
+    """A ladder whose middle mode is nearly as good as full at half its cost, as detectors of one family are."""
+    rng = np.random.default_rng(20)
+    cheap = rng.exponential(size=units * each)
+    losses = {"cheap": cheap, "middle": cheap * 0.45, "full": cheap * 0.4}
+    costs = {
+        "modes": {"cheap": {"ms": 2.0}, "middle": {"ms": 3.0}, "full": {"ms": 6.0}},
+        "allocators": {"noise": {"ms": 0.0}, "knowing": {"ms": 0.0}},
+    }
+    table = deepval.ValueTable.from_columns(unit=np.repeat(np.arange(units), each), losses=losses, costs=costs)
+    return table, cheap
+
+
+def test_noise_that_asks_for_the_cheapest_mode_is_not_better():
+    table, cheap = noisy_ladder()
+    for budget in (deepval.Latency(0.2), deepval.Selection(0.2)):
+        verdicts = []
+        for seed in range(20):
+            noise = np.random.default_rng(seed).random(len(table))
+            scores = {"noise": np.column_stack([noise, np.full(len(table), -1.0)])}
+            result = judge(table, scores, [budget], draws=60, seed=seed)
+            verdicts.append(result.row("noise", budget.kind).verdict)
+        assert verdicts.count("better") <= 1, verdicts  # the 2.5 % of an interval
+    # What knows the values still beats it.
+    result = judge(table, {"knowing": np.column_stack([cheap * 0.55, cheap * 0.6])}, [deepval.Latency(0.2)], draws=60)
+    row = result.row("knowing", "latency")
+    assert (row.verdict, row.oracle, row.chance) == ("better", "oracle-ladder", "random-ladder")
+
+
+def test_plain_scores_keep_random_and_every_row_says_what_it_is_measured_by():
+    table, cheap = noisy_ladder()
+    scores = {"noise": cheap, "knowing": np.column_stack([cheap, cheap])}
+    result = judge(table, scores, [deepval.Latency(0.2), deepval.Latency(0.2, accounting="skipping")], draws=20)
+    named = {(row.allocator, row.accounting): (row.oracle, row.chance) for row in result.rows}
+    full_only, ladder = ("oracle", "random"), ("oracle-ladder", "random-ladder")
+    assert [name for name, how in named if how == "cascade"] == [
+        "random", "random-ladder", "all-full", "noise", "knowing", "oracle", "oracle-ladder"
+    ]  # fmt: skip
+    for name in ("random", "all-full", "noise", "oracle"):
+        assert named[name, "cascade"] == named[name, "skipping"] == full_only
+    for name in ("random-ladder", "knowing", "oracle-ladder"):
+        assert named[name, "cascade"] == ladder
+    assert named["knowing", "skipping"] == (None, None)
+    assert ("random-ladder", "skipping") not in named
+    gains = {item.row.allocator: item for item in result.samples.judged if item.row.accounting == "cascade"}
+    for name, chance in (("noise", "random"), ("knowing", "random-ladder")):
+        paired = (gains[name].sample.gain - gains[chance].sample.gain) / result.samples.resamples.cheap_loss
+        assert gains[name].paired == pytest.approx(paired, abs=1e-12)
+
+
+def test_where_both_oracles_occur_every_form_names_them():
+    table, cheap = noisy_ladder(units=4, each=10)
+    scores = {"noise": cheap, "knowing": np.column_stack([cheap, cheap])}
+    result = judge(table, scores, [deepval.Latency(0.2)], draws=5)
+    shown = next(iter(tables(result)))
+    place = shown.header.index("oracle")
+    column = {row[1].text: row[place].text for section in shown.sections for row in section}
+    assert column == {
+        "random": "full", "random-ladder": "ladder", "all-full": "full", "noise": "full", "knowing": "ladder",
+        "oracle": "full", "oracle-ladder": "ladder",
+    }  # fmt: skip
+    for form in ("console", "markdown", "latex", "csv"):
+        text = FORMS[form](result)
+        assert "random-ladder" in text, form
+        assert "oracle-ladder" in text, form
+    assert "random-ladder" in console.render(result, width=100)
+    note = [n for n in overview({"c": result}, kind="latency").notes if n.startswith("knowing")]
+    assert note == ["knowing: nDG of oracle-ladder, compared with random-ladder."]
+    two = judge(table_of([1.0, 2.0], unit=["a", "b"]), {"mine": np.arange(2.0)}, [deepval.Selection(0.5)], draws=2)
+    assert "oracle" not in next(iter(tables(two))).header
+
+
+def test_nothing_is_subtracted_from_the_ndg_of_another_oracle():
+    table, cheap = noisy_ladder(units=4, each=10)
+    scores = {"noise": cheap, "knowing": np.column_stack([cheap, cheap])}
+    result = judge(table, scores, [deepval.Latency(0.2)], draws=30)
+    (found,) = compare(result, "knowing", "noise")
+    assert found.difference is not None
+    assert (found.ndg_difference, found.verdict) == (None, "better")
+    assert "nDG of oracle-ladder and nDG of oracle have no difference" in found.reason
+    # Ranks compare gains, not distances from two kinds of chance.
+    placed = {row.allocator: row for row in standings({"c": result})}
+    assert (placed["knowing"].rank, placed["noise"].rank) == (1, 2)
+    assert (placed["knowing"].chance, placed["noise"].chance) == ("random-ladder", "random")
+    assert placed["random-ladder"].versus_random == 0
+    assert {row.allocator: row.oracle for row in pool({"c": result})} == {"noise": "oracle", "knowing": "oracle-ladder"}

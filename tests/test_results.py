@@ -92,8 +92,37 @@ def test_a_row_is_found_by_allocator_kind_and_alpha():
     result = judge(table, {"light": np.arange(3.0)}, [deepval.Selection(0.2), deepval.Latency(0.5, COSTS)], draws=5)
     assert result.row("light").alpha == 0.2
     assert result.row("light", "latency", 0.5).kind == "latency"
-    with pytest.raises(deepval.InputError, match=r"no row of 'light' under latency at 0\.2"):
+    assert result.row("light", "latency") == result.row("light", "latency", 0.5) == result.row("light", alpha=0.5)
+    with pytest.raises(
+        deepval.InputError, match=r"found kind = 'latency', alpha = 0\.2 and the budgets selection 20%, "
+    ):
+        result.row("light", "latency", 0.2)
+    with pytest.raises(deepval.InputError, match="no allocator 'dark'; it has random, all-full, light, oracle"):
+        result.row("dark")
+
+
+def test_the_only_budget_of_a_result_need_not_be_named():
+    table = table_of([1.0, -1.0, 2.0], unit=["a", "a", "b"])
+    for budget in (deepval.Selection(0.5), deepval.Selection(1.0), deepval.Latency(0.3, COSTS, "skipping")):
+        result = judge(table, {"light": np.arange(3.0)}, [budget], draws=5)
+        assert result.row("light") is result.rows[2]
+        assert result.row("random").alpha == budget.alpha
+
+
+def test_a_row_is_not_guessed_among_several_budgets():
+    table = table_of([1.0, -1.0, 2.0], unit=["a", "a", "b"])
+    budgets = [deepval.Latency(0.5, COSTS), deepval.Latency(0.5, COSTS, "skipping"), deepval.Selection(0.5)]
+    result = judge(table, {"light": np.arange(3.0)}, budgets, draws=5)
+    labels = r"latency 50% \(ms\), latency 50% \(ms, skipping\), selection 50%"
+    with pytest.raises(deepval.InputError, match=rf"found no budget named and the budgets {labels}\."):
+        result.row("light")
+    with pytest.raises(deepval.InputError, match=rf"found kind = 'latency' and the budgets {labels}"):
         result.row("light", "latency")
+    with pytest.raises(deepval.InputError, match="accounting"):
+        result.row("light", accounting="both")
+    assert result.row("light", "latency", accounting="skipping") is next(r for r in result.rows if r == result.rows[6])
+    assert result.row("light", accounting="cascade").accounting == "cascade"
+    assert result.row("light", alpha=0.5).kind == result.row("light", "selection").kind == "selection"
 
 
 def test_every_null_of_a_row_has_a_reason():

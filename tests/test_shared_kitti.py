@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+import deepval
 from deepval.datasets import read_dataset
 from deepval.errors import InputError, InputWarning
 from deepval.perception.detection_files import read_detections
@@ -133,6 +134,24 @@ def test_the_three_step_ladder_is_one_table(kitti, perceived):
     assert found.loss.shape == (8008, 3)
     np.testing.assert_array_equal(found.loss[:, [0, 2]], pair.loss)
     assert len(np.unique(found.input)) == 8008
+
+
+def test_noise_on_a_braking_ladder_does_not_beat_the_best_mixture_of_modes(kitti, perceived):
+    ladder = ("YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")
+    found = cell(kitti, perceived, ladder, "monocular", "braking")
+    figures = dict(zip(ladder, ({"mj": 41.1}, {"mj": 47.8}, {"mj": 84.4}), strict=True))  # 320, 384 and 640 px
+    costs = {"modes": figures, "allocators": {"noise": {"mj": 0.0}}}
+    table = deepval.ValueTable.from_columns(unit=found.unit, input=found.input, losses=found.losses, costs=costs)
+    middle, full = table.mode_values.mean(axis=0)[1:]
+    for seed in range(5):
+        noise = np.random.default_rng(seed).random(len(table))
+        scores = {"noise": np.column_stack([noise, np.full(len(table), -1.0)])}
+        result = deepval.evaluate(table, scores, [deepval.Energy(0.2)], draws=40, seed=seed)
+        row, chance, full_only = (result.row(name) for name in ("noise", "random-ladder", "random"))
+        assert chance.gain / full_only.gain == pytest.approx(middle / 47.8 * 84.4 / full, rel=1e-3)
+        assert chance.gain > 1.5 * full_only.gain
+        assert row.gain > 1.4 * full_only.gain
+        assert row.verdict == "unresolved"
 
 
 @pytest.mark.parametrize("system", ["braking", "receding-horizon"])

@@ -18,6 +18,7 @@ from deepval.analyses.transfer import transfers
 from deepval.benchmark import build, sources, study
 from deepval.benchmark.fitting import Scored, fit_on, score_on
 from deepval.benchmark.folder import BuiltCell, read_cell, write
+from deepval.budget_key import BudgetKey
 from deepval.budgets import Latency, Selection
 from deepval.comparison import pool
 from deepval.costs import Costs, read_costs
@@ -97,7 +98,7 @@ def pooled_table(results: dict[str, Result]) -> Table:
             map(
                 Cell,
                 (
-                    f"{row.kind} {percent(row.alpha, 0)}",
+                    BudgetKey.of(row).label,
                     row.allocator,
                     number(row.ndg),
                     interval(row.ndg_lo, row.ndg_hi),

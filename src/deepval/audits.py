@@ -9,19 +9,19 @@ import numpy as np
 
 from deepval.accounting import break_even, split_gap
 from deepval.arrays import Float, Num
+from deepval.budget_key import BudgetKey
 from deepval.budgets import Allowance, Selection, allowance
 from deepval.causality import Cap
 from deepval.judging import Judged
 from deepval.oracle import oracle_gain
 from deepval.resamples import Resamples
 from deepval.resampling import concentration
-from deepval.results import Curve, Gap, Row, Unit, known
+from deepval.results import HEADLINE, Curve, Gap, Row, Unit, known
 from deepval.scores import Scores
 from deepval.selection import inclusion
 from deepval.values import ValueTable
 
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
-HEADLINE = 0.2
 
 
 def gaps(
@@ -39,7 +39,7 @@ def gaps(
     for index, allowed in enumerate(allowances):
         for item in scores:
             row = next(rows).row
-            start = Gap(item.name, row.kind, row.alpha, row.convention, row.accounting)
+            start = Gap(item.name, **allowed.key.fields)
             if item.modes or row.gain is None:
                 gaps.append(replace(start, reason=row.reason or "per-mode scores are not one ranking"))
                 continue
@@ -134,19 +134,13 @@ def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[M
     """Per budget, the median half-width of the paired interval over the allocators: typical, not the least effect."""
     found = []
     for a in allowances:
-        budget = {
-            "kind": a.budget.kind,
-            "alpha": a.budget.alpha,
-            "convention": a.convention,
-            "accounting": a.accounting,
-        }
-        own = [row for row in rows if row.verdict and all(row[key] == value for key, value in budget.items())]
+        own = [row for row in rows if row.verdict and BudgetKey.of(row) == a.key]
         widths = [
             (row.versus_random_hi - row.versus_random_lo) / 2
             for row in own
             if row.versus_random_hi is not None and row.versus_random_lo is not None
         ]
-        found.append(budget | {"half_width": median(widths) if widths else None})
+        found.append(a.key.fields | {"half_width": median(widths) if widths else None})
     return tuple(found)
 
 

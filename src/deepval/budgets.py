@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from deepval.arrays import Int, Num
+from deepval.budget_key import BudgetKey
 from deepval.costs import Convention, Costs
 from deepval.errors import InputError
 from deepval.selection import capacity, quota
@@ -130,6 +131,11 @@ class Allowance:
     def accounting(self) -> Accounting | None:
         """How an escalation is charged, None under a selection budget."""
         return None if isinstance(self.budget, Selection) else self.budget.accounting
+
+    @property
+    def key(self) -> BudgetKey:
+        """What rows under this budget say of it."""
+        return BudgetKey(self.budget.kind, self.budget.alpha, self.convention, self.accounting)
 
     def cost_of(self, allocator: str) -> float:
         """C_S of an allocator; 0 under a selection budget, an error where a measured figure is missing."""

@@ -58,8 +58,7 @@ def streams(
             if own.modes:
                 continue
             cost = allowed.cost_of(own.name)
-            budget = allowed.budget
-            start = Stream(own.name, "any", None, budget.kind, budget.alpha, allowed.convention, allowed.accounting)
+            start = Stream(own.name, "any", None, **allowed.key.fields)
             if not allowed.feasible(cost) or not allowed.share(cost) > 0:
                 reason = "the allocator's own cost leaves nothing to escalate"
                 rows.append(replace(start, verdict="infeasible", reason=reason))
@@ -111,9 +110,12 @@ def _row(
     gain = resamples.counts @ totals.gain
     realised = float(totals.escalated.sum() / len(table))
     behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
+    # Where a draw holds nothing to gain there is no nDG, but two that gain the same there do not differ.
+    in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
     paired = resamples.paired(gain, chance) if resamples.cheap_loss[0] > 0 else np.full(len(gain), np.nan)
     resampled = len(draws) > 0 and len(table.unit_ids) > 1
-    of_ranking = draws.interval(behind[drawn], resamples.prized(prize) & bool(prize[0] > 0) & resampled).snapped()
+    compared = resampled and bool(prize[0] > 0)
+    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snapped()
     of_random = draws.interval(paired[drawn], ~np.isnan(paired[drawn]) & resampled).snapped()
     reasons = {
         "the oracle gains nothing: no nDG": not prize[0] > 0,
@@ -138,5 +140,8 @@ def _row(
         versus_random_lo=known(of_random.low),
         versus_random_hi=known(of_random.high),
         verdict=of_random.verdict,
+        draws=len(draws),
+        versus_ranking_dropped=int(np.count_nonzero(np.isnan(in_draws))) if compared else 0,
+        versus_random_dropped=int(np.count_nonzero(np.isnan(paired[drawn]))) if resampled else 0,
         reason="; ".join(reason for reason, holds in reasons.items() if holds) or None,
     )

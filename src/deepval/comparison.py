@@ -6,17 +6,17 @@ with equal weight; cells of one dataset share their draws, so the mean of a draw
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.budget_key import BudgetKey
 from deepval.errors import InputError
 from deepval.judging import Judged
 from deepval.resampling import Draws, Interval
 from deepval.results import Record, Result, known
 from deepval.scoring import Evidence
-
-Key = tuple[str, float, str | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Comparison(Record):
         lo: Lower bound of its paired 95 % interval.
         hi: Upper bound.
         spread: Standard deviation over the draws.
-        ndg_difference: Difference of the two nDG.
+        ndg_difference: Difference of the two nDG, where both divide by the same oracle.
         verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself.
         reason: Why something is None.
     """
@@ -63,26 +63,28 @@ def compare(result: Result, candidate: str, baseline: str) -> tuple[Comparison, 
 
 def _compared(evidence: Evidence, candidate: str, baseline: str, one: Judged, other: Judged) -> Comparison:
     row, re = one.row, evidence.resamples
-    start = (candidate, baseline, row.kind, row.alpha, row.convention, row.accounting)
+    start: dict[str, Any] = {"candidate": candidate, "baseline": baseline} | BudgetKey.of(row).fields
     if one.sample is None or other.sample is None:
         missing, reason = (candidate, row.reason) if one.sample is None else (baseline, other.row.reason)
         verdict = "infeasible" if one.sample is None else None
-        return Comparison(*start, verdict=verdict, reason=f"{missing}: {reason}")
+        return Comparison(**start, verdict=verdict, reason=f"{missing}: {reason}")
     paired = re.paired(one.sample.gain, other.sample.gain)
     if not re.cheap_loss[0] > 0:
-        return Comparison(*start, verdict="unresolved", reason=reasons(one, other))
+        return Comparison(**start, verdict="unresolved", reason=reasons(one, other))
     resampled = len(re.draws) > 0 and len(re.table.unit_ids) > 1
     bounds = re.draws.interval(paired[re.drawn], ~np.isnan(paired[re.drawn]) & resampled).snapped()
     both = row.ndg is not None and other.row.ndg is not None
+    alike = row.oracle == other.row.oracle
+    unlike = f"nDG of {row.oracle} and nDG of {other.row.oracle} have no difference" if both and not alike else None
     return Comparison(
-        *start,
+        **start,
         difference=known(paired[0]),
         lo=known(bounds.low),
         hi=known(bounds.high),
         spread=known(re.draws.spread(paired[re.drawn])) if resampled else None,
-        ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both else None,
+        ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
         verdict=bounds.verdict,
-        reason=reasons(one, other),
+        reason="; ".join(part for part in (reasons(one, other), unlike) if part) or None,
     )
 
 
@@ -97,6 +99,8 @@ class Pooled(Record):
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
         cells: Number of cells.
+        oracle: What the cells' nDG divide by, as in `Row`; several where cells differ.
+        chance: What stands for random in them, likewise.
         versus_random: Mean of the cells' paired differences with random, shares of each all-cheap loss.
         versus_random_lo: Lower bound of its 95 % interval, every draw kept.
         versus_random_hi: Upper bound.
@@ -115,6 +119,8 @@ class Pooled(Record):
     convention: str | None
     accounting: str | None
     cells: int
+    oracle: str | None = None
+    chance: str | None = None
     versus_random: float | None = None
     versus_random_lo: float | None = None
     versus_random_hi: float | None = None
@@ -138,18 +144,18 @@ def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     for judged in first.judged:
         if judged.row.verdict is None:
             continue
-        key, name = _key(judged), judged.row.allocator
+        key, name = BudgetKey.of(judged.row), judged.row.allocator
         members = [_by_budget(item, name, known_only=False).get(key) for item in evidence.values()]
         if all(member is not None for member in members):
             pooled.append(_pooled(name, key, [m for m in members if m], list(evidence.values()), draws))
     return tuple(pooled)
 
 
-def _pooled(name: str, key: Key, members: Sequence[Judged], cells: Sequence[Evidence], draws: Draws) -> Pooled:
-    start = (name, *key, len(members))
+def _pooled(name: str, key: BudgetKey, members: Sequence[Judged], cells: Sequence[Evidence], draws: Draws) -> Pooled:
+    start: dict[str, Any] = {"allocator": name} | key.fields | {"cells": len(members)} | yardsticks(members)
     out = next((m for m in members if m.sample is None), None)
     if out is not None:
-        return Pooled(*start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
+        return Pooled(**start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
     pairs = list(zip(members, cells, strict=True))
     resampled = can_resample(cells)
     bounds = versus_random_bounds(mean_paired(members, cells), cells)
@@ -157,7 +163,7 @@ def _pooled(name: str, key: Key, members: Sequence[Judged], cells: Sequence[Evid
     kept = np.all([c.resamples.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
     of_ndg = draws.interval(ndg, kept & resampled)
     return Pooled(
-        *start,
+        **start,
         versus_random=known(float(np.mean([m.paired[0] for m in members]))),
         versus_random_lo=known(bounds.low),
         versus_random_hi=known(bounds.high),
@@ -174,6 +180,12 @@ def _pooled(name: str, key: Key, members: Sequence[Judged], cells: Sequence[Evid
 def mean_paired(members: Sequence[Judged], cells: Sequence[Evidence]) -> Float[np.ndarray, "draw"]:
     """Mean over cells of one allocator's paired difference with random, draw by draw."""
     return np.mean([m.paired[c.resamples.drawn] for m, c in zip(members, cells, strict=True)], axis=0)
+
+
+def yardsticks(members: Sequence[Judged]) -> dict[str, Any]:
+    """Which oracle and which chance the rows are measured by, each named once."""
+    named = {part: dict.fromkeys(m.row[part] for m in members if m.row[part]) for part in ("oracle", "chance")}
+    return {part: ", ".join(names) or None for part, names in named.items()}
 
 
 def can_resample(cells: Sequence[Evidence]) -> bool:
@@ -219,13 +231,8 @@ def _evidence(result: Result) -> Evidence:
     return result.samples
 
 
-def _key(judged: Judged) -> Key:
-    row = judged.row
-    return row.kind, row.alpha, row.convention, row.accounting
-
-
-def _by_budget(evidence: Evidence, allocator: str, *, known_only: bool = True) -> dict[Key, Judged]:
-    found = {_key(item): item for item in evidence.judged if item.row.allocator == allocator}
+def _by_budget(evidence: Evidence, allocator: str, *, known_only: bool = True) -> dict[BudgetKey, Judged]:
+    found = {BudgetKey.of(item.row): item for item in evidence.judged if item.row.allocator == allocator}
     if known_only and not found:
         names = sorted({item.row.allocator for item in evidence.judged})
         raise InputError(f"The result has no allocator {allocator!r}; it has {', '.join(names)}.")

@@ -1,6 +1,7 @@
 """Resamples, scores and budgets -> rows: every allocator and every reference under every budget, with a verdict.
 
 The verdict rests on the paired difference with random, as a share of the all-cheap loss, over every draw of units.
+Per-mode scores choose among more than two modes, so theirs are the oracle and the chance that do: those of the ladder.
 nDG has its own interval, without the draws whose prize is too small to divide by.
 """
 
@@ -29,35 +30,41 @@ class Judged:
     paired: Float[np.ndarray, "resample"]
 
 
+@dataclass(frozen=True, eq=False)
+class _Yardstick:
+    """What a row is measured by: the oracle that its nDG divides by and the chance that its verdict compares with."""
+
+    oracle: str
+    chance: str
+    prize: Float[np.ndarray, "resample"]
+    chance_gain: Float[np.ndarray, "resample"]
+
+
 def judge(
     resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance], label: str | None = None
 ) -> list[Judged]:
     """Every allocator and every reference under every budget, budget by budget."""
     free = np.column_stack([a.slots(resamples.inputs) for a in allowances])
     oracle, chance = resamples.best(free), resamples.at_random(free)
-    ladders = ladder.oracles(resamples, allowances)
+    ladders = list(zip(ladder.oracles(resamples, allowances), ladder.chances(resamples, allowances), strict=True))
     ranked = {item.name: _ranked(resamples, item, allowances) for item in resamples.watch(scores, "ranking inputs")}
     judged = []
     for index, allowed in enumerate(allowances):
-        bench = _Bench(resamples, allowed, chance=chance[index], label=label)
-        prize = oracle[index].gain
-        judged.append(bench.reference("random", chance[index], prize, slots=int(free[0, index])))
-        judged.append(bench.all_full(prize))
+        bench, slots = _Bench(resamples, allowed, label=label), int(free[0, index])
+        best, mixed = ladders[index]
+        full_only = _Yardstick("oracle", "random", oracle[index].gain, chance[index].gain)
+        of_ladder = _Yardstick("oracle-ladder", "random-ladder", best.gain, mixed.gain) if best and mixed else full_only
+        judged.append(bench.reference("random", chance[index], full_only, slots=slots))
+        if mixed:
+            judged.append(bench.reference("random-ladder", mixed, of_ladder, slots=None))
+        judged.append(bench.all_full(full_only))
         for item in scores:
-            best = _prize(item, prize, ladders[index])
-            judged.append(bench.allocator(item, ranked[item.name][index], best))
-        judged.append(bench.reference("oracle", oracle[index], prize, slots=int(free[0, index])))
-        on_ladder = ladders[index]
-        if on_ladder:
-            judged.append(bench.reference("oracle-ladder", on_ladder, on_ladder.gain, slots=None))
+            by = of_ladder if item.modes else full_only
+            judged.append(bench.allocator(item, ranked[item.name][index], by))
+        judged.append(bench.reference("oracle", oracle[index], full_only, slots=slots))
+        if best:
+            judged.append(bench.reference("oracle-ladder", best, of_ladder, slots=None))
     return judged
-
-
-def _prize(
-    scores: Scores, full_only: Float[np.ndarray, "resample"], on_ladder: Sample | None
-) -> Float[np.ndarray, "resample"]:
-    """What an allocator is measured against: per-mode scores against the best multi-fidelity plan, if there is one."""
-    return on_ladder.gain if scores.modes and on_ladder else full_only
 
 
 def _ranked(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
@@ -76,69 +83,65 @@ class _Bench:
 
     resamples: Resamples
     allowed: Allowance
-    chance: Sample
     label: str | None
 
-    def reference(
-        self, name: str, sample: Sample, prize: Float[np.ndarray, "resample"], *, slots: int | None
-    ) -> Judged:
-        judged = self._row(name, sample, prize, slots=slots)
+    def reference(self, name: str, sample: Sample, by: _Yardstick, *, slots: int | None) -> Judged:
+        judged = self._row(name, sample, by, slots=slots)
         return replace(judged, row=replace(judged.row, verdict=None))
 
-    def all_full(self, prize: Float[np.ndarray, "resample"]) -> Judged:
+    def all_full(self, by: _Yardstick) -> Judged:
         """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
         inputs = int(self.resamples.inputs[0])
         if self.allowed.costs is None:
-            judged = self.reference("all-full", self.resamples.all_full(), prize, slots=inputs)
+            judged = self.reference("all-full", self.resamples.all_full(), by, slots=inputs)
             blank = dict.fromkeys(("ndg", "ndg_lo", "ndg_hi", "ndg_without_lo", "ndg_without_hi", "ndg_without_unit"))
             reason = _joined(judged.row.reason, "escalating everything does not respect a selection budget: no nDG")
             return replace(judged, row=replace(judged.row, **blank, draws_dropped=0, weight_dropped=0.0, reason=reason))
         if self.allowed.uniform_fits:
-            return self.reference("all-full", self.resamples.all_full(), prize, slots=inputs)
+            return self.reference("all-full", self.resamples.all_full(), by, slots=inputs)
         reason = f"infeasible: the full mode alone fits from alpha = {self.allowed.uniform_from:.4g}"
-        return self._blank("all-full", prize, reason=reason)
+        return self._blank("all-full", by, reason=reason)
 
-    def allocator(self, scores: Scores, sample: Sample | None, prize: Float[np.ndarray, "resample"]) -> Judged:
+    def allocator(self, scores: Scores, sample: Sample | None, by: _Yardstick) -> Judged:
         cost = self.allowed.cost_of(scores.name)
         if scores.modes and self.allowed.accounting == "skipping":
-            prize = np.full(len(self.resamples.counts), np.nan)
-            judged = self._blank(scores.name, prize, reason="per-mode scores have no skipping router: use a cascade")
-            return replace(judged, row=replace(judged.row, verdict="infeasible"))
+            by = replace(by, prize=np.full(len(self.resamples.counts), np.nan))
+            judged = self._blank(scores.name, by, reason="per-mode scores have no skipping router: use a cascade")
+            return replace(judged, row=replace(judged.row, oracle=None, chance=None, verdict="infeasible"))
         if sample is None:
             limit = self.allowed.budget.alpha * self.allowed.full
             reason = f"infeasible: costs {cost:g} {self.allowed.convention} per input, the budget leaves {limit:.4g}"
-            judged = self._blank(scores.name, prize, reason=reason)
+            judged = self._blank(scores.name, by, reason=reason)
             return replace(judged, row=replace(judged.row, cost=cost, verdict="infeasible"))
         plain = not scores.modes
         slots = int(self.allowed.slots(int(self.resamples.inputs[0]), cost)) if plain else None
-        judged = self._row(scores.name, sample, prize, slots=slots)
+        judged = self._row(scores.name, sample, by, slots=slots)
         ties = known(tie_audit(scores.values, slots).share) if plain and slots else None
         charged = None if self.allowed.costs is None else cost
         return replace(judged, row=replace(judged.row, ties=ties, cost=charged))
 
-    def _blank(self, name: str, prize: Float[np.ndarray, "resample"], *, reason: str) -> Judged:
+    def _blank(self, name: str, by: _Yardstick, *, reason: str) -> Judged:
         nothing = np.full(len(self.resamples.counts), np.nan)
-        oracle = None if np.isnan(prize[0]) else float(prize[0])
-        return Judged(replace(self._start(name), oracle_gain=oracle, reason=reason), None, prize, nothing)
+        return Judged(
+            replace(self._start(name, by), oracle_gain=known(by.prize[0]), reason=reason), None, by.prize, nothing
+        )
 
-    def _start(self, name: str) -> Row:
-        budget = self.allowed.budget
+    def _start(self, name: str, by: _Yardstick) -> Row:
         return Row(
             allocator=name,
-            kind=budget.kind,
-            alpha=budget.alpha,
-            convention=self.allowed.convention,
-            accounting=self.allowed.accounting,
+            **self.allowed.key.fields,
             slice=self.label,
+            oracle=by.oracle,
+            chance=by.chance,
             inputs=int(self.resamples.inputs[0]),
             units=len(self.resamples.table.unit_ids),
             cheap_loss=float(self.resamples.cheap_loss[0]),
             draws=len(self.resamples.draws),
         )
 
-    def _row(self, name: str, sample: Sample, prize: Float[np.ndarray, "resample"], *, slots: int | None) -> Judged:
-        re, draws = self.resamples, self.resamples.draws
-        paired, ndg = re.paired(sample.gain, self.chance.gain), re.ndg(sample.gain, prize)
+    def _row(self, name: str, sample: Sample, by: _Yardstick, *, slots: int | None) -> Judged:
+        re, draws, prize = self.resamples, self.resamples.draws, by.prize
+        paired, ndg = re.paired(sample.gain, by.chance_gain), re.ndg(sample.gain, prize)
         reasons = []
         if not prize[0] > 0:
             reasons.append("the oracle gains nothing: no nDG")
@@ -157,7 +160,7 @@ class _Bench:
             reasons.append("no draw has a positive all-cheap loss: no interval")
         without = ndg[re.left_out]
         row = replace(
-            self._start(name),
+            self._start(name, by),
             slots=slots,
             escalated=float(sample.escalated[0]),
             gain=float(sample.gain[0]),

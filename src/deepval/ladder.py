@@ -2,9 +2,11 @@
 
 Costs are integers (microseconds or microjoules; one slot each under a selection budget) and a cascade runs a higher
 mode from scratch, so it costs C_m on top of the cheap pass. The budget is floor(1000*N*(alpha*C_f - C_S) + 1e-6).
-Per-mode scores are allocated by the same knapsack over scores above 0, equal ones by input id.
+Per-mode scores are allocated by the same knapsack over scores above 0, equal ones by input id. What they must beat is
+the best mixture of modes that looks at no input: it gives mode m to a share p_m of them, whichever they are.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -51,6 +53,45 @@ def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
     if allowed.costs is None:  # every escalation costs one slot, so each input has one best mode
         return resamples.best(allowed.slots(resamples.inputs)[:, None], values.max(axis=1))[0]
     return _planned(resamples, values, allowed, cost=0.0)
+
+
+def chances(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """The best information-free mixture of modes in every resample; None for two modes or a skipping router.
+
+    Maximises N*sum_m p_m*mean(V^m) over p >= 0 with sum p <= 1 and N*sum_m p_m*C_m within what a free allocator may
+    spend. It is an expectation, so a budget that pays for no whole escalation still buys a part of one.
+    """
+    table = resamples.table
+    if len(table.modes) == 2:
+        return [None] * len(allowances)
+    parts = (*table.mode_values.T, *np.maximum(table.mode_values, 0.0).T)
+    units = len(table.unit_ids)
+    totals = resamples.counts @ np.column_stack([np.bincount(table.unit, part, minlength=units) for part in parts])
+    gains, benefits = np.hsplit(totals, 2)
+    return [None if a.accounting == "skipping" else _mixture(resamples, a, gains, benefits) for a in allowances]
+
+
+def _mixture(
+    resamples: Resamples,
+    allowed: Allowance,
+    gains: Float[np.ndarray, "resample mode"],
+    benefits: Float[np.ndarray, "resample mode"],
+) -> Sample:
+    """The best of all mixtures of two modes: a linear programme with two constraints has no more in its optimum."""
+    costs = mode_costs(allowed, resamples.table.modes)
+    spend = np.array([allowed_spend(allowed, int(inputs)) for inputs in resamples.inputs])
+    each = spend / np.maximum(resamples.inputs, 1.0)
+    gain, benefit, escalated = np.zeros((3, len(each)))
+    for low, high in itertools.permutations(range(len(costs)), 2):
+        if costs[low] >= costs[high]:
+            continue
+        dear = np.clip((each - costs[low]) / (costs[high] - costs[low]), 0.0, 1.0)
+        found = (1 - dear) * gains[:, low] + dear * gains[:, high]
+        better = (costs[low] <= each) & (found > gain * (1 + 1e-12))
+        gain = np.where(better, found, gain)
+        benefit = np.where(better, (1 - dear) * benefits[:, low] + dear * benefits[:, high], benefit)
+        escalated = np.where(better, resamples.inputs * np.where(low > 0, 1.0, dear), escalated)
+    return Sample(gain, benefit, escalated)
 
 
 def planned(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:

@@ -113,6 +113,13 @@ class Resamples:
         """Sample of escalating everything."""
         return Sample(self.full_gain, self.full_benefit, self.inputs)
 
+    def same(
+        self, one: Float[np.ndarray, "resample"], other: Float[np.ndarray, "resample"]
+    ) -> Bool[np.ndarray, "resample"]:
+        """Whether two gains are equal but for the order of their sums: up to 1e-12 of all values."""
+        size = 2 * self.full_benefit - self.full_gain  # the sum of all absolute values
+        return np.abs(one - other) <= 1e-12 * size
+
     def paired(
         self, one: Float[np.ndarray, "resample"], other: Float[np.ndarray, "resample"]
     ) -> Float[np.ndarray, "resample"]:
@@ -120,8 +127,7 @@ class Resamples:
 
         Sums of the same values in another order are equal: what is 1e-12 of all values or less is no difference.
         """
-        size = 2 * self.full_benefit - self.full_gain  # the sum of all absolute values
-        difference = np.where(np.abs(one - other) <= 1e-12 * size, 0.0, one - other)
+        difference = np.where(self.same(one, other), 0.0, one - other)
         positive = self.cheap_loss > 0
         share = np.divide(difference, self.cheap_loss, out=np.full(len(difference), np.nan), where=positive)
         return np.where(~positive & (difference == 0), 0.0, share)

@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
+from deepval.budget_key import BudgetKey
 from deepval.errors import InputError
 from deepval.files import write_atomically
 
 SCHEMA = "deepval/result/1"
+HEADLINE = 0.2
+"""The share that is meant where several are there and none is named."""
 
 
 class Record(Mapping[str, Any]):
@@ -41,7 +44,8 @@ class Row(Record):
     """One allocator under one budget.
 
     Attributes:
-        allocator: Its name; `random`, `all-full` and `oracle` are always there and have no verdict.
+        allocator: Its name. References have no verdict: `random`, `all-full` and `oracle`, and with three modes or more
+            `random-ladder` and `oracle-ladder`.
         kind: selection, latency or energy.
         alpha: Share of the inputs that a zero-cost allocator could escalate.
         convention: ms, mj, mj_gpu or mj_all under a measured budget.
@@ -59,12 +63,14 @@ class Row(Record):
         benefit: Positive part of the gain.
         harm: Negative part of the gain, as a positive number.
         oracle_gain: What a zero-cost oracle reaches under the same budget.
+        oracle: Which one: `oracle` (full mode only) or, for per-mode scores, `oracle-ladder`.
         ndg: gain / oracle_gain.
         ndg_lo: Lower bound of its 95 % interval, draws with a small prize left out.
         ndg_hi: Upper bound.
         ndg_without_lo: Smallest nDG when any one unit is left out.
         ndg_without_hi: Largest.
         ndg_without_unit: The unit whose absence gives the smallest.
+        chance: What stands for random below: `random` (full mode only) or, for per-mode scores, `random-ladder`.
         versus_random: (gain - random's gain) / all-cheap loss.
         versus_random_lo: Lower bound of its paired 95 % interval.
         versus_random_hi: Upper bound.
@@ -97,12 +103,14 @@ class Row(Record):
     benefit: float | None = None
     harm: float | None = None
     oracle_gain: float | None = None
+    oracle: str | None = None
     ndg: float | None = None
     ndg_lo: float | None = None
     ndg_hi: float | None = None
     ndg_without_lo: float | None = None
     ndg_without_hi: float | None = None
     ndg_without_unit: str | None = None
+    chance: str | None = None
     versus_random: float | None = None
     versus_random_lo: float | None = None
     versus_random_hi: float | None = None
@@ -177,12 +185,16 @@ class Stream(Record):
         harm: Negative part, positive number.
         ndg: gain / oracle_gain.
         versus_ranking: nDG minus that of the same scores ranked in hindsight: the cost of causality.
-        versus_ranking_lo: Lower bound of its paired 95 % interval.
+        versus_ranking_lo: Lower bound of its paired 95 % interval, every draw kept however small its prize.
         versus_ranking_hi: Upper bound.
         versus_random: (gain - random's gain) / all-cheap loss.
         versus_random_lo: Lower bound of its paired 95 % interval.
         versus_random_hi: Upper bound.
         verdict: As in `Row`.
+        draws: Number of draws.
+        versus_ranking_dropped: Draws left out of the interval against the ranking: their oracle gains nothing, the
+            two differ.
+        versus_random_dropped: As in `Row`.
         reason: Why something is None.
     """
 
@@ -207,6 +219,9 @@ class Stream(Record):
     versus_random_lo: float | None = None
     versus_random_hi: float | None = None
     verdict: str | None = None
+    draws: int = 0
+    versus_ranking_dropped: int = 0
+    versus_random_dropped: int = 0
     reason: str | None = None
 
 
@@ -299,12 +314,34 @@ class Result:
             plain = _plain(getattr(self, name))
             object.__setattr__(self, name, tuple(plain) if isinstance(plain, list) else plain)
 
-    def row(self, allocator: str, kind: str = "selection", alpha: float = 0.2) -> Row:
-        """The first row of an allocator under a budget."""
-        for row in self.rows:
-            if (row.allocator, row.kind) == (allocator, kind) and math.isclose(row.alpha, alpha):
-                return row
-        raise InputError(f"The result has no row of {allocator!r} under {kind} at {alpha}.")
+    def row(
+        self,
+        allocator: str,
+        kind: str | None = None,
+        alpha: float | None = None,
+        *,
+        convention: str | None = None,
+        accounting: str | None = None,
+    ) -> Row:
+        """The row of an allocator under a budget.
+
+        Only as much of the budget need be named as tells it from the result's others: nothing where there is one.
+        Where several are left, what is not named is the headline: selection, and 20 %; an error lists them otherwise.
+        """
+        asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
+        rows = {BudgetKey.of(row): row for row in reversed(self.rows) if row.allocator == allocator}
+        left = {key: row for key, row in rows.items() if key.holds(**asked)}
+        if len(left) > 1:
+            kind, alpha = kind or "selection", HEADLINE if alpha is None else alpha
+            left = {key: row for key, row in left.items() if key.holds(kind=kind, alpha=alpha)}
+        if len(left) == 1:
+            return next(iter(left.values()))
+        if not rows:
+            names = dict.fromkeys(row.allocator for row in self.rows)
+            raise InputError(f"The result has no allocator {allocator!r}; it has {', '.join(names)}.")
+        named = ", ".join(f"{k} = {v!r}" for k, v in asked.items() if v is not None) or "no budget named"
+        budgets = ", ".join(key.label for key in reversed(rows))
+        raise InputError(f"One budget of {allocator!r} must be meant; found {named} and the budgets {budgets}.")
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, dicts and numbers, in the published schema."""

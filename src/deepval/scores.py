@@ -17,7 +17,7 @@ from deepval.errors import InputError
 from deepval.values import ValueTable
 
 SCORE_PREFIX = "score_"
-REFERENCES = ("random", "all-full", "oracle", "oracle-ladder")
+REFERENCES = ("random", "all-full", "oracle", "oracle-ladder", "random-ladder")
 """Rows that every result shows; an allocator cannot take their names."""
 Missing = Literal["error", "worst"]
 Kind = Literal["deployable", "diagnostic"]

@@ -4,8 +4,9 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from deepval.budget_key import UNITS, BudgetKey
 from deepval.report.markdown import escaped, table_text
-from deepval.report.tables import MISSING, UNITS, Cell, Mark, Table, interval, number, percent
+from deepval.report.tables import MISSING, Cell, Mark, Table, interval, number, percent
 
 HEADER = ("rank", "allocator", "vs random", "95 %", "verdict", "nDG", "95 %", "gain", "benefit", "harm")
 READING = (
@@ -77,27 +78,28 @@ def _tables(track: Mapping[str, Any]) -> Iterator[Table]:
     built = f"{len(track['cells'])} cells" if of is None else f"{len(track['cells'])} of {of} cells"
     notes = [f"{track['comparisons']} comparisons with random over all budgets."]
     notes += [f"{name} lacks {', '.join(missing)}." for name, missing in sorted(track["incomplete"].items())]
-    kinds = dict.fromkeys((row["kind"], row["convention"]) for row in track["overall"])
-    for kind, convention in kinds:
-        rows = _headline(track["overall"], track, kind)
-        unit = "" if convention is None else f" ({UNITS[convention]})"
-        title = f"Overall, {built}, {kind} {percent(track['headline_alpha'], 0)}{unit}"
-        yield _table(title, rows, notes if kind == "selection" else [])
+    for budget in dict.fromkeys(map(BudgetKey.of, track["overall"])):
+        if budget.alpha == track["headline_alpha"]:
+            told = notes if budget.kind == "selection" else []
+            yield _table(f"Overall, {built}, {budget.label}", _at(budget, track["overall"]), told)
+    headline = BudgetKey("selection", track["headline_alpha"])
     for cell, rows in track["by_cell"].items():
-        yield _table(
-            f"{cell}, selection {percent(track['headline_alpha'], 0)}", _headline(rows, track, "selection"), []
-        )
+        yield _table(f"{cell}, {headline.label}", _at(headline, rows), [])
 
 
-def _headline(rows: Sequence[Mapping[str, Any]], track: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["kind"] == kind and row["alpha"] == track["headline_alpha"]]
+def _at(budget: BudgetKey, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [row for row in rows if BudgetKey.of(row) == budget]
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> Table:
     reasons = sorted({f"{row['allocator']}: {row['reason']}." for row in rows if row["reason"]})
     entered = tuple(_row(row) for row in rows if row["verdict"])
     references = tuple(_row(row) for row in rows if not row["verdict"])
-    return Table(title, HEADER, (entered, references), (*notes, *reasons))
+    table = Table(title, HEADER, (entered, references), (*notes, *reasons))
+    if len({row["oracle"] for row in rows if row["oracle"]}) < 2:
+        return table
+    told = [f"{row['oracle']}, {row['chance']}" for row in sorted(rows, key=lambda row: not row["verdict"])]
+    return table.widened("nDG", "measured by", told)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:

@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.comparison import Pooled, can_resample, mean_paired, pool, reasons, versus_random_bounds
+from deepval.budget_key import BudgetKey
+from deepval.comparison import Pooled, can_resample, mean_paired, pool, reasons, versus_random_bounds, yardsticks
 from deepval.judging import Judged
 from deepval.resampling import Draws
 from deepval.results import Record, Result, known
 from deepval.scoring import Evidence
 
 SHOWN_REFERENCES = ("oracle", "all-full", "random")
+LADDER_REFERENCES = ("oracle-ladder", "random-ladder")
+"""Shown where every cell has them."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,14 @@ class Standing(Record):
     """One allocator's place among those judged on the same cells under one budget.
 
     Attributes:
-        allocator: Its name; `oracle`, `all-full` and `random` are always there and have no rank.
+        allocator: Its name; references have no rank.
         kind: selection, latency or energy.
         alpha: The budget's share.
         convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
         cells: Number of cells.
+        oracle: What nDG divides by, as in `Row`.
+        chance: What stands for random below, as in `Row`; ranks compare gains, whatever each is measured by.
         rank: Best rank that it may have; None where it has none.
         rank_hi: Worst rank that it may have.
         versus_random: Mean over cells of (gain - random's gain) / all-cheap loss.
@@ -51,7 +57,10 @@ class Standing(Record):
     kind: str
     alpha: float
     convention: str | None
+    accounting: str | None
     cells: int
+    oracle: str | None = None
+    chance: str | None = None
     rank: int | None = None
     rank_hi: int | None = None
     versus_random: float | None = None
@@ -70,18 +79,20 @@ class Standing(Record):
 def standings(results: Mapping[str, Result]) -> tuple[Standing, ...]:
     """Everyone who is judged on all the cells, budget by budget: ranked first, then infeasible, then references."""
     judged = {cell: _by_row(result) for cell, result in results.items()}
-    pooled = {(row.allocator, row.kind, row.alpha, row.convention): row for row in pool(results)}
+    pooled = {(row.allocator, BudgetKey.of(row)): row for row in pool(results)}
     cells = [result.samples for result in results.values()]
     first = next(iter(results.values()))
-    budgets = list(dict.fromkeys((row.kind, row.alpha, row.convention) for row in first.rows))
+    budgets = list(dict.fromkeys(BudgetKey.of(row) for row in first.rows))
     found: list[Standing] = []
     for budget in budgets:
-        rows = {key[0]: row for key, row in pooled.items() if key[1:] == budget}
-        members = {name: [judged[cell][(name, *budget)] for cell in results] for name in (*rows, *SHOWN_REFERENCES)}
-        ranks = _ranks({name: members[name] for name in rows}, cells)
+        rows = {name: row for (name, key), row in pooled.items() if key == budget}
+        ladder = [name for name in LADDER_REFERENCES if all((name, budget) in judged[cell] for cell in results)]
+        references = (*SHOWN_REFERENCES, *ladder)
+        members = {name: [judged[cell][name, budget] for cell in results] for name in (*rows, *references)}
+        ranks = _ranks({name: members[name] for name in rows}, members["random"], cells)
         placed = [_allocator(row, members[name], ranks.get(name)) for name, row in rows.items()]
         found += sorted(placed, key=_place)
-        found += [_reference(name, budget, members[name], cells) for name in SHOWN_REFERENCES]
+        found += [_reference(name, budget, members[name], cells) for name in references]
     return tuple(found)
 
 
@@ -100,20 +111,32 @@ def rank_intervals(
     return {name: (1 + better[name], len(samples) - beaten[name]) for name in samples}
 
 
-def _by_row(result: Result) -> dict[tuple[str, str, float, str | None], Judged]:
-    rows = result.samples.judged
-    return {(j.row.allocator, j.row.kind, j.row.alpha, j.row.convention): j for j in rows}
+def _by_row(result: Result) -> dict[tuple[str, BudgetKey], Judged]:
+    return {(item.row.allocator, BudgetKey.of(item.row)): item for item in result.samples.judged}
 
 
-def _ranks(members: Mapping[str, Sequence[Judged]], cells: Sequence[Evidence]) -> dict[str, tuple[int, int]]:
-    samples = {name: mean_paired(rows, cells) for name, rows in members.items() if all(row.sample for row in rows)}
+def _ranks(
+    members: Mapping[str, Sequence[Judged]], random: Sequence[Judged], cells: Sequence[Evidence]
+) -> dict[str, tuple[int, int]]:
+    samples = {
+        name: mean_paired([_from(base, row, cell) for row, base, cell in zip(rows, random, cells, strict=True)], cells)
+        for name, rows in members.items()
+        if all(row.sample for row in rows)
+    }
     return rank_intervals(samples, cells[0].resamples.draws, resampled=can_resample(cells))
+
+
+def _from(random: Judged, judged: Judged, cell: Evidence) -> Judged:
+    """The same row compared with plain random: differences of two allocators need one origin."""
+    if judged.row.chance == random.row.chance or judged.sample is None or random.sample is None:
+        return judged
+    return replace(judged, paired=cell.resamples.paired(judged.sample.gain, random.sample.gain))
 
 
 def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
     best, worst = rank or (None, None)
     return Standing(
-        row.allocator, row.kind, row.alpha, row.convention, row.cells,
+        row.allocator, **BudgetKey.of(row).fields, cells=row.cells, oracle=row.oracle, chance=row.chance,
         rank=best,
         rank_hi=worst,
         versus_random=row.versus_random,
@@ -128,10 +151,8 @@ def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | N
     )  # fmt: skip
 
 
-def _reference(
-    name: str, budget: tuple[str, float, str | None], members: Sequence[Judged], cells: Sequence[Evidence]
-) -> Standing:
-    start = Standing(name, *budget, cells=len(members), reason=reasons(*members))
+def _reference(name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Evidence]) -> Standing:
+    start = Standing(name, **budget.fields, cells=len(members), **yardsticks(members), reason=reasons(*members))
     if not all(member.sample for member in members):
         return start
     bounds = versus_random_bounds(mean_paired(members, cells), cells)

@@ -7,6 +7,7 @@ import typer
 
 import deepval
 from deepval import comparison
+from deepval.budget_key import BudgetKey
 from deepval.cli import options
 from deepval.cli.options import (
     Alphas,
@@ -131,6 +132,6 @@ def compare(
     )
     bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
     if gate and bad:
-        where = ", ".join(f"{row.kind} {row.alpha:g}" for row in bad)
+        where = ", ".join(BudgetKey.of(row).label for row in bad)
         typer.echo(f"deepval: {one} is {gate.replace('-', ' ')} than {other} at {where}.", err=True)
         raise typer.Exit(FAILED_GATE)

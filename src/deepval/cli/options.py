@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import deepval
+from deepval.budget_key import BudgetKey
 from deepval.budgets import RAILS, Budget, Energy, Latency, Selection
 from deepval.costs import Costs
 from deepval.errors import InputError
@@ -150,7 +151,7 @@ def print_resolution(result: Result, difference: float) -> None:
     for row in result.rows:
         if row.verdict and row.versus_random_spread is not None:
             wanted = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
-            typer.echo(f"  {row.allocator}, {row.kind} {row.alpha:g}: {wanted:,} (there are {row.units})")
+            typer.echo(f"  {row.allocator}, {BudgetKey.of(row).label}: {wanted:,} (there are {row.units})")
 
 
 def as_json(content: Any) -> str:

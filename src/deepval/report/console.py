@@ -53,8 +53,8 @@ def _grid(table: Table) -> Any:
 
     grid = Grid(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, name in enumerate(table.header):
-        text = index < 2 or name in ("verdict", "policy", "kept", "modes")
-        grid.add_column(name, justify="left" if text else "right", no_wrap=not text)
+        text = index < 2 or name in ("verdict", "policy", "kept", "modes", "oracle")
+        grid.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold")
     styles = {"better": "bold green", "worse": "red", "": ""}
     for section in table.sections:
         for row in section:

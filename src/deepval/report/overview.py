@@ -3,8 +3,12 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from deepval.report.tables import MISSING, Cell, Mark, Table, number, percent
+from deepval.budget_key import BudgetKey
+from deepval.report.tables import MISSING, Cell, Mark, Table, number
 from deepval.results import Result, Row
+
+LADDER = "oracle-ladder"
+UNLISTED = ("all-full", "oracle", LADDER)
 
 
 def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: float = 0.2) -> Table:
@@ -14,25 +18,39 @@ def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: f
     all-cheap loss, mean over the cells, as a multiple of what random selects; `better` and `worse` count the verdicts.
     """
     found = {label: _rows(result, kind, alpha) for label, result in results.items()}
-    names = list(dict.fromkeys(name for rows in found.values() for name in rows if name not in ("all-full", "oracle")))
+    names = list(dict.fromkeys(name for rows in found.values() for name in rows if name not in UNLISTED))
     lines = [_line(name, [rows.get(name) for rows in found.values()], list(found.values())) for name in names]
     header = ("allocator", *found, "mean", "harm", "better", "worse")
     notes = (
         "nDG; +: better than random, asterisk: worse, at 95 %; inf.: cannot run within the budget; "
         f"{MISSING}: undefined there. harm: as a multiple of random's.",
     )
-    return Table(f"{kind} {percent(alpha, 0)}", header, (tuple(lines),), notes)
+    on_ladder = sorted({row.allocator for rows in found.values() for row in rows.values() if row.oracle == LADDER})
+    told = [f"{name}: nDG of {LADDER}, compared with random-ladder." for name in on_ladder if name in names]
+    return Table(_label(results, kind, alpha), header, (tuple(lines),), (*notes, *told))
+
+
+def _label(results: Mapping[str, Result], kind: str, alpha: float) -> str:
+    """The budgets of the cells, which are one where all count and charge alike."""
+    budgets = [_budget(result, kind, alpha) for result in results.values()]
+    return " or ".join(dict.fromkeys(budget.label for budget in budgets if budget)) or BudgetKey(kind, alpha).label
+
+
+def _budget(result: Result, kind: str, alpha: float) -> BudgetKey | None:
+    """The result's first budget of the kind and share."""
+    return next((BudgetKey.of(row) for row in result.rows if (row.kind, row.alpha) == (kind, alpha)), None)
 
 
 def _rows(result: Result, kind: str, alpha: float) -> dict[str, Row]:
-    return {row.allocator: row for row in result.rows if row.kind == kind and row.alpha == alpha}
+    budget = _budget(result, kind, alpha)
+    return {row.allocator: row for row in result.rows if BudgetKey.of(row) == budget}
 
 
 def _line(name: str, rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> tuple[Cell, ...]:
     values = [None if row is None else row.ndg for row in rows]
     mean = number(fmean(known)) if len(known := [v for v in values if v is not None]) == len(rows) else MISSING
     verdicts = [row.verdict for row in rows if row is not None]
-    counts = ["" if name == "random" else str(verdicts.count(word)) for word in ("better", "worse")]
+    counts = ["" if name in ("random", "random-ladder") else str(verdicts.count(word)) for word in ("better", "worse")]
     return (Cell(name), *map(_shown, rows), Cell(mean), Cell(number(_harm(rows, cells), 2)), *map(Cell, counts))
 
 

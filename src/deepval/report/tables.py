@@ -4,16 +4,21 @@ A cell is marked by its row's verdict against random: better (bold) or worse (as
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
+from deepval.budget_key import UNITS, BudgetKey
 from deepval.comparison import Comparison
 from deepval.results import Result, Row
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
-UNITS = {"ms": "ms", "mj": "mJ", "mj_gpu": "mJ, GPU rail", "mj_all": "mJ, all rails"}
+ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
+YARDSTICKS = (
+    "oracle 'full': nDG divides by oracle, and the verdict compares with random, over the full mode only; 'ladder': by "
+    "oracle-ladder and with random-ladder, over all modes."
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,14 @@ class Table:
         kept = [i for i, name in enumerate(self.header) if name not in self.extra]
         sections = tuple(tuple(tuple(row[i] for i in kept) for row in section) for section in self.sections)
         return Table(self.title, tuple(self.header[i] for i in kept), sections, self.notes)
+
+    def widened(self, after: str, name: str, texts: Sequence[str]) -> "Table":
+        """The table with a further column, one text per row."""
+        place, told = self.header.index(after) + 1, iter(texts)
+        sections = tuple(
+            tuple((*row[:place], Cell(next(told)), *row[place:]) for row in section) for section in self.sections
+        )
+        return replace(self, header=(*self.header[:place], name, *self.header[place:]), sections=sections)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -69,15 +82,6 @@ def tables(result: Result) -> Iterator[Table]:
         yield _ladder(result)
 
 
-def _budget(row: Row) -> str:
-    unit = (
-        ""
-        if row.convention is None
-        else f" ({UNITS[row.convention]}{', skipping' if row.accounting == 'skipping' else ''})"
-    )
-    return f"{row.kind} {percent(row.alpha, 0)}{unit}"
-
-
 def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
     header = (
         "budget",
@@ -97,11 +101,14 @@ def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table
     if dropped:
         notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval (small prize).")
     sections = []
-    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, _budget(row))):
+    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, BudgetKey.of(row).label)):
         first = f"{label}, {budget}" if sliced else budget
         sections.append(tuple(_verdict(row, first if i == 0 else "") for i, row in enumerate(members)))
     extra = frozenset({"escalated", "gain", "vs random", "vs random 95 %"})
-    return Table(title, header, tuple(sections), tuple(notes), extra)
+    if len({row.oracle for row in rows if row.oracle}) < 2:
+        return Table(title, header, tuple(sections), tuple(notes), extra)
+    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), extra)
+    return table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
 
 
 def _verdict(row: Row, budget: str) -> tuple[Cell, ...]:
@@ -141,10 +148,9 @@ def _streams(result: Result) -> Table:
         "verdict",
     )
     sections = []
-    for _, members in groupby(result.streams, key=lambda row: (row.kind, row.alpha, row.convention, row.allocator)):
+    for (budget, _), members in groupby(result.streams, key=lambda row: (BudgetKey.of(row).label, row.allocator)):
         rows = []
         for i, row in enumerate(members):
-            budget = f"{row.kind} {percent(row.alpha, 0)}" + (f" ({UNITS[row.convention]})" if row.convention else "")
             kept = "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
             cells = (
                 budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), kept,
@@ -154,9 +160,13 @@ def _streams(result: Result) -> Table:
             )  # fmt: skip
             rows.append(tuple(Cell(text) for text in cells))
         sections.append(tuple(rows))
-    notes = ("Policies are calibrated on other units; 'vs ranking' is the difference in nDG: what causality costs.",)
+    notes = ["Policies are calibrated on other units; 'vs ranking' is the difference in nDG: what causality costs."]
+    for what, field in (("ranking", "versus_ranking_dropped"), ("random", "versus_random_dropped")):
+        dropped = max(row[field] for row in result.streams)
+        if dropped:
+            notes.append(f"Up to {dropped} of {result.streams[0].draws} draws are left out of an interval vs {what}.")
     extra = frozenset({"vs ranking 95 %", "vs random", "vs random 95 %"})
-    return Table("Streaming", header, tuple(sections), notes, extra)
+    return Table("Streaming", header, tuple(sections), tuple(notes), extra)
 
 
 def _gaps(result: Result) -> Table:
@@ -168,11 +178,10 @@ def _gaps(result: Result) -> Table:
         return share(None if value is None else value / loss if loss > 0 else value)
 
     sections = []
-    for _, members in groupby(result.gaps, key=lambda gap: (gap.kind, gap.alpha, gap.convention)):
+    for budget, members in groupby(result.gaps, key=lambda gap: BudgetKey.of(gap).label):
         rows = []
         for i, gap in enumerate(members):
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
-            budget = f"{gap.kind} {percent(gap.alpha, 0)}{f' ({unit.strip()})' if unit else ''}"
             parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
             even = MISSING if gap.break_even is None else f"{number(gap.break_even, 2)}{unit}"
             texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
@@ -189,9 +198,8 @@ def _ladder(result: Result) -> Table:
         modes = ", ".join(f"{name} {count}" for name, count in entry["modes"].items())
         others = [item for item in entry["spent"] if item["convention"] != entry["convention"]]
         excess = ", ".join(f"{UNITS[item['convention']]} {percent(item['excess'], 1)}" for item in others)
-        budget = f"{entry['kind']} {percent(entry['alpha'], 0)} ({UNITS[entry['convention']]})"
         numbers = (number(entry["value"]), number(entry["full_only"]), percent(entry["full_only_share"], 1))
-        texts = (budget, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
+        texts = (BudgetKey.of(entry).label, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
         rows.append(tuple(Cell(text) for text in texts))
     notes = ("'share' is what the best plan restricted to the full mode reaches of the optimum over all modes.",)
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
@@ -203,7 +211,7 @@ def comparison_table(rows: Sequence[Comparison]) -> Table:
     cells = []
     for row in rows:
         mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
-        budget = f"{row.kind} {percent(row.alpha, 0)}" + (f" ({UNITS[row.convention]})" if row.convention else "")
+        budget = BudgetKey.of(row).label
         ndg = MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"
         bounds = interval(row.lo, row.hi, percent)
         cells.append(

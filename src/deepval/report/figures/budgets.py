@@ -4,15 +4,16 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from deepval.budget_key import BudgetKey
 from deepval.report.figures import style
 from deepval.report.figures.style import Figure, LeftOutError
-from deepval.report.tables import number, percent
+from deepval.report.tables import number
 from deepval.results import Curve, Gap, Result, Row
+from deepval.scores import REFERENCES
 
 HEADLINE = 0.2
 """The budget that is drawn where there are several: the nearest to it."""
 MEASURED = ("latency", "energy")
-REFERENCES = ("random", "all-full", "oracle")
 CAUSES = {"overhead": style.SERIES[2], "ranking": style.SERIES[0], "causal": style.SERIES[1]}
 FREE_CAUSES = {"missed value": style.SERIES[0], "selected harm": style.HARMED}
 REFERENCE_DASHES = {"random": (0, (4, 2)), "oracle": (0, (1, 1.2))}
@@ -35,8 +36,7 @@ def at_one_budget(entries: Iterable[Budgeted], kinds: Sequence[str]) -> list[Bud
         return []
     alpha = min((entry.alpha for entry in found), key=lambda a: (round(abs(a - HEADLINE), 9), a))
     found = [entry for entry in found if entry.alpha == alpha]
-    first = found[0]
-    return [e for e in found if (e.convention, e.accounting) == (first.convention, first.accounting)]
+    return [entry for entry in found if BudgetKey.of(entry) == BudgetKey.of(found[0])]
 
 
 def gap(result: Result) -> Figure:
@@ -73,7 +73,7 @@ def gap(result: Result) -> Figure:
     style.named_rows(axes, [item.allocator for item in gaps])
     axes.axvline(0, color=style.SOFT, linewidth=0.6)
     axes.margins(x=0.12)
-    axes.set_xlabel(f"Gap to the oracle at {gaps[0].kind} {percent(gaps[0].alpha, 0)}\n(% of the all-cheap loss)")
+    axes.set_xlabel(f"Gap to the oracle at {BudgetKey.of(gaps[0]).label}\n(% of the all-cheap loss)")
     handles = [Patch(color=colours[name], label=name.capitalize()) for name, count in drawn.items() if count]
     style.legend_above(figure, handles)
     return figure
@@ -161,8 +161,8 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     """
     shared = {row.alpha for row in free.rows if row.kind == "selection"}
     paid = {row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)}
-    kind, alpha = next(((row.kind, row.alpha) for row in paid.values()), ("", math.nan))
-    given = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == alpha}
+    budget = next((BudgetKey.of(row) for row in paid.values()), BudgetKey("", math.nan))
+    given = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == budget.alpha}
     names = [n for n in given if n in paid and n not in REFERENCES and given[n].ndg is not None]
     if not names:
         raise LeftOutError(
@@ -180,11 +180,12 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     for label, rows, look in (("free", given, OPEN), ("charged", paid, FILLED)):
         values = [_ndg(rows[name]) for name in names]
         axes.plot(values, range(len(names)), linestyle="none", label=label, **look)
-    style.named_rows(axes, names)
+    on_ladder = [n for n in names if given[n].oracle == "oracle-ladder"]
+    style.named_rows(axes, [f"{n} (ladder)" if n in on_ladder else n for n in names])
     axes.locator_params(axis="x", nbins=6)
     axes.margins(x=0.1)
-    axes.set_xlabel(f"nDG at {percent(alpha, 0)}")
-    style.legend_above(figure, _dumbbell_legend(kind))
+    axes.set_xlabel(f"nDG at {budget.share}" + ("\n(ladder: of oracle-ladder)" if on_ladder else ""))
+    style.legend_above(figure, _dumbbell_legend(budget))
     return figure
 
 
@@ -192,11 +193,11 @@ def _ndg(row: Row) -> float:
     return math.nan if row.ndg is None else row.ndg
 
 
-def _dumbbell_legend(kind: str) -> list[Any]:
+def _dumbbell_legend(budget: BudgetKey) -> list[Any]:
     from matplotlib.lines import Line2D
 
     return [
         Line2D([], [], linestyle="none", label="Selection budget, free", **OPEN),
-        Line2D([], [], linestyle="none", label=f"{kind.capitalize()} budget, charged", **FILLED),
+        Line2D([], [], linestyle="none", label=f"{budget.kind.capitalize()} budget ({budget.unit}), charged", **FILLED),
         Line2D([], [], label="Random", **RANDOM_LINE),
     ]

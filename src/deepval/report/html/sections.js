@@ -32,7 +32,7 @@ const own = (rows) => rows.filter((row) => !isReference(row.allocator));
 function bestFirst(cell, key, items) {
   const judged = new Map(rowsAt(cell.result, key).map((row) => [row.allocator, row.versus_random]));
   const value = (item) => (known(judged.get(item.allocator)) ? judged.get(item.allocator) : null);
-  const place = (item) => (item.allocator === "random" ? 0 : item.allocator === "all-full" ? 1 : isReference(item.allocator) ? 3 : 2);
+  const place = (item) => (["random", "random-ladder"].includes(item.allocator) ? 0 : item.allocator === "all-full" ? 1 : isReference(item.allocator) ? 3 : 2);
   const falling = (a, b) => (a === null || b === null ? compared(a, b) : b - a);
   return [...items].sort((a, b) => place(a) - place(b) || falling(value(a), value(b)));
 }
@@ -59,8 +59,8 @@ function sentence(view, row) {
     : `gain ${percent(row.gain_share)} of the all-cheap loss${around ? ` ${around}` : ""}`;
   const interval = span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v));
   const shown = interval ? [" ", h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, interval)] : ` (no interval: ${row.reason || "undefined"})`;
-  const difference = row.versus_random === null ? "" : h("span", { class: "num" }, `; ${signed(row.versus_random)} points against random`, shown);
-  const words = { better: ` is better than random at ${at}: `, worse: ` is worse than random at ${at}: `, unresolved: ` is not told apart from random at ${at}: ` };
+  const difference = row.versus_random === null ? "" : h("span", { class: "num" }, `; ${signed(row.versus_random)} points against ${chanceOf(row)}`, shown);
+  const words = { better: ` is better than ${chanceOf(row)} at ${at}: `, worse: ` is worse than ${chanceOf(row)} at ${at}: `, unresolved: ` is not told apart from ${chanceOf(row)} at ${at}: ` };
   return h("p", {}, name, row.stale ? ` at ${at}: ` : words[row.verdict] || ` at ${at}: `, gains, difference, ".");
 }
 
@@ -95,6 +95,7 @@ function hero(cell, view, state) {
     verdicts(lead),
     rest.length ? h("details", { class: "more" }, h("summary", {}, `${count(rest.length)} more that cannot be told apart from random`), verdicts(rest)) : null,
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
+    onLadder(rows) ? h("p", { class: "note" }, "Scores per mode are compared with random-ladder, the best mixture of modes that looks at no input, and their nDG divides by oracle-ladder; plain scores with random, by oracle.") : null,
     h("p", { class: "note" }, `${view.comparisons} comparisons with random are made, none corrected for the others. Brackets are 95 % intervals over units${drawsWords(view)}.`));
 }
 
@@ -158,7 +159,8 @@ function differences(cell, view, state) {
       g.append(dot(x(row.versus_random), y, colour, row.verdict === "unresolved" && !row.stale ? { fill: "var(--card)", stroke: colour, "stroke-width": 2.5 } : {}));
     },
   });
-  const table = behind("Difference with random", ["allocator", "points", "95 % low", "95 % high", "verdict"], rows.map((row) => [row.name, signed(row.versus_random, 2), ...(row.stale ? ["not recomputed", "not recomputed", "not judged yet"] : [signed(row.versus_random_lo, 2), signed(row.versus_random_hi, 2), row.verdict || ""])]));
+  const mixed = onLadder(rows);
+  const table = behind("Difference with random", ["allocator", ...(mixed ? ["chance"] : []), "points", "95 % low", "95 % high", "verdict"], rows.map((row) => [row.name, ...(mixed ? [chanceOf(row)] : []), signed(row.versus_random, 2), ...(row.stale ? ["not recomputed", "not recomputed", "not judged yet"] : [signed(row.versus_random_lo, 2), signed(row.versus_random_hi, 2), row.verdict || ""])]));
   return [h("h3", {}, "Against random, at the budget chosen above"), chart(draw, table, () => legendOf([["better", "var(--helped)"], ["worse", "var(--harmed)"], [view.stale ? "not judged yet; dashed: interval of the result's own weights" : "not told apart", "var(--unsure)"]]))];
 }
 
@@ -180,7 +182,7 @@ function curves(cell, view, state) {
 }
 
 function benefitAndHarm(cell, view, state) {
-  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => row.allocator !== "oracle-ladder").map((row) => ({ ...row, name: row.allocator }));
+  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => !["random-ladder", "oracle-ladder"].includes(row.allocator)).map((row) => ({ ...row, name: row.allocator }));
   const per = (row, value) => (known(value) && row.cheap_loss > 0 ? value / row.cheap_loss : null);
   const domain = domainOf(rows.flatMap((row) => [per(row, row.benefit), known(row.harm) ? -per(row, row.harm) : null]));
   const draw = (width) => rowChart(width, rows, {
@@ -324,7 +326,7 @@ function leaveOut(cell, view, state) {
       g.append(dot(x(row.ndg), y, state.colours[row.name] || "var(--unsure)"));
     },
   });
-  return [h("h3", {}, "Without any one unit"), chart(draw, behind("Leave one unit out", ["allocator", "nDG", "smallest", "largest", "unit"], rows.map((row) => [row.name, number(row.ndg), number(row.ndg_without_lo), number(row.ndg_without_hi), row.ndg_without_unit || "undefined"])))];
+  return [h("h3", {}, "Without any one unit"), chart(draw, behind("Leave one unit out", ["allocator", ...(onLadder(rows) ? ["oracle"] : []), "nDG", "smallest", "largest", "unit"], rows.map((row) => [row.name, ...(onLadder(rows) ? [row.oracle || ""] : []), number(row.ndg), number(row.ndg_without_lo), number(row.ndg_without_hi), row.ndg_without_unit || "undefined"])))];
 }
 
 function tiesSection(cell, view) {

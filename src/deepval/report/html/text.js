@@ -32,7 +32,9 @@ function budgetLabel(row) {
   const unit = row.convention ? ` (${UNITS[row.convention] || row.convention}${row.accounting === "skipping" ? ", skipping" : ""})` : "";
   return `${row.kind} ${share(row.alpha)}${unit}`;
 }
-const REFERENCES = ["random", "all-full", "oracle", "oracle-ladder"];
+const REFERENCES = ["random", "random-ladder", "all-full", "oracle", "oracle-ladder"];
+const chanceOf = (row) => row.chance || "random";
+const onLadder = (rows) => rows.some((row) => row.oracle === "oracle-ladder");
 const isReference = (name) => REFERENCES.includes(name);
 
 function listed(names) {
