@@ -241,6 +241,7 @@ def test_pages_do_nothing(board, tmp_path):
     assert not found.tags & {"script", "img", "iframe", "link", "a", "object", "form"}
     assert found.links == []
     assert "default-src 'none'" in page
+    assert "unsafe" not in page
     assert "prefers-color-scheme: dark" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; =cmd()" in page
     text = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
