@@ -10,6 +10,7 @@ import pytest
 
 import deepval
 from browser import Browser
+from deepval.benchmark import leaderboard_pages
 from deepval.report import html
 from deepval.report.tables import tables
 from pages import command, write_cells
@@ -255,6 +256,46 @@ def test_names_of_the_data_are_shown_and_never_run(opened, tmp_path):
     assert opened.run("window.hacked") is None
     shown = opened.run("document.getElementById('verdict').textContent")
     assert all(name in shown for name in HOSTILE)
+
+
+INTRUDERS = {
+    "a script": "(() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
+    " document.body.append(s); })()",
+    "a handler": "(() => { const b = document.createElement('button'); b.setAttribute('onclick', 'window.hacked = 1');"
+    " document.body.append(b); b.click(); })()",
+    "a link": "(() => { const a = document.createElement('a'); a.href = 'javascript:window.hacked = 1';"
+    " document.body.append(a); a.click(); })()",
+    "a style": "document.body.setAttribute('style', 'outline: 7px solid red')",
+    "a sheet": "(() => { const s = document.createElement('style'); s.textContent = 'body { outline: 7px solid red }';"
+    " document.body.append(s); })()",
+}
+
+
+@pytest.mark.parametrize("kind", INTRUDERS)
+def test_the_policy_stops_whatever_is_not_the_pages_own(opened, kind):
+    opened.run(INTRUDERS[kind])
+    opened.run(SETTLED)
+    assert opened.run("window.hacked") is None
+    assert opened.run("getComputedStyle(document.body).outlineWidth") != "7px"
+    assert any("Content Security Policy" in message for message in opened.messages)
+    opened.messages.clear()
+
+
+def test_the_pages_own_styles_are_applied(opened):
+    """Shares of helped, even and harmed inputs are widths, and keys have the colours of their lines."""
+    widths = "[...document.querySelectorAll('[data-tip^=\"helped\"]')].map((e) => getComputedStyle(e).flexGrow)"
+    tips = "[...document.querySelectorAll('[data-tip^=\"helped\"]')].map((e) => e.dataset.tip.split(': ')[1])"
+    assert opened.run(widths) == opened.run(tips) != []
+    assert opened.run("document.querySelector('th[scope=col][style]').style.textAlign") == "center"
+
+
+def test_a_leaderboard_shows_without_a_complaint(opened, tmp_path):
+    board = {"draws": {"number": 1, "seed": 0}, "deepval": "", "cells": {}, "tracks": [], "submissions": []}
+    path = tmp_path / "leaderboard.html"
+    text = leaderboard_pages.as_html({**board, "refused": []})
+    path.write_text(text.replace("<html ", '<html data-ready="true" '), encoding="utf-8")
+    opened.open(path)
+    assert opened.run("getComputedStyle(document.querySelector('h1')).marginTop") == "0px"
 
 
 def test_undefined_is_said(opened, tmp_path):

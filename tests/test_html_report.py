@@ -1,5 +1,7 @@
 """The page as a file: whole, escaped, the same bytes every time, and silent about what was not measured."""
 
+import base64
+import hashlib
 import json
 import re
 import warnings
@@ -62,6 +64,34 @@ def test_a_page_is_small_and_loads_nothing(page):
     assert "@import" not in page
     assert "url(" not in page
     assert "default-src 'none'" in page
+
+
+def test_the_policy_names_every_script_and_style_by_its_hash(page):
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert "unsafe" not in policy
+    sources = dict(directive.split(" ", 1) for directive in policy.split("; "))
+    (style,) = re.findall(r"<style>(.*?)</style>", page, flags=re.DOTALL)
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    assert sources == {
+        "default-src": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "style-src": hashed(style),
+        "script-src": " ".join(map(hashed, scripts)),
+        "img-src": "data:",
+    }
+    assert len(scripts) == 2
+    assert page.count("<script") == 1 + len(scripts)  # and the data, which nobody runs
+
+
+def hashed(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def test_no_element_carries_a_style_or_a_handler(page):
+    markup = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
+    assert not re.search(r"<[^>]*\s(style|on\w+)\s*=", markup)
+    assert "javascript:" not in page
 
 
 def test_hostile_names_stay_text():

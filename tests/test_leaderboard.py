@@ -213,11 +213,12 @@ def test_folders_whose_names_are_no_text_are_shown_quoted(tiny, tmp_path):
     long = "x" * 200
     for name in (b"\xff\xfe", b"<script>", b"a\nb", f"{long}1<".encode(), f"{long}2<".encode()):
         (tmp_path / "entries" / os.fsdecode(name)).mkdir(parents=True)
+    (tmp_path / "entries" / "ring").symlink_to("ring")
     content = leaderboard(tmp_path / "entries", tiny, draws=0)
     write_leaderboard(content, tmp_path / "out")
     names = [item["folder"] for item in content["refused"]]
-    assert len(names) == 5
-    assert {"'<script>'", "'a\\nb'", "'\\udcff\\udcfe'"} <= set(names)
+    assert len(names) == 6
+    assert {"'<script>'", "'a\\nb'", "'\\udcff\\udcfe'", "ring"} <= set(names)
     assert "<script" not in (tmp_path / "out" / "leaderboard.html").read_text(encoding="utf-8")
 
 
@@ -240,6 +241,7 @@ def test_pages_do_nothing(board, tmp_path):
     assert not found.tags & {"script", "img", "iframe", "link", "a", "object", "form"}
     assert found.links == []
     assert "default-src 'none'" in page
+    assert "unsafe" not in page
     assert "prefers-color-scheme: dark" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; =cmd()" in page
     text = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
@@ -294,7 +296,17 @@ def test_a_changed_resubmission_is_noted(tiny, tmp_path):
     assert len(json.loads((out / "history.json").read_text())["versions"]["lab/Mine"]) == 2
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"schema": "x", "versions": {}}', '{"schema": "deepval/history/1"}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "[" * 100_000,
+        '{"schema": "x", "versions": {}}',
+        '{"schema": "deepval/history/1"}',
+        '{"schema": "deepval/history/1", "versions": {"lab/Mine": [{"\\ud800": ""}]}}',
+    ],
+)
 def test_a_history_that_is_none_is_bad_input(tiny, tmp_path, content):
     (tmp_path / "history.json").write_text(content)
     with pytest.raises(InputError, match="must be a history written by"):

@@ -11,7 +11,8 @@ if [ -z "${PYTHON:-}" ]; then
   make -C "$root" .venv/core
   PYTHON=$root/.venv/bin/python
 fi
-# A file that lies about its size must not take the machine; -P keeps the working folder off Python's path.
+# Every submission is read by a process with bounds of its own; these are for the whole. -P keeps the working folder
+# off Python's path.
 ulimit -v 8000000
 ulimit -t 3600
 deepval() { "$PYTHON" -P -m deepval.cli "$@"; }

@@ -4,6 +4,7 @@ Everything that enters deepval as a table passes here, so that every complaint n
 the row (data rows counted from 1) and the id.
 """
 
+import io
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -115,8 +116,10 @@ def _read_csv(path: Path) -> Columns:
         strings_can_be_null=True,
         null_values=["", "null"],
     )
+    # A handle, not a name: Arrow takes no names that are not UTF-8.
     try:
-        table = pc.read_csv(path, convert_options=options)
+        with path.open("rb") as handle:
+            table = pc.read_csv(handle, convert_options=options)
     except pa.ArrowException as error:
         raise InputError(_csv_complaint(path)) from error
     if any(map(pa.types.is_binary, table.schema.types)):  # what Arrow makes of text that is not UTF-8
@@ -146,7 +149,7 @@ def _csv_complaint(path: Path) -> str:
     try:
         content.decode("utf-8")
         # Once more without threads: only then does Arrow count rows.
-        pc.read_csv(path, pc.ReadOptions(use_threads=False), pc.ParseOptions(invalid_row_handler=note))
+        pc.read_csv(io.BytesIO(content), pc.ReadOptions(use_threads=False), pc.ParseOptions(invalid_row_handler=note))
         reason = "it cannot be read"
     except UnicodeDecodeError as bad:
         line, byte = content.count(b"\n", 0, bad.start) + 1, content[bad.start]

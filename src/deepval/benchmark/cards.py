@@ -12,6 +12,7 @@ from typing import Any
 
 from deepval import columns
 from deepval.costs import CONVENTIONS, Convention
+from deepval.errors import InputError
 from deepval.scores import REFERENCES
 
 CARD = "card.toml"
@@ -24,6 +25,12 @@ DEPLOYABLE = ("image", "cheap-detections", "previous-frames", "calibration", "eg
 DIAGNOSTIC = ("full-detections", "reference", "future-frames", "decision-values")
 ENTRIES = ("name", "handle", "inputs", "cells", "notes", "costs")
 SERVED = ("single", "batched")
+DEEPEST = 16
+"""Parts of a key in a line, and lists and tables within each other."""
+STRINGS = re.compile(
+    r"""\"{3}(?:\\.|[^\\])*?\"{3,5}|'{3}.*?'{3,5}|\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|#[^\n]*""", re.DOTALL
+)
+"""Text and comments of a TOML file: what dots and brackets do not count in."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +61,32 @@ class Card:
         return f"{self.handle}/{self.name}"
 
 
-def read_card(data: bytes) -> tuple[Card | None, list[str]]:
-    """The card in a file's bytes, or one sentence for each fault."""
+def card_content(data: bytes) -> dict[str, Any]:
+    """The entries in a card's bytes, whatever they say; how deep they nest is bounded before they are parsed."""
     try:
-        content = tomllib.loads(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
+        _check_depth(text)
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        return None, [f"{CARD}: must be a TOML file in UTF-8; {reason}."]
+        raise InputError(f"{CARD}: must be a TOML file in UTF-8; {reason}.") from error
+
+
+def _check_depth(text: str) -> None:
+    """Refuse keys and lists that nest deeply: the parser's memory grows with the square of a key's parts."""
+    depth = 0
+    for number, line in enumerate(STRINGS.sub(_lines, text).split("\n"), 1):
+        depth += sum(map(line.count, "[{")) - sum(map(line.count, "]}"))
+        if max(depth, line.count("."), *map(line.count, "[{")) > DEEPEST:
+            raise InputError(f"keys and lists may nest {DEEPEST} deep; line {number} goes deeper")
+
+
+def _lines(string: re.Match[str]) -> str:
+    return "\n" * string[0].count("\n")
+
+
+def card_of(content: Mapping[str, Any]) -> tuple[Card | None, list[str]]:
+    """The card with these entries, or one sentence for each fault."""
     problems = [f"{CARD}: {problem}" for problem in _faults(content)]
     return (None if problems else _card(content)), problems
 

@@ -37,7 +37,9 @@ def read_history(folder: Path) -> Versions:
 
 
 def _version(item: Mapping[str, str]) -> dict[str, str]:
-    return {str(name): str(digest) for name, digest in item.items()}
+    version = {str(name): str(digest) for name, digest in item.items()}
+    "".join(version).encode()  # names are shown, so they must be text: half a surrogate pair is a ValueError
+    return version
 
 
 def continued(history: Mapping[str, Sequence[dict[str, str]]], accepted: Sequence[Submission]) -> Versions:

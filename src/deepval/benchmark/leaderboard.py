@@ -20,7 +20,7 @@ from deepval.benchmark.cell_folders import LOCAL, TrackedCell, read_cells
 from deepval.benchmark.history import HISTORY, continued, history_file, read_history
 from deepval.benchmark.leaderboard_pages import as_html, as_markdown
 from deepval.benchmark.standings import Standing, standings
-from deepval.benchmark.submissions import Checked, Submission, check
+from deepval.benchmark.submissions import Checked, Submission, check_all
 from deepval.benchmark.tracks import NAMES, read_track
 from deepval.budgets import Budget, Energy, Latency, Selection
 from deepval.costs import Convention, Costs
@@ -52,8 +52,7 @@ def leaderboard(
     """
     built = read_cells(cells)
     history = read_history(Path(submissions))
-    checked = [check(folder, built) for folder in watch(_folders(Path(submissions)), "checking submissions")]
-    accepted, refused = _sifted(checked)
+    accepted, refused = _sifted(check_all(_folders(Path(submissions)), built, watch=watch))
     tracks = [name for name in (*NAMES, LOCAL) if any(cell.track == name for cell in built.values())]
     copied = integrity.copies(accepted)
     return {
@@ -92,8 +91,15 @@ def _folders(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise InputError(f"{folder}: must be a folder of submissions; there is no such folder.")
     with os.scandir(folder) as entries:
-        found = [entry.name for entry in entries if not entry.name.startswith(".") and not entry.is_file()]
+        found = [entry.name for entry in entries if not entry.name.startswith(".") and not _is_file(entry)]
     return [folder / name for name in sorted(found)]
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link in a ring, which is refused as all links are
+        return False
 
 
 def _sifted(checked: Sequence[Checked]) -> tuple[list[Submission], list[dict[str, Any]]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from deepval.budget_key import UNITS, BudgetKey
 from deepval.report.markdown import escaped, table_text
+from deepval.report.policy import content_policy
 from deepval.report.tables import MISSING, Cell, Mark, Table, interval, number, percent
 
 HEADER = ("rank", "allocator", "vs random", "95 %", "verdict", "nDG", "95 %", "gain", "benefit", "harm")
@@ -56,7 +57,7 @@ def as_html(board: Mapping[str, Any]) -> str:
     for title, lines in _lists(board):
         items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
         parts.append(f"<h2>{html.escape(title)}</h2><ul>{items}</ul>")
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    policy = content_policy(styles=[f"\n{STYLE}\n"])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Leaderboard</title>\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'

@@ -5,16 +5,19 @@ before anything is decoded. Ids stay dictionary-coded until their length is know
 every row cannot grow. Nothing is ever unpickled: a pickle or an archive under another name has no header that fits.
 """
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deepval import columns
-from deepval.benchmark.cell_folders import TrackedCell
 from deepval.errors import InputError
 from deepval.scores import SCORE_PREFIX, Scores, align
+from deepval.values import ValueTable
 
 LARGEST_FILE = 64 * 2**20
 LARGEST_FOOTER = 2**20
@@ -26,7 +29,27 @@ NUMBERS = frozenset({"FLOAT", "DOUBLE", "INT32", "INT64"})
 TEXT = "BYTE_ARRAY"
 
 
-def read_scores(path: Path, cell: TrackedCell, *, name: str) -> Scores:
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What must be known of a cell to read the scores of a stranger: no answer is.
+
+    Attributes:
+        table: All inputs with their units and the cell's modes; losses are not looked at.
+        units: Validation and test units: those whose inputs must be scored.
+        profile: Name of its cost profile, None where costs are unknown.
+    """
+
+    table: ValueTable = field(repr=False)
+    units: tuple[str, ...]
+    profile: str | None = None
+
+    @cached_property
+    def scored(self) -> ValueTable:
+        """The inputs that must be scored."""
+        return self.table.restrict(self.units)
+
+
+def read_scores(path: Path, cell: Wanted, *, name: str) -> Scores:
     """Scores of a cell's validation and test inputs, all of them and no others.
 
     Args:
@@ -59,18 +82,22 @@ def _bounded_csv(path: Path, *, most_rows: int, allowed: Sequence[str]) -> colum
     with path.open("rb") as file:
         head = file.read(LONGEST_HEADER)
         _check_header(path, head, allowed)
-        lines = head.count(b"\n")
-        while lines <= most_rows + 1 and (block := file.read(2**20)):
-            lines += block.count(b"\n")
+        lines, last = 0, b""
+        block = head
+        while block and lines <= most_rows + 1:
+            # A row ends in \n, \r or \r\n, as for Arrow; the pair may be cut by the end of a block.
+            pairs = block.count(b"\r\n") + (last == b"\r" and block[:1] == b"\n")
+            lines += block.count(b"\n") + block.count(b"\r") - pairs
+            last, block = block[-1:], file.read(2**20)
     if lines > most_rows + 1:
         raise InputError(f"{path}: there may be one row per input of the cell, {most_rows:,}; found more.")
     return columns.read(path)
 
 
 def _check_header(path: Path, head: bytes, allowed: Sequence[str]) -> None:
-    line, end, _ = head.partition(b"\n")
+    line, *rest = re.split(rb"[\r\n]", head, maxsplit=1)
     names = [name.strip().strip('"') for name in line.decode("utf-8-sig", errors="replace").split(",")]
-    if not end or not set(names) <= set(allowed):
+    if not rest or not set(names) <= set(allowed):
         raise InputError(
             f"{path}: the first line must name columns among {', '.join(allowed)}; found "
             f"{columns.shown(line[:LONGEST_HEADER].decode('utf-8', errors='replace'))}."
@@ -88,7 +115,9 @@ def _bounded_parquet(path: Path, *, most_rows: int, allowed: Sequence[str]) -> c
             _check_footer(path, parquet.metadata, most_rows=most_rows, allowed=allowed)
             coded = ["input"] if _physical(parquet.metadata).get("input") == TEXT else None
             table = pq.ParquetFile(file, read_dictionary=coded).read(use_threads=False)
-        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        except MemoryError:
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:
             reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
             raise InputError(f"{path}: must be a complete Parquet file; it is cut or damaged ({reason}).") from error
     return columns.Columns(str(path), columns.read(table).data)
@@ -147,7 +176,7 @@ def _check_lengths(found: columns.Columns) -> None:
             )
 
 
-def _check_split(found: columns.Columns, cell: TrackedCell) -> None:
+def _check_split(found: columns.Columns, cell: Wanted) -> None:
     """Refuse rows of training units by name; ids that the cell does not know are refused when they are aligned."""
     ids = found.ids("input")
     rows = columns.positions(ids, cell.table.input)

@@ -1,28 +1,40 @@
-"""A folder with card.toml and scores/<cell>.csv or .parquet -> a submission, or every reason why it is none.
+"""Folders of strangers -> submissions, or every reason why they are none; none can end or swell this process.
 
-Everything that scoring needs is checked here, before scoring. Links, devices and unknown files are refused, sizes are
-bounded before reading, and nothing in the folder is executed or unpickled. Reasons name files relative to the folder,
-so that they do not depend on where it lies.
+Each folder is read by a process of its own (`submission_child`) whose memory, time and output are bounded. It is told
+which inputs a cell has and no answer, and says in plain text and numbers what it found; a process that breaks off is a
+reason to refuse. Nothing that it says is trusted: cards are checked again, and scores are numbers of a known shape.
 """
 
-import hashlib
+import json
 import os
-import re
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from deepval.benchmark.cards import CARD, LARGEST_CARD, Card, read_card
+import numpy as np
+
+from deepval.benchmark.cards import Card, card_of
 from deepval.benchmark.cell_folders import TrackedCell
-from deepval.benchmark.score_files import ENDINGS, LARGEST_FILE, read_scores
-from deepval.columns import shown
-from deepval.errors import InputError, InputWarning
+from deepval.benchmark.score_files import Wanted
+from deepval.benchmark.submission_child import NO_MEMORY, Limits, write_wanted
+from deepval.benchmark.submission_files import plain_name
+from deepval.errors import InputError
+from deepval.progress import Watch, unwatched
 from deepval.scores import Scores
 
-LARGEST_FOLDER = 4 * LARGEST_FILE
-MOST_FILES = 200
-MOST_PROBLEMS = 50
+AT_ONCE = 2
+"""Folders that are read at the same time."""
+LARGEST_HEAD = 2**20
+"""Bytes of what a reader says besides the scores."""
+ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+ALONE |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Threads and pools of a reader reserve memory that would count although nobody uses it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,104 +65,101 @@ class Checked:
     problems: tuple[str, ...]
 
 
-def check(folder: Path | str, cells: Mapping[str, TrackedCell]) -> Checked:
+def check(folder: Path | str, cells: Mapping[str, TrackedCell], limits: Limits | None = None) -> Checked:
     """Everything that is wrong with a submission's folder, one sentence each; the submission where nothing is."""
-    folder = Path(folder)
-    name = _quoted(folder.name)
-    try:
-        files = _files(folder)
-        card, problems = read_card((folder / CARD).read_bytes())
-        scores, remarks = _scores(folder, files, cells, problems)
-        digests = {file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in files}
-    except InputError as error:
-        return Checked(name, None, (_relative(error, folder),))
-    except OSError as error:
-        return Checked(name, None, (f"every file must be readable; {error.strerror or type(error).__name__}.",))
-    if card is not None:
-        problems += _unpaid(card, [cells[cell] for cell in scores])
-    if problems or card is None:
-        return Checked(name, None, tuple(problems[:MOST_PROBLEMS]))
-    return Checked(name, Submission(name, card, scores, digests, remarks), ())
+    (checked,) = check_all([Path(folder)], cells, limits)
+    return checked
 
 
-def _relative(error: Exception | str, folder: Path) -> str:
-    return str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name)
-
-
-def _files(folder: Path) -> list[str]:
-    """Names of the files in a folder, sorted; anything but the card and scores is refused."""
-    found: dict[str, int] = {}
-    for name, entry in _entries(folder, ""):
-        if name == "scores" and entry.is_dir(follow_symlinks=False):
-            found |= {inner: _size(inner, item) for inner, item in _entries(folder / "scores", "scores/")}
-        elif name == CARD:
-            found[name] = _size(name, entry)
-        else:
-            raise InputError(f"{_quoted(name)}: a submission holds {CARD} and scores/<cell>.csv or .parquet only.")
-    if CARD not in found:
-        raise InputError(f"{CARD}: every submission needs one; there is none.")
-    if found[CARD] > LARGEST_CARD:
-        raise InputError(f"{CARD}: may have {LARGEST_CARD:,} bytes; found {found[CARD]:,}.")
-    large = [name for name, size in sorted(found.items()) if size > LARGEST_FILE]
-    if large:
-        raise InputError(f"{_quoted(large[0])}: may have {LARGEST_FILE:,} bytes; found {found[large[0]]:,}.")
-    if sum(found.values()) > LARGEST_FOLDER:
-        raise InputError(f"a submission may have {LARGEST_FOLDER:,} bytes; found {sum(found.values()):,}.")
-    return sorted(found)
-
-
-def _entries(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    if folder.is_symlink() or not folder.is_dir():
-        raise InputError(f"{prefix or 'a submission'} must be a folder, not a link or a file.")
-    with os.scandir(folder) as entries:
-        for number, entry in enumerate(entries):
-            if number >= MOST_FILES:
-                raise InputError(f"{prefix or 'a submission'} may hold {MOST_FILES} files; found more.")
-            yield prefix + entry.name, entry
-
-
-def _size(name: str, entry: os.DirEntry[str]) -> int:
-    if entry.is_symlink() or not entry.is_file(follow_symlinks=False):
-        raise InputError(f"{_quoted(name)}: must be a plain file, not a link, a folder or a device.")
-    return entry.stat(follow_symlinks=False).st_size
-
-
-def _quoted(name: str) -> str:
-    """A file's name as a reason shows it: as it is where it is plain, else quoted and short."""
-    return name if re.fullmatch(r"[A-Za-z0-9 ._+()/-]{1,120}", name) else shown(name)
-
-
-def _scores(
-    folder: Path, files: Sequence[str], cells: Mapping[str, TrackedCell], problems: list[str]
-) -> tuple[dict[str, Scores], tuple[str, ...]]:
-    scores: dict[str, Scores] = {}
-    remarks: list[str] = []
-    for name in (name for name in files if name != CARD):
-        path = folder / name
-        if path.suffix not in ENDINGS or path.stem not in cells:
-            known = ", ".join(cells)
-            problems.append(f"{_quoted(name)}: must be called <cell>.csv or .parquet; the cells here are {known}.")
-            continue
-        if path.stem in scores:
-            problems.append(f"{name}: cell {path.stem!r} must have one file; it has two.")
-            continue
+def check_all(
+    folders: Sequence[Path],
+    cells: Mapping[str, TrackedCell],
+    limits: Limits | None = None,
+    *,
+    watch: Watch = unwatched,
+) -> list[Checked]:
+    """The same of many folders, in their order."""
+    told = wanted(cells)
+    with tempfile.TemporaryDirectory(prefix="deepval-") as home:
+        path = Path(home) / "wanted.npz"
+        write_wanted(path, told)
+        pool = ThreadPoolExecutor(AT_ONCE)
         try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", InputWarning)
-                scores[path.stem] = read_scores(path, cells[path.stem], name=name)
-            remarks += [_relative(item.message, folder) for item in caught]
-        except InputError as error:
-            problems.append(_relative(error, folder))
-    if len(files) == 1:
-        problems.append("scores/: at least one cell must be scored; there is no file.")
-    return scores, tuple(remarks)
+            begun = [pool.submit(_checked, folder, told, path, limits or Limits()) for folder in folders]
+            return [future.result() for future in watch(begun, "checking submissions")]
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-def _unpaid(card: Card, cells: Sequence[TrackedCell]) -> list[str]:
-    """Measured budgets are judged wherever a cell has costs, so an allocator must say what it costs there."""
-    profiles = sorted({cell.profile for cell in cells if cell.profile is not None})
-    return [
-        f"{CARD}: latency budgets need what the allocator costs; 'ms' is missing under [costs.{profile}]."
-        for profile in profiles
-        if "ms" not in card.costs.get(profile, {})
-    ]
+def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, Wanted]:
+    """What a reader is told of cells."""
+    return {name: Wanted(c.table, (*c.split.validation, *c.split.test), c.profile) for name, c in cells.items()}
+
+
+def _checked(folder: Path, cells: Mapping[str, Wanted], path: Path, limits: Limits) -> Checked:
+    name = plain_name(folder.name)
+    most = LARGEST_HEAD + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
+    try:
+        said = _said(folder, path, limits, most)
+    except InputError as error:
+        return Checked(name, None, (str(error),))
+    try:
+        return _understood(name, said, cells)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return Checked(name, None, ("must be readable; its reader says what no reader says.",))
+
+
+def _said(folder: Path, path: Path, limits: Limits, most: int) -> bytes:
+    """What the process that reads a folder says, at most so many bytes."""
+    module = "deepval.benchmark.submission_child"
+    bounds = [str(bound) for bound in (limits.memory_bytes, limits.cpu_s, most)]
+    with tempfile.TemporaryFile(dir=path.parent) as out:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-P", "-m", module, *bounds, path, folder.absolute()],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL,
+                env={**os.environ, **ALONE}, timeout=limits.wall_s, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise InputError(f"must be readable within {limits.wall_s:g} s; reading it takes longer.") from None
+        if done.returncode or out.seek(0, os.SEEK_END) > most:
+            raise InputError(_breakdown(done.returncode, limits))
+        out.seek(0)
+        return out.read()
+
+
+def _breakdown(code: int, limits: Limits) -> str:
+    """Why a reader that ended with this code said nothing."""
+    if code == NO_MEMORY:
+        return f"must be readable within {limits.memory_bytes // 2**20:,} MiB of memory; reading it takes more."
+    if -code == getattr(signal, "SIGXCPU", None):
+        return f"must be readable within {limits.cpu_s:,} s of processor time; reading it takes more."
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"must be readable; its reader broke off ({how})."
+
+
+def _understood(name: str, said: bytes, cells: Mapping[str, Wanted]) -> Checked:
+    head, _, numbers = said.partition(b"\n")
+    content = json.loads(head)
+    problems = _texts(content["problems"])
+    if problems:
+        return Checked(name, None, problems)
+    card, faults = card_of(content["card"])
+    if card is None:
+        return Checked(name, None, tuple(faults))
+    scores, start = {}, 0
+    for cell, file, axes in content["scores"]:
+        modes = cells[cell].table.modes[1:]
+        values = np.frombuffer(numbers, "<f8", len(cells[cell].scored) * (len(modes) if axes == 2 else 1), start)
+        start += values.nbytes
+        values = values.reshape(-1, len(modes)) if axes == 2 else values
+        scores[cell] = Scores(file, values, np.ones(len(values), dtype=bool), modes if axes == 2 else ())
+    files = dict(zip(_texts(content["files"]), _texts(content["files"].values()), strict=True))
+    if start != len(numbers) or any(np.isnan(found.values).any() for found in scores.values()):
+        raise ValueError
+    return Checked(name, Submission(name, card, scores, files, _texts(content["remarks"])), ())
+
+
+def _texts(found: Iterable[Any]) -> tuple[str, ...]:
+    """Texts as they are shown and written: whatever is no UTF-8 is spelled out."""
+    return tuple(str(text).encode("utf-8", "backslashreplace").decode() for text in found)

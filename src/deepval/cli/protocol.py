@@ -87,7 +87,7 @@ def validate(
     if done is None:
         number = len(checked.problems)
         raise InputError(
-            f"{folder.name}: must be a valid submission; found {number} problem{'s' * (number > 1)} to mend."
+            f"{checked.folder}: must be a valid submission; found {number} problem{'s' * (number > 1)} to mend."
         )
 
 

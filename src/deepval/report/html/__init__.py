@@ -1,7 +1,8 @@
 """Results -> one self-contained HTML page: verdict, charts, tables, sliders for loss weights, frames to look at.
 
-The page is drawn in the browser from the data that it carries, by scripts of our own; it loads nothing. Data stand in a
-JSON block that cannot end early, and become text by textContent only.
+The page is drawn in the browser from the data that it carries, by scripts of our own; it loads nothing, and its policy
+names those scripts by their hashes, so that no other runs. Data stand in a JSON block that cannot end early, and become
+text by textContent only.
 """
 
 import html
@@ -14,6 +15,7 @@ from typing import Any
 
 from deepval.errors import InputError
 from deepval.report import csv, latex, markdown
+from deepval.report.policy import content_policy
 from deepval.report.tables import Table, tables
 from deepval.results import Inputs, Result
 from deepval.version import __version__
@@ -47,13 +49,16 @@ def render(
         "images": {key: (images or {})[key] for key in sorted(images or {})},
     }
     plain = "\n\n".join(f"# {name}\n\n{markdown.render(results[name])}" for name in names)
+    style, head = (f"\n{_file(name)}" for name in ("style.css", "head.js"))
+    script = f'\n"use strict";\n(() => {{\n{"".join(_file(name) for name in SCRIPTS)}}})();\n'
     parts = {
-        "style": _file("style.css"),
-        "head": _file("head.js"),
+        "policy": content_policy(styles=[style], scripts=[head, script], images="data:"),
+        "style": style,
+        "head": head,
+        "script": script,
         "plain": html.escape(plain),
         "version": html.escape(__version__),
         "data": _json(data),
-        "script": f'"use strict";\n(() => {{\n{"".join(_file(name) for name in SCRIPTS)}}})();\n',
     }
     # One pass: text of the data that looks like a placeholder stays text.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))

@@ -5,6 +5,7 @@ function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") node.style.cssText = value; // the page's policy refuses the attribute
     else node.setAttribute(name, value === true ? "" : value);
   }
   for (const child of children.flat(3)) if (child !== null && child !== undefined && child !== "") node.append(child);
