@@ -61,10 +61,14 @@ def check_writable(path: str | Path, *, folder: bool = False) -> None:
 
 @contextmanager
 def locked(folder: Path, busy: str) -> Iterator[None]:
-    """Hold a folder; InputError `busy` where another process does. The lock goes with the process, however it ends."""
+    """Hold a folder, made if need be; InputError `busy` where another process does. No kill leaves a lock behind."""
     import fcntl
 
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(f"{folder}: must be a folder that can be written; {_reason(error)}.") from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
