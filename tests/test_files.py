@@ -1,12 +1,16 @@
+import errno
+import fcntl
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files import check_writable, locked, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -68,10 +72,124 @@ def test_nothing_half_written_is_left_when_the_disk_is_full(tmp_path, monkeypatc
     assert names(tmp_path) == []
 
 
-def test_what_a_kill_left_behind_goes_with_the_next_write(tmp_path):
-    (tmp_path / "a.json.tmp").write_text("half")
-    write_atomically(tmp_path / "a.json", "whole")
+def test_what_a_kill_left_of_a_file_goes_with_the_next_write_that_is_alone(tmp_path):
+    left = tmp_path / ".a[1].json.0123abcd.tmp"
+    others = {".b.json.0123abcd.tmp", ".a[1].json.tmp", ".a1.json.0123abcd.tmp"}
+    for name in (left.name, *others):
+        (tmp_path / name).write_text("half")
+    write_atomically(tmp_path / "a[1].json", "whole")
+    assert left.exists()  # it may be another writer's
+    write_atomically(tmp_path / "a[1].json", "whole", alone=True)
+    assert set(names(tmp_path)) == {"a[1].json", *others}
+
+
+@pytest.mark.parametrize("name", ["a.json.tmp", ".a.json.tmp", "a.json.part"])
+def test_a_file_or_link_of_a_temporary_looking_name_is_left_alone(tmp_path, name):
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / name).symlink_to(tmp_path / "mine")
+    write_atomically(tmp_path / "a.json", "new")
+    assert (tmp_path / "mine").read_text() == "precious"
+    assert (tmp_path / name).is_symlink()
+    (tmp_path / name).unlink()
+    (tmp_path / name).write_text("also precious")
+    write_atomically(tmp_path / "a.json", "newer")
+    assert (tmp_path / name).read_text() == "also precious"
+    assert not (tmp_path / "a.json").is_symlink()
+
+
+def test_a_temporary_name_that_is_taken_is_neither_opened_nor_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("secrets.token_hex", lambda _: "01234567")
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / ".a.json.01234567.tmp").symlink_to(tmp_path / "mine")
+    with pytest.raises(InputError, match="File exists"):
+        write_atomically(tmp_path / "a.json", "new")
+    assert (tmp_path / "mine").read_text() == "precious"
+    assert names(tmp_path) == [".a.json.01234567.tmp", "mine"]
+
+
+def test_the_longest_name_a_file_can_have(tmp_path):
+    for name in ("n" * 255, "ä" * 127):
+        write_atomically(tmp_path / name, "x")
+        assert (tmp_path / name).read_text() == "x"
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path):
+    for mask in (0o022, 0o027, 0o077):
+        before = os.umask(mask)
+        try:
+            write_atomically(tmp_path / f"{mask}.json", "x")
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((tmp_path / f"{mask}.json").stat().st_mode) == 0o666 & ~mask
+
+
+WRITER = """
+import sys
+from deepval.files import check_writable, locked, write_atomically
+path, letter, times = sys.argv[1:]
+for _ in range(int(times)):
+    write_atomically(path, letter * 200_000)
+    with open(path) as file:
+        found = set(file.read())
+    assert len(found) == 1, found
+"""
+
+
+def test_writers_of_one_file_never_mix_nor_fail(tmp_path):
+    words = [sys.executable, "-c", WRITER, str(tmp_path / "a.json")]
+    writers = [subprocess.Popen([*words, letter, "40"], stderr=subprocess.PIPE, text=True) for letter in "abc"]
+    told = [writer.communicate()[1] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0], told
     assert names(tmp_path) == ["a.json"]
+    assert len((tmp_path / "a.json").read_text()) == 200_000
+
+
+def test_links_in_a_circle_are_an_input_error(tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(InputError, match="must be a file that can be written"):
+        write_atomically(tmp_path / "a", "x")
+
+
+def test_a_folder_is_held_by_one_process_and_free_after_a_kill(tmp_path):
+    hold = "import sys, pathlib, deepval.files as f\nwith f.locked(pathlib.Path(sys.argv[1]), 'busy'):\n"
+    hold += "    print('held', flush=True)\n    sys.stdin.read()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="busy"), locked(tmp_path, "busy"):
+            pass
+        holder.kill()
+    with locked(tmp_path, "busy"):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_a_file_system_without_locks_is_no_error(tmp_path, monkeypatch):
+    def none(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with locked(tmp_path, "busy"):
+        pass
+
+
+def test_what_cannot_be_written_is_seen_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path, tmp_path / "nowhere" / "a.json", tmp_path / "file" / "a.json"):
+        with pytest.raises(InputError, match="must be a file that can be written"):
+            check_writable(path)
+    for path in (tmp_path / "file", tmp_path / "file" / "deep" / "er"):
+        with pytest.raises(InputError, match="must be a folder that can be written"):
+            check_writable(path, folder=True)
+    for path in (tmp_path / "file", tmp_path / "new", Path("new"), Path("/dev/stdout")):
+        check_writable(path)
+    for path in (tmp_path, tmp_path / "new" / "er", Path("new")):
+        check_writable(path, folder=True)
+    assert names(tmp_path) == ["file"]
 
 
 def test_nothing_is_left_when_one_stops_it(tmp_path, monkeypatch):

@@ -372,7 +372,7 @@ def test_an_altered_or_missing_file_of_a_cell_is_refused(tmp_path):
 
 def test_views_read_back_are_the_views_written():
     for cell, found in ((ladder_cell(), material()), (failing_cell(), None)):
-        assert [view.scene.unit for view in read_views(cell.folder)] == [f"scene-0{place}" for place in range(8)]
+        assert [view.scene.unit for view in read_views(cell.manifest)] == [f"scene-0{place}" for place in range(8)]
         for one, other in zip(cell.views, found.views if found else cell.views, strict=True):
             assert one.detections.status.tolist() == other.detections.status.tolist()
             assert (one.mode, one.scene.inputs.tolist()) == (other.mode, other.scene.inputs.tolist())

@@ -400,7 +400,7 @@ def mortal(function):
 
 def open_to_write_in_halves(path, mode="r", *arguments, **options):
     handle = plain_open(path, mode, *arguments, **options)
-    if mode == "wb":
+    if mode == "xb":
         write = handle.write
         def in_halves(content):
             write(content[: len(content) // 2])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from deepval.features import table
 from deepval.features.table import FEATURES, markdown
+from deepval.files import write_atomically
 from deepval.memory import MEMORY_FEATURES
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "features.md"
@@ -35,5 +36,5 @@ within the last 8 frames and are missing now.
 
 
 if __name__ == "__main__":
-    TARGET.write_text(page(), encoding="utf-8")
+    write_atomically(TARGET, page())
     print(TARGET)

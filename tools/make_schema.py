@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 from deepval import results
+from deepval.files import write_atomically
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "result.schema.json"
 PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -84,7 +85,7 @@ def _descriptions(record: type) -> dict[str, str]:
 
 def main() -> None:
     """Write the schema."""
-    TARGET.write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_atomically(TARGET, json.dumps(schema(), indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

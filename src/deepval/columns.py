@@ -17,6 +17,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError, InputWarning
+from deepval.manifests import cell_content
 
 ID_COLUMNS = ("unit", "input")
 READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a mapping of columns"
@@ -93,18 +94,24 @@ def _read_file(path: Path) -> Columns:
 
 
 def _read_parquet(path: Path) -> Columns:
+    content = cell_content(path)
+    # A handle, not a name: a file cut in half must not stay memory-mapped.
+    with path.open("rb") if content is None else io.BytesIO(content) as handle:
+        return from_parquet(handle, str(path))
+
+
+def from_parquet(handle: io.BufferedIOBase, source: str) -> Columns:
+    """Columns of an open Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # A handle, not a name: a file cut in half must not stay memory-mapped.
-    with path.open("rb") as handle:
-        try:
-            table = pq.ParquetFile(handle).read()
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise InputError(
-                f"{path}: must be a complete Parquet file; it is cut, damaged or of another type ({_first(error)})."
-            ) from error
-    return _from_arrow(table, str(path))
+    try:
+        table = pq.ParquetFile(handle).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(
+            f"{source}: must be a complete Parquet file; it is cut, damaged or of another type ({_first(error)})."
+        ) from error
+    return _from_arrow(table, source)
 
 
 def _read_csv(path: Path) -> Columns:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from deepval.errors import InputError
+from deepval.manifests import cell_content
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
@@ -64,10 +65,15 @@ class Costs:
         if isinstance(source, cls):
             return source
         if isinstance(source, str | Path):
-            return cls._from_mapping(_read_toml(Path(source)), str(source))
+            return cls.of_file(costs_bytes(source), str(source))
         if isinstance(source, Mapping):
             return cls._from_mapping(source, "the costs given")
         raise InputError(f"Costs must be a .toml file or a mapping; found {type(source).__name__}.")
+
+    @classmethod
+    def of_file(cls, content: bytes, source: str) -> "Costs":
+        """Costs from what a TOML file holds."""
+        return cls._from_mapping(_toml(content, source), source)
 
     @classmethod
     def _from_mapping(cls, content: Mapping[str, Any], source: str) -> "Costs":
@@ -129,22 +135,24 @@ def costs_bytes(source: str | Path) -> bytes:
     path, named = Path(source), PROFILES.get(str(source))
     try:
         path = named if named and not path.exists() else path
-        return path.read_bytes()
+        content = cell_content(path)
+        return path.read_bytes() if content is None else content
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         other = f", or a shipped profile ({', '.join(PROFILES)})" if path.suffix == "" else ""
         raise InputError(f"{path}: costs must be a .toml file that can be read{other}; {reason}.") from error
 
 
-def _read_toml(path: Path) -> Mapping[str, Any]:
-    content = costs_bytes(path)
+def _toml(content: bytes, source: str) -> Mapping[str, Any]:
     try:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
-        raise InputError(f"{path}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}.") from error
+        raise InputError(f"{source}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}.") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: must be a TOML file; {str(error).rstrip('.')}.") from error
+        raise InputError(f"{source}: must be a TOML file; {str(error).rstrip('.')}.") from error
 
 
 def _entry(entry: Mapping[str, Any], what: str) -> dict[Convention, float]:

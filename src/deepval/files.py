@@ -1,17 +1,32 @@
-"""Content -> a file that is either complete or not there: written under a temporary name, then renamed.
+"""Content -> a file that is either complete or not there; a folder -> held by one writer at a time.
 
-The temporary name is always the same, so that what a kill leaves behind goes with the next run.
+A file is written under a name of its own beside its place and then renamed, so writers of one file never mix and no
+file of another name is touched. What a kill leaves is hidden (`.NAME.xxxxxxxx.tmp`).
 """
 
+import errno
 import os
-from contextlib import suppress
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 from deepval.errors import InputError
 
+KEPT_OF_NAME = 40
+"""Characters of a file's name in its temporary name, which must not be longer than file systems allow."""
 
-def write_atomically(path: str | Path, content: str | bytes, *, make_folder: bool = False) -> None:
-    """Write text (UTF-8) or bytes to a file in one step; devices and pipes, such as /dev/stdout, are written to."""
+
+def write_atomically(path: str | Path, content: str | bytes, *, make_folder: bool = False, alone: bool = False) -> None:
+    """Write text (UTF-8) or bytes to a file in one step; devices and pipes, such as /dev/stdout, are written to.
+
+    Args:
+        path: The file; a link stays, and the file that it points to is replaced.
+        content: What it shall hold.
+        make_folder: Whether to make the folder where it is not there.
+        alone: Whether nobody else can be writing this file, as under a lock: then what a kill left of it goes.
+    """
     data = content.encode() if isinstance(content, str) else content
     try:
         if make_folder:
@@ -19,15 +34,60 @@ def write_atomically(path: str | Path, content: str | bytes, *, make_folder: boo
         if Path(path).exists() and not Path(path).is_file():
             Path(path).write_bytes(data)
         else:
-            _replace(Path(path).resolve(), data)
+            target = Path(path).resolve()
+            _replace(target, data)
+            if alone:
+                _sweep(target)
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path}: must be a file that can be written; {_reason(error)}.") from error
+
+
+def check_writable(path: str | Path, *, folder: bool = False) -> None:
+    """Raise where it is plain before any work that a file (or a folder) cannot be written there."""
+    at = Path(path)
+    try:
+        while folder and not at.exists():
+            at = at.parent
+        if folder and not at.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{at} is a file")
+        if not folder and at.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not folder and not at.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, f"there is no folder {at.parent}")
+    except (OSError, RuntimeError) as error:
+        kind = "folder" if folder else "file"
+        raise InputError(f"{path}: must be a {kind} that can be written; {_reason(error)}.") from error
+
+
+@contextmanager
+def locked(folder: Path, busy: str) -> Iterator[None]:
+    """Hold a folder, made if need be; InputError `busy` where another process does. No kill leaves a lock behind."""
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise InputError(f"{path}: must be a file that can be written; {error.strerror or error}.") from error
+        raise InputError(f"{folder}: must be a folder that can be written; {_reason(error)}.") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(busy) from error
+        except OSError:
+            # A file system without locks: names of one's own and hashes still keep readers from mixtures.
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.tmp")
+    temporary = path.with_name(f".{path.name[:KEPT_OF_NAME]}.{secrets.token_hex(4)}.tmp")
+    # Exclusive: neither a file nor a link of that name is ever opened, and what is there is not removed below.
+    file = temporary.open("xb")
     try:
-        with temporary.open("wb") as file:
+        with file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -37,3 +97,13 @@ def _replace(path: Path, data: bytes) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed writers of a file left."""
+    for left in path.parent.glob(f".{escape(path.name[:KEPT_OF_NAME])}.????????.tmp"):
+        left.unlink(missing_ok=True)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -173,9 +173,10 @@ def file_digest(path: Path | str) -> str:
 
 
 def folder_digests(folder: Path | str, patterns: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of the files under a folder that match, by their name in it."""
+    """SHA-256 of the files under a folder that match, by their name in it; hidden ones, which kills leave, do not."""
     folder = Path(folder)
-    files = sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
+    found = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    files = sorted(path for path in found if not path.name.startswith("."))
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 

@@ -81,13 +81,12 @@ def read_cells(folder: Path | str) -> dict[str, TrackedCell]:
 
 def _tracked(folder: Path, name: str) -> TrackedCell:
     built = read_cell(folder)
-    costs = folder / "costs.toml"
-    profile = _profile(costs) if costs.is_file() else None
+    profile = _profile(built) if "costs.toml" in built.manifest.files else None
     return TrackedCell(name, built, profile, cell_of(built.definition, built.table.modes))
 
 
-def _profile(path: Path) -> str:
-    name = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("profile", LOCAL)
+def _profile(cell: BuiltCell) -> str:
+    name = tomllib.loads(cell.manifest.content("costs.toml").decode("utf-8-sig")).get("profile", LOCAL)
     if not isinstance(name, str):
-        raise InputError(f"{path}: 'profile' must be a name; found {name!r}.")
+        raise InputError(f"{cell.folder / 'costs.toml'}: 'profile' must be a name; found {name!r}.")
     return name

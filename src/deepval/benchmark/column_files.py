@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from deepval import columns
+from deepval.manifests import Manifest
 
 
 def parquet_bytes(content: Mapping[str, np.ndarray]) -> bytes:
@@ -21,10 +22,16 @@ def parquet_bytes(content: Mapping[str, np.ndarray]) -> bytes:
     return out.getvalue()
 
 
-def parquet_columns(path: Path) -> dict[str, np.ndarray]:
+def parquet_columns(source: Path | columns.Columns) -> dict[str, np.ndarray]:
     """The columns of a Parquet file; text as text, numbers as they are."""
-    found = columns.read(path)
+    found = columns.read(source)
     return {name: found.ids(name) if column.dtype.kind == "O" else column for name, column in found.data.items()}
+
+
+def cell_columns(cell: Manifest, name: str) -> columns.Columns:
+    """The columns of one of a cell's Parquet files, as built."""
+    with cell.opened(name) as file:
+        return columns.from_parquet(file, str(cell.folder / name))
 
 
 def csv_text(content: Mapping[str, np.ndarray]) -> str:

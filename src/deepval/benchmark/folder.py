@@ -10,6 +10,7 @@ Files are written whole, the manifest last, so a folder without one is not a cel
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,17 +20,18 @@ import numpy as np
 
 from deepval.allocators import FRONTS
 from deepval.arrays import Float, Shaped
-from deepval.benchmark.build import Cell, digest_of, file_digest, plain
-from deepval.benchmark.column_files import parquet_bytes, parquet_columns
+from deepval.benchmark.build import Cell, digest_of, plain
+from deepval.benchmark.column_files import cell_columns, parquet_bytes, parquet_columns
 from deepval.benchmark.frames import frames_file
 from deepval.benchmark.splits import Split, read_split
 from deepval.benchmark.view_files import read_views
-from deepval.columns import positions
-from deepval.costs import costs_bytes
+from deepval.columns import Columns, positions
+from deepval.costs import Costs, costs_bytes
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.features import Sight, look
-from deepval.files import write_atomically
+from deepval.files import locked, write_atomically
+from deepval.manifests import MANIFEST, TOP, Manifest, read_manifest
 from deepval.systems.outcomes import Outcomes
 from deepval.terms import weight_columns
 from deepval.values import ValueTable, read_values
@@ -41,7 +43,6 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
     """Write a cell's folder and return its manifest; a cell that is already there, whole, is left alone."""
     folder = Path(folder)
     definition = {"deepval": __version__, "id": cell.id, "definition": plain(cell.definition)}
-    manifest = folder / "manifest.json"
     files = {
         "values.parquet": _values_file(cell.table),
         "terms.parquet": _terms_file(cell.outcomes),
@@ -56,15 +57,31 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
         files["costs.toml"] = costs_bytes(costs)
     content = definition | {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}}
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    same = manifest.is_file() and manifest.read_text(encoding="utf-8") == text
-    if same and _altered(folder, content["files"]) is None:
-        return manifest
-    manifest.unlink(missing_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder, f"{folder}: another process is building a cell there; wait for it, or give another folder."):
+        _replace(folder, files, text)
+    return folder / MANIFEST
+
+
+def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
+    """Make a folder's cell this one; what was of the cell before it and is not of this one goes, other files stay.
+
+    The old manifest stays until the new one is there, so what is neither cell is refused by every reader.
+    """
+    try:
+        old = read_manifest(folder)
+        if (folder / MANIFEST).read_bytes() == text.encode():
+            old.check()
+            return
+    except InputError:
+        old = None
     for name, data in files.items():
-        write_atomically(folder / name, data, make_folder=True)
-    write_atomically(manifest, text)
-    return manifest
+        write_atomically(folder / name, data, make_folder=True, alone=True)
+    for name in [] if old is None else old.files:
+        if name not in files and (name in TOP or (name.startswith("view/") and ".." not in name)):
+            with suppress(OSError):  # what the manifest does not name is not used, should it stay
+                (folder / name).unlink()
+                (folder / name).parent.rmdir()
+    write_atomically(folder / MANIFEST, text, alone=True)
 
 
 @dataclass(frozen=True)
@@ -72,32 +89,54 @@ class BuiltCell:
     """A cell read back from its folder; what it holds is loaded when it is asked for.
 
     Attributes:
-        folder: Where it lies.
-        id: Its id.
-        definition: Everything that it rests on.
+        manifest: What its folder says of it; every file is read as the manifest has it, or not at all.
         digest: SHA-256 of its files.
     """
 
-    folder: Path
-    id: str
-    definition: Mapping[str, Any] = field(repr=False)
+    manifest: Manifest
     digest: str = field(repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self.manifest.folder
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.manifest.id
+
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        """Everything that it rests on."""
+        return self.manifest.definition
 
     @cached_property
     def table(self) -> ValueTable:
-        """The losses, with costs where the folder has some."""
-        costs = self.folder / "costs.toml"
-        return read_values(self.folder / "values.parquet", costs=costs if costs.is_file() else None)
+        """The losses, with costs where the cell has some."""
+        return read_values(cell_columns(self.manifest, "values.parquet"), costs=self._costs)
+
+    @cached_property
+    def terms(self) -> Columns:
+        """Actions and loss terms behind the losses."""
+        return cell_columns(self.manifest, "terms.parquet")
+
+    @cached_property
+    def _costs(self) -> Costs | None:
+        name = "costs.toml"
+        return (
+            Costs.of_file(self.manifest.content(name), str(self.folder / name)) if name in self.manifest.files else None
+        )
 
     @cached_property
     def split(self) -> Split:
         """The frozen split of its units."""
-        return read_split(self.folder / "split.json")
+        return read_split(self.folder / "split.json", self.manifest.content("split.json"))
 
     @cached_property
     def views(self) -> tuple[View, ...]:
         """All that an allocator may look at, unit by unit."""
-        return read_views(self.folder)
+        return read_views(self.manifest)
 
     @cached_property
     def sights(self) -> tuple[Sight, ...]:
@@ -122,32 +161,16 @@ class BuiltCell:
     @cached_property
     def evidence(self) -> Evidence:
         """What labels and diagnostics may know."""
-        kept = parquet_columns(self.folder / "evidence.parquet")
+        kept = parquet_columns(cell_columns(self.manifest, "evidence.parquet"))
         rows = positions(self.table.input, kept.pop("input"))
         return Evidence(self.table, kept={name: column[rows] for name, column in kept.items()})
 
 
 def read_cell(folder: Path | str) -> BuiltCell:
     """The cell in a folder, which must be as `deepval build` wrote it: every file there, none altered."""
-    folder = Path(folder)
-    manifest = folder / "manifest.json"
-    try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
-        files = dict(content["files"])
-        cell = BuiltCell(folder, content["id"], content["definition"], digest_of(files))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{folder}: must be a cell's folder as `deepval build` writes it; manifest.json cannot be read ({error})."
-        ) from error
-    altered = _altered(folder, files)
-    if altered is not None:
-        raise InputError(f"{folder / altered}: must be as it was built, and is not: build the cell again.")
-    return cell
-
-
-def _altered(folder: Path, files: Mapping[str, str]) -> str | None:
-    """Name of the first file that is missing or not what its hash says, None where all are."""
-    return next((n for n, d in files.items() if not (folder / n).is_file() or file_digest(folder / n) != d), None)
+    manifest = read_manifest(Path(folder))
+    manifest.check()
+    return BuiltCell(manifest, digest_of(manifest.files))
 
 
 def _values_file(table: ValueTable) -> bytes:

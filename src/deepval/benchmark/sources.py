@@ -1,5 +1,6 @@
 """Files and the synthetic world -> data sets and modes with the hashes of everything they rest on."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,10 +10,10 @@ from deepval.benchmark.build import file_digest, folder_digests
 from deepval.benchmark.material import Material, Mode
 from deepval.datasets import Dataset, read_dataset
 from deepval.datasets.synthetic import MODES, WorldSettings, make_world
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.perception.detection_files import read_detections
 from deepval.perception.detection_rows import Source
-from deepval.perception.detections import DetectionSet, ScoreKind
+from deepval.perception.detections import NEVER_RUN, DetectionSet, ScoreKind
 
 KITTI_FILES = ("label_02/*.txt", "calib/*.txt", "oxts/*.txt", "poses/*.txt", "times/*.txt")
 DEFAULT_MODES = ("yolov8s-320", "yolov8s-640")
@@ -52,13 +53,36 @@ def kitti(root: Path | str, modes: Sequence[ModeFile], *, units: Sequence[str] |
 
 
 def _from_file(mode: ModeFile, dataset: Dataset) -> Mode:
+    before = _digests(mode.path)
     found = read_detections(mode.path, dataset.scenes, source=Source(mode=mode.name, scores=mode.scores))
-    definition = {
-        "source": Path(mode.path).name,
-        "sha256": file_digest(mode.path) if Path(mode.path).is_file() else folder_digests(mode.path, ["**/*"]),
-        "scores": found.scores,
-    }
+    if _digests(mode.path) != before:
+        raise InputError(f"{mode.path}: must not change while it is read, and did: build again when it is whole.")
+    _tell_what_was_not_run(mode, found, dataset)
+    definition = {"source": Path(mode.path).name, "sha256": before, "scores": found.scores}
     return _used(found, definition, threshold=mode.threshold, classes=mode.classes)
+
+
+def _digests(path: Path) -> str | dict[str, str]:
+    return file_digest(path) if path.is_file() else folder_digests(path, ["**/*"])
+
+
+def _tell_what_was_not_run(mode: ModeFile, found: DetectionSet, dataset: Dataset) -> None:
+    """Raise where a cache is filled in part, and note frames that no mode's report covers: they are no inputs."""
+    left = {unit: int((found[unit].status == NEVER_RUN).sum()) for unit in dataset.units}
+    frames = sum(left.values())
+    if not frames:
+        return
+    missing = [scene.unit for scene in dataset.scenes if left[scene.unit] == len(scene)]
+    if missing and (mode.path / "detections").is_dir():
+        raise InputError(
+            f"{mode.path}: every unit must have been run, and {len(missing)} of {len(dataset.units)} were not: "
+            f"{', '.join(missing)}. Run `deepval perceive` to its end, or name the others with --units."
+        )
+    message = (
+        f"mode {mode.name} was not run on {frames:,} of {sum(map(len, dataset.scenes)):,} frames, which are no inputs "
+        f"then: in unit {', '.join(unit for unit, number in left.items() if number)}."
+    )
+    warnings.warn(message, InputWarning, stacklevel=2)
 
 
 def synthetic(
@@ -66,18 +90,36 @@ def synthetic(
     *,
     seed: int = 0,
     settings: WorldSettings | None = None,
-    threshold: float = DEFAULT_THRESHOLD,
+    threshold: float | Mapping[str, float] = DEFAULT_THRESHOLD,
+    classes: Sequence[str] | None = None,
     units: Sequence[str] | None = None,
 ) -> Material:
-    """The synthetic world of a seed and what its detector reports."""
+    """The synthetic world of a seed and what its detector reports.
+
+    Args:
+        modes: Names of its modes, cheap first.
+        seed: Seed of the world.
+        settings: Its size.
+        threshold: Detections below this score are dropped; or by mode, the usual one for those not named.
+        classes: Classes kept; None keeps all.
+        units: Units to make; None makes all.
+    """
     unknown = [name for name in modes if name not in MODES]
     if unknown:
         raise InputError(f"Modes of the synthetic world must be among {', '.join(MODES)}; found {unknown[0]!r}.")
+    if len(set(modes)) < len(modes):
+        raise InputError("Modes need different names; one is given twice.")
+    limits = threshold if isinstance(threshold, Mapping) else dict.fromkeys(modes, threshold)
     settings = settings or WorldSettings()
     world = make_world(seed, settings=settings, modes={name: MODES[name] for name in modes}, units=units)
     definition = {"source": "synthetic", "seed": seed, "settings": asdict(settings)}
     used = {
-        name: _used(world.modes[name], definition | {"size": MODES[name]}, threshold=threshold, classes=None)
+        name: _used(
+            world.modes[name],
+            definition | {"size": MODES[name]},
+            threshold=limits.get(name, DEFAULT_THRESHOLD),
+            classes=classes,
+        )
         for name in modes
     }
     return Material(world.dataset, used, {})

@@ -55,10 +55,10 @@ def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) 
     return Split(dataset, *(tuple(sorted(role)) for role in roles))
 
 
-def read_split(path: Path | str) -> Split:
-    """The split in a file, whose hash must fit."""
+def read_split(path: Path | str, text: bytes | None = None) -> Split:
+    """The split in a file, whose hash must fit; its text is read unless it was."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_bytes() if text is None else text)
         told = content.pop("sha256")
         found = Split(content["dataset"], *(tuple(content[role]) for role in ("train", "validation", "test")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

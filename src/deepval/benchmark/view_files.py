@@ -7,15 +7,15 @@ cameras and how the report is read, pictures/<unit>.npy small pictures where the
 import io
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from deepval.benchmark.column_files import parquet_bytes, parquet_columns
+from deepval.benchmark.column_files import cell_columns, parquet_bytes, parquet_columns
 from deepval.errors import InputError
 from deepval.features.images import sampled
 from deepval.geometry.camera import Camera
+from deepval.manifests import Manifest
 from deepval.perception.detections import Calibration, Detections
 from deepval.scenes import Scene
 from deepval.views import CheapMode, View, picture
@@ -37,27 +37,36 @@ def picture_files(views: Sequence[View]) -> dict[str, bytes]:
     return {f"{PICTURES}/{view.scene.unit}.npy": _pictures(view) for view in views}
 
 
-def read_views(folder: Path) -> tuple[View, ...]:
+def read_views(cell: Manifest) -> tuple[View, ...]:
     """The views of a cell's folder, unit by unit."""
-    frames, boxes = (parquet_columns(folder / "view" / f"{name}.parquet") for name in ("frames", "boxes"))
-    readings = json.loads((folder / "view" / "view.json").read_text(encoding="utf-8"))
+    frames, boxes = (parquet_columns(cell_columns(cell, f"view/{name}.parquet")) for name in ("frames", "boxes"))
+    readings = json.loads(cell.content("view/view.json"))
     mode = _mode(readings["mode"])
     ids, first, length = np.unique(frames["unit"], return_index=True, return_counts=True)
     views = []
     parts = zip(ids.tolist(), first.tolist(), length.tolist(), strict=True)
     for unit, begin, frames_there in sorted(parts, key=lambda part: part[1]):
         rows = slice(begin, begin + frames_there)
-        stored = folder / PICTURES / f"{unit}.npy"
+        stored = f"{PICTURES}/{unit}.npy"
         scene = Scene(
             unit=unit,
             frame_ids=frames["frame"][rows],
             time_s=frames["time_s"][rows],
             ego_speed_mps=frames["ego_speed_mps"][rows],
             camera=_camera(readings["cameras"][unit]),
-            images=np.load(stored, mmap_mode="r", allow_pickle=False) if stored.is_file() else None,
+            images=_mapped(cell, stored) if stored in cell.files else None,
         )
         views.append(View(scene, _detections(unit, boxes, begin, frames["status"][rows]), mode))
     return tuple(views)
+
+
+def _mapped(cell: Manifest, name: str) -> np.ndarray:
+    """An array that stays on disk, in the very file that was hashed."""
+    with cell.opened(name, in_memory=False) as file:
+        np.lib.format.read_magic(file)
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        order: Literal["F", "C"] = "F" if fortran else "C"
+        return np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
 
 
 def _frames(views: Sequence[View]) -> dict[str, np.ndarray]:

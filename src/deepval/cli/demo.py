@@ -14,7 +14,7 @@ from deepval.benchmark.regime import PAPER, regime_lines
 from deepval.budgets import Latency, Selection
 from deepval.cli import options
 from deepval.cli.options import Json
-from deepval.cli.reporting import write_page
+from deepval.cli.reporting import page_text
 from deepval.costs import PROFILES
 from deepval.datasets.synthetic import WorldSettings
 from deepval.files import write_atomically
@@ -65,7 +65,7 @@ def demo(
     pages = {name: out / name / "result.json" for name in free}
     pages |= {f"{name}, charged": out / name / "result-board.json" for name in charged}
     pages[f"{SHOWN}, causal"] = _causal(folders.read_cell(out / SHOWN))
-    write_page(pages, page, images=True)
+    write_atomically(page, page_text(pages, images=True))
     write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, shown)) + "\n")
     typer.echo("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
     typer.echo(console.render_tables([shown[1], shown[4]], width=options.width()), nl=False)
@@ -82,7 +82,7 @@ def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     for name, item in scored.items():
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
-    settings: dict[str, Any] = {"curve_points": 20, "terms": cell.folder / "terms.parquet"}
+    settings: dict[str, Any] = {"curve_points": 20, "terms": cell.terms}
     free = study.judged(cell, scored, [Selection(a) for a in ALPHAS], **settings)
     free.save(cell.folder / "result.json")
     charged = study.judged(cell, study.priced(scored, cell.table.costs), BOTH, **settings)

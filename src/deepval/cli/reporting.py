@@ -9,7 +9,8 @@ import typer
 
 from deepval.cli.options import named_files
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files import check_writable, write_atomically
+from deepval.manifests import cell_content
 from deepval.results import Result
 
 RESULT, FRAMES = "result", "frames"
@@ -51,30 +52,38 @@ def report(
     """
     files = _named(results, RESULT)
     shown = _given(frames, list(files))
+    page = PAGE if out is None and figures is None else out
+    if images and page is None:
+        raise InputError("--images puts pictures into the page, and --figures alone makes none: give --out as well.")
+    if image_root is not None and not images:
+        raise InputError("--image-root is where --images finds pictures: give --images too, or leave it out.")
+    if page is not None:
+        check_writable(page)
+    if figures is not None:
+        check_writable(figures, folder=True)
+    # Made before figures are written: what is wrong with the page is said while nothing is there yet.
+    text = None if page is None else page_text(files, frames=shown, images=images, image_root=image_root)
     if figures is not None:
         _write_figures(figures, files, frames=shown)
-    if out is not None or figures is None:
-        page = out or PAGE
-        size = write_page(files, page, frames=shown, images=images, image_root=image_root)
-        typer.echo(f"{page}: {'1 cell' if len(files) == 1 else f'{len(files)} cells'}, {size / 1e6:.1f} MB")
+    if page is not None and text is not None:
+        write_atomically(page, text)
+        cells = "1 cell" if len(files) == 1 else f"{len(files)} cells"
+        typer.echo(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 
-def write_page(
+def page_text(
     results: Mapping[str, Path],
-    out: Path,
     *,
     frames: Mapping[str, Path] | None = None,
     images: bool = False,
     image_root: Path | None = None,
-) -> int:
-    """Write the page of saved results by cell and return its size in bytes; frames beside a result are taken."""
+) -> str:
+    """The page of saved results by cell; frames beside a result are taken."""
     from deepval.report import html
 
     loaded = {name: Result.load(path) for name, path in results.items()}
     shown = _shown(results, frames or {})
-    page = html.render(loaded, shown, images=_pictures(shown, image_root) if images else None)
-    write_atomically(out, page)
-    return len(page.encode())
+    return html.render(loaded, shown, images=_pictures(shown, image_root) if images else None)
 
 
 def _write_figures(folder: Path, results: Mapping[str, Path], *, frames: Mapping[str, Path]) -> None:
@@ -128,8 +137,9 @@ def _given(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
 def _frames(path: Path) -> dict[str, Any]:
     from deepval.benchmark.frames import FRAME_KEYS, KEYS, SCHEMA
 
+    built = cell_content(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_bytes() if built is None else built)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: must be frames written by deepval build; {error}.") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
+from deepval import files
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.files import write_atomically
@@ -103,7 +104,7 @@ def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
     """Tie a new cache to the recipe that fills it; InputError where an old one was filled by another."""
     path = cache / MANIFEST
     if not path.exists():
-        write_atomically(path, _json({"format": FORMAT, "recipe": recipe, "modes": {}}))
+        write_atomically(path, _json({"format": FORMAT, "recipe": recipe, "modes": {}}), alone=True)
         return
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
@@ -122,7 +123,7 @@ def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
 def finish(cache: Path, recipe: Mapping[str, Any]) -> Path:
     """Write the manifest: the recipe, and per mode and unit the frames, failures, boxes and file hashes."""
     modes = {mode: _done(cache, mode) for mode in modes_in(cache)}
-    write_atomically(cache / MANIFEST, _json({"format": FORMAT, "recipe": recipe, "modes": modes}))
+    write_atomically(cache / MANIFEST, _json({"format": FORMAT, "recipe": recipe, "modes": modes}), alone=True)
     return cache / MANIFEST
 
 
@@ -162,20 +163,11 @@ def read_mode(cache: Path, mode: str) -> CachedMode:
 @contextmanager
 def locked(cache: Path) -> Iterator[None]:
     """Keep a second run out of the same cache; the lock goes with the process, however it ends."""
-    import fcntl
-
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        (cache / ".lock").touch()
     except OSError as error:
         raise InputError(f"The cache must be a folder to write to, and {cache} is not: {error.strerror}.") from error
-    with (cache / ".lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"Another run is filling the cache {cache}: wait for it, or use another folder."
-            ) from error
+    with files.locked(cache, f"Another run is filling the cache {cache}: wait for it, or use another folder."):
         yield
 
 
@@ -222,7 +214,7 @@ def _write_table(path: Path, table: Any) -> None:
 
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    write_atomically(path, sink.getvalue().to_pybytes(), make_folder=True)
+    write_atomically(path, sink.getvalue().to_pybytes(), make_folder=True, alone=True)
 
 
 def _read_table(path: Path) -> Any:

@@ -3,6 +3,7 @@
 A frame that a file does not mention was run without result unless the file, or `frames_run`, says it was not.
 """
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from deepval.errors import InputError
+from deepval.files import write_atomically
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
 from deepval.perception.detection_rows import Rows, Source, laid_out
 from deepval.perception.detections import DONE, FAILED, DetectionSet
@@ -295,4 +297,6 @@ def write_parquet(detections: DetectionSet, path: Path | str, *, scenes: Sequenc
         parts.append(pa.table({k: pa.array(v, pa.string()) if v.dtype.kind == "U" else v for k, v in columns.items()}))
     meta = {"mode": detections.mode, "scores": detections.scores}
     meta |= {"frames_run": json.dumps(run), "frames_failed": json.dumps(failed)}
-    pq.write_table(pa.concat_tables(parts).replace_schema_metadata(meta), Path(path), compression="zstd")
+    out = io.BytesIO()
+    pq.write_table(pa.concat_tables(parts).replace_schema_metadata(meta), out, compression="zstd")
+    write_atomically(path, out.getvalue())

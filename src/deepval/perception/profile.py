@@ -17,6 +17,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
+from deepval.files import write_atomically
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, looked_up
 
 DEFAULT = "yolov8s-kitti"
@@ -219,7 +220,7 @@ def write_profile(profile: Profile, path: Path | str, *, head: str) -> None:
     for key, value in asdict(profile).items():
         if isinstance(value, dict):
             lines += ["", *section(key, value)]
-    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_atomically(path, "\n".join(lines) + "\n")
 
 
 def section(name: str, values: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ A Scene holds a `Pictures`: a ticket and a length. What a ticket shows is kept h
 may not import, and forgotten with the last `Pictures` of that ticket.
 """
 
+import io
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from deepval.datasets.synthetic.look import Look
 from deepval.datasets.synthetic.render import painter
 from deepval.datasets.synthetic.traffic import Drive
 from deepval.errors import InputError
+from deepval.files import write_atomically
 from deepval.geometry.camera import Camera
 from deepval.scenes import Scene
 
@@ -66,10 +68,10 @@ def write_picture(picture: Shaped[np.ndarray, "height width 3"], path: Path) -> 
     """Write a picture as PNG or JPEG (quality 92), whole or not at all."""
     from PIL import Image
 
-    draft = path.with_name(f".{path.name}.part")
+    out = io.BytesIO()
     kind, options = ("JPEG", {"quality": 92}) if path.suffix == ".jpg" else ("PNG", {})
-    Image.fromarray(picture).save(draft, kind, **options)
-    draft.replace(path)
+    Image.fromarray(picture).save(out, kind, **options)
+    write_atomically(path, out.getvalue())
 
 
 def write_pictures(scene: Scene, folder: Path, *, ending: str = "jpg") -> list[Path]:
