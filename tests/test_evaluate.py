@@ -243,3 +243,16 @@ def test_calibration_units_are_not_judged():
         judge(table, {}, [deepval.Selection(0.5)], units=["a", "c"], calibration=["c"])
     with pytest.raises(deepval.InputError, match="left to judge"):
         judge(table, {}, [deepval.Selection(0.5)], calibration=["a", "b", "c"])
+
+
+def test_units_that_are_not_there_are_refused_and_listed():
+    table = table_of([1.0, 2.0, 3.0, 4.0], unit=["a", "a", "b", "c"], order=np.arange(4.0))
+    score = {"mine": np.arange(4.0)}
+    with pytest.raises(deepval.InputError, match="sX, sY are not"):
+        judge(table, score, [deepval.Selection(0.5)], units=["a", "b", "sX", "sY"])
+    with pytest.raises(deepval.InputError, match="sX is not"):
+        judge(table, score, [deepval.Selection(0.5)], calibration=["c", "sX"])
+    # A unit of the data set that holds no inputs of this table is drawn once it is listed.
+    listed = judge(table.listing(["d"]), score, [deepval.Selection(0.5)], units=["a", "b", "d"], draws=10)
+    assert listed.provenance["units"] == ["a", "b", "d"]
+    assert listed.rows[0].inputs == 3

@@ -89,6 +89,11 @@ class BuiltCell:
         costs = self.folder / "costs.toml"
         return read_values(self.folder / "values.parquet", costs=costs if costs.is_file() else None)
 
+    @property
+    def listed(self) -> ValueTable:
+        """The table with every unit of the split in its list, so that all cells of a data set share their draws."""
+        return self.table.listing(self.split.units)
+
     @cached_property
     def split(self) -> Split:
         """The frozen split of its units."""

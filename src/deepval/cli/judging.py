@@ -16,6 +16,7 @@ from deepval.cli.options import (
     Json,
     Kinds,
     MissingRule,
+    Modes,
     Rails,
     ScoreFiles,
     Seed,
@@ -36,6 +37,7 @@ def evaluate(
     scores: ScoreFiles,
     *,
     costs: CostFile = None,
+    modes: Modes = None,
     alpha: Alphas = None,
     budget: Kinds = None,
     rails: Rails = "mj",
@@ -61,7 +63,7 @@ def evaluate(
 
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
     """
-    table = deepval.read_values(values, costs=costs)
+    table = deepval.read_values(values, costs=costs, modes=options.mode_list(modes))
     result = deepval.evaluate(
         table,
         options.score_files(scores),
@@ -91,6 +93,7 @@ def compare(
     baseline: Annotated[str, typer.Argument(help="Scores of the baseline: FILE or NAME=FILE.")],
     *,
     costs: CostFile = None,
+    modes: Modes = None,
     alpha: Alphas = None,
     budget: Kinds = None,
     rails: Rails = "mj",
@@ -109,7 +112,7 @@ def compare(
     Example: deepval compare values.parquet new.csv old.csv --alpha 0.2 --fail-if worse
     """
     gate = None if fail_if is None else options.one_of(fail_if, ("worse", "not-better"), "--fail-if")
-    table = deepval.read_values(values, costs=costs)
+    table = deepval.read_values(values, costs=costs, modes=options.mode_list(modes))
     named = options.score_files([candidate, baseline])
     result = deepval.evaluate(
         table,
