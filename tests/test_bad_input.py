@@ -564,7 +564,7 @@ def test_all_decision_values_zero():
         assert row.ndg_lo is None
         assert row.reason is not None
         assert "no nDG" in row.reason
-        assert row.verdict in (None, "unresolved")
+        assert row.verdict is None
     assert result.setting["harm_rate"] is None
     assert result.setting["harm_ratio"] is None
 
@@ -581,7 +581,7 @@ def test_a_single_unit_has_no_interval(draws):
     assert (row.ndg_lo, row.ndg_hi, row.versus_random_lo, row.versus_random_hi) == (None, None, None, None)
     assert row.gain == (2 - 3) + (1 - 1)  # inputs b and c
     assert row.ndg == (2 - 3) / (1 - 0.5)
-    assert row.verdict == "unresolved"
+    assert row.verdict is None
     assert row.reason == "a single unit: no interval"
 
 

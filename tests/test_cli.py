@@ -149,7 +149,7 @@ BAD_OPTIONS = [
     (("--by", "colour"), "--by needs a column of the table; found 'colour', the table has speed, weather"),
     (("--missing", "zero"), "--missing must be one of error, worst; found 'zero'"),
     (("--format", "pdf"), "--format must be one of console, csv, markdown, latex, json; found 'pdf'"),
-    (("--units", "scene-99"), "none of scene-99 does"),
+    (("--units", "scene-99"), "scene-99 is not"),
     (("--out", "/nowhere/at/all.json"), "must be a file that can be written"),
 ]
 

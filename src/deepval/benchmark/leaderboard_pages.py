@@ -6,6 +6,7 @@ from typing import Any
 
 from deepval.report.markdown import escaped, table_text
 from deepval.report.tables import MISSING, UNITS, Cell, Mark, Table, interval, number, percent
+from deepval.scores import REFERENCES
 
 HEADER = ("rank", "allocator", "vs random", "95 %", "verdict", "nDG", "95 %", "gain", "benefit", "harm")
 READING = (
@@ -95,8 +96,8 @@ def _headline(rows: Sequence[Mapping[str, Any]], track: Mapping[str, Any], kind:
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> Table:
     reasons = sorted({f"{row['allocator']}: {row['reason']}." for row in rows if row["reason"]})
-    entered = tuple(_row(row) for row in rows if row["verdict"])
-    references = tuple(_row(row) for row in rows if not row["verdict"])
+    entered = tuple(_row(row) for row in rows if row["allocator"] not in REFERENCES)
+    references = tuple(_row(row) for row in rows if row["allocator"] in REFERENCES)
     return Table(title, HEADER, (entered, references), (*notes, *reasons))
 
 
@@ -108,7 +109,7 @@ def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
         Cell(row["allocator"]),
         Cell(percent(row["versus_random"]), mark),
         Cell(interval(row["versus_random_lo"], row["versus_random_hi"], percent)),
-        Cell(row["verdict"] or "reference"),
+        Cell("reference" if row["allocator"] in REFERENCES else row["verdict"] or MISSING),
         Cell(number(row["ndg"])),
         Cell(interval(row["ndg_lo"], row["ndg_hi"])),
         *(Cell(percent(row[f"{part}_share"])) for part in ("gain", "benefit", "harm")),

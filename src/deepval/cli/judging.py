@@ -26,6 +26,7 @@ from deepval.cli.options import (
     Values,
     Weights,
 )
+from deepval.errors import InputError
 from deepval.report import FORMS, console
 
 FAILED_GATE = 3
@@ -132,6 +133,8 @@ def compare(
         else console.render_comparison(rows, width=options.width()),
         nl=False,
     )
+    if gate and rows and all(row.verdict is None for row in rows):
+        raise InputError(f"--fail-if needs a verdict; there is none: {rows[0].reason}.")
     bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
     if gate and bad:
         where = ", ".join(f"{row.kind} {row.alpha:g}" for row in bad)

@@ -15,6 +15,7 @@ from deepval.costs import Costs
 from deepval.errors import InputError
 from deepval.report import FORMS, console
 from deepval.results import Result
+from deepval.scores import REFERENCES
 from deepval.values import ValueTable
 
 Values = Annotated[
@@ -172,7 +173,11 @@ def print_resolution(result: Result, difference: float) -> None:
     """How many units would tell a difference of this size from nothing, row by row."""
     typer.echo(f"\nUnits that would resolve a difference of {difference:g} of the all-cheap loss with 80 % power:")
     for row in result.rows:
-        if row.verdict and row.versus_random_spread is not None:
+        if row.allocator in REFERENCES or row.verdict == "infeasible":
+            continue
+        if row.versus_random_spread is None:
+            typer.echo(f"  {row.allocator}, {row.kind} {row.alpha:g}: unknown ({row.reason})")
+        else:
             wanted = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
             typer.echo(f"  {row.allocator}, {row.kind} {row.alpha:g}: {wanted:,} (there are {row.units})")
 
