@@ -149,7 +149,7 @@ BAD_OPTIONS = [
     (("--by", "colour"), "--by needs a column of the table; found 'colour', the table has speed, weather"),
     (("--missing", "zero"), "--missing must be one of error, worst; found 'zero'"),
     (("--format", "pdf"), "--format must be one of console, csv, markdown, latex, json; found 'pdf'"),
-    (("--units", "scene-99"), "none of scene-99 does"),
+    (("--units", "scene-99"), "scene-99 is not"),
     (("--out", "/nowhere/at/all.json"), "must be a file that can be written"),
 ]
 
@@ -183,3 +183,25 @@ def test_notes_go_to_stderr_and_the_result(tmp_path):
     content = json.loads(done.stdout)
     assert len(content["warnings"]) == 2
     assert all(row["ndg"] is None and row["reason"] for row in content["rows"])
+
+
+def test_unit_lists(tmp_path):
+    units = sorted({line.split(",")[0] for line in (DEMO / "values.csv").read_text().splitlines()[1:]})
+    wanted = evaluate("--json", "--draws", "20", "--units", ",".join(units[:5]))
+    (tmp_path / "units.txt").write_text("\n".join(units[:5]), encoding="utf-8-sig")
+    from_file = evaluate("--json", "--draws", "20", "--units", tmp_path / "units.txt")
+    assert (from_file.returncode, from_file.stdout) == (0, wanted.stdout)
+    assert json.loads(wanted.stdout)["provenance"]["units"] == units[:5]
+    for option in ("--units", "--calibrate"):
+        done = evaluate(option, f"{units[0]},scene-99,scene-98")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "scene-98, scene-99 are not" in done.stderr
+    long = ",".join(units * 30)  # no file can have this name
+    assert len(long) > 255
+    done = evaluate("--json", "--draws", "20", "--units", long)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["provenance"]["units"] == units
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    for bad in (tmp_path / "latin.txt", ",", " , "):
+        done = evaluate("--units", bad)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)

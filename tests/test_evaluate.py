@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.comparison import compare
 from reference import evaluation as slow
 from worlds import COSTS, World, judge, random_world, table_of
 
 CALLS = 170
 """Times 4 budgets times 3 allocators: 2,040 judged cases, and as many rows of references."""
 IN_LOSS_UNITS = ("gain", "benefit", "harm", "oracle_gain")
+LOSS_DIFFERENCES = ("versus_random_loss", "versus_random_loss_lo", "versus_random_loss_hi")
 NUMBERS = (*IN_LOSS_UNITS, "gain_share", "ndg", "ndg_lo", "ndg_hi", "versus_random", "versus_random_lo")
 NUMBERS = (*NUMBERS, "versus_random_hi", "escalated", "weight_dropped")
+NUMBERS = (*NUMBERS, *LOSS_DIFFERENCES)
 SAME = ("allocator", "kind", "alpha", "verdict", "draws_dropped")
 
 
@@ -52,7 +55,7 @@ def assert_same(row: deepval.Row, expected: dict, scale: float) -> None:
         ours, theirs = row[name], expected[name]
         assert (ours is None) == (theirs is None), (name, row, expected)
         # Sums that cancel are compared with the size of what is summed.
-        noise = 1e-13 * scale if name in IN_LOSS_UNITS else 1e-12
+        noise = 1e-12 * scale if name in LOSS_DIFFERENCES else 1e-13 * scale if name in IN_LOSS_UNITS else 1e-12
         if ours is not None:
             assert math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=noise), (name, ours, float(theirs), row)
 
@@ -190,8 +193,7 @@ def test_nulls_come_with_a_reason():
     single = judge(table_of([1.0, -1.0]), {"mine": np.array([1.0, 0.0])}, [deepval.Selection(0.5)]).row(
         "mine", alpha=0.5
     )
-    assert single.verdict == "unresolved"
-    assert single.versus_random_lo is None
+    assert (single.verdict, single.versus_random_lo) == (None, None)
     assert "single unit" in single.reason
     nothing = judge(table_of([0.0, 0.0], unit=["a", "b"], cheap=1.0), {"mine": np.zeros(2)}, [deepval.Selection(0.5)])
     row = nothing.row("mine", alpha=0.5)
@@ -203,6 +205,56 @@ def test_nulls_come_with_a_reason():
     row = negative.row("mine", alpha=0.5)
     assert (row.gain_share, row.versus_random, row.versus_random_lo) == (None, None, None)
     assert "not positive" in row.reason
+    undrawn = judge(table_of([1.0, 1.0], unit=["a", "b"]), {"mine": np.zeros(2)}, [deepval.Selection(0.5)], draws=0)
+    undrawn = undrawn.row("mine", alpha=0.5)
+    assert (undrawn.verdict, undrawn.reason) == (None, "no draws: no interval")
+    assert (undrawn.versus_random, undrawn.versus_random_loss) == (0.0, 0.0)
+
+
+def test_a_negative_all_cheap_loss_leaves_the_difference_defined():
+    # Every unit: the score finds the one input of four that gains 1; random gains 1/4 of it.
+    value, unit = np.tile([1.0, 0.0, 0.0, 0.0], 6), np.repeat(list("abcdef"), 4)
+    score = {"good": value, "bad": -value, "flat": np.zeros(24)}
+    for cheap in (-5.0, 0.0):
+        result = judge(table_of(value, unit=unit, cheap=cheap), score, [deepval.Selection(0.25)], draws=100)
+        good, bad, flat = (result.row(name, alpha=0.25) for name in ("good", "bad", "flat"))
+        assert (good.verdict, bad.verdict, flat.verdict) == ("better", "worse", "unresolved")
+        assert (good.versus_random_loss, good.versus_random_loss_lo, good.versus_random_loss_hi) == (4.5, 4.5, 4.5)
+        assert (good.versus_random, good.versus_random_lo, good.versus_random_unit) == (None, None, "loss")
+        assert result.comparisons == 3
+    # Accuracy as a reward: the same verdicts as under losses of 1 - accuracy, of which shares are defined.
+    rng = np.random.default_rng(1)
+    small, large = (rng.random((2, 400)) < [[0.6], [0.8]]).astype(float)
+    unit, scores = np.repeat(np.arange(20), 20), {"s": large - small + rng.normal(size=400), "n": rng.normal(size=400)}
+    right = deepval.ValueTable.from_columns(unit=unit, rewards={"small": small, "large": large})
+    wrong = deepval.ValueTable.from_columns(unit=unit, losses={"small": 1 - small, "large": 1 - large})
+    ours, theirs = judge(right, scores), judge(wrong, scores)
+    assert [row.verdict for row in ours.rows] == [row.verdict for row in theirs.rows]
+    assert "better" in {row.verdict for row in ours.rows}
+    for one, other in zip(ours.rows, theirs.rows, strict=True):
+        assert one.versus_random_loss_lo == pytest.approx(other.versus_random_loss_lo, abs=1e-9)
+        assert (one.versus_random_unit, other.versus_random_unit) == ("loss", "share")
+        assert other.versus_random_loss == pytest.approx(other.versus_random * other.cheap_loss, abs=1e-9)
+    (compared,) = compare(judge(right, scores, [deepval.Selection(0.2)]), "s", "n")
+    assert (compared.verdict, compared.difference, compared.unit) == ("better", None, "loss")
+    assert 0 < compared.loss_lo < compared.loss < compared.loss_hi
+
+
+def test_shares_of_a_nearly_zero_loss_are_not_shown():
+    value, unit = np.tile([1.0, 0.0, 0.0, -1.0], 6), np.repeat(list("abcdef"), 4)
+    score, budget = {"mine": value}, [deepval.Selection(0.25)]
+    for cheap, shown in ((1e-9, "loss"), (0.04, "loss"), (0.06, "share")):  # of 2 that escalation changes in each unit
+        row = judge(table_of(value, unit=unit, cheap=cheap), score, budget, draws=20).row("mine", alpha=0.25)
+        assert row.versus_random_unit == shown
+        assert row.verdict == "better"  # by the share, which is defined
+        assert row.versus_random_lo == pytest.approx(6 / (24 * cheap))
+        assert row.versus_random_loss_lo == pytest.approx(6)
+    # A third of the draws lack the only unit with a loss: nothing is changed in them, so 0 is a share of nothing.
+    alone = np.where(unit == "a", value, 0.0)
+    row = judge(table_of(alone, unit=unit, cheap=np.where(unit == "a", 1.0, 0.0)), score, budget).row(
+        "mine", alpha=0.25
+    )
+    assert row.versus_random_unit == "share"
 
 
 def test_odd_tables_are_warned_of():
@@ -243,3 +295,16 @@ def test_calibration_units_are_not_judged():
         judge(table, {}, [deepval.Selection(0.5)], units=["a", "c"], calibration=["c"])
     with pytest.raises(deepval.InputError, match="left to judge"):
         judge(table, {}, [deepval.Selection(0.5)], calibration=["a", "b", "c"])
+
+
+def test_units_that_are_not_there_are_refused_and_listed():
+    table = table_of([1.0, 2.0, 3.0, 4.0], unit=["a", "a", "b", "c"], order=np.arange(4.0))
+    score = {"mine": np.arange(4.0)}
+    with pytest.raises(deepval.InputError, match="sX, sY are not"):
+        judge(table, score, [deepval.Selection(0.5)], units=["a", "b", "sX", "sY"])
+    with pytest.raises(deepval.InputError, match="sX is not"):
+        judge(table, score, [deepval.Selection(0.5)], calibration=["c", "sX"])
+    # A unit of the data set that holds no inputs of this table is drawn once it is listed.
+    listed = judge(table.listing(["d"]), score, [deepval.Selection(0.5)], units=["a", "b", "d"], draws=10)
+    assert listed.provenance["units"] == ["a", "b", "d"]
+    assert listed.rows[0].inputs == 3

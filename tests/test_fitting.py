@@ -19,10 +19,11 @@ from deepval.allocators.models import Boosting, Mlp
 from deepval.benchmark.column_files import parquet_columns
 from deepval.benchmark.fitting import allocator_named, fit_on, refit, score_on, units_of
 from deepval.benchmark.folder import read_cell
+from deepval.benchmark.study import judged
 from deepval.benchmark.view_files import read_views
 from deepval.cli import app
 from deepval.diagnostics import Evidence
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.features import look
 from deepval.perception.losses import LOSSES, perception_gains
 from deepval.signals import SIGNALS
@@ -185,6 +186,23 @@ def test_inputs_without_a_score_are_left_out_counted_and_explained():
     assert found.reason == "the cheap mode has no scores"
     table = cell.table.restrict(cell.split.test)
     assert not found.over(table).covered.any()
+
+
+def test_units_without_inputs_are_reported():
+    cell = replace(pair_cell())
+    empty = (*cell.split.train[:1], *cell.split.test[:1])
+    held = [unit for unit in cell.split.units if unit not in empty]
+    cell.__dict__["table"] = pair_cell().table.restrict(held)
+    with pytest.warns(InputWarning, match=f"no inputs in {empty[0]}; the other {len(cell.split.fit) - 1} are used"):
+        made = fit_on(cell, FAST)
+    assert made.training.units == tuple(unit for unit in cell.split.fit if unit != empty[0])
+    with pytest.warns(InputWarning, match=f"no inputs in {empty[1]}; the other"):
+        found = score_on(cell, made)
+    with pytest.raises(InputError, match=f"units must hold inputs; none of {empty[0]} does"):
+        fit_on(cell, FAST, units=empty[:1])
+    # Judged in the split's own list, so that the draws are those of every other cell of the data set.
+    result = judged(cell, {"gate": found}, [deepval.Selection(0.2)], draws=5)
+    assert tuple(result.provenance["units"]) == cell.split.test
 
 
 def test_scores_align_with_a_table_in_any_order():

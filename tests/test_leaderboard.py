@@ -25,6 +25,7 @@ from deepval.errors import InputError
 from deepval.resampling import Draws
 from deepval.scores import Scores
 from protocol_worlds import COSTS, PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
+from worlds import quietly
 
 ROOT = Path(__file__).parent.parent
 DRAWS = 100
@@ -106,7 +107,8 @@ def judged(cells, names, draws=DRAWS):
     """Results of two cells with the same draws, straight from evaluate()."""
     made = {"strong": noisy(2, signal=3), "noise": noisy(1), "bad": noisy(3, signal=-3), "speed": speed}
     return {
-        key: deepval.evaluate(
+        key: quietly(
+            deepval.evaluate,
             cell.scored,
             {name: made[name](cell) for name in names},
             [deepval.Selection(0.2)],

@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from deepval import resampling
 from deepval.errors import InputError
@@ -87,7 +88,8 @@ def test_snapping_and_verdict():
     verdicts = {(0.1, 0.2): "better", (-0.2, -0.1): "worse", (0.0, 0.2): "unresolved", (-0.2, 0.0): "unresolved"}
     for bounds, verdict in verdicts.items():
         assert Interval(*bounds).verdict == verdict
-    assert Interval(math.nan, math.nan).verdict == "unresolved"
+    assert Interval(math.nan, math.nan).verdict is None  # nobody looked
+    assert Interval(-1e-10, 3.0).snapped(200.0) == Interval(0.0, 3.0)
 
 
 def test_spread_is_the_weighted_standard_deviation_of_what_is_known():
@@ -117,7 +119,7 @@ def test_simultaneous_intervals_cover_all_rows_at_once_and_no_narrower_ones_do()
     rng = np.random.default_rng(2)
     for _ in range(300):
         point, samples, draws = random_table_of_samples(rng)
-        intervals = simultaneous(point, samples, draws)
+        intervals = simultaneous(point, samples, draws, units=math.inf)
         assert covered(intervals, samples, draws) >= 0.95 - 1e-9
         narrower = [
             Interval(p + (i.low - p) * (1 - 1e-6), p + (i.high - p) * (1 - 1e-6))
@@ -126,7 +128,7 @@ def test_simultaneous_intervals_cover_all_rows_at_once_and_no_narrower_ones_do()
         low, high = np.array([i.low for i in narrower]), np.array([i.high for i in narrower])
         assert draws.weight_of(np.all((samples >= low[:, None]) & (samples <= high[:, None]), axis=0)) < 0.95
         # A row more can only widen those that were there.
-        for fewer, more in zip(simultaneous(point[:-1], samples[:-1], draws), intervals, strict=False):
+        for fewer, more in zip(simultaneous(point[:-1], samples[:-1], draws, units=math.inf), intervals, strict=False):
             assert more.low <= fewer.low + 1e-12
             assert more.high >= fewer.high - 1e-12
 
@@ -137,22 +139,39 @@ def test_simultaneous_intervals_contain_pointwise_ones_of_symmetric_samples():
     for _ in range(50):
         half = rng.normal(size=(3, 500))
         samples, draws = np.hstack([half, -half]), Draws(np.ones((1000, 1)), None, None)
-        for wide, row in zip(simultaneous(np.zeros(3), samples, draws), samples, strict=True):
+        for wide, row in zip(simultaneous(np.zeros(3), samples, draws, units=math.inf), samples, strict=True):
             narrow = draws.interval(row)
             assert wide.low <= narrow.low
             assert narrow.high <= wide.high
+
+
+def test_simultaneous_intervals_are_wider_by_student_s_t_of_few_units():
+    rng = np.random.default_rng(6)
+    samples, draws = rng.normal(size=(3, 1000)), Draws(np.ones((1000, 1)), None, None)
+    point = samples.mean(axis=1)
+    plain = simultaneous(point, samples, draws, units=math.inf)
+    critical = (plain[0].high - point[0]) / samples[0].std()
+    last = math.inf
+    for units in (2, 6, 24, 1000):
+        wide = simultaneous(point, samples, draws, units=units)
+        scale = (wide[0].high - point[0]) / (plain[0].high - point[0])
+        student = scipy.stats.t.isf(NormalDist().cdf(-critical), units - 1)
+        assert scale == pytest.approx(student * math.sqrt(units / (units - 1)) / critical)
+        assert 1 < scale < last
+        last = scale
+    assert last == pytest.approx(1, abs=0.01)
 
 
 def test_a_row_that_never_varies_keeps_a_point_and_disturbs_no_other():
     rng = np.random.default_rng(4)
     samples = rng.normal(size=(1, 200))
     draws = Draws(np.ones((200, 1)), None, None)
-    alone = simultaneous(np.zeros(1), samples, draws)[0]
+    alone = simultaneous(np.zeros(1), samples, draws, units=6)[0]
     # Rounding makes a few samples of a row without variation differ in the last digit.
     noise = np.where(np.arange(200) < 14, 1e-17, 0.0)
-    with_noise = simultaneous(np.zeros(2), np.vstack([samples, noise]), draws)
+    with_noise = simultaneous(np.zeros(2), np.vstack([samples, noise]), draws, units=6)
     assert with_noise == [alone, Interval(0.0, 0.0)]
-    assert math.isnan(simultaneous(np.zeros(1), np.full((1, 200), np.nan), draws)[0].low)
+    assert math.isnan(simultaneous(np.zeros(1), np.full((1, 200), np.nan), draws, units=6)[0].low)
 
 
 def test_a_draw_that_says_nothing_of_a_row_does_not_narrow_its_interval():
@@ -160,7 +179,7 @@ def test_a_draw_that_says_nothing_of_a_row_does_not_narrow_its_interval():
     samples = rng.normal(size=(2, 100))
     blank = np.hstack([samples, np.full((2, 100), np.nan)])
     known, half = Draws(np.ones((100, 1)), None, None), Draws(np.ones((200, 1)), None, None)
-    assert simultaneous(np.zeros(2), blank, half) == simultaneous(np.zeros(2), samples, known)
+    assert simultaneous(np.zeros(2), blank, half, units=6) == simultaneous(np.zeros(2), samples, known, units=6)
 
 
 def test_units_to_resolve():

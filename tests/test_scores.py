@@ -140,10 +140,33 @@ def test_inputs_without_a_score_rank_last_where_asked_for():
 
 def test_scores_may_be_missing_outside_the_units_that_are_judged():
     part = {"input": IDS[3:], "score": SCORE[3:]}
-    result = deepval.evaluate(table(), {"mine": part}, [deepval.Selection(0.5)], draws=0, units=["v", "w"])
+    with pytest.warns(deepval.InputWarning, match="a single unit"):
+        result = deepval.evaluate(table(), {"mine": part}, [deepval.Selection(0.5)], draws=0, units=["v"])
     assert result.row("mine", alpha=0.5).inputs == 3
-    with pytest.raises(InputError, match=r"mine: every input needs a score; input '10' has none, nor have 2 more"):
+    told = (
+        r"mine: every input needs a score; input '10' has none, nor have 2 more\. No input of 1 of the 2 units has one"
+    )
+    with pytest.raises(InputError, match=told + r": judge on --units v \(units that are scored\)\.$"):
         deepval.evaluate(table(), {"mine": part}, [deepval.Selection(0.5)], draws=0)
+
+
+def test_ranking_last_is_advised_only_for_odd_inputs():
+    three = ValueTable.from_columns(
+        unit=list("uuvvww"), input=IDS, losses={"c": SCORE, "f": [0.0] * 6}, order=np.arange(6)
+    )
+
+    def message(ids, **options):
+        part = {"input": ids, "score": np.arange(len(ids), dtype=float)}
+        with pytest.raises(InputError) as caught:
+            deepval.evaluate(three, {"mine": part}, [deepval.Selection(0.5)], draws=0, **options)
+        return str(caught.value)
+
+    last = "missing='worst' (--missing worst) to rank them last"
+    assert message(IDS[1:]).endswith(f" has none. Use {last}.")
+    assert message(IDS[2:]).endswith("judge on --units v,w (units that are scored).")
+    assert message(IDS[3:]).endswith(f"judge on --units v,w (units that are scored), with {last}: 1 there lack one.")
+    assert message(IDS[2:], units=["u"]).endswith("has a score: name the units that are scored.")
+    assert "calibrate with --calibrate v (" in message(IDS[:4], units=["u"], calibration=["v", "w"])
 
 
 LADDER = ("cheap", "mid", "full")

@@ -268,16 +268,82 @@ def test_restrict_chooses_units():
     assert same(by_hand().restrict(by_hand().unit_ids), by_hand())
 
 
-def test_restrict_takes_integers_and_keeps_units_without_inputs():
-    part = by_hand().restrict([9, 9, 77])
+def test_restrict_takes_integers_and_refuses_units_that_are_not_there():
+    assert by_hand().restrict([9, 9]).unit_ids.tolist() == ["9"]
+    with pytest.raises(InputError, match=r"Named units must be in the table; 77, sX are not\. It has 10, "):
+        by_hand().restrict(["9", "77", "sX"])
+
+
+def test_listed_units_may_be_without_inputs_and_are_kept():
+    listed = by_hand().listing([9, 77, 78])
+    assert listed.unit_ids.tolist() == sorted({*by_hand().unit_ids.tolist(), "77", "78"})
+    assert same(listed.restrict(by_hand().unit_ids), by_hand())
+    part = listed.restrict([9, 77])
     assert part.unit_ids.tolist() == ["77", "9"]
     assert set(part.unit) == {1}
+    with pytest.raises(InputError, match=r"Named units must hold inputs; none of 77, 78 does"):
+        listed.restrict(["77", "78"])
 
 
 @pytest.mark.parametrize("units", [[], ["nowhere"], "9", None])
 def test_restrict_refuses_what_names_no_unit(units):
     with pytest.raises(InputError, match=r"unit"):
         by_hand().restrict(units)
+
+
+def test_modes_choose_order_and_subset(tmp_path):
+    unit, losses = ["a", "a", "b"], {"large": [1.0, 2.0, 0.0], "mid": [2.0, 2.0, 1.0], "small": [3.0, 4.0, 1.0]}
+    wanted = ValueTable.from_columns(unit=unit, losses={name: losses[name] for name in ("small", "large")})
+    named = ValueTable.from_columns(unit=unit, losses=losses, modes=["small", "large"])
+    assert named.modes == ("small", "large")
+    assert named.digest == wanted.digest
+    frame = pd.DataFrame(
+        {"unit": unit, "input": [0, 1, 2]} | {f"loss_{name}": column for name, column in losses.items()}
+    )
+    assert read_values(frame, modes=["small", "large"]).digest == wanted.digest
+    assert read_values(frame).with_modes(["small", "large"]).digest == wanted.digest
+    assert read_values(frame, modes=["small", "large"]).attributes == {}
+    judged = deepval.evaluate(frame, {"mine": [3.0, 2.0, 1.0]}, draws=5, modes=["small", "large"])
+    assert judged.rows == deepval.evaluate(wanted, {"mine": [3.0, 2.0, 1.0]}, draws=5).rows
+    assert judged.setting["modes"] == ["small", "large"]
+    for modes in (["small"], ["small", "huge"], ["small", "large", "small"], [], "small,large"):
+        for read in (lambda m: read_values(frame, modes=m), read_values(frame).with_modes):
+            with pytest.raises(InputError, match="mode"):
+                read(modes)
+
+
+def test_rewards_are_losses_the_other_way_round():
+    rewards = {"small": [0.5, 0.0, 0.25], "large": [1.0, 0.0, 0.0]}
+    table = ValueTable.from_columns(unit=["a", "a", "b"], rewards=rewards)
+    assert table.losses.tolist() == [[-0.5, -1.0], [0.0, 0.0], [-0.25, 0.0]]
+    assert not np.signbit(table.losses[1]).any()
+    assert table.decision_values.tolist() == [0.5, 0.0, -0.25]
+    columns = {"unit": ["a", "a", "b"], "input": [0, 1, 2]}
+    named = {f"reward_{mode}": column for mode, column in rewards.items()}
+    assert read_values(columns | named).digest == table.digest
+    assert read_values(columns | named, modes=["large", "small"]).modes == ("large", "small")
+    with pytest.raises(InputError, match="'loss_<mode>' or 'reward_<mode>' are needed, not both"):
+        read_values(columns | named | {"loss_small": [1, 2, 3]})
+    with pytest.raises(InputError, match="not both; found both"):
+        ValueTable.from_columns(unit=["a"], losses={"c": [1], "f": [1]}, rewards={"c": [1], "f": [1]})
+    with pytest.raises(InputError, match="not both; found neither"):
+        ValueTable.from_columns(unit=["a"])
+    with pytest.raises(InputError, match="column 'reward_large' must be finite"):
+        read_values(columns | named | {"reward_large": [1.0, math.inf, 0.0]})
+
+
+def test_modes_that_seem_to_stand_the_wrong_way_round_are_warned_of():
+    unit, losses = ["a", "a", "b"], {"large": [1.0, 2.0, 0.5], "small": [3.0, 4.0, 0.0]}
+    costs = {"modes": {"small": {"ms": 5}, "large": {"ms": 20}}}
+    told = r"'small', costs less than 'large' \(5 against 20 ms\) and harms more than it helps \(harm ratio 8"
+    with pytest.warns(InputWarning, match=told) as caught:
+        result = deepval.evaluate(ValueTable.from_columns(unit=unit, losses=losses, costs=costs), {}, draws=0)
+    assert "is 'small' really the full mode" in str(caught[0].message)
+    assert result.warnings == (str(caught[0].message),)
+    with pytest.warns(InputWarning, match="The last mode, 'small', harms more than it helps"):
+        deepval.evaluate(ValueTable.from_columns(unit=unit, losses=losses), {}, draws=0)
+    right = ValueTable.from_columns(unit=unit, losses=losses, costs=costs, modes=["small", "large"])
+    assert deepval.evaluate(right, {}, draws=0).warnings == ()
 
 
 def test_one_unit_per_row_looks_like_frames():

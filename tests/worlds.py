@@ -123,7 +123,8 @@ class World:
     seed: int
 
     def judged(self) -> deepval.Result:
-        return judge(self.table, self.scores, self.budgets, draws=self.draws, seed=self.seed, units=self.units)
+        listed = self.table.listing(self.units)
+        return judge(listed, self.scores, self.budgets, draws=self.draws, seed=self.seed, units=self.units)
 
 
 def random_world(rng: np.random.Generator, *, budgets: int = 3, most_inputs: int = 9) -> World:

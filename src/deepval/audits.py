@@ -17,7 +17,7 @@ from deepval.oracle import oracle_gain
 from deepval.resamples import Resamples
 from deepval.resampling import concentration
 from deepval.results import HEADLINE, Curve, Gap, Row, Unit, known
-from deepval.scores import Scores
+from deepval.scores import REFERENCES, Scores
 from deepval.selection import inclusion
 from deepval.values import ValueTable
 
@@ -34,7 +34,7 @@ def gaps(
 ) -> tuple[Gap, ...]:
     """Where each allocator's gap goes under each budget; per-mode scores have no single ranking to account for."""
     values = resamples.table.decision_values
-    rows = iter(item for item in judged if item.row.verdict)
+    rows = iter(item for item in judged if item.row.allocator not in REFERENCES)
     gaps = []
     for index, allowed in enumerate(allowances):
         for item in scores:
@@ -110,14 +110,11 @@ def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple
     lines = {"random": resamples.at_random(slots)}
     lines |= {item.name: resamples.ranked(item.values, slots) for item in scores if not item.modes}
     lines["oracle"] = resamples.best(slots)
-    resampled = len(resamples.draws) > 0 and len(resamples.table.unit_ids) > 1
     curves = []
     for name, samples in lines.items():
-        defined = 1.0 if resamples.cheap_loss[0] > 0 else np.nan  # a gain of 0 is no share of nothing
-        shares = [defined * resamples.paired(s.gain, np.zeros_like(s.gain)) for s in samples]
-        bounds = [
-            resamples.draws.interval(s[resamples.drawn], ~np.isnan(s[resamples.drawn]) & resampled) for s in shares
-        ]
+        shares = [resamples.paired(s.gain, np.zeros_like(s.gain)).share for s in samples]
+        drawn = [s[resamples.drawn] for s in shares]
+        bounds = [resamples.draws.interval(s, ~np.isnan(s) & resamples.resampled) for s in drawn]
         curves.append(
             Curve(
                 allocator=name,
@@ -134,7 +131,7 @@ def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[M
     """Per budget, the median half-width of the paired interval over the allocators: typical, not the least effect."""
     found = []
     for a in allowances:
-        own = [row for row in rows if row.verdict and BudgetKey.of(row) == a.key]
+        own = [row for row in rows if row.allocator not in REFERENCES and BudgetKey.of(row) == a.key]
         widths = [
             (row.versus_random_hi - row.versus_random_lo) / 2
             for row in own

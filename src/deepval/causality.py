@@ -112,16 +112,11 @@ def _row(
     behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
     # Where a draw holds nothing to gain there is no nDG, but two that gain the same there do not differ.
     in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
-    paired = resamples.paired(gain, chance) if resamples.cheap_loss[0] > 0 else np.full(len(gain), np.nan)
-    resampled = len(draws) > 0 and len(table.unit_ids) > 1
+    difference, resampled = resamples.paired(gain, chance), resamples.resampled
     compared = resampled and bool(prize[0] > 0)
     of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snapped()
-    of_random = draws.interval(paired[drawn], ~np.isnan(paired[drawn]) & resampled).snapped()
-    reasons = {
-        "the oracle gains nothing: no nDG": not prize[0] > 0,
-        "the all-cheap loss is not positive: no share of it": not resamples.cheap_loss[0] > 0,
-        "a single unit: no interval" if len(draws) else "no draws: no interval": not resampled,
-    }
+    of_random = resamples.versus(difference)
+    reasons = ([] if prize[0] > 0 else ["the oracle gains nothing: no nDG"]) + resamples.undefined()
     return replace(
         start,
         policy=accepted.policy,
@@ -136,12 +131,16 @@ def _row(
         versus_ranking=known(behind[0]),
         versus_ranking_lo=known(of_ranking.low),
         versus_ranking_hi=known(of_ranking.high),
-        versus_random=known(paired[0]),
-        versus_random_lo=known(of_random.low),
-        versus_random_hi=known(of_random.high),
+        versus_random=known(difference.share[0]),
+        versus_random_lo=known(of_random.share.low),
+        versus_random_hi=known(of_random.share.high),
+        versus_random_loss=known(difference.loss[0]),
+        versus_random_loss_lo=known(of_random.loss.low),
+        versus_random_loss_hi=known(of_random.loss.high),
+        versus_random_unit=resamples.unit_shown,
         verdict=of_random.verdict,
         draws=len(draws),
         versus_ranking_dropped=int(np.count_nonzero(np.isnan(in_draws))) if compared else 0,
-        versus_random_dropped=int(np.count_nonzero(np.isnan(paired[drawn]))) if resampled else 0,
-        reason="; ".join(reason for reason, holds in reasons.items() if holds) or None,
+        versus_random_dropped=of_random.dropped,
+        reason="; ".join(reasons) or None,
     )

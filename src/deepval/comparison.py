@@ -16,6 +16,7 @@ from deepval.errors import InputError
 from deepval.judging import Judged
 from deepval.resampling import Draws, Interval
 from deepval.results import Record, Result, known
+from deepval.scores import REFERENCES
 from deepval.scoring import Evidence
 
 
@@ -34,8 +35,13 @@ class Comparison(Record):
         lo: Lower bound of its paired 95 % interval.
         hi: Upper bound.
         spread: Standard deviation over the draws.
+        loss: The same difference in units of the loss.
+        loss_lo: Lower bound of its paired 95 % interval.
+        loss_hi: Upper bound.
+        unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
         ndg_difference: Difference of the two nDG, where both divide by the same oracle.
-        verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself.
+        verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself; None without an
+            interval.
         reason: Why something is None.
     """
 
@@ -49,6 +55,10 @@ class Comparison(Record):
     lo: float | None = None
     hi: float | None = None
     spread: float | None = None
+    loss: float | None = None
+    loss_lo: float | None = None
+    loss_hi: float | None = None
+    unit: str = "share"
     ndg_difference: float | None = None
     verdict: str | None = None
     reason: str | None = None
@@ -69,19 +79,20 @@ def _compared(evidence: Evidence, candidate: str, baseline: str, one: Judged, ot
         verdict = "infeasible" if one.sample is None else None
         return Comparison(**start, verdict=verdict, reason=f"{missing}: {reason}")
     paired = re.paired(one.sample.gain, other.sample.gain)
-    if not re.cheap_loss[0] > 0:
-        return Comparison(**start, verdict="unresolved", reason=reasons(one, other))
-    resampled = len(re.draws) > 0 and len(re.table.unit_ids) > 1
-    bounds = re.draws.interval(paired[re.drawn], ~np.isnan(paired[re.drawn]) & resampled).snapped()
+    bounds = re.versus(paired)
     both = row.ndg is not None and other.row.ndg is not None
     alike = row.oracle == other.row.oracle
     unlike = f"nDG of {row.oracle} and nDG of {other.row.oracle} have no difference" if both and not alike else None
     return Comparison(
         **start,
-        difference=known(paired[0]),
-        lo=known(bounds.low),
-        hi=known(bounds.high),
-        spread=known(re.draws.spread(paired[re.drawn])) if resampled else None,
+        difference=known(paired.share[0]),
+        lo=known(bounds.share.low),
+        hi=known(bounds.share.high),
+        spread=known(re.draws.spread(paired.share[re.drawn])) if re.resampled else None,
+        loss=known(paired.loss[0]),
+        loss_lo=known(bounds.loss.low),
+        loss_hi=known(bounds.loss.high),
+        unit=re.unit_shown,
         ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
         verdict=bounds.verdict,
         reason="; ".join(part for part in (reasons(one, other), unlike) if part) or None,
@@ -109,7 +120,7 @@ class Pooled(Record):
         ndg_hi: Upper bound.
         draws: Number of draws.
         draws_dropped: Draws that some cell drops from its nDG interval.
-        verdict: better, worse or unresolved against random.
+        verdict: better, worse or unresolved against random; None without an interval.
         reason: Why something is None.
     """
 
@@ -142,7 +153,7 @@ def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     first = next(iter(evidence.values()))
     pooled = []
     for judged in first.judged:
-        if judged.row.verdict is None:
+        if judged.row.allocator in REFERENCES:
             continue
         key, name = BudgetKey.of(judged.row), judged.row.allocator
         members = [_by_budget(item, name, known_only=False).get(key) for item in evidence.values()]
@@ -190,7 +201,7 @@ def yardsticks(members: Sequence[Judged]) -> dict[str, Any]:
 
 def can_resample(cells: Sequence[Evidence]) -> bool:
     """Whether there are draws, and in every cell units to draw from."""
-    return len(cells[0].resamples.draws) > 0 and all(len(c.resamples.table.unit_ids) > 1 for c in cells)
+    return all(cell.resamples.resampled for cell in cells)
 
 
 def versus_random_bounds(paired: Float[np.ndarray, "draw"], cells: Sequence[Evidence]) -> Interval:

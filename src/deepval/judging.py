@@ -14,7 +14,7 @@ from deepval import ladder
 from deepval.agreement import tie_audit
 from deepval.arrays import Float
 from deepval.budgets import Allowance
-from deepval.resamples import Resamples, Sample
+from deepval.resamples import Difference, Resamples, Sample
 from deepval.resampling import simultaneous
 from deepval.results import Row, known
 from deepval.scores import Scores
@@ -27,7 +27,12 @@ class Judged:
     row: Row
     sample: Sample | None
     prize: Float[np.ndarray, "resample"]
-    paired: Float[np.ndarray, "resample"]
+    difference: Difference
+
+    @property
+    def paired(self) -> Float[np.ndarray, "resample"]:
+        """The paired difference with random as a share of the all-cheap loss, NaN where undefined."""
+        return self.difference.share
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +127,8 @@ class _Bench:
 
     def _blank(self, name: str, by: _Yardstick, *, reason: str) -> Judged:
         nothing = np.full(len(self.resamples.counts), np.nan)
-        return Judged(
-            replace(self._start(name, by), oracle_gain=known(by.prize[0]), reason=reason), None, by.prize, nothing
-        )
+        row = replace(self._start(name, by), oracle_gain=known(by.prize[0]), reason=reason)
+        return Judged(row, None, by.prize, Difference(nothing, nothing))
 
     def _start(self, name: str, by: _Yardstick) -> Row:
         return Row(
@@ -141,30 +145,22 @@ class _Bench:
 
     def _row(self, name: str, sample: Sample, by: _Yardstick, *, slots: int | None) -> Judged:
         re, draws, prize = self.resamples, self.resamples.draws, by.prize
-        paired, ndg = re.paired(sample.gain, by.chance_gain), re.ndg(sample.gain, prize)
-        reasons = []
-        if not prize[0] > 0:
-            reasons.append("the oracle gains nothing: no nDG")
-        if not re.cheap_loss[0] > 0:
-            reasons.append("the all-cheap loss is not positive: no share of it")
-            paired = np.full(len(paired), np.nan)
-        resampled = len(draws) > 0 and len(re.table.unit_ids) > 1
-        if not resampled:
-            reasons.append("a single unit: no interval" if len(draws) else "no draws: no interval")
+        difference, ndg = re.paired(sample.gain, by.chance_gain), re.ndg(sample.gain, prize)
+        against, resampled = re.versus(difference), re.resampled
+        reasons = ([] if prize[0] > 0 else ["the oracle gains nothing: no nDG"]) + re.undefined()
         kept = re.prized(prize) & bool(prize[0] > 0) & resampled
         of_ndg = draws.interval(ndg[re.drawn], kept)
-        against = draws.interval(paired[re.drawn], ~np.isnan(paired[re.drawn]) & resampled).snapped()
         if resampled and prize[0] > 0 and not kept.any():
             reasons.append("no draw has a quarter of the prize: no nDG interval")
-        if resampled and re.cheap_loss[0] > 0 and np.isnan(paired[re.drawn]).all():
-            reasons.append("no draw has a positive all-cheap loss: no interval")
+        if resampled and re.cheap_loss[0] > 0 and against.share.verdict is None:
+            reasons.append("no draw has a positive all-cheap loss: no interval of a share of it")
         without = ndg[re.left_out]
         row = replace(
             self._start(name, by),
             slots=slots,
             escalated=float(sample.escalated[0]),
             gain=float(sample.gain[0]),
-            gain_share=known(re.paired(sample.gain, np.zeros_like(sample.gain))[0]) if re.cheap_loss[0] > 0 else None,
+            gain_share=known(re.paired(sample.gain, np.zeros_like(sample.gain)).share[0]),
             benefit=float(sample.benefit[0]),
             harm=max(0.0, float(sample.benefit[0] - sample.gain[0])),
             oracle_gain=float(prize[0]),
@@ -174,17 +170,21 @@ class _Bench:
             ndg_without_lo=None if np.isnan(without).all() else float(np.nanmin(without)),
             ndg_without_hi=None if np.isnan(without).all() else float(np.nanmax(without)),
             ndg_without_unit=None if np.isnan(without).all() else str(re.table.unit_ids[np.nanargmin(without)]),
-            versus_random=known(paired[0]),
-            versus_random_lo=known(against.low),
-            versus_random_hi=known(against.high),
-            versus_random_spread=known(draws.spread(paired[re.drawn])) if resampled else None,
+            versus_random=known(difference.share[0]),
+            versus_random_lo=known(against.share.low),
+            versus_random_hi=known(against.share.high),
+            versus_random_spread=known(draws.spread(difference.share[re.drawn])) if resampled else None,
+            versus_random_loss=known(difference.loss[0]),
+            versus_random_loss_lo=known(against.loss.low),
+            versus_random_loss_hi=known(against.loss.high),
+            versus_random_unit=re.unit_shown,
             verdict=against.verdict,
             draws_dropped=int(np.count_nonzero(~kept)) if resampled and prize[0] > 0 else 0,
             weight_dropped=draws.weight_of(~kept) if resampled and prize[0] > 0 else 0.0,
-            versus_random_dropped=int(np.count_nonzero(np.isnan(paired[re.drawn]))) if resampled else 0,
+            versus_random_dropped=against.dropped,
             reason=_joined(*reasons),
         )
-        return Judged(row, sample, prize, paired)
+        return Judged(row, sample, prize, difference)
 
 
 def _joined(*reasons: str | None) -> str | None:
@@ -193,22 +193,20 @@ def _joined(*reasons: str | None) -> str | None:
 
 def with_simultaneous(judged: Sequence[Judged], resamples: Resamples) -> list[Judged]:
     """The same rows with intervals of the paired difference that cover all compared rows at once."""
-    compared = [i for i, item in enumerate(judged) if item.row.verdict and item.row.versus_random_lo is not None]
-    if not compared:
-        return list(judged)
-    point = np.array([judged[i].paired[0] for i in compared])
-    samples = np.stack([judged[i].paired[resamples.drawn] for i in compared])
-    wide = dict(zip(compared, simultaneous(point, samples, resamples.draws), strict=True))
-    return [
-        replace(
-            item,
-            row=replace(
-                item.row,
-                versus_random_simultaneous_lo=wide[i].low,
-                versus_random_simultaneous_hi=wide[i].high,
-            ),
+    units = {"versus_random": lambda d: d.share, "versus_random_loss": lambda d: d.loss}
+    wide: dict[int, dict[str, float]] = {}
+    for name, samples_of in units.items():
+        compared = [i for i, item in enumerate(judged) if item.row.verdict and item.row[f"{name}_lo"] is not None]
+        samples = np.array([samples_of(judged[i].difference) for i in compared]).reshape(len(compared), -1)
+        found = (
+            simultaneous(
+                samples[:, 0], samples[:, resamples.drawn], resamples.draws, units=len(resamples.table.unit_ids)
+            )
+            if compared
+            else []
         )
-        if i in wide
-        else item
-        for i, item in enumerate(judged)
-    ]
+        for i, bounds in zip(compared, found, strict=True):
+            wide.setdefault(i, {}).update(
+                {f"{name}_simultaneous_lo": bounds.low, f"{name}_simultaneous_hi": bounds.high}
+            )
+    return [replace(item, row=replace(item.row, **wide.get(i, {}))) for i, item in enumerate(judged)]

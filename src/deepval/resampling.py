@@ -86,13 +86,18 @@ class Interval:
     low: float
     high: float
 
-    def snapped(self) -> "Interval":
-        """Bounds within 1e-12 of zero are zero, so that rounding cannot make a verdict."""
-        return Interval(*(0.0 if abs(bound) <= ROUNDING else bound for bound in (self.low, self.high)))
+    def snapped(self, scale: float = 1.0) -> "Interval":
+        """Bounds within 1e-12 of zero (times `scale`) are zero, so that rounding cannot make a verdict."""
+        return Interval(*(0.0 if abs(bound) <= ROUNDING * scale else bound for bound in (self.low, self.high)))
 
     @property
-    def verdict(self) -> Literal["better", "worse", "unresolved"]:
-        """Better iff the lower bound is above 0, worse iff the upper one is below; exactly 0 is neither."""
+    def verdict(self) -> Literal["better", "worse", "unresolved"] | None:
+        """Better iff the lower bound is above 0, worse iff the upper one is below; exactly 0 is neither.
+
+        Without an interval there is no verdict: nobody looked, which is not the same as not being able to tell.
+        """
+        if math.isnan(self.low) or math.isnan(self.high):
+            return None
         if self.low > 0:
             return "better"
         return "worse" if self.high < 0 else "unresolved"
@@ -143,10 +148,13 @@ def without_each(units: int) -> Float[np.ndarray, "unit unit"]:
 
 
 def simultaneous(
-    point: Float[np.ndarray, "row"], samples: Float[np.ndarray, "row draw"], draws: Draws
+    point: Float[np.ndarray, "row"], samples: Float[np.ndarray, "row draw"], draws: Draws, *, units: float
 ) -> list[Interval]:
-    """Intervals that cover all rows of a table at once with 95 %: point +- c * spread, c from the max-t statistic.
+    """Intervals that cover all rows of a table at once, nominally with 95 %: point +- c * spread.
 
+    c is the 95 % quantile over the draws of the largest |sample - point| / spread of any row (max-t). Drawn from few
+    units it is too small, for the spread is itself a guess: it is widened to the quantile of Student's t with
+    `units` - 1 degrees of freedom at the same level, times sqrt(units / (units - 1)); `units` may be infinite.
     A draw in which a row is undefined (NaN) says nothing of that row, and one in which all are is left out. A row
     that never varies keeps a point interval.
     """
@@ -157,10 +165,19 @@ def simultaneous(
     order = np.argsort(distance, kind="stable")
     reached = np.cumsum((np.ones(samples.shape[1]) if draws.weights is None else draws.weights)[said][order])
     at = np.searchsorted(reached, (LEVEL - 1e-12) * reached[-1]) if len(order) else 0
-    critical = distance[order][min(at, len(order) - 1)] if len(order) else math.nan
+    critical = _for_few(float(distance[order][min(at, len(order) - 1)]), units) if len(order) else math.nan
     return [
         Interval(float(p - critical * s), float(p + critical * s)).snapped() for p, s in zip(point, spread, strict=True)
     ]
+
+
+def _for_few(critical: float, units: float) -> float:
+    """The bound that Student's t with units - 1 degrees of freedom passes as rarely as the normal passes `critical`."""
+    from scipy.special import ndtr, stdtrit
+
+    if math.isinf(units):
+        return critical
+    return -float(stdtrit(units - 1, ndtr(-critical))) / math.sqrt(1 - 1 / units)
 
 
 def units_to_resolve(spread: float, units: int, difference: float, *, power: float = 0.8) -> int:

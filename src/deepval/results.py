@@ -77,7 +77,14 @@ class Row(Record):
         versus_random_spread: Standard deviation over the draws: what `units_to_resolve` plans with.
         versus_random_simultaneous_lo: Lower bound that holds for all rows of the table at once, where asked for.
         versus_random_simultaneous_hi: Upper bound.
-        verdict: better, worse or unresolved against random; infeasible where the allocator cannot pay for itself.
+        versus_random_loss: The same difference in units of the loss, gain - random's gain.
+        versus_random_loss_lo: Lower bound of its paired 95 % interval.
+        versus_random_loss_hi: Upper bound.
+        versus_random_loss_simultaneous_lo: Lower bound that holds for all rows of the table at once, where asked for.
+        versus_random_loss_simultaneous_hi: Upper bound.
+        versus_random_unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
+        verdict: better, worse or unresolved against random; infeasible where the allocator cannot pay for itself;
+            None without an interval, for nobody looked. It rests on the share, or on the loss where that is undefined.
         draws: Number of draws.
         draws_dropped: Draws left out of the nDG interval: their oracle gain is below 1/4 of the full sample's.
         weight_dropped: The probability of those draws.
@@ -117,6 +124,12 @@ class Row(Record):
     versus_random_spread: float | None = None
     versus_random_simultaneous_lo: float | None = None
     versus_random_simultaneous_hi: float | None = None
+    versus_random_loss: float | None = None
+    versus_random_loss_lo: float | None = None
+    versus_random_loss_hi: float | None = None
+    versus_random_loss_simultaneous_lo: float | None = None
+    versus_random_loss_simultaneous_hi: float | None = None
+    versus_random_unit: str = "share"
     verdict: str | None = None
     draws: int = 0
     draws_dropped: int = 0
@@ -190,6 +203,10 @@ class Stream(Record):
         versus_random: (gain - random's gain) / all-cheap loss.
         versus_random_lo: Lower bound of its paired 95 % interval.
         versus_random_hi: Upper bound.
+        versus_random_loss: The same difference in units of the loss, gain - random's gain.
+        versus_random_loss_lo: Lower bound of its paired 95 % interval.
+        versus_random_loss_hi: Upper bound.
+        versus_random_unit: As in `Row`.
         verdict: As in `Row`.
         draws: Number of draws.
         versus_ranking_dropped: Draws left out of the interval against the ranking: their oracle gains nothing, the
@@ -218,6 +235,10 @@ class Stream(Record):
     versus_random: float | None = None
     versus_random_lo: float | None = None
     versus_random_hi: float | None = None
+    versus_random_loss: float | None = None
+    versus_random_loss_lo: float | None = None
+    versus_random_loss_hi: float | None = None
+    versus_random_unit: str = "share"
     verdict: str | None = None
     draws: int = 0
     versus_ranking_dropped: int = 0

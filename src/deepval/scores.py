@@ -19,6 +19,10 @@ from deepval.values import ValueTable
 SCORE_PREFIX = "score_"
 REFERENCES = ("random", "all-full", "oracle", "oracle-ladder", "random-ladder")
 """Rows that every result shows; an allocator cannot take their names."""
+JUDGE, CALIBRATE = "judge on --units", "calibrate with --calibrate"
+"""What the units of scores are for, as messages say it."""
+LISTED = 100
+"""Units that a message lists."""
 Missing = Literal["error", "worst"]
 Kind = Literal["deployable", "diagnostic"]
 
@@ -99,8 +103,11 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
     return Scores(name, values[:, 0] if plain else values, covered, () if plain else table.modes[1:], _kind(found))
 
 
-def filled(scores: Scores, table: ValueTable, missing: Missing) -> Scores:
-    """The scores with inputs that lack one refused, or ranked last (-inf) where `missing` is "worst"."""
+def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
+    """The scores with inputs that lack one refused, or ranked last (-inf) where `missing` is "worst".
+
+    `role` is what the units of the table are for: JUDGE or CALIBRATE.
+    """
     if missing not in ("error", "worst"):
         raise InputError(f"missing must be 'error' or 'worst'; found {missing!r}.")
     absent = np.flatnonzero(~scores.covered)
@@ -109,12 +116,31 @@ def filled(scores: Scores, table: ValueTable, missing: Missing) -> Scores:
     if missing == "error":
         raise InputError(
             f"{scores.name}: every input needs a score; input {str(table.input[absent[0]])!r} has none"
-            f"{f', nor have {len(absent) - 1} more' if len(absent) > 1 else ''}. Use missing='worst' "
-            "(--missing worst) to rank them last."
+            f"{f', nor have {len(absent) - 1} more' if len(absent) > 1 else ''}. {_advice(scores, table, role)}"
         )
     values = scores.values.copy()
     values[absent] = -np.inf
     return replace(scores, values=values)
+
+
+def _advice(scores: Scores, table: ValueTable, role: str) -> str:
+    """What to do about inputs without a score: leave out units that nobody scored, rank the odd input last."""
+    units = len(table.unit_ids)
+    inputs = np.bincount(table.unit, minlength=units)
+    scored = np.bincount(table.unit[scores.covered], minlength=units)
+    bare, some = (inputs > 0) & (scored == 0), scored > 0
+    last = "missing='worst' (--missing worst) to rank them last"
+    if not bare.any():
+        return f"Use {last}."
+    if not some.any():
+        return "No input of these units has a score: name the units that are scored."
+    names = table.unit_ids[some]
+    told = ",".join(names[:LISTED]) + (",..." if len(names) > LISTED else "")
+    odd = int((inputs - scored)[some].sum())
+    return (
+        f"No input of {np.count_nonzero(bare)} of the {units} units has one: {role} {told} (units that are scored)"
+        f"{f', with {last}: {odd} there lack one' if odd else ''}."
+    )
 
 
 def _kind(found: columns.Columns) -> Kind:

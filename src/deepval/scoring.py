@@ -4,6 +4,7 @@ One pass per score: its expected sums over the highest scores are read off for t
 and with every unit left out, under all budgets at once. Everything else is arithmetic on those sums.
 """
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from deepval.progress import Watch, unwatched
 from deepval.resamples import Resamples
 from deepval.resampling import make_draws
 from deepval.results import Inputs, Result, Row, Stream
-from deepval.scores import Missing, Scores, align_all, filled
+from deepval.scores import CALIBRATE, JUDGE, Missing, Scores, align_all, filled
 from deepval.slices import groups
 from deepval.values import ValueTable, read_values
 from deepval.version import __version__
@@ -43,6 +44,7 @@ def evaluate(
     *,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
+    modes: Sequence[str] | None = None,
     units: Sequence[str] | None = None,
     calibration: Sequence[str] | None = None,
     by: str | Sequence[str] = (),
@@ -61,6 +63,7 @@ def evaluate(
         budgets: `Selection`, `Latency` or `Energy`; selection at 10, 20, 30 and 50 % where None.
         draws: Number of bootstrap draws of units, or "exact" to enumerate them all; 0 for no intervals.
         seed: Seed of the draws.
+        modes: Modes to judge, cheap first and full last; all in the order of the table where None.
         units: Units to judge on; all but the calibration units where None.
         calibration: Units on which streaming policies are calibrated; they are not judged.
         by: Columns of the table; inputs are also judged within their groups, with the same draws.
@@ -72,7 +75,8 @@ def evaluate(
         weights: Weights of some terms other than those given: the losses are made again from the terms.
         watch: Who is told how far long loops are.
     """
-    whole = table if isinstance(table, ValueTable) else read_values(table)
+    whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
+    whole = whole if modes is None else whole.with_modes(modes)
     whole, parts = _recombined(whole, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
@@ -85,11 +89,11 @@ def evaluate(
     caps: dict[tuple[str, int], Cap] = {}
     stream_rows: list[Stream] = []
     if calibrated_on is not None:
-        calibration_scores = [_on(calibrated_on, item, whole, missing) for item in aligned]
+        calibration_scores = [_on(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
         stream_rows, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
     if simultaneous_intervals:
         judged = with_simultaneous(judged, resamples)
-    notes = _notes(judged_on)
+    notes = [*_notes(judged_on), *_notes_on_order(whole)]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
     rows = tuple(item.row for item in judged)
@@ -152,12 +156,12 @@ def _split(
     return table.restrict(judged), held
 
 
-def _on(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing) -> Scores:
+def _on(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
     """Scores of a part of the table."""
     if part is not whole:
         inside = np.isin(whole.unit_ids, part.unit_ids)
         scores = scores.keep(inside[whole.unit])
-    return filled(scores, part, missing)
+    return filled(scores, part, missing, role=role)
 
 
 def _refuse_charging(scores: Sequence[Scores], allowances: Sequence[Allowance]) -> None:
@@ -200,6 +204,25 @@ def _provenance(
         "units": [str(unit) for unit in resamples.table.unit_ids],
         "calibration_units": None if calibrated_on is None else [str(unit) for unit in calibrated_on.unit_ids],
     }
+
+
+def _notes_on_order(table: ValueTable) -> list[str]:
+    """What suggests that the modes stand the wrong way round, or that rewards were given as losses."""
+    cheap, full = table.modes[0], table.modes[-1]
+    figures = {} if table.costs is None else table.costs.modes
+    one, other = figures.get(cheap, {}), figures.get(full, {})
+    less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
+    told = []
+    if less:
+        told.append(f"costs less than {cheap!r} ({', '.join(less)})")
+    if table.decision_values.sum() < 0:
+        told.append(f"harms more than it helps (harm ratio {table.harm_ratio:.3g})")
+    if not told:
+        return []
+    return [
+        f"The last mode, {full!r}, {' and '.join(told)}: is {full!r} really the full mode, and is a lower loss better? "
+        "Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
+    ]
 
 
 def _notes(table: ValueTable) -> list[str]:

@@ -8,7 +8,7 @@ means the full one. An input is *affected* where V != 0; shares that divide by z
 import hashlib
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from deepval.costs import Costs
 from deepval.errors import InputError, InputWarning
 from deepval.selection import quota
 
-LOSS_PREFIX = "loss_"
+LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
 LARGEST_LOSS = 1e290
 """Losses above this in size are refused: sums over inputs and differences of such could overflow."""
 
@@ -56,29 +56,41 @@ class ValueTable:
         cls,
         *,
         unit: Any,
-        losses: Mapping[str, Any] | Mapping[int, Any],
+        losses: Mapping[str, Any] | Mapping[int, Any] | None = None,
+        rewards: Mapping[str, Any] | Mapping[int, Any] | None = None,
+        modes: Sequence[str] | None = None,
         input: Any = None,  # noqa: A002  (the benchmark's word for a row)
         order: Any = None,
         attributes: Mapping[str, Any] | None = None,
         costs: Any = None,
         source: str = "the table",
     ) -> "ValueTable":
-        """A table from its columns; the first mode of `losses` is cheap, the last is full."""
-        if len(losses) < 2:
-            raise InputError(f"{source}: losses of a cheap and a full mode are needed; found {len(losses)} mode.")
+        """A table from its columns: losses (lower is better) or rewards (higher is better; loss = -reward) by mode.
+
+        The first mode is cheap and the last full, in the order of `modes` where it is given: it may leave modes out.
+        """
+        if bool(losses) == bool(rewards):
+            raise InputError(
+                f"{source}: losses of the modes are needed, or rewards, not both; "
+                f"found {'both' if losses else 'neither'}."
+            )
+        prefix, given = (LOSS_PREFIX, losses) if losses else (REWARD_PREFIX, rewards or {})
+        wanted = _chosen_modes(tuple(map(str, given)), modes, source)
         optional = {"input": input, "order": order}
         found = columns.Columns.of(
             source,
             {**(attributes or {}), "unit": unit}
             | {name: column for name, column in optional.items() if column is not None}
-            | {f"{LOSS_PREFIX}{mode}": column for mode, column in losses.items()},
+            | {f"{prefix}{mode}": column for mode, column in given.items() if str(mode) in wanted},
         )
         found.require("unit")
         ids = np.arange(len(found)) if input is None else found.ids("input")
         unit_ids, unit_of = _units(found.ids("unit"))
-        named = {str(mode): found.numbers(f"{LOSS_PREFIX}{mode}") for mode in losses}
+        named = {mode: found.numbers(f"{prefix}{mode}") for mode in wanted}
         places = None if order is None else found.numbers("order")
-        _check_inputs(ids, named, places, source)
+        _check_inputs(ids, {f"{prefix}{mode}": column for mode, column in named.items()}, places, source)
+        if rewards:
+            named = {mode: 0.0 - column for mode, column in named.items()}  # no negative zeros
         _warn_of_frames(unit_ids, ids, source)
         return cls(
             input=ids,
@@ -93,6 +105,12 @@ class ValueTable:
 
     def __len__(self) -> int:
         return len(self.input)
+
+    def with_modes(self, modes: Sequence[str]) -> "ValueTable":
+        """The table with these modes only, in this order: the first is cheap, the last full."""
+        wanted = _chosen_modes(self.modes, modes, "the table")
+        places = [self.modes.index(mode) for mode in wanted]
+        return type(self)(**{**vars_of(self), "modes": wanted, "losses": np.asfortranarray(self.losses[:, places])})
 
     @cached_property
     def mode_values(self) -> Float[np.ndarray, "input mode"]:
@@ -168,15 +186,30 @@ class ValueTable:
         )
 
     def restrict(self, units: Any) -> "ValueTable":
-        """The inputs of the named units only; a named unit without inputs stays in the list of units."""
-        wanted = np.unique(columns.as_text(columns.id_array(np.asarray(units), "the list of units")))
-        if not len(wanted):
-            raise InputError("At least one unit must be named; found an empty list.")
+        """The inputs of the named units only; every name must be in the table's list of units."""
+        wanted = _unit_names(units)
+        unknown = wanted[columns.positions(wanted, self.unit_ids) < 0]
+        if len(unknown):
+            raise InputError(
+                f"Named units must be in the table; {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not. "
+                f"It has {_some(self.unit_ids)}."
+            )
         place = columns.positions(self.unit_ids, wanted)
-        if not np.any(place >= 0):
-            raise InputError(f"Named units must occur in the table; none of {', '.join(wanted[:5])} does.")
         kept = self.keep(place[self.unit] >= 0)
+        if not len(kept):
+            raise InputError(f"Named units must hold inputs; none of {_some(wanted)} does.")
         return type(self)(**{**vars_of(kept), "unit_ids": wanted, "unit": place[kept.unit]})
+
+    def listing(self, units: Any) -> "ValueTable":
+        """The same inputs in a longer list of units, such as all those of a data set: some may hold no inputs here.
+
+        Units that are listed can be named in `restrict` and are drawn, so that tables of one data set share their
+        draws whatever inputs each of them lacks.
+        """
+        listed = np.unique(np.concatenate([self.unit_ids, _unit_names(units)]))
+        return type(self)(
+            **{**vars_of(self), "unit_ids": listed, "unit": columns.positions(self.unit_ids, listed)[self.unit]}
+        )
 
     @property
     def digest(self) -> str:
@@ -212,14 +245,24 @@ class Summary:
     quota_is_capacity: bool
 
 
-def read_values(source: Any, *, costs: Any = None) -> ValueTable:
-    """A value table from a file or anything columnar: `unit`, `input`, optional `order`, one `loss_<mode>` each."""
+def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None = None) -> ValueTable:
+    """A value table from a file or anything columnar.
+
+    Columns are `unit`, `input`, optionally `order`, and `loss_<mode>` or `reward_<mode>` for each mode: cheap first
+    and full last, unless `modes` names them in another order.
+    """
     found = columns.read(source)
     found.require("unit", "input")
-    losses = {
-        name.removeprefix(LOSS_PREFIX): column for name, column in found.data.items() if name.startswith(LOSS_PREFIX)
-    }
-    if len(losses) < 2:
+    losses, rewards = (
+        {name.removeprefix(prefix): column for name, column in found.data.items() if name.startswith(prefix)}
+        for prefix in (LOSS_PREFIX, REWARD_PREFIX)
+    )
+    if losses and rewards:
+        raise InputError(
+            f"{found.source}: columns 'loss_<mode>' or 'reward_<mode>' are needed, not both; found "
+            f"{', '.join(found.data)}."
+        )
+    if len(losses or rewards) < 2:
         raise InputError(
             f"{found.source}: two or more columns 'loss_<mode>' are needed, cheap first; found {', '.join(found.data)}."
         )
@@ -228,6 +271,8 @@ def read_values(source: Any, *, costs: Any = None) -> ValueTable:
         unit=found.data["unit"],
         input=found.data["input"],
         losses=losses,
+        rewards=rewards,
+        modes=modes,
         order=found.data.get("order"),
         attributes=other,
         costs=costs,
@@ -241,7 +286,34 @@ def vars_of(table: ValueTable) -> dict[str, Any]:
 
 
 def _reserved(name: str) -> bool:
-    return name in ("unit", "input", "order") or name.startswith(LOSS_PREFIX)
+    return name in ("unit", "input", "order") or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
+
+
+def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
+    """The modes to judge, cheap first: all as given, or those named in the order in which they are named."""
+    wanted = given if modes is None else () if isinstance(modes, str) else tuple(map(str, modes))
+    unknown = [mode for mode in wanted if mode not in given]
+    if unknown or len(set(wanted)) < len(wanted):
+        raise InputError(
+            f"{source}: modes must be different ones of {', '.join(given)}, cheap first; found {', '.join(wanted)}."
+        )
+    if len(wanted) < 2:
+        found = repr(modes) if isinstance(modes, str) else f"{len(wanted)} mode"
+        raise InputError(f"{source}: losses of a cheap and a full mode are needed; found {found}.")
+    return wanted
+
+
+def _unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
+    """Names of units as sorted text, each once."""
+    named = np.unique(columns.as_text(columns.id_array(np.asarray(units), "the list of units")))
+    if not len(named):
+        raise InputError("At least one unit must be named; found an empty list.")
+    return named
+
+
+def _some(names: Shaped[np.ndarray, "unit"]) -> str:
+    """The first names of a list, and how many there are where it is long."""
+    return ", ".join(names[:10]) + (f", ... ({len(names)} units)" if len(names) > 10 else "")
 
 
 def _integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | None:
@@ -271,8 +343,7 @@ def _check_inputs(
     source: str,
 ) -> None:
     columns.refuse_repeated(ids, source)
-    finite = {f"{LOSS_PREFIX}{name}": column for name, column in losses.items()}
-    for name, column in (finite | ({} if order is None else {"order": order})).items():
+    for name, column in ({**losses} | ({} if order is None else {"order": order})).items():
         if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
             bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
             value = column[bad[0]]

@@ -15,6 +15,7 @@ import numpy as np
 ROUNDING = Fraction(1e-12)
 UNDEFINED = ("escalated", "gain", "gain_share", "benefit", "harm", "ndg", "ndg_lo", "ndg_hi", "versus_random")
 UNDEFINED = (*UNDEFINED, "versus_random_lo", "versus_random_hi", "verdict")
+UNDEFINED = (*UNDEFINED, "versus_random_loss", "versus_random_loss_lo", "versus_random_loss_hi")
 
 
 def expected_top(scores, quantity, slots):
@@ -76,8 +77,8 @@ def interval(samples, weights, *, exact):
     return tuple(linear_percentile(samples, p) for p in tails)
 
 
-def snapped(bound):
-    return Fraction(0) if bound is not None and abs(bound) <= ROUNDING else bound
+def snapped(bound, scale=1):
+    return Fraction(0) if bound is not None and abs(bound) <= ROUNDING * scale else bound
 
 
 class Measure:
@@ -162,18 +163,17 @@ def _row(name, measure, cost, full_sample, resamples, *, exact, several):
         row["ndg"] = gain / oracle
         if several and resamples:
             row |= _ndg_interval(name, measure, cost, oracle, resamples, exact=exact)
-    verdict = "unresolved"
+    row["versus_random_loss"] = gain - chance
     if full_sample.cheap_loss > 0:
         row["gain_share"] = gain / full_sample.cheap_loss
         row["versus_random"] = (gain - chance) / full_sample.cheap_loss
-        if several and resamples:
-            paired = _paired_interval(name, measure, cost, resamples, exact=exact)
-            row |= paired | {"on_edge": row["on_edge"] or paired["on_edge"]}
-            low, high = row["versus_random_lo"], row["versus_random_hi"]
-            if low is not None and low > 0:
-                verdict = "better"
-            elif high is not None and high < 0:
-                verdict = "worse"
+    if several and resamples:
+        paired = _paired_intervals(name, measure, cost, resamples, full_sample, exact=exact)
+        row |= paired | {"on_edge": row["on_edge"] or paired["on_edge"]}
+    low, high = row["versus_random_lo"], row["versus_random_hi"]
+    if low is None:  # no share of the all-cheap loss in any draw: the difference itself decides
+        low, high = row["versus_random_loss_lo"], row["versus_random_loss_hi"]
+    verdict = None if low is None else "better" if low > 0 else "worse" if high < 0 else "unresolved"
     return row | {"verdict": None if reference else verdict}
 
 
@@ -194,19 +194,28 @@ def _ndg_interval(name, measure, cost, oracle, resamples, *, exact):
     return {"ndg_lo": low, "ndg_hi": high, **counted}
 
 
-def _paired_interval(name, measure, cost, resamples, *, exact):
-    samples, weights, dropped, on_edge = [], [], 0, False
+def _paired_intervals(name, measure, cost, resamples, full_sample, *, exact):
+    """Of the share of the all-cheap loss, and of the loss itself over the same draws (over all where it has none)."""
+    shares, losses, weights, everything, on_edge = [], [], [], [], False
     for sample, weight in resamples:
         size = sum(abs(Fraction(v)) for v in sample.values)
         difference = sample.outcome(name, measure, cost)[0] - sample.outcome("random", measure, 0.0)[0]
+        everything.append((difference, weight))
         if sample.cheap_loss > 0:
-            samples.append(difference / sample.cheap_loss)
+            shares.append(difference / sample.cheap_loss)
         elif abs(difference) <= ROUNDING * size:
             on_edge |= size > 0
-            samples.append(Fraction(0))
+            shares.append(Fraction(0))
         else:
-            dropped += 1
             continue
+        losses.append(difference)
         weights.append(weight)
-    low, high = map(snapped, interval(samples, weights, exact=exact))
-    return {"versus_random_lo": low, "versus_random_hi": high, "versus_random_dropped": dropped, "on_edge": on_edge}
+    found = {"on_edge": on_edge, "versus_random_dropped": len(resamples) - len(shares) if shares else 0}
+    if full_sample.cheap_loss <= 0 or not shares:
+        losses, weights = zip(*everything, strict=True)
+    else:
+        low, high = map(snapped, interval(shares, weights, exact=exact))
+        found |= {"versus_random_lo": low, "versus_random_hi": high}
+    size = sum(abs(Fraction(v)) for v in full_sample.values)
+    low, high = (snapped(bound, size) for bound in interval(losses, weights, exact=exact))
+    return found | {"versus_random_loss_lo": low, "versus_random_loss_hi": high}

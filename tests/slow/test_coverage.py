@@ -3,12 +3,14 @@
 The truth is the population's value of the same ratio, from 30,000 units drawn by the same generator.
 """
 
+import math
 import warnings
 
 import numpy as np
 import pytest
 
 import deepval
+from deepval.resampling import Draws, Interval, simultaneous
 
 pytestmark = pytest.mark.slow
 INPUTS, REPLICATIONS = 40, 400
@@ -16,21 +18,27 @@ SCENARIOS = {"mild": 0.5, "concentrated": 1.6}
 """Spread of the units' effect (standard deviation of its logarithm): how unevenly value is spread over units."""
 
 
-def table_of(units: int, spread: float, rng: np.random.Generator) -> tuple[deepval.ValueTable, np.ndarray]:
-    """Units with their own effect on how often and how much escalation changes the loss, and an imperfect score."""
+STRENGTHS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""How much the scores of 24 rows (six scores under four budgets) know of the sign of the value."""
+
+
+def table_of(
+    units: int, spread: float, rng: np.random.Generator, strengths: tuple[float, ...] = (0.5,)
+) -> tuple[deepval.ValueTable, list[np.ndarray]]:
+    """Units with their own effect on how often and how much escalation changes the loss, and imperfect scores."""
     effect = np.repeat(np.exp(spread * rng.normal(size=units) - spread**2 / 2), INPUTS)
     touched = rng.random(len(effect)) < np.minimum(0.1 * np.sqrt(effect), 0.9)
     value = np.where(
         touched, effect * np.where(rng.random(len(effect)) < 0.6, 1.0, -0.7) * rng.gamma(2, 0.5, len(effect)), 0
     )
     cheap = rng.gamma(1, 1, len(effect)) + np.maximum(value, 0)
-    score = 0.5 * np.sign(value) + rng.normal(size=len(effect))
+    scores = [strength * np.sign(value) + rng.normal(size=len(effect)) for strength in strengths]
     losses = {"cheap": cheap, "full": cheap - value}
-    return deepval.ValueTable.from_columns(unit=np.repeat(np.arange(units), INPUTS), losses=losses), score
+    return deepval.ValueTable.from_columns(unit=np.repeat(np.arange(units), INPUTS), losses=losses), scores
 
 
 def judged(units: int, spread: float, rng: np.random.Generator, **options) -> deepval.Row:
-    table, score = table_of(units, spread, rng)
+    table, (score,) = table_of(units, spread, rng)
     return deepval.evaluate(table, {"score": score}, [deepval.Selection(0.2)], **options).row("score")
 
 
@@ -68,10 +76,45 @@ def test_coverage_of_the_intervals(name):
 
 def test_what_enumeration_changes():
     """The bound of drawn intervals moves with the seed; the enumerated one does not, and lies among them."""
-    table, score = table_of(6, 0.5, np.random.default_rng(3))
+    table, (score,) = table_of(6, 0.5, np.random.default_rng(3))
     budgets = [deepval.Selection(0.2)]
     lows = [deepval.evaluate(table, {"s": score}, budgets, seed=seed).row("s").versus_random_lo for seed in range(50)]
     exact = deepval.evaluate(table, {"s": score}, budgets, draws="exact").row("s").versus_random_lo
     print(f"\nlower bound over 50 seeds: {min(lows):.5f} to {max(lows):.5f}; enumerated: {exact:.5f}")
     assert min(lows) <= exact <= max(lows)
     assert max(lows) - min(lows) > 0
+
+
+def compared(units: int, spread: float, rng: np.random.Generator, **options) -> tuple[np.ndarray, Draws]:
+    """The paired differences of 24 rows over resamples, the sample first, and the draws."""
+    table, scores = table_of(units, spread, rng, STRENGTHS)
+    named = {f"score {number}": score for number, score in enumerate(scores)}
+    evidence = deepval.evaluate(table, named, **options).samples
+    rows = [judged.paired for judged in evidence.judged if judged.row.allocator in named]
+    return np.stack(rows), evidence.resamples.draws
+
+
+def held_at_once(intervals: list[Interval], truth: np.ndarray) -> bool:
+    return all(each.low <= value <= each.high for each, value in zip(intervals, truth, strict=True))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_coverage_of_simultaneous_intervals(name):
+    """How often all of 24 intervals hold the truth at once: as drawn, and widened for few units as they are."""
+    spread = SCENARIOS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", deepval.InputWarning)
+        truth = compared(30_000, spread, np.random.default_rng(1), draws=0)[0][:, 0]
+    assert len(truth) == 24
+    print(f"\n{name}: 24 rows at once; {REPLICATIONS} replications")
+    for units in (6, 12, 24, 100):
+        held = np.zeros(2)
+        for replication in range(REPLICATIONS):
+            samples, draws = compared(units, spread, np.random.default_rng([units, replication]), seed=replication)
+            point, drawn = samples[:, 0], samples[:, 1 : 1 + len(draws)]
+            held += [held_at_once(simultaneous(point, drawn, draws, units=u), truth) for u in (math.inf, units)]
+        plain, widened = held / REPLICATIONS
+        print(f"  {units:4d} units: as drawn {plain:.3f}, Student's t {widened:.3f}")
+        assert widened >= plain
+        if name == "mild":
+            assert widened > 0.8

@@ -58,7 +58,7 @@ def transfers(
         sources = [name for name, other in cells.items() if _sees_the_same(other, cell)]
         scored = {(r, s): score_on(cell, fitted[r, s]) for r in wanted for s in sources}
         scores = {f"{recipe} of {source}": item.over(cell.table) for (recipe, source), item in scored.items()}
-        result = evaluate(cell.table, scores, budgets, units=list(cell.split.test), draws=draws, missing="worst")
+        result = evaluate(cell.listed, scores, budgets, units=list(cell.split.test), draws=draws, missing="worst")
         for (recipe, source), item in scored.items():
             for budget in budgets:
                 row, own = (result.row(f"{recipe} of {name}", "selection", budget.alpha) for name in (source, target))

@@ -59,7 +59,7 @@ class TrackedCell:
     @cached_property
     def scored(self) -> ValueTable:
         """The inputs that a submission must score: those of validation and test units."""
-        return self.table.restrict([*self.split.validation, *self.split.test])
+        return self.built.listed.restrict([*self.split.validation, *self.split.test])
 
 
 def read_cells(folder: Path | str) -> dict[str, TrackedCell]:

@@ -3,6 +3,7 @@
 Labels come from training and validation units only: a fit that names a test unit is refused.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from deepval.benchmark.folder import BuiltCell
 from deepval.benchmark.splits import Split
 from deepval.columns import positions
 from deepval.diagnostics import DIAGNOSTICS
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.progress import Watch, unwatched
 from deepval.scores import Kind, Scores
 from deepval.signals import SIGNALS, Signal
@@ -43,7 +44,7 @@ ROLES = ("train", "validation", "test", "fit", "all")
 def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
     """Units by role (train, validation, test, fit = train and validation, all), by name, or both: "validation,test"."""
     parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
-    known = {*roles.fit, *roles.test}
+    known = set(roles.units)
     by_role = {role: known if role == "all" else getattr(roles, role) for role in ROLES}
     named = [unit for part in parts for unit in by_role.get(part, (part,))]
     unknown = [unit for unit in named if unit not in known]
@@ -52,6 +53,20 @@ def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
             f"Units must be {', '.join(ROLES)}, or among those of the cell; found {', '.join(unknown) or 'none'}."
         )
     return tuple(sorted(set(named)))
+
+
+def _holding(cell: BuiltCell, units: Sequence[str]) -> list[str]:
+    """Those of the units that hold inputs in the cell; the others are warned of by name."""
+    here = set(cell.table.unit_ids.tolist())
+    empty = [unit for unit in units if unit not in here]
+    if len(empty) == len(units):
+        raise InputError(f"{cell.id}: units must hold inputs; none of {', '.join(empty)} does.")
+    if empty:
+        warnings.warn(
+            InputWarning(f"{cell.id}: no inputs in {', '.join(empty)}; the other {len(units) - len(empty)} are used."),
+            stacklevel=3,
+        )
+    return [unit for unit in units if unit in here]
 
 
 def fit_on(
@@ -82,7 +97,7 @@ def fit_on(
             "units: leave them out."
         )
     wanted = target or made.target
-    evidence = cell.evidence.restrict([unit for unit in used if unit in set(cell.table.unit_ids.tolist())])
+    evidence = cell.evidence.restrict(_holding(cell, used))
     table = evidence.table
     allowed = _targets(made)
     if wanted not in allowed:
@@ -92,7 +107,8 @@ def fit_on(
     else:
         found = labels(wanted, evidence)
         learned, classify = found.values, TARGETS[wanted].classifies
-    training = Training(cell.id, made.name, wanted, used, len(table), seed, cell.table.modes, {})
+    fitted_on = tuple(map(str, table.unit_ids))
+    training = Training(cell.id, made.name, wanted, fitted_on, len(table), seed, cell.table.modes, {})
     chosen = positions(table.input, cell.frames)
     if isinstance(made, PixelRecipe):
         return _fit_pixels(cell, made, chosen, learned, training=training, watch=watch)
@@ -189,8 +205,8 @@ def score_on(
     cell: BuiltCell, allocator: FittedAllocator | Signal | str | Path, *, units: str | Sequence[str] = "test"
 ) -> Scored:
     """Scores of a cell's inputs by an allocator, a signal or a diagnostic; inputs that it cannot score are left out."""
-    used = set(units_of(cell.split, units))
-    table = cell.table.restrict([unit for unit in cell.table.unit_ids.tolist() if unit in used])
+    used = _holding(cell, units_of(cell.split, units))
+    table = cell.table.restrict(used)
     if isinstance(allocator, str) and allocator in DIAGNOSTICS:
         values = DIAGNOSTICS[allocator].scores(cell.evidence)[positions(table.input, cell.table.input)]
         return _scored(allocator, "diagnostic", table, values, (), "the diagnostic is undefined there")

@@ -128,6 +128,11 @@ class BuiltCell:
             Costs.of_file(self.manifest.content(name), str(self.folder / name)) if name in self.manifest.files else None
         )
 
+    @property
+    def listed(self) -> ValueTable:
+        """The table with every unit of the split in its list, so that all cells of a data set share their draws."""
+        return self.table.listing(self.split.units)
+
     @cached_property
     def split(self) -> Split:
         """The frozen split of its units."""

@@ -8,6 +8,7 @@ from deepval.budget_key import UNITS, BudgetKey
 from deepval.report.markdown import escaped, table_text
 from deepval.report.policy import content_policy
 from deepval.report.tables import MISSING, Cell, Mark, Table, interval, number, percent
+from deepval.scores import REFERENCES
 
 HEADER = ("rank", "allocator", "vs random", "95 %", "verdict", "nDG", "95 %", "gain", "benefit", "harm")
 READING = (
@@ -94,13 +95,13 @@ def _at(budget: BudgetKey, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[st
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> Table:
     reasons = sorted({f"{row['allocator']}: {row['reason']}." for row in rows if row["reason"]})
-    entered = tuple(_row(row) for row in rows if row["verdict"])
-    references = tuple(_row(row) for row in rows if not row["verdict"])
+    entered = tuple(_row(row) for row in rows if row["allocator"] not in REFERENCES)
+    references = tuple(_row(row) for row in rows if row["allocator"] in REFERENCES)
     table = Table(title, HEADER, (entered, references), (*notes, *reasons))
     if len({row["oracle"] for row in rows if row["oracle"]}) < 2:
         return table
-    told = [f"{row['oracle']}, {row['chance']}" for row in sorted(rows, key=lambda row: not row["verdict"])]
-    return table.widened("nDG", "measured by", told)
+    order = sorted(rows, key=lambda row: row["allocator"] in REFERENCES)
+    return table.widened("nDG", "measured by", [f"{row['oracle']}, {row['chance']}" for row in order])
 
 
 def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
@@ -111,7 +112,7 @@ def _row(row: Mapping[str, Any]) -> tuple[Cell, ...]:
         Cell(row["allocator"]),
         Cell(percent(row["versus_random"]), mark),
         Cell(interval(row["versus_random_lo"], row["versus_random_hi"], percent)),
-        Cell(row["verdict"] or "reference"),
+        Cell("reference" if row["allocator"] in REFERENCES else row["verdict"] or MISSING),
         Cell(number(row["ndg"])),
         Cell(interval(row["ndg_lo"], row["ndg_hi"])),
         *(Cell(percent(row[f"{part}_share"])) for part in ("gain", "benefit", "harm")),

@@ -32,6 +32,11 @@ class Split:
         return tuple(sorted((*self.train, *self.validation)))
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """All units of the data set."""
+        return tuple(sorted((*self.fit, *self.test)))
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the split."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()

@@ -104,7 +104,7 @@ def rank_intervals(
     for one, other in combinations(samples, 2):
         difference = samples[one] - samples[other]
         verdict = draws.interval(difference, ~np.isnan(difference) & resampled).snapped().verdict
-        if verdict != "unresolved":
+        if verdict in ("better", "worse"):
             winner, loser = (one, other) if verdict == "better" else (other, one)
             better[loser] += 1
             beaten[winner] += 1

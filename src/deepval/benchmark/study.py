@@ -47,4 +47,4 @@ def judged(
 ) -> Result:
     """The judgement of scores on a cell's test units; what scores nothing is left out."""
     scores = {name: item.over(cell.table) for name, item in scored.items() if len(item.input)}
-    return evaluate(cell.table, scores, budgets, units=list(cell.split.test), **settings)
+    return evaluate(cell.listed, scores, budgets, units=list(cell.split.test), **settings)

@@ -17,6 +17,7 @@ from deepval.cli.options import (
     Json,
     Kinds,
     MissingRule,
+    Modes,
     Rails,
     ScoreFiles,
     Seed,
@@ -26,6 +27,7 @@ from deepval.cli.options import (
     Values,
     Weights,
 )
+from deepval.errors import InputError
 from deepval.report import FORMS, console
 
 FAILED_GATE = 3
@@ -37,6 +39,7 @@ def evaluate(
     scores: ScoreFiles,
     *,
     costs: CostFile = None,
+    modes: Modes = None,
     alpha: Alphas = None,
     budget: Kinds = None,
     rails: Rails = "mj",
@@ -62,7 +65,7 @@ def evaluate(
 
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
     """
-    table = deepval.read_values(values, costs=costs)
+    table = deepval.read_values(values, costs=costs, modes=options.mode_list(modes))
     result = deepval.evaluate(
         table,
         options.score_files(scores),
@@ -92,6 +95,7 @@ def compare(
     baseline: Annotated[str, typer.Argument(help="Scores of the baseline: FILE or NAME=FILE.")],
     *,
     costs: CostFile = None,
+    modes: Modes = None,
     alpha: Alphas = None,
     budget: Kinds = None,
     rails: Rails = "mj",
@@ -110,7 +114,7 @@ def compare(
     Example: deepval compare values.parquet new.csv old.csv --alpha 0.2 --fail-if worse
     """
     gate = None if fail_if is None else options.one_of(fail_if, ("worse", "not-better"), "--fail-if")
-    table = deepval.read_values(values, costs=costs)
+    table = deepval.read_values(values, costs=costs, modes=options.mode_list(modes))
     named = options.score_files([candidate, baseline])
     result = deepval.evaluate(
         table,
@@ -130,6 +134,8 @@ def compare(
         else console.render_comparison(rows, width=options.width()),
         nl=False,
     )
+    if gate and rows and all(row.verdict is None for row in rows):
+        raise InputError(f"--fail-if needs a verdict; there is none: {rows[0].reason}.")
     bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
     if gate and bad:
         where = ", ".join(BudgetKey.of(row).label for row in bad)

@@ -16,9 +16,12 @@ from deepval.costs import Costs
 from deepval.errors import InputError
 from deepval.report import FORMS, console
 from deepval.results import Result
+from deepval.scores import REFERENCES
 from deepval.values import ValueTable
 
-Values = Annotated[Path, typer.Argument(help="Values file (.csv, .parquet): unit, input, [order], loss_<mode> ...")]
+Values = Annotated[
+    Path, typer.Argument(help="Values file (.csv, .parquet): unit, input, [order], loss_<mode> or reward_<mode> ...")
+]
 ScoreFiles = Annotated[
     list[str], typer.Option("--scores", "-s", help="Scores file, or NAME=FILE: columns input, score. Repeatable.")
 ]
@@ -36,6 +39,9 @@ Skipping = Annotated[
 ]
 DrawNumber = Annotated[str, typer.Option("--draws", help="Number of bootstrap draws of units, or 'exact'.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.")]
+Modes = Annotated[
+    str | None, typer.Option("--modes", help="Modes to judge, cheap first: small,large. Default: the file's order.")
+]
 Units = Annotated[str | None, typer.Option("--units", help="Units to judge: a,b,c or a file with one per line.")]
 Calibration = Annotated[str | None, typer.Option("--calibrate", help="Units to calibrate streaming policies on.")]
 MissingRule = Annotated[str, typer.Option("--missing", help="Inputs without a score: error, or worst (ranked last).")]
@@ -116,10 +122,29 @@ def unit_list(text: str | None) -> list[str] | None:
     """Units from a,b,c or from a file with one per line."""
     if text is None:
         return None
-    path = Path(text)
-    if path.is_file():
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    return [part.strip() for part in text.split(",") if part.strip()]
+    parts = text.split(",")
+    if _is_file(text):
+        try:
+            parts = Path(text).read_text(encoding="utf-8-sig").splitlines()  # Windows editors put a mark in front
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{text}: must be a list of units in UTF-8, one per line; {error}.") from error
+    named = [part.strip() for part in parts if part.strip()]
+    if not named:
+        raise InputError(f"At least one unit must be named; found none in {text!r}.")
+    return named
+
+
+def _is_file(text: str) -> bool:
+    """Whether the text names a file; a list that is too long for a name does not."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def mode_list(text: str | None) -> list[str] | None:
+    """Modes from small,large."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
@@ -149,7 +174,11 @@ def print_resolution(result: Result, difference: float) -> None:
     """How many units would tell a difference of this size from nothing, row by row."""
     typer.echo(f"\nUnits that would resolve a difference of {difference:g} of the all-cheap loss with 80 % power:")
     for row in result.rows:
-        if row.verdict and row.versus_random_spread is not None:
+        if row.allocator in REFERENCES or row.verdict == "infeasible":
+            continue
+        if row.versus_random_spread is None:
+            typer.echo(f"  {row.allocator}, {row.kind} {row.alpha:g}: unknown ({row.reason})")
+        else:
             wanted = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
             typer.echo(f"  {row.allocator}, {BudgetKey.of(row).label}: {wanted:,} (there are {row.units})")
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from deepval.budget_key import UNITS, BudgetKey
 from deepval.comparison import Comparison
-from deepval.results import Result, Row
+from deepval.results import Result, Row, Stream
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
@@ -19,6 +19,8 @@ YARDSTICKS = (
     "oracle 'full': nDG divides by oracle, and the verdict compares with random, over the full mode only; 'ladder': by "
     "oracle-ladder and with random-ladder, over all modes."
 )
+ALL_ROWS = "vs random, all rows"
+IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positive or too near zero to take shares of."
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,22 @@ def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table
         "vs random 95 %",
         "verdict",
     )
+    every = any(row.versus_random_loss_simultaneous_lo is not None for row in rows)
+    if every:
+        header = (*header[:-1], ALL_ROWS, header[-1])
     notes = sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason})
+    if any(row.versus_random_unit == "loss" for row in rows):
+        notes.append(IN_LOSS)
+    left = max((row.versus_random_dropped for row in rows), default=0)
+    if left:
+        notes.append(f"Up to {left} of {rows[0].draws} draws without a positive all-cheap loss are left out.")
     dropped = max((row.draws_dropped for row in rows), default=0)
     if dropped:
         notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval (small prize).")
     sections = []
     for (label, budget), members in groupby(rows, key=lambda row: (row.slice, BudgetKey.of(row).label)):
         first = f"{label}, {budget}" if sliced else budget
-        sections.append(tuple(_verdict(row, first if i == 0 else "") for i, row in enumerate(members)))
+        sections.append(tuple(_verdict(row, first if i == 0 else "", every=every) for i, row in enumerate(members)))
     extra = frozenset({"escalated", "gain", "vs random", "vs random 95 %"})
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
@@ -111,9 +121,23 @@ def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table
     return table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
 
 
-def _verdict(row: Row, budget: str) -> tuple[Cell, ...]:
+def _versus_random(row: Row | Stream) -> tuple[str, str]:
+    """The difference with random and its interval, in percent of the all-cheap loss or, bare, in units of the loss."""
+    if row.versus_random_unit == "loss":
+        return number(row.versus_random_loss), interval(row.versus_random_loss_lo, row.versus_random_loss_hi)
+    return percent(row.versus_random), interval(row.versus_random_lo, row.versus_random_hi, percent)
+
+
+def _simultaneous(row: Row) -> str:
+    """The interval of the same difference that holds for all rows at once."""
+    if row.versus_random_unit == "loss":
+        return interval(row.versus_random_loss_simultaneous_lo, row.versus_random_loss_simultaneous_hi)
+    return interval(row.versus_random_simultaneous_lo, row.versus_random_simultaneous_hi, percent)
+
+
+def _verdict(row: Row, budget: str, *, every: bool) -> tuple[Cell, ...]:
     mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
-    loss = row.cheap_loss if row.gain_share is not None else None
+    loss = row.cheap_loss if row.versus_random_unit == "share" else None
 
     def share(value: float | None) -> str:
         return number(value) if loss is None or value is None else percent(value / loss)
@@ -127,8 +151,8 @@ def _verdict(row: Row, budget: str) -> tuple[Cell, ...]:
         Cell(share(row.harm)),
         Cell(number(row.ndg), mark),
         Cell(interval(row.ndg_lo, row.ndg_hi)),
-        Cell(percent(row.versus_random)),
-        Cell(interval(row.versus_random_lo, row.versus_random_hi, percent)),
+        *map(Cell, _versus_random(row)),
+        *([Cell(_simultaneous(row))] if every else []),
         Cell(row.verdict or ""),
     )
 
@@ -155,8 +179,7 @@ def _streams(result: Result) -> Table:
             cells = (
                 budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), kept,
                 number(row.ndg), number(row.versus_ranking), interval(row.versus_ranking_lo, row.versus_ranking_hi),
-                percent(row.versus_random), interval(row.versus_random_lo, row.versus_random_hi, percent),
-                row.verdict or "",
+                *_versus_random(row), row.verdict or "",
             )  # fmt: skip
             rows.append(tuple(Cell(text) for text in cells))
         sections.append(tuple(rows))
@@ -213,14 +236,18 @@ def comparison_table(rows: Sequence[Comparison]) -> Table:
         mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
         budget = BudgetKey.of(row).label
         ndg = MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"
-        bounds = interval(row.lo, row.hi, percent)
-        cells.append(
-            (Cell(budget), Cell(percent(row.difference), mark), Cell(bounds), Cell(ndg), Cell(row.verdict or ""))
-        )
+        shares = percent(row.difference), interval(row.lo, row.hi, percent)
+        difference, bounds = (number(row.loss), interval(row.loss_lo, row.loss_hi)) if row.unit == "loss" else shares
+        cells.append((Cell(budget), Cell(difference, mark), Cell(bounds), Cell(ndg), Cell(row.verdict or "")))
     title = (
         f"{rows[0].candidate} against {rows[0].baseline}, shares of the all-cheap loss" if rows else "Nothing compared"
     )
-    return Table(title, header, (tuple(cells),), tuple(sorted({row.reason for row in rows if row.reason})))
+    notes = [*sorted({row.reason for row in rows if row.reason}), *([IN_LOSS] if _in_loss(rows) else [])]
+    return Table(title, header, (tuple(cells),), tuple(notes))
+
+
+def _in_loss(rows: Sequence[Comparison]) -> bool:
+    return any(row.unit == "loss" for row in rows)
 
 
 def headline(result: Result) -> Iterable[str]:
@@ -235,10 +262,11 @@ def headline(result: Result) -> Iterable[str]:
     )
     at = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
     binding = "binding" if at["budget_binds"] else "slack"
-    yield (
-        f"Escalating everything removes {percent(setting['all_full_share'])} of the all-cheap loss; an oracle at 20 % "
-        f"removes {percent(at['oracle_share'])} (the budget is {binding})."
-    )
+    if setting["all_full_share"] is not None:
+        yield (
+            f"Escalating everything removes {percent(setting['all_full_share'])} of the all-cheap loss; an oracle at "
+            f"20 % removes {percent(at['oracle_share'])} (the budget is {binding})."
+        )
     spread = setting["concentration"]
     if spread["top_unit"] is not None:
         yield (
@@ -249,4 +277,11 @@ def headline(result: Result) -> Iterable[str]:
     method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
         draws["method"], f"all {draws['number']:,} draws of units, enumerated"
     )
-    yield f"Intervals: {method}. {result.comparisons} comparisons with random are made, none corrected for the others."
+    every = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
+    corrected = (
+        f"verdicts are not corrected for the others; '{ALL_ROWS}' is to hold for all {every} rows of the table at once "
+        "(how often it does: docs/statistics.md)"
+        if every
+        else "none corrected for the others"
+    )
+    yield f"Intervals: {method}. {result.comparisons} comparisons with random are made, {corrected}."

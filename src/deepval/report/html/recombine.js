@@ -94,7 +94,7 @@ function recombined(result, weights) {
     const fresh = { ...row, stale: true, cheap_loss: total.loss, oracle_gain: row.oracle === "oracle-ladder" ? null : prize };
     if (!found) {
       const why = row.gain === null ? row.reason : "not made again in the page: run the command";
-      return { ...fresh, gain: null, benefit: null, harm: null, gain_share: null, ndg: null, versus_random: null, reason: why };
+      return { ...fresh, gain: null, benefit: null, harm: null, gain_share: null, ndg: null, versus_random: null, versus_random_loss: null, reason: why };
     }
     return {
       ...fresh,
@@ -104,6 +104,7 @@ function recombined(result, weights) {
       gain_share: shareOf(found.gain),
       ndg: row.ndg === null && row.allocator === "all-full" ? null : prize > 0 ? found.gain / prize : null,
       versus_random: shareOf(found.gain - chances.get(budgetKey(row))),
+      versus_random_loss: found.gain - chances.get(budgetKey(row)),
     };
   });
 

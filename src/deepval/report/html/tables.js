@@ -62,7 +62,7 @@ function behind(title, header, rows) {
 }
 
 const PATCHED = { gain: "gain", benefit: "benefit", harm: "harm", nDG: "ndg", "vs random": "versus_random" };
-const RESTING = ["nDG 95 %", "vs random 95 %", "verdict"];
+const RESTING = ["nDG 95 %", "vs random 95 %", "vs random, all rows", "verdict"];
 
 // The table of verdicts is made in Python; under other weights its point values are replaced and the rest is stale.
 function resultTable(cell, table, view, index) {
@@ -90,6 +90,7 @@ function patched(name, row) {
   const value = row[PATCHED[name]];
   const plain = (v, digits) => (known(v) ? fixed(v, digits) : "–");
   if (name === "nDG") return plain(value, 3);
+  if (row.versus_random_unit === "loss") return plain(name === "vs random" ? row.versus_random_loss : value, 3);
   if (name === "vs random") return known(value) ? `${fixed(100 * value, 2)}%` : "–";
   if (!known(value)) return "–";
   return row.cheap_loss > 0 ? `${fixed((100 * value) / row.cheap_loss, 2)}%` : plain(value, 3);
