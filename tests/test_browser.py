@@ -138,6 +138,25 @@ def test_what_cannot_be_made_again_is_said_to_be_so(browser, page):
     assert (rows["both"]["gain"], rows["both"]["reason"]) == (None, "not made again in the page: run the command")
     # The highest two are w and z: 2 (3 - 1) + 2 (4 - 1).
     assert rows["plain"]["gain"] == 10
+    for name in ("both", "random-ladder", "oracle-ladder"):
+        assert (rows[name]["gain"], rows[name]["oracle_gain"]) == (None, None)
+
+
+def test_a_ladder_says_what_each_row_is_measured_by(browser, tmp_path):
+    rng = np.random.default_rng(3)
+    cheap = rng.exponential(size=60)
+    losses = {"cheap": cheap, "middle": cheap * 0.5, "full": cheap * 0.4}
+    table = deepval.ValueTable.from_columns(unit=np.repeat(list("abcdef"), 10), losses=losses)
+    scores = {"each": np.column_stack([cheap, cheap * 1.1]), "plain": cheap}
+    result = judge(table, scores, [deepval.Selection(0.2)], draws=20)
+    (tmp_path / "ladder.html").write_text(html.render({"ladder": result}), encoding="utf-8")
+    browser.messages.clear()
+    browser.open(tmp_path / "ladder.html")
+    verdicts = browser.run("[...document.querySelectorAll('.verdicts li')].map((li) => li.textContent)")
+    assert any("each is better than random-ladder" in text for text in verdicts)
+    assert any("plain is better than random at" in text for text in verdicts)
+    assert column(browser, VERDICTS, "oracle") == ["full", "ladder", "full", "ladder", "full", "full", "ladder"]
+    assert browser.messages == []
 
 
 def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.report import FORMS
 from deepval.results import SCHEMA, Row
 from worlds import COSTS, judge, random_table, random_world, table_of
 
@@ -45,6 +46,19 @@ def test_a_result_survives_its_file(tmp_path):
     assert loaded == result
     assert loaded.to_json() == result.to_json() == (tmp_path / "result.json").read_text(encoding="utf-8")
     assert loaded.samples is None
+
+
+def test_results_saved_before_rows_named_their_yardsticks_are_read_and_shown(tmp_path):
+    content = json.loads(everything().to_json())
+    for part, names in (("rows", ("oracle", "chance")), ("streams", ("draws", "versus_ranking_dropped"))):
+        for row in content[part]:
+            for name in names:
+                del row[name]
+    (tmp_path / "old.json").write_text(json.dumps(content), encoding="utf-8")
+    loaded = deepval.Result.load(tmp_path / "old.json")
+    assert {row.oracle for row in loaded.rows} == {None}
+    for form in FORMS.values():
+        assert "random-ladder" in form(loaded)
 
 
 def test_json_is_plain_and_has_no_nan():
