@@ -24,6 +24,7 @@ from deepval.scores import Scores
 LARGEST_FOLDER = 4 * LARGEST_FILE
 MOST_FILES = 200
 MOST_PROBLEMS = 50
+LONGEST_PROBLEM = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +55,18 @@ def read_folder(folder: Path, cells: Mapping[str, Wanted]) -> Reading:
         scores, remarks = _scores(folder, files, cells, problems)
         digests = {file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in files}
     except InputError as error:
-        return Reading((_relative(error, folder),))
+        return _refused([_relative(error, folder)])
     except OSError as error:
-        return Reading((f"every file must be readable; {error.strerror or type(error).__name__}.",))
+        return _refused([f"every file must be readable; {error.strerror or type(error).__name__}."])
     if card:
         problems += _unpaid(card, [cells[cell] for cell in scores])
     if problems:
-        return Reading(tuple(problems[:MOST_PROBLEMS]))
+        return _refused(problems)
     return Reading((), card, scores, digests, remarks)
+
+
+def _refused(problems: Sequence[str]) -> Reading:
+    return Reading(tuple(problem[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS]))
 
 
 def plain_name(name: str) -> str:
