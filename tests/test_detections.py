@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deepval.errors import InputError, InputWarning
+from deepval.geometry.classes import CLASSES, HEIGHT_M, KITTI_CLASSES, LENGTH_M, looked_up, super_class
 from deepval.perception.cache import FrameRecord, write_unit
 from deepval.perception.calibration import fit_calibration
 from deepval.perception.detection_files import read_detections, write_parquet
@@ -150,6 +151,28 @@ def test_nuscenes_results_have_cuboids_in_the_world_frame(tmp_path):
     (tmp_path / "n.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match="nuScenes results must follow"):
         read_detections(tmp_path / "n.json", [SCENES[0]])
+
+
+def test_nuscenes_results_keep_all_ten_classes(tmp_path):
+    names = ["car", "truck", "bus", "trailer", "construction_vehicle", "pedestrian", "motorcycle", "bicycle",
+             "traffic_cone", "barrier"]  # fmt: skip
+    row = {"translation": [10.0, 20.0, 1.0], "size": [1.9, 4.6, 1.5], "rotation": [1, 0, 0, 0], "detection_score": 0.7}
+    listed = [{**row, "detection_name": name} for name in names]
+    (tmp_path / "n.json").write_text(json.dumps({"results": {"000001": listed}}))
+    found = read_detections(tmp_path / "n.json", [SCENES[0]])
+    assert dict(found.dropped) == {"degenerate": 0, "class": 0}
+    cls = found["0000"].cls
+    assert cls[-2:].tolist() == ["Traffic_cone", "Barrier"]
+    assert super_class(cls).tolist() == ["vehicle"] * 5 + ["person", "cyclist", "cyclist", "static", "static"]
+    assert looked_up(cls, HEIGHT_M)[-2:].tolist() == [1.06, 0.98]
+    assert looked_up(cls, LENGTH_M)[-2:].tolist() == [0.4, 0.5]
+
+
+def test_barriers_and_cones_are_no_classes_of_kitti(tmp_path):
+    path = parquet(tmp_path / "m.parquet", COLUMNS | {"cls": ["Barrier", "car", "traffic_cone", "Van"]})
+    assert read_detections(path, SCENES).dropped["class"] == 2
+    assert CLASSES == tuple(KITTI_CLASSES)[:-1]
+    assert len(CLASSES) == 9
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
