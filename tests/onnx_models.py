@@ -58,3 +58,25 @@ def yolov8(path: Path, *, slope: float = 1.0, **options) -> Path:
     options.setdefault("shapes", {"output0": ["batch", "rows", "anchors"]})
     options.setdefault("metadata", {"names": "{0: 'car', 1: 'person'}"})
     return save(path, {"output0": (constant, varying)}, **options)
+
+
+def at_one_size(path: Path, *, side: int, metadata: dict[str, str]) -> Path:
+    """One YOLOv5 row, from a model that says it takes any size and takes side x side alone."""
+    row = np.array([[[30, 20, 20, 10, 0.5, 0.5, 0.1]]], dtype=np.float32)
+    constants = {"plane": np.zeros((1, 3, side, side), np.float32), "row": row}
+    nodes = [
+        helper.make_node("Mul", ["images", "plane"], ["nothing"]),
+        helper.make_node("ReduceSum", ["nothing"], ["zero"], keepdims=0),
+        helper.make_node("Add", ["row", "zero"], ["output"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "one size",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, list(ANY))],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, "anchors", 7])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    helper.set_model_props(model, metadata)
+    onnx.save_model(model, str(path))
+    return path

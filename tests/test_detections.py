@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deepval.errors import InputError, InputWarning
+from deepval.geometry.classes import CLASSES, HEIGHT_M, KITTI_CLASSES, LENGTH_M, looked_up, super_class
 from deepval.perception.cache import FrameRecord, write_unit
 from deepval.perception.calibration import fit_calibration
 from deepval.perception.detection_files import read_detections, write_parquet
@@ -152,6 +153,28 @@ def test_nuscenes_results_have_cuboids_in_the_world_frame(tmp_path):
         read_detections(tmp_path / "n.json", [SCENES[0]])
 
 
+def test_nuscenes_results_keep_all_ten_classes(tmp_path):
+    names = ["car", "truck", "bus", "trailer", "construction_vehicle", "pedestrian", "motorcycle", "bicycle",
+             "traffic_cone", "barrier"]  # fmt: skip
+    row = {"translation": [10.0, 20.0, 1.0], "size": [1.9, 4.6, 1.5], "rotation": [1, 0, 0, 0], "detection_score": 0.7}
+    listed = [{**row, "detection_name": name} for name in names]
+    (tmp_path / "n.json").write_text(json.dumps({"results": {"000001": listed}}))
+    found = read_detections(tmp_path / "n.json", [SCENES[0]])
+    assert dict(found.dropped) == {"degenerate": 0, "class": 0}
+    cls = found["0000"].cls
+    assert cls[-2:].tolist() == ["Traffic_cone", "Barrier"]
+    assert super_class(cls).tolist() == ["vehicle"] * 5 + ["person", "cyclist", "cyclist", "static", "static"]
+    assert looked_up(cls, HEIGHT_M)[-2:].tolist() == [1.06, 0.98]
+    assert looked_up(cls, LENGTH_M)[-2:].tolist() == [0.4, 0.5]
+
+
+def test_barriers_and_cones_are_no_classes_of_kitti(tmp_path):
+    path = parquet(tmp_path / "m.parquet", COLUMNS | {"cls": ["Barrier", "car", "traffic_cone", "Van"]})
+    assert read_detections(path, SCENES).dropped["class"] == 2
+    assert tuple(KITTI_CLASSES)[:-1] == CLASSES
+    assert len(CLASSES) == 9
+
+
 def test_files_that_cannot_be_read_are_named(tmp_path):
     for name, text, match in [
         ("a.parquet", "x", "readable Parquet"),
@@ -185,6 +208,89 @@ def test_rows_that_do_not_fit_are_an_error(tmp_path, change, match):
         return
     with pytest.raises(InputError, match=match):
         read_detections(path, SCENES)
+
+
+CUBOIDS = {"h": [1.5] * 4, "w": [1.6] * 4, "l": [4.0] * 4, "X": [0.0] * 4, "Y": [1.7] * 4, "Z": [20.0] * 4,
+           "ry": [0.1] * 4}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"frame": [2.0, 0.0, 1.5, 1.0]}, r"frame numbers must be whole; .* has 1\.5 in row 3 \(0001/1\.5\)"),
+        ({"frame": [2.0, None, 1.0, 1.0]}, r"frame numbers must be whole; .* has nan in row 2 \(0000/nan\)"),
+        ({"frame": [2.0, 0.0, 1.0, 1e300]}, r"frame numbers must be whole; .* has 1e\+300 in row 4"),
+        ({"track_id": [1.0, 2.5, 3.0, 4.0]}, r"track ids must be whole numbers; .* has 2\.5 in row 2 \(0000/0\)"),
+        ({"track_id": [1.0, 2.0, 3.0, None]}, r"track ids must be whole numbers; .* has nan in row 4 \(0000/1\)"),
+        ({"x2": [9.0, np.inf, 9.0, 3.0]}, r"boxes must be finite .* has 1, 0, inf, 9 in row 2 \(0000/0\)"),
+        ({"y1": [-np.inf, 0.0, 0.0, 0.0]}, r"boxes must be finite .* has 0, -inf, 9, 9 in row 1 \(0000/2\)"),
+        ({"x2": [9.0, 1e308, 9.0, 3.0]}, r"within 1e\+06 px; .* in row 2 \(0000/0\)"),
+        ({"x1": [0.0, 1.0, 2.0, None]}, r"boxes must be finite .* has nan, 0, 3, 9 in row 4 \(0000/1\)"),
+        ({name: [None, 1.0, 2.0, 3.0] for name in ("x1", "y1", "x2", "y2")}, r"has nan, nan, nan, nan in row 1"),
+        ({"score": [0.5, 0.9, np.inf, 0.3]}, r"scores must be finite; .* has inf in row 3 \(0001/1\)"),
+        (CUBOIDS | {"Z": [20.0, np.inf, 20.0, 20.0]}, r"cuboids must be finite .* inf, .* in row 2 \(0000/0\)"),
+        (CUBOIDS | {"ry": [0.1, 0.1, 0.1, None]}, r"cuboids must be finite .* nan in row 4 \(0000/1\)"),
+        ({"x1": ["a", "b", "c", "d"]}, "column x1 .* must hold numbers"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_refused_with_row_and_id(tmp_path, change, match):
+    path = parquet(tmp_path / "m.parquet", COLUMNS | change)
+    with pytest.raises(InputError, match=match):
+        read_detections(path, SCENES, source=Source(scores="raw"))
+
+
+def test_whole_numbers_may_be_written_with_a_point(tmp_path):
+    path = parquet(tmp_path / "m.parquet", COLUMNS | {"frame": [2.0, 0.0, 1.0, 1.0], "track_id": [4.0, 3.0, 2.0, 1.0]})
+    found = read_detections(path, SCENES)["0000"]
+    assert found.frame.tolist() == [0, 2]
+    assert found.track.tolist() == [3, 4]
+    assert (found.frame.dtype, found.track.dtype) == (np.dtype(int), np.dtype(int))
+
+
+def test_boxes_may_be_unknown_where_there_are_cuboids(tmp_path):
+    blank = {name: [None] * 4 for name in ("x1", "y1", "x2", "y2")}
+    path = parquet(tmp_path / "m.parquet", COLUMNS | CUBOIDS | {k: pa.array(v, pa.float64()) for k, v in blank.items()})
+    assert np.isnan(read_detections(path, SCENES)["0000"].box_px).all()
+
+
+@pytest.mark.parametrize(
+    ("place", "word", "match"),
+    [
+        (0, "1.5", r"frame numbers must be whole; .* has 1\.5 in row 3 \(0000/1\.5\)"),
+        (1, "7.5", r"track ids must be whole numbers; .* has 7\.5 in row 3 \(0000/1\.0\)"),
+        (8, "inf", r"boxes must be finite .* has 1, 2, inf, 40 in row 3"),
+        (7, "nan", r"boxes must be finite .* has 1, nan, 30, 40 in row 3"),
+        (15, "1e300", r"cuboids must be finite .* in row 3"),
+        (17, "-inf", r"scores must be finite; .* has -inf in row 3"),
+    ],
+)
+def test_kitti_text_is_refused_with_the_line_of_its_file(tmp_path, place, word, match):
+    words = kitti_line(1, score=0.5).split()
+    words[place] = word
+    (tmp_path / "0000.txt").write_text(kitti_line(0, score=0.5) + "\n" + " ".join(words) + "\n")
+    with pytest.raises(InputError, match=match):
+        read_detections(tmp_path, SCENES, source=Source(scores="raw"))
+
+
+def test_json_results_are_refused_with_row_and_id(tmp_path):
+    row = {"image_id": "0000/000002", "category_id": 3, "bbox": [1, 2, float("inf"), 20], "score": 0.5}
+    (tmp_path / "r.json").write_text(json.dumps([row]))
+    with pytest.raises(InputError, match=r"boxes must be finite .* has 1, 2, inf, 22 in row 1 \(0000/000002\)"):
+        read_detections(tmp_path / "r.json", SCENES)
+    row = {"translation": [10.0, 20.0, 1.0], "size": [1.9, 4.6, 1.5], "rotation": [1, 0, 0, 0],
+           "velocity": [1.0, 2.0], "detection_name": "car", "detection_score": 0.7}  # fmt: skip
+    for change, match in (
+        ({"translation": [np.nan, 20.0, 1.0]}, r"cuboids must be finite .* in row 1 \(0000/000001\)"),
+        ({"size": [1.9, np.inf, 1.5]}, r"cuboids must be finite .* in row 1 \(0000/000001\)"),
+        ({"velocity": [1e308, 2.0]}, r"velocities must be at most 200 m/s; .* has 1e\+308, 2 in row 1"),
+        ({"velocity": [np.nan, np.nan]}, None),
+    ):
+        (tmp_path / "n.json").write_text(json.dumps({"results": {"000001": [row | change]}}))
+        if match is None:
+            assert len(read_detections(tmp_path / "n.json", SCENES[:1])) == 1
+            continue
+        with pytest.raises(InputError, match=match):
+            read_detections(tmp_path / "n.json", SCENES[:1])
 
 
 def test_scores_are_what_the_source_says(tmp_path):

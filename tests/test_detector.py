@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import onnx_models
 from deepval.errors import InputError
-from deepval.perception import decoding, letterbox, onnx_model
+from deepval.perception import decoding, letterbox, onnx_model, yolox
 from deepval.perception.decoding import Candidates, FrameError
 from deepval.perception.detector import (
     DetectorConfig,
@@ -147,6 +147,199 @@ def test_yolov5_score_is_objectness_times_class(tmp_path):
     np.testing.assert_allclose(found.scores, [0.8 * 0.6, 0.5 * 0.9], rtol=1e-6)
     assert found.classes.tolist() == ["person", "car"]
     np.testing.assert_allclose(found.boxes_px, [[46, 38, 54, 42], [20, 15, 40, 25]], rtol=1e-6)
+
+
+def cells_of(height: int, width: int, strides=(8, 16, 32)) -> list[tuple[int, int, int]]:
+    """Column, row and stride of every cell, by loops."""
+    return [
+        (column, row, stride)
+        for stride in strides
+        for row in range(height // stride)
+        for column in range(width // stride)
+    ]
+
+
+def yolox_table(height: int, width: int, *, decoded: bool, strides=(8, 16, 32)) -> np.ndarray:
+    """Two boxes in the noise of a YOLOX head: 24 x 16 px about (20, 36), and 64 x 32 px about (48, 16)."""
+    cells = cells_of(height, width, strides)
+    rng = np.random.default_rng(2)
+    raw = np.column_stack([rng.normal(0.5, 0.4, (len(cells), 2)), rng.normal(0, 0.5, (len(cells), 2))])
+    table = np.column_stack([raw, np.full((len(cells), 3), 0.01)])
+    for (column, row, stride), box, scores in (
+        ((2, 4, 8), (20, 36, 24, 16), (0.9, 0.8, 0.1)),
+        ((1, 0, 32), (48, 16, 64, 32), (0.5, 0.2, 0.6)),
+    ):
+        place = cells.index((column, row, stride))
+        cx, cy, w, h = box
+        table[place] = [cx / stride - column, cy / stride - row, math.log(w / stride), math.log(h / stride), *scores]
+    if decoded:
+        for place, (column, row, stride) in enumerate(cells):
+            x, y, w, h = table[place, :4]
+            table[place, :4] = (x + column) * stride, (y + row) * stride, math.exp(w) * stride, math.exp(h) * stride
+    return table[None]
+
+
+@pytest.mark.parametrize(("decoded", "style"), [(False, "yolox"), (True, "yolox-decoded")])
+@pytest.mark.parametrize("strides", [(8, 16, 32), (8, 16, 32, 64)])
+@pytest.mark.parametrize("declared", [True, False])
+def test_yolox_is_told_from_yolov5_by_its_anchors(tmp_path, decoded, style, strides, declared):
+    table = yolox_table(64, 128, decoded=decoded, strides=strides)
+    path = onnx_models.save(
+        tmp_path / "m.onnx",
+        {"output": onnx_models.fixed(table)},
+        shapes={"output": table.shape if declared else [1, "anchors", 7]},
+        input_shape=(1, 3, 64, 128),
+        metadata=NAMES,
+    )
+    detector = load_detector(path)
+    assert detector.style == style
+    found = detect(detector, np.zeros((32, 64, 3), np.uint8), size=128)
+    np.testing.assert_allclose(found.scores, [0.9 * 0.8, 0.5 * 0.6], rtol=1e-5)
+    assert found.classes.tolist() == ["car", "person"]
+    # The image of 64 x 32 is doubled, without padding above it; the second box begins at 48 - 64 / 2.
+    expected = [[8 / 2, 28 / 2, 32 / 2, 44 / 2], [16 / 2, 0, 80 / 2, 32 / 2]]
+    np.testing.assert_allclose(found.boxes_px, expected, atol=1e-4)
+    assert load_detector(path, config=DetectorConfig(style="yolov5")).style == "yolov5"
+
+
+@pytest.mark.parametrize("size", [416, 640])
+def test_yolox_has_the_anchors_of_its_published_models(size):
+    cells = yolox.grid({416: 3549, 640: 8400}[size], (size, size))
+    assert list(zip(*cells.corner.tolist(), cells.stride_px.tolist(), strict=True)) == cells_of(size, size)
+    # Three anchors to a cell are YOLOv5's; so are numbers that no grid has.
+    for anchors in (3 * 3549, 3 * 8400, 3):
+        assert yolox.grid(anchors, (size, size)) is None
+
+
+def test_yolov6_has_an_anchor_per_cell_and_is_read_like_yolov5(tmp_path):
+    table = yolox_table(64, 64, decoded=True)
+    table[..., 4] = 1
+    path = onnx_models.save(
+        tmp_path / "m.onnx", {"output": onnx_models.fixed(table)}, input_shape=(1, 3, 64, 64), metadata=NAMES
+    )
+    detector = load_detector(path)
+    assert detector.style == "yolov5"
+    np.testing.assert_allclose(detect(detector, WHITE, size=64).scores, [0.8, 0.6], rtol=1e-5)
+
+
+def test_yolox_of_other_anchors_than_the_input_has_cells_is_refused(tmp_path):
+    table = yolox_table(64, 64, decoded=False)
+    path = onnx_models.save(tmp_path / "m.onnx", {"output": onnx_models.fixed(table)}, metadata=NAMES)
+    detector = load_detector(path, config=DetectorConfig(style="yolox"))
+    assert len(detect(detector, WHITE, size=64).scores) == 2
+    with pytest.raises(InputError, match="one anchor per cell"):
+        detect(detector, WHITE, size=96)
+
+
+def test_yolox_sizes_beyond_all_numbers_fail_the_frame(tmp_path):
+    table = yolox_table(64, 64, decoded=False)
+    table[0, cells_of(64, 64).index((2, 4, 8)), 2] = 1e4
+    path = onnx_models.save(
+        tmp_path / "m.onnx", {"output": onnx_models.fixed(table)}, input_shape=(1, 3, 64, 64), metadata=NAMES
+    )
+    with pytest.raises(FrameError, match="boxes are not finite"):
+        detect(load_detector(path), WHITE, size=64)
+
+
+def test_yolox_sees_blue_green_red_from_0_to_255_in_the_upper_left_corner():
+    picture = np.zeros((40, 61, 3), dtype=np.uint8)
+    picture[:] = 51, 102, 255
+    ready = letterbox.cornered(picture, 64)
+    # 61 x 40 by 64 / 61: 64 x 41.97, cut to 41 rows; boxes go back by the same 64 / 61 on both axes.
+    assert ready.tensor.dtype == np.float32
+    np.testing.assert_array_equal(ready.tensor[0, :, 40, 63], [51, 102, 255])
+    assert (ready.tensor[0, :, 41:] == 114).all()
+    assert ready.placement == letterbox.Placement((40, 61), (64, 64), 0, 0, 64 / 61, 64 / 61)
+    assert letterbox.cornered(picture, 96, fixed_hw_px=(32, 96)).tensor.shape == (1, 3, 32, 96)
+
+
+def test_a_yolox_letterbox_keeps_the_pixels_that_its_own_code_makes():
+    picture = image(37, 91)
+    own = np.full((64, 64, 3), 114, dtype=np.uint8)
+    ratio = min(64 / 37, 64 / 91)
+    own[: int(37 * ratio), : int(91 * ratio)] = cv2.resize(picture, (int(91 * ratio), int(37 * ratio)))
+    np.testing.assert_array_equal(letterbox.cornered(picture, 64).tensor[0], own.transpose(2, 0, 1))
+
+
+def softmax_logits(queries: int, classes: int, objects: dict[int, tuple[int, float]]) -> np.ndarray:
+    """Logits of a DETR head: no object (the last) everywhere but where `objects` says class and logit."""
+    logits = np.full((queries, classes), -2.0, dtype=np.float32)
+    logits[:, -1] = 6.0
+    for query, (cls, logit) in objects.items():
+        logits[query, cls] = logit
+    return logits[None]
+
+
+def two_outputs(path, logits, names, *, outputs=("logits", "pred_boxes"), **options):
+    boxes = np.tile(np.float32([0.5, 0.5, 0.2, 0.4]), (logits.shape[1], 1))[None]
+    tables = {outputs[0]: onnx_models.fixed(logits), outputs[1]: onnx_models.fixed(boxes)}
+    return onnx_models.save(path, tables, metadata={"names": str(list(names))}, **options)
+
+
+COCO_IDS = [f"id {number}" for number in range(91)]
+
+
+@pytest.mark.parametrize("outputs", [("logits", "pred_boxes"), ("pred_logits", "pred_boxes")])
+@pytest.mark.parametrize(
+    ("names", "width"),
+    [
+        ([*COCO_IDS, "N/A"], 92),
+        (COCO_IDS, 92),
+        (["car", "person", "van", "No-Object"], 4),
+        (["car", "person", "van"], 4),
+    ],
+)
+def test_softmax_heads_leave_no_object_out(tmp_path, names, width, outputs):
+    logits = softmax_logits(100, width, {7: (2, 8.0), 9: (0, 5.0)})
+    detector = load_detector(two_outputs(tmp_path / "m.onnx", logits, names, outputs=outputs))
+    assert detector.style == "detr-softmax"
+    found = detect(detector, image(100, 200), size=64)
+    rest = (width - 2) * math.exp(-2)
+    strong = math.exp(8) / (math.exp(8) + math.exp(6) + rest)
+    weak = math.exp(5) / (math.exp(5) + math.exp(6) + rest)
+    np.testing.assert_allclose(found.scores, [strong, weak], rtol=1e-4)
+    assert found.classes.tolist() == [names[2], names[0]]
+    np.testing.assert_allclose(found.boxes_px, [[80, 30, 120, 70]] * 2, rtol=1e-5)
+    nothing = two_outputs(tmp_path / "n.onnx", softmax_logits(100, width, {}), names, outputs=outputs)
+    assert len(detect(load_detector(nothing), image(100, 200), size=64).scores) == 0
+
+
+def test_a_softmax_head_that_may_be_a_sigmoid_needs_the_style(tmp_path):
+    names = ["car", "person", "van", "other", "rest"]
+    path = two_outputs(tmp_path / "m.onnx", softmax_logits(50, 5, {3: (1, 9.0)}), names)
+    with pytest.raises(InputError, match=r"detr-softmax with a last logit for no object.*give the style"):
+        load_detector(path)
+    found = detect(load_detector(path, config=DetectorConfig(style="detr-softmax")), WHITE, size=64)
+    assert found.classes.tolist() == ["person"]
+    assert len(detect(load_detector(path, config=DetectorConfig(style="detr")), WHITE, size=64).scores) == 50
+    # A logit more than names, but not the highest of a blank image: names may be missing.
+    other = two_outputs(tmp_path / "n.onnx", np.full((1, 50, 6), -4.0, np.float32), names)
+    with pytest.raises(InputError, match="give the style"):
+        load_detector(other)
+
+
+def test_sigmoid_heads_stay_as_they_were(tmp_path):
+    logits = np.full((1, 300, 80), -5.0, dtype=np.float32)
+    logits[0, 4, 2] = 1.5
+    detector = load_detector(two_outputs(tmp_path / "m.onnx", logits, COCO_IDS[:80]))
+    assert detector.style == "detr"
+    np.testing.assert_allclose(detect(detector, WHITE, size=64).scores, [1 / (1 + math.exp(-1.5))], rtol=1e-6)
+
+
+def test_softmax_heads_see_what_they_were_trained_on():
+    picture = np.zeros((32, 32, 3), dtype=np.uint8)
+    picture[:] = 51, 102, 255
+    tensor = letterbox.stretched(picture, 32, normalised=True).tensor
+    assert tensor.dtype == np.float32
+    expected = [(255 / 255 - 0.485) / 0.229, (102 / 255 - 0.456) / 0.224, (51 / 255 - 0.406) / 0.225]
+    np.testing.assert_allclose(tensor[0, :, 5, 7], expected, rtol=1e-5)
+
+
+def test_a_style_that_needs_a_trial_run_says_so_where_there_is_none(tmp_path):
+    path = onnx_models.at_one_size(tmp_path / "m.onnx", side=96, metadata=NAMES)
+    with pytest.raises(InputError, match=r"cannot be run at 640 x 640.*Its style cannot be told, then: give one of"):
+        load_detector(path)
+    assert detect(load_detector(path, config=DetectorConfig(style="yolov5")), WHITE, size=96).scores.tolist() == [0.25]
 
 
 def detr_boxes() -> np.ndarray:

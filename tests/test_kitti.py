@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,7 +8,7 @@ from deepval.datasets.dataset import Dataset
 from deepval.datasets.kitti import read, read_calibration
 from deepval.errors import InputError
 from deepval.scenes import ego_of
-from driving import scene, truth
+from driving import camera, scene, truth
 
 P2 = "720 0 610 72 0 720 173 0 0 0 1 0"
 RECT = "1 0 0 0 1 0 0 0 1"
@@ -123,6 +125,49 @@ def test_broken_files_are_named(kitti, name, text, match):
     assert name.split("/")[-1] in str(caught.value)
 
 
+def oxts(*speeds):
+    return "".join(" ".join(["0"] * 8 + [str(speed)] + ["0"] * 21) + "\n" for speed in speeds)
+
+
+def poses(*ahead_m):
+    return "".join(f"1 0 0 0 0 1 0 0 0 0 1 {z}\n" for z in ahead_m)
+
+
+def calibration(**changes):
+    return "".join(f"{key} {changes.get(key.rstrip(':'), value)}\n" for key, value in TRACKING.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "match"),
+    [
+        ("label_02/0000.txt", LABELS.replace("1 1 Car", "1.5 1 Car"), r"whole numbers; .* in row 3 \(0000/1\.5\)"),
+        ("label_02/0000.txt", LABELS.replace("1 2 Person", "1 2.5 Person"), r"whole numbers; .* in row 4 \(0000/1\)"),
+        ("label_02/0000.txt", LABELS.replace("Person 0 3", "Person 0 0.5"), r"whole numbers; .* in row 4 \(0000/1\)"),
+        ("label_02/0000.txt", LABELS.replace("19.0", "inf"), r"finite numbers .* has inf in row 3 \(0000/1\)"),
+        ("label_02/0000.txt", LABELS.replace("100 150", "-1e300 150"), r"has -1e\+300 in row 4 \(0000/1\)"),
+        ("label_02/0000.txt", LABELS.replace("1 1 Car", "nan 1 Car"), r"has nan in row 3 \(0000/nan\)"),
+        ("oxts/0000.txt", oxts(3, 1e308, 4), r"at most 200 m/s; .* gives 1e\+308 m/s in row 2 \(0000/000001\)"),
+        ("oxts/0000.txt", oxts(3, 4, -1e308), r"gives -1e\+308 m/s in row 3 \(0000/000002\)"),
+        ("oxts/0000.txt", oxts(3, "nan", 4), r"has nan in row 2"),
+        ("oxts/0000.txt", oxts("inf", 3, 4), r"gives inf m/s in row 1 \(0000/000000\)|has inf in row 1"),
+        ("poses/0000.txt", poses(0, 1, 1e9), r"at most 200 m/s; .* gives .*e\+09 m/s in row 3 \(0000/000002\)"),
+        ("poses/0000.txt", poses(0, 1e308, 2), r"has 1e\+308 in row 2"),
+        ("poses/0000.txt", poses(0, 1, "nan"), "has nan in row 3"),
+        ("times/0000.txt", "0\n0.1\ninf\n", "has inf in row 3"),
+        ("calib/0000.txt", calibration(P2=P2.replace("610", "inf")), r"has inf in row 1 \(P2\)"),
+        ("calib/0000.txt", calibration(Tr_imu_velo=IMU_VELO.replace("-0.3", "1e300").replace("0.3", "1e300")),
+         r"has 1e\+300 in row 4 \(Tr_imu_velo\)"),
+        ("calib/0000.txt", calibration(R_rect="0 " * 9), "matrices that can be inverted"),
+        ("calib/0000.txt", calibration(P2=P2.replace("0 0 1 0", "0 0 0 0")), "matrices that can be inverted"),
+    ],
+)  # fmt: skip
+def test_numbers_that_cannot_be_meant_are_refused_with_row_and_id(kitti, name, text, match):
+    write(kitti / "training", name, text)
+    with pytest.raises(InputError, match=match) as caught:
+        read(kitti)
+    assert name.split("/")[-1] in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("name", "match"),
     [("calib/0000.txt", "calibration must be at"), ("poses/0000.txt", "OXTS data or poses")],
@@ -162,6 +207,17 @@ def test_scenes_check_themselves():
         scene(3, dt_s=0.0)
     with pytest.raises(InputError, match="not negative"):
         scene(3, speed_mps=-1.0)
+    for speed in (np.inf, np.nan, 1e308, 200.1):
+        with pytest.raises(InputError, match=r"at most 200 m/s; 0000/000001 has "):
+            scene(3, speed_mps=[0.0, speed, 200.0])
+    with pytest.raises(InputError, match="times must increase"):
+        replace(scene(3), time_s=np.array([0.0, 0.1, np.inf]))
+    for change in ({"fx_px": np.inf}, {"fy_px": np.nan}):
+        with pytest.raises(InputError, match="focal lengths must be positive"):
+            replace(camera(), **change)
+    for change in ({"cx_px": np.nan}, {"cy_px": np.inf}, {"road_z_m": np.nan}):
+        with pytest.raises(InputError, match="must be finite"):
+            replace(camera(), **change)
     with pytest.raises(InputError, match="image paths must be 3"):
         scene(3, image_paths=(None,))
     with pytest.raises(InputError, match="images must be 3"):

@@ -10,18 +10,21 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import deepval
 import onnx_models
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.metering.cost_files import read_entries, write_entries
 from deepval.perception import cache as store
+from deepval.perception.detection_files import read_detections
 from deepval.perception.detector import DetectorConfig, decoded_image, detect, load_detector
 from deepval.perception.image_units import units_in_folder
 from deepval.perception.latency import Latency, cost_entry, measured_latency
 from deepval.perception.perceive import Progress, perceive
+from driving import scene
 from shared import shared_data
 
 SIZES = (64, 96)
@@ -216,8 +219,75 @@ def test_damaged_files_are_noticed(images, tmp_path, weights):
     with pytest.raises(InputError, match="does not fit"):
         run(images, tmp_path / "cache", weights)
     (detections / "a.parquet").write_bytes(whole[:50])
+    with pytest.raises(InputError, match=r"a\.parquet does not fit its hash"):
+        run(images, tmp_path / "cache", weights)
+    (detections / "a.parquet").unlink()
+    (detections / "a.parquet").mkdir()
     with pytest.raises(InputError, match=r"a\.parquet of the detection cache cannot be read"):
         run(images, tmp_path / "cache", weights)
+
+
+def altered(path: Path, column: str, values: list) -> None:
+    """The file with another column: as plausible a table as before."""
+    table = pq.read_table(path)
+    place = table.column_names.index(column)
+    changed = pa.array(values, table.field(column).type)
+    pq.write_table(table.set_column(place, table.field(column), changed), path, compression="zstd")
+
+
+def test_a_changed_file_is_never_adopted(images, tmp_path, weights):
+    cache = tmp_path / "cache"
+    run(images, cache, weights)
+    before = snapshot(cache)
+    detections, frames = (cache / "tiny-64" / kind / "a.parquet" for kind in ("detections", "frames"))
+    altered(detections, "score", np.linspace(0.9, 0.2, pq.read_metadata(detections).num_rows))
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"detections/a\.parquet does not fit its hash.*delete it and run"):
+            run(images, cache, weights)
+    with pytest.raises(InputError, match=r"detections/a\.parquet does not fit its hash"):
+        run(images, cache, weights, sizes=[64, 128])
+    with pytest.raises(InputError, match=r"detections/a\.parquet does not fit its hash"):
+        store.read_mode(cache, "tiny-64")
+    with pytest.raises(InputError, match=r"detections/a\.parquet does not fit its hash"):
+        read_detections(cache / "tiny-64", [scene(6, unit="a"), scene(5, unit="b")])
+    detections.unlink()
+    assert [mode.units_run for mode in run(images, cache, weights).modes] == [1, 0]
+    assert snapshot(cache) == before
+    altered(frames, "status", ["ok", "failed", "ok"])
+    with pytest.raises(InputError, match=r"frames/a\.parquet does not fit its hash"):
+        store.read_mode(cache, "tiny-64")
+
+
+def test_a_unit_without_an_entry_in_the_manifest_is_run_again(images, tmp_path, weights):
+    cache = tmp_path / "cache"
+    run(images, cache, weights)
+    before = snapshot(cache)
+    manifest = json.loads((cache / "manifest.json").read_text())
+    boxes = manifest["modes"]["tiny-64"].pop("a")["boxes"]
+    (cache / "manifest.json").write_text(json.dumps(manifest))
+    altered(cache / "tiny-64" / "detections" / "a.parquet", "score", [0.5] * boxes)
+    assert store.units_in(cache, "tiny-64") == ("b",)
+    assert [mode.units_run for mode in run(images, cache, weights).modes] == [1, 0]
+    assert snapshot(cache) == before
+
+
+def test_a_cache_without_a_manifest_is_not_read(images, tmp_path, weights):
+    run(images, tmp_path / "cache", weights)
+    (tmp_path / "cache" / "manifest.json").unlink()
+    with pytest.raises(InputError, match=r"must hold a manifest\.json with the hashes of its files"):
+        store.read_mode(tmp_path / "cache", "tiny-64")
+
+
+def test_a_mode_that_finds_nothing_says_so(images, tmp_path, weights):
+    blind = onnx_models.yolov8(tmp_path / "blind.onnx", slope=0.01)
+    with pytest.warns(InputWarning, match="mode blind-64 finds no box in any of 5 images: check the style"):
+        result = run(images, tmp_path / "cache", blind, sizes=[64])
+    assert result.modes[0].boxes == 0
+    assert json.loads(result.manifest.read_text())["notes"] == [store.silence("blind-64", 5)]
+    words = ["perceive", images, "-w", blind, "--size", 64, "--samples", 0, "-o", tmp_path / "cache"]
+    done = subprocess.run([sys.executable, "-m", "deepval.cli", *map(str, words)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.strip()) == (0, f"deepval: note: {store.silence('blind-64', 5)}")
+    assert "notes" not in json.loads(run(images, tmp_path / "seen", weights).manifest.read_text())
 
 
 def test_two_runs_cannot_share_a_cache(images, tmp_path, weights):

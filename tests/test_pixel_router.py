@@ -18,7 +18,7 @@ import onnx_models
 from deepval.allocators import PixelRecipe, PixelRouter, Router, Training, read_allocator
 from deepval.allocators.learned import file_text
 from deepval.allocators.pixel import MEAN, SPREAD, prepared
-from deepval.allocators.pixel_graph import onnx_bytes
+from deepval.allocators.pixel_graph import OPERATORS, onnx_bytes
 from deepval.allocators.pixel_layers import BLOCKS, CHANNELS, multiply_adds, parameters
 from deepval.allocators.pixel_training import _repeatable, fit_pixels, log_odds, new_network, weights_of
 from deepval.benchmark import folder as folders
@@ -243,15 +243,84 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(saved, tmp_path):
         read_allocator(rewritten(saved, path, onnx="not base64!"))
 
 
-def test_a_graph_that_is_no_pixel_router_is_refused(saved, tmp_path):
-    shown, _ = pictures(1)
-    router = read_allocator(rewritten(saved, tmp_path / "a.json", onnx=b64encode(b"nonsense").decode()))
-    with pytest.raises(InputError, match="that of router-pixel cannot be loaded as one"):
-        router.score_picture(shown[0])
+def looped(model):
+    """A graph with the right ends that runs a Loop for as many rounds as it likes."""
+    made, kind = onnx.helper, onnx.TensorProto
+    body = made.make_graph(
+        [made.make_node("Identity", ["on"], ["still_on"]), made.make_node("Identity", ["x"], ["x_out"])],
+        "body",
+        [
+            made.make_tensor_value_info("round", kind.INT64, []),
+            made.make_tensor_value_info("on", kind.BOOL, []),
+            made.make_tensor_value_info("x", kind.FLOAT, [1, 1]),
+        ],
+        [
+            made.make_tensor_value_info("still_on", kind.BOOL, []),
+            made.make_tensor_value_info("x_out", kind.FLOAT, [1, 1]),
+        ],
+    )
+    del model.graph.node[:], model.graph.initializer[:]
+    values = {"rounds": np.array(2**62), "go": np.array(True), "start": np.zeros((1, 1), np.float32)}
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(value, name) for name, value in values.items())
+    model.graph.node.append(made.make_node("Loop", ["rounds", "go", "start"], ["log_odds"], body=body))
+
+
+def with_another_operator(model):
+    model.graph.node[-1].output[0] = "before"
+    model.graph.node.append(onnx.helper.make_node("Identity", ["before"], ["log_odds"]))
+
+
+def renamed_operator(model):
+    """As long as ours to the byte."""
+    model.graph.node[-2].op_type = "Squeeze"
+
+
+def outside(model):
+    tensor = model.graph.initializer[-1]
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="elsewhere.bin")
+
+
+def wider(model):
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 255
+
+
+def infinite(model):
+    model.graph.initializer[-1].raw_data = np.array([np.inf], "<f4").tobytes()
+
+
+@pytest.mark.parametrize("change", [looped, with_another_operator, renamed_operator, outside, wider, infinite])
+def test_a_graph_that_is_not_ours_is_never_executed(change, saved, router, tmp_path, monkeypatch):
+    monkeypatch.setattr("deepval.allocators.pixel.open_session", lambda *_, **__: pytest.fail("it was opened"))
+    model = onnx.load_from_string(router.model)
+    change(model)
+    altered = model.SerializeToString()
+    path = rewritten(saved, tmp_path / "altered.json", onnx=b64encode(altered).decode())
+    with pytest.raises(InputError, match=r"altered\.json: its network('s weights)? must be .*Fit it again"):
+        read_allocator(path)
+    with pytest.raises(InputError, match=r"router-pixel: its network('s weights)? must be .*Fit it again"):
+        PixelRouter(altered, TOLD)
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\x0a" * 2_146_207])
+def test_bytes_that_are_no_graph_are_refused(content, saved, tmp_path):
+    path = rewritten(saved, tmp_path / "bad.json", onnx=b64encode(content).decode())
+    with pytest.raises(InputError, match="must be the graph that `deepval fit` writes, which has 2,146,207 bytes"):
+        read_allocator(path)
+
+
+def test_a_detector_is_no_pixel_router(saved, tmp_path):
     other = onnx_models.yolov8(tmp_path / "other.onnx").read_bytes()
-    router = read_allocator(rewritten(saved, tmp_path / "b.json", onnx=b64encode(other).decode()))
-    with pytest.raises(InputError, match=r"must turn picture \[1, 3, 128, 128\] into log_odds \[1, 1\]; found"):
-        router.score_picture(shown[0])
+    with pytest.raises(InputError, match=r"free in its weights alone; found [0-9,]+ bytes"):
+        read_allocator(rewritten(saved, tmp_path / "b.json", onnx=b64encode(other).decode()))
+
+
+def test_the_graph_is_what_onnx_itself_would_write(router):
+    model = onnx.load_from_string(router.model)
+    onnx.checker.check_model(model, full_check=True)
+    assert model.SerializeToString(deterministic=True) == router.model
+    assert {node.op_type for node in model.graph.node} == set(OPERATORS)
 
 
 def test_without_a_picture_there_is_a_clear_sentence(router):

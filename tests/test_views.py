@@ -110,7 +110,9 @@ def test_frames_that_cannot_be_are_refused():
     # With run-time shapes on, the annotation refuses it before the sentence does.
     with pytest.raises((InputError, TypeCheckError), match=r"for each detection; found \(0, 1, 1\)|f64\[1\]"):
         replace(frame, cls=np.zeros(0, "<U14"))
-    for speed_mps in (-1.0, np.nan, np.inf):
+    with pytest.raises(InputError, match="boxes must be finite"):
+        replace(frame, box_px=np.array([[0.0, 0.0, np.inf, 9.0]]))
+    for speed_mps in (-1.0, np.nan, np.inf, 1e308):
         with pytest.raises(InputError, match="finite and not negative"):
             replace(frame, ego_speed_mps=speed_mps)
     with pytest.raises(InputError, match="has no boxes; found 1"):

@@ -14,6 +14,9 @@ from deepval.arrays import Bool, Float, Shaped
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera
 
+FASTEST_MPS = 200.0
+"""No vehicle is faster: an ego speed beyond it is a fault of the data."""
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -40,10 +43,14 @@ class Scene:
             raise InputError(f"unit {self.unit}: times and speeds must have one value per frame ({frames}).")
         if len(set(self.frame_ids.tolist())) != frames:
             raise InputError(f"unit {self.unit}: frame ids must be distinct.")
-        if not (np.diff(self.time_s) > 0).all():
+        if not ((np.diff(self.time_s) > 0).all() and np.isfinite(self.time_s).all()):
             raise InputError(f"unit {self.unit}: times must increase from frame to frame; check the time stamps.")
-        if not (np.isfinite(self.ego_speed_mps).all() and (self.ego_speed_mps >= 0).all()):
-            raise InputError(f"unit {self.unit}: ego speeds must be finite and not negative.")
+        strange = ~((self.ego_speed_mps >= 0) & (self.ego_speed_mps <= FASTEST_MPS))
+        if strange.any():
+            raise InputError(
+                f"unit {self.unit}: ego speeds must be finite and not negative, and at most {FASTEST_MPS:g} m/s; "
+                f"{self.inputs[strange][0]} has {self.ego_speed_mps[strange][0]:g}: check what the speed was read from."
+            )
         for name, pictures in (("image paths", self.image_paths or None), ("images", self.images)):
             if pictures is not None and len(pictures) != frames:
                 raise InputError(f"unit {self.unit}: {name} must be {frames}, one per frame; found {len(pictures)}.")

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from deepval.arrays import Bool, Float, Shaped
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera
 from deepval.perception.detections import Calibration, Detections, ScoreKind
-from deepval.scenes import Scene
+from deepval.scenes import FASTEST_MPS, Scene
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,13 @@ class Frame:
         if not len(self.cls) == len(self.score) == len(self.box_px):
             found = len(self.cls), len(self.score), len(self.box_px)
             raise InputError(f"a frame needs a class, a score and a box for each detection; found {found}.")
-        if not 0 <= self.ego_speed_mps < inf:
-            raise InputError(f"a frame's ego speed must be finite and not negative; found {self.ego_speed_mps}.")
+        if not 0 <= self.ego_speed_mps <= FASTEST_MPS:
+            raise InputError(
+                f"a frame's ego speed must be finite and not negative, and at most {FASTEST_MPS:g} m/s; "
+                f"found {self.ego_speed_mps}."
+            )
+        if np.isinf(self.box_px).any():
+            raise InputError("a frame's boxes must be finite; found infinity: check the cheap mode's output.")
         if not self.run and len(self.box_px):
             raise InputError(f"a frame on which the cheap mode was not run has no boxes; found {len(self.box_px)}.")
 

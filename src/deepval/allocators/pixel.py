@@ -1,8 +1,9 @@
 """Picture -> probability that escalation pays, by a small convolutional network in ONNX Runtime; and its plain file.
 
-The file is JSON like that of every allocator, with the network as an ONNX graph in base64: it loads without torch, and
-nothing in it is executed. Frames are scored one at a time on one thread, so that a frame has the same score to the bit
-alone, in its unit and in any order.
+The file is JSON like that of every allocator, with the network as an ONNX graph in base64: it loads without torch. The
+graph is held to the one that training writes before it is run (`check_graph`): weights are all that a file brings.
+Frames are scored one at a time on one thread, so that a frame has the same score to the bit alone, in its unit and in
+any order.
 """
 
 from base64 import b64decode, b64encode
@@ -16,6 +17,7 @@ import numpy as np
 
 from deepval.allocators.learned import Training, check_hash, file_text, training_of
 from deepval.allocators.models.links import linked
+from deepval.allocators.pixel_graph import check_graph
 from deepval.allocators.pixel_layers import SIZE_PX
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
@@ -29,7 +31,6 @@ from deepval.views import CheapMode, View, picture
 NAME, FRONT = "router-pixel", "pixels"
 MEAN, SPREAD = 0.45, 0.25
 """What is taken from every level between 0 and 1, and what it is divided by then."""
-SHAPE = [1, 3, SIZE_PX, SIZE_PX]
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class PixelRouter:
     """A trained pixel router.
 
     Attributes:
-        model: The network, an ONNX graph: [1, 3, 128, 128] -> the log-odds [1, 1].
+        model: The network, an ONNX graph as `onnx_bytes` writes it: [1, 3, 128, 128] -> the log-odds [1, 1].
         training: What it was trained on.
     """
 
@@ -69,6 +70,9 @@ class PixelRouter:
     training: Training = field(repr=False)
     name: ClassVar[str] = NAME
     uses: ClassVar[frozenset[Part]] = frozenset({"image"})
+
+    def __post_init__(self) -> None:
+        check_graph(self.model, NAME)
 
     def undefined(self, mode: CheapMode) -> str | None:
         """Why there is no score for this cheap mode: the router does not look at it, so there always is one."""
@@ -100,11 +104,7 @@ class PixelRouter:
     @cached_property
     def _session(self) -> Any:
         library("onnxruntime", purpose="The pixel router", extra="vision")
-        session = open_session(self.model, name=f"that of {NAME}", threads=1)
-        found = [(item.name, item.shape) for item in (*session.get_inputs(), *session.get_outputs())]
-        if found != [("picture", SHAPE), ("log_odds", [1, 1])]:
-            raise InputError(f"{NAME}: its network must turn picture {SHAPE} into log_odds [1, 1]; found {found}.")
-        return session
+        return open_session(self.model, name=f"that of {NAME}", threads=1)
 
     def to_json(self) -> str:
         """The file's text: one line per part, the same for the same router."""
@@ -117,12 +117,14 @@ class PixelRouter:
 
 
 def pixel_router_of(content: Mapping[str, Any], source: str) -> PixelRouter:
-    """The pixel router that a file's content describes, refused where it was altered."""
+    """The pixel router that a file's content describes, refused where it was altered or has another graph."""
     check_hash(content, source)
     try:
-        return PixelRouter(b64decode(content["onnx"], validate=True), training_of(content))
+        model, training = b64decode(content["onnx"], validate=True), training_of(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{source}: must hold an ONNX graph in base64; {error!r} is in the way.") from error
+    check_graph(model, source)
+    return PixelRouter(model, training)
 
 
 def picture_of(view: View, place: int) -> Shaped[np.ndarray, "h w 3"]:

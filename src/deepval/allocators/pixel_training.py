@@ -12,7 +12,7 @@ import numpy as np
 
 from deepval.allocators.learned import Training
 from deepval.allocators.pixel import NAME, PixelRecipe, PixelRouter, prepared
-from deepval.allocators.pixel_graph import PURPOSE, Weights, onnx_bytes
+from deepval.allocators.pixel_graph import Weights, onnx_bytes
 from deepval.allocators.pixel_layers import BLOCKS, CHANNELS, Convolution
 from deepval.arrays import Float
 from deepval.errors import InputError
@@ -22,7 +22,7 @@ from deepval.progress import Watch, unwatched
 
 def torch_library() -> Any:
     """torch, or InputError where the extra `torch` is not installed."""
-    return library("torch", purpose=PURPOSE, extra="torch")
+    return library("torch", purpose="Training the pixel router", extra="torch")
 
 
 def fit_pixels(

@@ -12,18 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Shaped
+from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.datasets.dataset import Dataset
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera, transformed
 from deepval.geometry.classes import KITTI_CLASSES
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.motion import track_closing_mps
-from deepval.scenes import Scene
+from deepval.scenes import FASTEST_MPS, Scene
 from deepval.truth import Truth
 
 DT_S = 0.1033
 ROAD_Z_M = -0.93
+LARGEST, FARTHEST = 1e6, 1e12
+"""No length around the vehicle, in metres or pixels, is larger; no place in the world and no time stamp is farther."""
 LABEL_COLUMNS = 17
 OXTS_COLUMNS = 30
 OXTS_FORWARD = 8
@@ -73,15 +75,36 @@ def rows_of(path: Path, columns: int | Sequence[int], *, what: str) -> list[list
     return [row for row in rows if row]
 
 
-def numbers(words: Sequence[Sequence[str]] | Sequence[str], *, path: Path, what: str) -> Float[np.ndarray, "..."]:
-    """Words as finite numbers; raises with the file's name where one is not."""
+def numbers(
+    words: Sequence[Sequence[str]] | Sequence[str],
+    *,
+    path: Path,
+    what: str,
+    ids: Sequence[str] | None = None,
+    largest: float = LARGEST,
+    first_row: int = 1,
+) -> Float[np.ndarray, "..."]:
+    """Words as numbers of at most `largest`; raises with the file's name, the row and its id where one is not."""
     try:
         values = np.array(words, dtype=float)
     except ValueError as error:
         raise InputError(f"{what} must hold numbers; {path} does not: {error}.") from error
-    if not np.isfinite(values).all():
-        raise InputError(f"{what} must hold finite numbers; {path} has NaN or infinity.")
+    strange = ~(np.abs(values) <= largest)
+    if strange.any():
+        found = values[strange][0]
+        wanted = f"{what} must hold finite numbers of at most {largest:g}; {path} has {found:g}"
+        refuse(strange, wanted, ids, first_row=first_row)
     return values
+
+
+def refuse(
+    strange: Bool[np.ndarray, "row ..."], sentence: str, ids: Sequence[str] | None, *, first_row: int = 1
+) -> None:
+    """Raise where a row is strange, with its number and id."""
+    if strange.any():
+        row = int(np.argmax(strange.reshape(len(strange), -1).any(axis=1)))
+        told = f"in row {row + first_row}" + (f" ({ids[row]})" if ids else "")
+        raise InputError(f"{sentence} {told}: repair the file.")
 
 
 def read_calibration(path: Path) -> Calibration:
@@ -89,22 +112,26 @@ def read_calibration(path: Path) -> Calibration:
     if not path.is_file():
         raise InputError(f"the calibration must be at {path}; there is no such file: check the data set's folder.")
     found: dict[str, np.ndarray] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for row, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         key, *words = line.split() or [""]
         name, count = CALIBRATION_KEYS.get(key.rstrip(":"), ("", 0))
         if not name:
             continue
         if len(words) != count:
             raise InputError(f"calibration {key} must have {count} numbers; {path} has {len(words)}.")
-        found[name] = numbers(words, path=path, what="a calibration").reshape(3, -1)
+        told = numbers([words], path=path, what="a calibration", ids=[key.rstrip(":")], first_row=row)
+        found[name] = told.reshape(3, -1)
     missing = sorted({name for name, _ in CALIBRATION_KEYS.values()} - set(found))
     if missing:
         raise InputError(f"a calibration must hold P2, R_rect, Tr_velo_cam, Tr_imu_velo; {path} lacks {missing[0]}.")
     cam0_from_ego = square(found["R_rect"]) @ square(found["Tr_velo_cam"]) @ square(found["Tr_imu_velo"])
-    ego_from_cam0 = np.linalg.inv(cam0_from_ego)
     k = found["P2"][:, :3]
-    ego_from_cam2 = ego_from_cam0.copy()
-    ego_from_cam2[:3, 3] = transformed(ego_from_cam0, -np.linalg.solve(k, found["P2"][:, 3]))
+    try:
+        ego_from_cam0 = np.linalg.inv(cam0_from_ego)
+        ego_from_cam2 = ego_from_cam0.copy()
+        ego_from_cam2[:3, 3] = transformed(ego_from_cam0, -np.linalg.solve(k, found["P2"][:, 3]))
+    except np.linalg.LinAlgError as error:
+        raise InputError(f"a calibration must hold matrices that can be inverted; {path} does not: {error}.") from error
     camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], ego_from_cam2, ROAD_Z_M)
     return Calibration(ego_from_cam0, camera)
 
@@ -123,7 +150,11 @@ def read_labels(path: Path) -> Labels:
     unknown = sorted(set(names) - set(KITTI_CLASSES) - {"DontCare"})
     if unknown:
         raise InputError(f"label classes must be KITTI's; {path} has {', '.join(unknown)}.")
-    table = numbers([row[:2] + row[3:] for row in rows], path=path, what="labels").reshape(-1, LABEL_COLUMNS - 1)
+    ids = [f"{path.stem}/{row[0]}" for row in rows]
+    words = [row[:2] + row[3:] for row in rows]
+    table = numbers(words, path=path, what="labels", ids=ids).reshape(-1, LABEL_COLUMNS - 1)
+    wanted = f"frames, track ids and occlusions must be whole numbers; {path} has another"
+    refuse(table[:, [0, 1, 3]] % 1 != 0, wanted, ids)
     table = table[order := np.argsort(table[:, 0], kind="stable")]
     cls = np.array([KITTI_CLASSES.get(names[place], "DontCare") for place in order], dtype="<U14")
     whole = table[:, [0, 1, 3]].astype(int)
@@ -187,16 +218,27 @@ def read_motion(root: Path, unit: str, *, dt_s: float = DT_S) -> Motion:
     oxts, poses = root / "oxts" / f"{unit}.txt", root / "poses" / f"{unit}.txt"
     if oxts.is_file():
         rows = rows_of(oxts, OXTS_COLUMNS, what="OXTS data")
-        speed = numbers([row[OXTS_FORWARD] for row in rows], path=oxts, what="OXTS data")
+        speed = numbers([row[OXTS_FORWARD] for row in rows], path=oxts, what="OXTS data", largest=np.inf)
+        _check_speeds(speed, oxts)
         return Motion(read_times(root, unit, frames=len(rows), dt_s=dt_s), np.maximum(speed, 0.0))
     if not poses.is_file():
         raise InputError(f"unit {unit} must have OXTS data or poses; found neither {oxts} nor {poses}.")
     rows = rows_of(poses, POSE_COLUMNS, what="poses")
-    pose = numbers(rows, path=poses, what="poses").reshape(-1, 3, 4)
+    pose = numbers(rows, path=poses, what="poses", largest=FARTHEST).reshape(-1, 3, 4)
     time_s = read_times(root, unit, frames=len(pose), dt_s=dt_s)
     step_m = np.einsum("ti,ti->t", np.diff(pose[:, :, 3], axis=0), pose[:-1, :, 2])
     speed = step_m / np.diff(time_s)
-    return Motion(time_s, np.maximum(np.concatenate([speed[:1], speed]) if len(speed) else np.zeros(len(pose)), 0.0))
+    speed = np.concatenate([speed[:1], speed]) if len(speed) else np.zeros(len(pose))
+    _check_speeds(speed, poses)
+    return Motion(time_s, np.maximum(speed, 0.0))
+
+
+def _check_speeds(speed_mps: Float[np.ndarray, "time"], path: Path) -> None:
+    """Raise where a speed is none of a vehicle, forwards or backwards: those backwards become 0 later."""
+    strange = ~(np.abs(speed_mps) <= FASTEST_MPS)
+    if strange.any():
+        wanted = f"the ego speed must be at most {FASTEST_MPS:g} m/s; {path} gives {speed_mps[strange][0]:g} m/s"
+        refuse(strange, wanted, [f"{path.stem}/{frame:06d}" for frame in range(len(speed_mps))])
 
 
 def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Float[np.ndarray, "time"]:
@@ -204,7 +246,8 @@ def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Flo
     path = root / "times" / f"{unit}.txt"
     if not path.is_file():
         return np.arange(frames) * dt_s
-    time_s = numbers([row[0] for row in rows_of(path, 1, what="time stamps")], path=path, what="time stamps")
+    words = [row[0] for row in rows_of(path, 1, what="time stamps")]
+    time_s = numbers(words, path=path, what="time stamps", largest=FARTHEST)
     if len(time_s) != frames:
         raise InputError(f"time stamps must be one per frame ({frames}); {path} has {len(time_s)}.")
     return time_s

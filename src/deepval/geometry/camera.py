@@ -25,9 +25,9 @@ class Camera:
     height_px: int | None = None
 
     def __post_init__(self) -> None:
-        if not (self.fx_px > 0 and self.fy_px > 0):
+        if not (0 < self.fx_px < np.inf and 0 < self.fy_px < np.inf):
             raise InputError(f"a camera's focal lengths must be positive; found {self.fx_px} and {self.fy_px}.")
-        if not np.isfinite(self.ego_from_cam).all():
+        if not np.isfinite([self.cx_px, self.cy_px, self.road_z_m, *self.ego_from_cam.flat]).all():
             raise InputError("a camera's pose must be finite; found NaN or infinity: check the calibration file.")
 
     @property

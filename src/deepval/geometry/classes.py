@@ -28,6 +28,9 @@ LENGTH_M: dict[str, float] = {
     "Misc": 3.0,
 }
 CLASSES: tuple[str, ...] = tuple(HEIGHT_M)
+"""The nine that features count and that data in KITTI's manner have."""
+HEIGHT_M |= {"Traffic_cone": 1.06, "Barrier": 0.98}
+LENGTH_M |= {"Traffic_cone": 0.4, "Barrier": 0.5}
 
 SUPER_CLASS: dict[str, str] = {
     "Car": "vehicle",
@@ -39,6 +42,8 @@ SUPER_CLASS: dict[str, str] = {
     "Pedestrian": "person",
     "Person_sitting": "person",
     "Cyclist": "cyclist",
+    "Traffic_cone": "static",
+    "Barrier": "static",
 }
 
 COCO_CLASSES: dict[str, str] = {
@@ -59,6 +64,8 @@ NUSCENES_CLASSES: dict[str, str] = {
     "pedestrian": "Pedestrian",
     "bicycle": "Cyclist",
     "motorcycle": "Cyclist",
+    "traffic_cone": "Traffic_cone",
+    "barrier": "Barrier",
 }
 KITTI_CLASSES: dict[str, str] = {name: name for name in CLASSES} | {"Person": "Person_sitting"}
 KNOWN_CLASSES: dict[str, str] = {name: name for name in CLASSES} | COCO_CLASSES
@@ -74,7 +81,7 @@ def looked_up(cls: Shaped[np.ndarray, "obj"], table: dict[str, float]) -> Float[
 
 
 def super_class(cls: Shaped[np.ndarray, "obj"]) -> Shaped[np.ndarray, "obj"]:
-    """vehicle, person or cyclist, for each object."""
+    """vehicle, person, cyclist or static, for each object."""
     names, index = np.unique(cls, return_inverse=True)
     found = [SUPER_CLASS.get(str(name), str(name)) for name in names]
     return np.array(found, dtype=str)[index] if found else np.zeros(0, dtype="<U7")

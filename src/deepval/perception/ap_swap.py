@@ -13,13 +13,13 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
-from deepval.geometry.classes import SUPER_CLASS, super_class
+from deepval.geometry.classes import CLASSES, SUPER_CLASS, super_class
 from deepval.perception.average_precision import greedy_matches, precision_curve
 from deepval.perception.detections import Detections
 from deepval.perception.matching import MatchSettings, match_candidates
 from deepval.truth import Truth
 
-GROUPS: tuple[str, ...] = tuple(sorted(set(SUPER_CLASS.values())))
+GROUPS: tuple[str, ...] = tuple(sorted({SUPER_CLASS[name] for name in CLASSES}))
 CONTEXT = 1000
 """Frames that an image's contextual AP is measured among."""
 CASES = 64

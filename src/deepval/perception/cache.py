@@ -2,8 +2,9 @@
 
 `<mode>/detections/<unit>.parquet` has columns seq, frame, cls, score, x1, y1, x2, y2, the best score first.
 `<mode>/frames/<unit>.parquet` lists every frame that was run: `ok` with 0 boxes is empty, `failed` gives a
-reason, an absent frame was never run. `manifest.json` says what made them. A file appears under its name only
-when complete, frames before detections, and holds no time and no path of the machine.
+reason, an absent frame was never run. `manifest.json` says what made them, and enters the hashes of a unit's files
+once both are written: a unit that it does not list is not done, and a file that does not fit its hash is never used.
+A file appears under its name only when complete, and holds no time and no path of the machine.
 """
 
 import hashlib
@@ -12,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, unquote
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 
@@ -64,21 +65,32 @@ def frames_path(cache: Path, mode: str, unit: str) -> Path:
 
 
 def unit_done(cache: Path, mode: str, unit: str) -> bool:
-    """Whether both files of the unit are there."""
-    return detections_path(cache, mode, unit).exists() and frames_path(cache, mode, unit).exists()
+    """Whether the manifest lists the unit and both of its files are there."""
+    return unit in units_in(cache, mode)
 
 
 def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> None:
-    """Write a unit of a mode: first its frames, then its detections, with which it is done."""
+    """Write a unit of a mode: its frames, its detections, and last the entry of the manifest with which it is done."""
     records = sorted(records, key=lambda record: record.frame)
-    _write_table(frames_path(cache, mode, unit), _frames_table(unit, records))
-    _write_table(detections_path(cache, mode, unit), _detections_table(unit, records))
+    frames, detections = _parquet(_frames_table(unit, records)), _parquet(_detections_table(unit, records))
+    write_atomically(frames_path(cache, mode, unit), frames, make_folder=True, alone=True)
+    write_atomically(detections_path(cache, mode, unit), detections, make_folder=True, alone=True)
+    found = [record.detections for record in records if record.detections is not None]
+    entry = {
+        "frames": len(records),
+        "failed": len(records) - len(found),
+        "boxes": sum(item.scores.size for item in found),
+        "detections_sha256": hashlib.sha256(detections).hexdigest(),
+        "frames_sha256": hashlib.sha256(frames).hexdigest(),
+    }
+    manifest = _manifest(cache)
+    modes = {**manifest["modes"], mode: {**manifest["modes"].get(mode, {}), unit: entry}}
+    _write_manifest(cache, manifest["recipe"], modes)
 
 
 def check_unit(cache: Path, mode: str, *, unit: str, frames: Mapping[int, str | None], allow_failed: bool) -> None:
-    """Raise InputError unless a unit that is done was run on these frames (id to SHA-256 of the image)."""
-    path = frames_path(cache, mode, unit)
-    table = _read_table(path)
+    """Raise InputError unless a unit that is done is as written and was run on these frames (id to image SHA-256)."""
+    table = _tables(cache, mode, unit).frames
     listed = dict(zip(table["frame"].to_pylist(), table["image_sha256"].to_pylist(), strict=True))
     if listed != dict(frames):
         changed = sorted(
@@ -90,8 +102,6 @@ def check_unit(cache: Path, mode: str, *, unit: str, frames: Mapping[int, str | 
             f"Unit {unit} of mode {mode} in {cache} was run on other images ({len(changed)} frames differ, "
             f"first {changed[0]}): use another folder, or delete {detections_path(cache, mode, unit)}."
         )
-    if _read_table(detections_path(cache, mode, unit)).num_rows != _box_count(table):
-        raise InputError(f"{detections_path(cache, mode, unit)} does not fit {path}: delete both and run again.")
     failed = [row["frame"] for row in table.to_pylist() if row["status"] == "failed"]
     if failed and not allow_failed:
         raise InputError(
@@ -102,15 +112,11 @@ def check_unit(cache: Path, mode: str, *, unit: str, frames: Mapping[int, str | 
 
 def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
     """Tie a new cache to the recipe that fills it; InputError where an old one was filled by another."""
-    path = cache / MANIFEST
-    if not path.exists():
-        write_atomically(path, _json({"format": FORMAT, "recipe": recipe, "modes": {}}), alone=True)
+    if not (cache / MANIFEST).exists():
+        _write_manifest(cache, recipe, {})
         return
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        old = {**stored["recipe"], "format": stored["format"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is not the manifest of a detection cache: use another folder.") from error
+    stored = _manifest(cache)
+    old = {**stored["recipe"], "format": stored["format"]}
     new = {**json.loads(json.dumps(recipe)), "format": FORMAT}
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
@@ -120,34 +126,47 @@ def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
             )
 
 
-def finish(cache: Path, recipe: Mapping[str, Any]) -> Path:
-    """Write the manifest: the recipe, and per mode and unit the frames, failures, boxes and file hashes."""
-    modes = {mode: _done(cache, mode) for mode in modes_in(cache)}
-    write_atomically(cache / MANIFEST, _json({"format": FORMAT, "recipe": recipe, "modes": modes}), alone=True)
+def finish(cache: Path) -> Path:
+    """The manifest, without the units whose files were deleted since."""
+    manifest = _manifest(cache)
+    done = {mode: {unit: units[unit] for unit in units_in(cache, mode)} for mode, units in manifest["modes"].items()}
+    _write_manifest(cache, manifest["recipe"], {mode: units for mode, units in done.items() if units})
     return cache / MANIFEST
+
+
+def silence(mode: str, images: int) -> str:
+    """The note on a mode that found no box in any image."""
+    return (
+        f"mode {mode} finds no box in any of {images} images: check the style, the class names and the resolution, "
+        "and look at an image."
+    )
 
 
 def modes_in(cache: Path) -> tuple[str, ...]:
     """Names of the modes with at least one unit done, in alphabetical order."""
-    return tuple(sorted({path.parents[1].name for path in cache.glob("*/detections/*.parquet")}))
+    return tuple(sorted(mode for mode in _manifest(cache)["modes"] if units_in(cache, mode)))
 
 
 def units_in(cache: Path, mode: str) -> tuple[str, ...]:
     """Names of the units that are done in a mode, in alphabetical order."""
-    found = (unquote(path.stem) for path in (cache / mode / "detections").glob("*.parquet"))
-    return tuple(sorted(unit for unit in found if unit_done(cache, mode, unit)))
+    listed = _manifest(cache)["modes"].get(mode, {})
+    places = (detections_path, frames_path)
+    return tuple(sorted(unit for unit in listed if all(place(cache, mode, unit).exists() for place in places)))
 
 
 def read_mode(cache: Path, mode: str) -> CachedMode:
     """Everything the cache holds of a mode, sorted by unit and frame, best score first."""
     import pyarrow as pa
 
+    if not (cache / MANIFEST).exists():
+        raise InputError(f"A detection cache must hold a {MANIFEST} with the hashes of its files; {cache} has none.")
     units = units_in(cache, mode)
     if not units:
         known = ", ".join(modes_in(cache)) or "none"
         raise InputError(f"The cache {cache} holds no unit of mode {mode}; its modes are: {known}.")
-    found = pa.concat_tables([_read_table(detections_path(cache, mode, unit)) for unit in units])
-    run = pa.concat_tables([_read_table(frames_path(cache, mode, unit)) for unit in units])
+    tables = [_tables(cache, mode, unit) for unit in units]
+    found = pa.concat_tables([table.detections for table in tables])
+    run = pa.concat_tables([table.frames for table in tables])
     return CachedMode(
         np.array(found["seq"].to_pylist(), dtype=np.str_),
         found["frame"].to_numpy(),
@@ -208,42 +227,74 @@ def _detections_table(unit: str, records: Sequence[FrameRecord]) -> Any:
     return pa.table(columns)
 
 
-def _write_table(path: Path, table: Any) -> None:
+def _parquet(table: Any) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    write_atomically(path, sink.getvalue().to_pybytes(), make_folder=True, alone=True)
+    return sink.getvalue().to_pybytes()
 
 
-def _read_table(path: Path) -> Any:
+class _Tables(NamedTuple):
+    detections: Any
+    frames: Any
+
+
+def _tables(cache: Path, mode: str, unit: str) -> _Tables:
+    """The tables of a unit that is done, from the very bytes that fit the hashes of the manifest."""
+    entry = _manifest(cache)["modes"][mode][unit]
+    return _Tables(
+        _read_table(detections_path(cache, mode, unit), entry["detections_sha256"]),
+        _read_table(frames_path(cache, mode, unit), entry["frames_sha256"]),
+    )
+
+
+def _read_table(path: Path, sha256: str) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path).read()
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise InputError(
+                f"{path} does not fit its hash in the cache's {MANIFEST}, so it was changed after it was written: "
+                "delete it and run `deepval perceive` again."
+            )
+        return pq.ParquetFile(pa.BufferReader(data)).read()
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} of the detection cache cannot be read: delete it and run again.") from error
 
 
-def _done(cache: Path, mode: str) -> dict[str, Any]:
-    units = {}
-    for unit in units_in(cache, mode):
-        detections, frames = detections_path(cache, mode, unit), frames_path(cache, mode, unit)
-        run = _read_table(frames)
-        units[unit] = {
-            "frames": run.num_rows,
-            "failed": run["status"].to_pylist().count("failed"),
-            "boxes": _box_count(run),
-            "detections_sha256": hashlib.sha256(detections.read_bytes()).hexdigest(),
-            "frames_sha256": hashlib.sha256(frames.read_bytes()).hexdigest(),
-        }
-    return units
+def _manifest(cache: Path) -> dict[str, Any]:
+    """What the manifest says; where there is none, nothing is done."""
+    path = cache / MANIFEST
+    if not path.exists():
+        return {"format": FORMAT, "recipe": {}, "modes": {}}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {"format": found["format"], "recipe": dict(found["recipe"]), "modes": _entries(found["modes"])}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not the manifest of a detection cache: use another folder.") from error
 
 
-def _box_count(frames: Any) -> int:
-    return sum(boxes or 0 for boxes in frames["boxes"].to_pylist())
+def _entries(modes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    names = ("frames", "failed", "boxes", "detections_sha256", "frames_sha256")
+    return {
+        mode: {unit: {name: entry[name] for name in names} for unit, entry in units.items()}
+        for mode, units in modes.items()
+    }
+
+
+def _write_manifest(cache: Path, recipe: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> None:
+    content: dict[str, Any] = {"format": FORMAT, "recipe": recipe}
+    content["modes"] = {mode: dict(sorted(units.items())) for mode, units in sorted(modes.items())}
+    notes = []
+    for mode, units in content["modes"].items():
+        images = sum(unit["frames"] - unit["failed"] for unit in units.values())
+        if images and not any(unit["boxes"] for unit in units.values()):
+            notes.append(silence(mode, images))
+    write_atomically(cache / MANIFEST, _json(content | ({"notes": notes} if notes else {})), make_folder=True, alone=True)
 
 
 def _json(content: Mapping[str, Any]) -> bytes:

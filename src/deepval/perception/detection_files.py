@@ -110,7 +110,10 @@ def read_parquet(path: Path | str, scenes: Sequence[Scene], *, source: Source | 
         )
 
     def column(name: str, dtype: Any = float) -> np.ndarray:
-        return table[name].to_numpy(zero_copy_only=False).astype(dtype)
+        try:
+            return table[name].to_numpy(zero_copy_only=False).astype(dtype)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"column {name} of {path} must hold numbers; it does not: {error}.") from error
 
     frame = table["frame"].to_numpy(zero_copy_only=False)
     names = table.column_names
@@ -119,11 +122,11 @@ def read_parquet(path: Path | str, scenes: Sequence[Scene], *, source: Source | 
     place = [column("X"), column("Y") - size[2] / 2, column("Z")] if solid else []
     rows = Rows(
         unit=column(unit_name, str),
-        frame=frame.astype(int if np.issubdtype(frame.dtype, np.number) else str),
+        frame=frame if np.issubdtype(frame.dtype, np.number) else frame.astype(str),
         cls=column("cls", str),
         score=column("score") if "score" in names else np.full(len(table), np.nan),
         box_px=np.stack([column(name) for name in ("x1", "y1", "x2", "y2")], axis=-1),
-        track=column("track_id", int) if "track_id" in names else None,
+        track=column("track_id") if "track_id" in names else None,
         cuboid_m=np.stack([*place, *size, column("ry")], axis=-1) if solid else None,
     )
     meta = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items() if not k.startswith(b"ARROW")}
@@ -162,12 +165,8 @@ def read_kitti_text(path: Path | str, scenes: Sequence[Scene], *, source: Source
     known = {scene.unit for scene in scenes}
     files = [path] if path.is_file() else sorted(path.glob("*.txt"))
     files = [file for file in files if file.stem in known]
-    words: list[list[str]] = []
-    units: list[str] = []
-    for file in files:
-        rows = kitti_rows(file)
-        words.extend(rows)
-        units.extend([file.stem] * len(rows))
+    found = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
+    words = [row for _, _, row in found]
     try:
         table = np.array([[*row[:2], *row[3:17]] for row in words], dtype=float).reshape(-1, 16)
         score = np.array([row[17] if len(row) > 17 else "nan" for row in words], dtype=float)
@@ -176,13 +175,14 @@ def read_kitti_text(path: Path | str, scenes: Sequence[Scene], *, source: Source
     centre = table[:, 12:15] - np.stack([0 * table[:, 9], table[:, 9] / 2, 0 * table[:, 9]], axis=-1)
     solid = len(table) > 0 and bool((table[:, 9] > 0).all())
     rows = Rows(
-        unit=np.array(units, dtype=str),
-        frame=table[:, 0].astype(int),
+        unit=np.array([unit for unit, _, _ in found], dtype=str),
+        frame=table[:, 0],
         cls=np.array([row[2] for row in words], dtype=str),
         score=score,
         box_px=table[:, 5:9],
-        track=table[:, 1].astype(int),
+        track=table[:, 1],
         cuboid_m=np.column_stack([centre, table[:, [11, 10, 9]], table[:, 15]]) if solid else None,
+        line=np.array([number for _, number, _ in found], dtype=int),
     )
     run = source.frames_run
     if run is None:
@@ -192,13 +192,14 @@ def read_kitti_text(path: Path | str, scenes: Sequence[Scene], *, source: Source
     return laid_out(rows, scenes, path=path, source=source, classes=KITTI_CLASSES | COCO_CLASSES)
 
 
-def kitti_rows(path: Path) -> list[list[str]]:
-    """The words of each line of a KITTI result file."""
-    rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
-    for number, row in enumerate(rows, start=1):
-        if row and len(row) not in KITTI_COLUMNS:
+def kitti_rows(path: Path) -> list[tuple[int, list[str]]]:
+    """Number and words of each line of a KITTI result file that is not empty."""
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+    rows = [(number, line.split()) for number, line in lines if line.split()]
+    for number, row in rows:
+        if len(row) not in KITTI_COLUMNS:
             raise InputError(f"KITTI results must have 17 or 18 columns; {path} has {len(row)} in line {number}.")
-    return [row for row in rows if row]
+    return rows
 
 
 def coco_detections(

@@ -1,17 +1,18 @@
 """Rows of a detection file -> one mode's detections laid over scenes, with what was run and what was dropped.
 
 Names are mapped to the benchmark's classes (others are dropped and counted), boxes without width or height
-are dropped and counted, and frames are those of the scenes given.
+are dropped and counted, and frames are those of the scenes given. Numbers that cannot be meant, such as half a
+frame or an infinite box, are refused with their row.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Shaped
+from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.boxes import proper
 from deepval.perception.detections import (
@@ -23,24 +24,31 @@ from deepval.perception.detections import (
     DetectionSet,
     ScoreKind,
 )
-from deepval.scenes import Scene
+from deepval.scenes import FASTEST_MPS, Scene
+
+LARGEST_PX, FARTHEST_M, MOST_NUMBERED = 1e6, 1e8, 2**53
+"""No image box is larger, no place in the world farther and no frame's number higher: beyond is a fault of the file."""
 
 Frames = Mapping[str, Sequence[Any] | np.ndarray]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a file holds, row by row, before it is laid over scenes; `frame` holds numbers or frame ids."""
+    """What a file holds, row by row, before it is laid over scenes; `frame` holds numbers or frame ids.
+
+    `line` is where each row stands in its file, where that is not its place here.
+    """
 
     unit: Shaped[np.ndarray, "det"]
     frame: Shaped[np.ndarray, "det"]
     cls: Shaped[np.ndarray, "det"]
     score: Float[np.ndarray, "det"]
     box_px: Float[np.ndarray, "det 4"]
-    track: Int[np.ndarray, "det"] | None = None
+    track: Shaped[np.ndarray, "det"] | None = None
     cuboid_m: Float[np.ndarray, "det 7"] | None = None
     velocity_mps: Float[np.ndarray, "det 2"] | None = None
     cuboid_frame: CuboidFrame = "camera"
+    line: Int[np.ndarray, "det"] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,7 @@ def laid_out(
             f"{path} must hold units of the data set ({', '.join(sorted(known)[:3])}, ...); found "
             f"{', '.join(np.unique(rows.unit)[:3])}: check that both belong together."
         )
+    rows = checked(rows, path=path)
     table = source.classes or classes
     names, code = np.unique(rows.cls, return_inverse=True)
     mapped = np.array([table.get(str(name), "") for name in names], dtype="<U14")
@@ -95,6 +104,41 @@ def laid_out(
         )
     dropped = {"degenerate": int((~good).sum()), "class": int((good & (cls == "")).sum())}
     return DetectionSet(source.mode or path.stem, kind, units, dropped)
+
+
+def checked(rows: Rows, *, path: Path) -> Rows:
+    """The rows, frame numbers and track ids as whole numbers; InputError for numbers that cannot be meant."""
+
+    def refuse(strange: Bool[np.ndarray, "det ..."], wanted: str, found: np.ndarray) -> None:
+        if strange.any():
+            row = int(np.argmax(strange.reshape(len(strange), -1).any(axis=1)))
+            line = row + 1 if rows.line is None else rows.line[row]
+            values = ", ".join(f"{value:g}" for value in np.atleast_1d(found[row]))
+            raise InputError(
+                f"{wanted}; {path} has {values} in row {line} ({rows.unit[row]}/{rows.frame[row]}): repair the file."
+            )
+
+    def whole(numbers: np.ndarray, wanted: str) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            refuse(~((numbers % 1 == 0) & (np.abs(numbers) < MOST_NUMBERED)), wanted, numbers)
+        return numbers.astype(int)
+
+    numbered = np.issubdtype(rows.frame.dtype, np.number)
+    frame = whole(rows.frame, "frame numbers must be whole") if numbered else rows.frame
+    track = None if rows.track is None else whole(rows.track, "track ids must be whole numbers")
+    beyond = ~(np.abs(rows.box_px) <= LARGEST_PX)
+    if rows.cuboid_m is not None:
+        beyond &= ~np.isnan(rows.box_px).all(axis=1, keepdims=True)
+    refuse(beyond, f"boxes must be finite and within {LARGEST_PX:g} px", rows.box_px)
+    refuse(np.isinf(rows.score), "scores must be finite", rows.score)
+    if rows.cuboid_m is not None:
+        unknown = np.isnan(rows.cuboid_m).all(axis=1, keepdims=True)
+        beyond = ~(np.abs(rows.cuboid_m) <= FARTHEST_M) & ~unknown
+        refuse(beyond, f"cuboids must be finite and within {FARTHEST_M:g} m", rows.cuboid_m)
+    if rows.velocity_mps is not None:
+        beyond = np.abs(rows.velocity_mps) > FASTEST_MPS
+        refuse(beyond, f"velocities must be at most {FASTEST_MPS:g} m/s", rows.velocity_mps)
+    return replace(rows, frame=frame, track=track)
 
 
 def score_kind(score: Float[np.ndarray, "det"], told: ScoreKind | None, *, path: Path) -> ScoreKind:

@@ -2,11 +2,12 @@
 
 YOLO: letterbox (see `letterboxed`), score = best class probability (times objectness for `yolov5`), kept from
 0.10, class-wise NMS that drops IoU > 0.7, at most 300 boxes; padding subtracted, divided by the axis' scale,
-clipped to the image. DETR: plain resize to S x S, scores from 0.10, no NMS, the 300 best. One class per box.
+clipped to the image. YOLOX the same, but for its own input (see `cornered`). DETR: plain resize to S x S, with
+ImageNet's mean and spread for `detr-softmax`; scores from 0.10, no NMS, the 300 best. One class per box.
 Images are decoded by OpenCV to 8-bit BGR, turned as their EXIF tag says. Extra `vision`: onnxruntime, OpenCV.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
 from deepval.perception import decoding, letterbox, onnx_model
-from deepval.perception.decoding import STYLES, FrameError, Style
+from deepval.perception.decoding import BY_QUERY, STYLES, FrameError, Style
 from deepval.perception.onnx_model import OnnxModel
 
 PROBE_SIZE = 640
@@ -70,7 +71,7 @@ def load_detector(weights: Path, *, names: Path | None = None, config: DetectorC
     config = config or DetectorConfig()
     model = onnx_model.open_model(weights, threads=config.threads, provider=config.provider)
     found = onnx_model.class_names(model, names)
-    return Detector(model, _style(model, config.style, classes=len(found)), found, config)
+    return Detector(model, _style(model, config.style, found), found, config)
 
 
 def check_size(detector: Detector, size: int) -> None:
@@ -84,7 +85,7 @@ def check_size(detector: Detector, size: int) -> None:
                 f"The model's input is fixed at {columns} x {rows}, so the resolution must be "
                 f"{max(rows, columns)}, and is {size}: ask for that one, or export with a dynamic input."
             )
-    elif detector.style != "detr" and size % detector.model.stride:
+    elif detector.style not in BY_QUERY and size % detector.model.stride:
         stride = detector.model.stride
         raise InputError(
             f"A resolution must be a multiple of {stride} for this model, and {size} is not: use "
@@ -109,8 +110,10 @@ def decoded_image(data: bytes) -> Shaped[np.ndarray, "h w 3"]:
 def prepared(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size: int) -> letterbox.Prepared:
     """The model's input for one image at one resolution."""
     fixed = detector.model.fixed_hw_px
-    if detector.style == "detr":
-        return letterbox.stretched(image_bgr, size, fixed_hw_px=fixed)
+    if detector.style in BY_QUERY:
+        return letterbox.stretched(image_bgr, size, fixed_hw_px=fixed, normalised=detector.style == "detr-softmax")
+    if detector.style in ("yolox", "yolox-decoded"):
+        return letterbox.cornered(image_bgr, size, fixed_hw_px=fixed)
     return letterbox.letterboxed(image_bgr, size, stride=detector.model.stride, fixed_hw_px=fixed)
 
 
@@ -131,7 +134,7 @@ def finished(
         input_hw_px=placement.input_hw_px,
         min_score=config.min_score,
     )
-    if detector.style == "detr":
+    if detector.style in BY_QUERY:
         kept = decoding.best_first(found, max_boxes=config.max_boxes)
     else:
         kept = decoding.nms(found, iou_max=config.nms_iou, max_boxes=config.max_boxes)
@@ -149,15 +152,27 @@ def detect(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size: 
     return finished(detector, inferred(detector, ready.tensor), ready.placement)
 
 
-def _style(model: OnnxModel, asked: str, *, classes: int) -> Style:
-    """The style that fits the shapes in the file, or those of a blank image's outputs where they are open."""
-    shapes = model.declared_shapes
-    found = decoding.matching_styles(shapes, classes)
-    if len(found) != 1:
-        blank = np.zeros((1, 3, *(model.fixed_hw_px or (PROBE_SIZE, PROBE_SIZE))), dtype=np.float32)
-        shapes = {name: list(array.shape) for name, array in onnx_model.run(model, blank).items()}
-        found = decoding.matching_styles(shapes, classes)
+def _style(model: OnnxModel, asked: str, names: tuple[str, ...]) -> Style:
+    """The style that fits the shapes in the file, or a blank image's outputs where those leave it open."""
+    shapes: Mapping[str, Sequence[int | None]] = model.declared_shapes
+    found = decoding.matching_styles(shapes, len(names), input_hw_px=model.fixed_hw_px)
+    if asked not in found and (len(found) != 1 or found == ("detr-softmax",)):
+        hw_px = model.fixed_hw_px or (PROBE_SIZE, PROBE_SIZE)
+        outputs = _outputs_of_a_blank(model, hw_px)
+        shapes = {name: array.shape for name, array in outputs.items()}
+        if asked == "auto":
+            likely = decoding.likely_style(outputs, names, input_hw_px=hw_px)
+            found = (likely,) if likely else ()
+        else:
+            found = decoding.matching_styles(shapes, len(names), input_hw_px=hw_px)
     chosen: list[Style] = [style for style in found if asked in ("auto", style)]
     if len(chosen) != 1:
-        raise InputError(decoding.unsupported(shapes, classes, asked))
+        raise InputError(decoding.unsupported(shapes, len(names), asked))
     return chosen[0]
+
+
+def _outputs_of_a_blank(model: OnnxModel, hw_px: tuple[int, int]) -> dict[str, Shaped[np.ndarray, "..."]]:
+    try:
+        return onnx_model.run(model, np.zeros((1, 3, *hw_px), dtype=np.float32))
+    except InputError as error:
+        raise InputError(f"{error} Its style cannot be told, then: give one of {', '.join(STYLES)}.") from error

@@ -7,6 +7,8 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 
 PAD_VALUE = 114
+IMAGENET_MEAN, IMAGENET_SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of red, green and blue between 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,42 @@ def letterboxed(
     return Prepared(_tensor(canvas), placement)
 
 
-def stretched(
+def cornered(
     image_bgr: Shaped[np.ndarray, "h w 3"], size: int, *, fixed_hw_px: tuple[int, int] | None = None
 ) -> Prepared:
-    """The image resized (bilinear) to size x size whatever its aspect; BGR to RGB; NCHW; / 255."""
+    """The image as YOLOX takes it: in the upper left corner of size x size, padded with 114; BGR; NCHW; 0 to 255.
+
+    r = min(S/H, S/W); bilinear resize to floor(W r), floor(H r); boxes go back by r on both axes.
+    """
+    height, width = image_bgr.shape[:2]
+    rows, columns = fixed_hw_px or (size, size)
+    ratio = min(rows / height, columns / width)
+    inner_w, inner_h = max(1, int(width * ratio)), max(1, int(height * ratio))
+    canvas = np.full((rows, columns, 3), PAD_VALUE, dtype=np.uint8)
+    canvas[:inner_h, :inner_w] = _resized(image_bgr, inner_w, inner_h)
+    placement = Placement((height, width), (rows, columns), 0, 0, ratio, ratio)
+    return Prepared(np.ascontiguousarray(canvas.transpose(2, 0, 1)).astype(np.float32)[None], placement)
+
+
+def stretched(
+    image_bgr: Shaped[np.ndarray, "h w 3"],
+    size: int,
+    *,
+    fixed_hw_px: tuple[int, int] | None = None,
+    normalised: bool = False,
+) -> Prepared:
+    """The image resized (bilinear) to size x size whatever its aspect; BGR to RGB; NCHW; / 255.
+
+    Where `normalised`, ImageNet's mean is taken off then, and the rest divided by its spread.
+    """
     height, width = image_bgr.shape[:2]
     rows, columns = fixed_hw_px or (size, size)
     placement = Placement((height, width), (rows, columns), 0, 0, columns / width, rows / height)
-    return Prepared(_tensor(_resized(image_bgr, columns, rows)), placement)
+    tensor = _tensor(_resized(image_bgr, columns, rows))
+    if normalised:
+        mean, spread = (np.array(x, np.float32)[:, None, None] for x in (IMAGENET_MEAN, IMAGENET_SPREAD))
+        tensor = (tensor - mean) / spread
+    return Prepared(tensor, placement)
 
 
 def boxes_in_image(boxes_px: Float[np.ndarray, "det 4"], placement: Placement) -> Float[np.ndarray, "det 4"]:

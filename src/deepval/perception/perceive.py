@@ -7,6 +7,7 @@ Latencies differ from run to run, so they go to a costs file of their own, writt
 
 import hashlib
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from operator import itemgetter
@@ -15,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.metering.cost_files import read_entries, write_entries
 from deepval.perception import cache as store
 from deepval.perception.cache import FrameRecord
@@ -118,7 +119,7 @@ def perceive(
     with store.locked(cache):
         store.bind(cache, recipe)
         units_run = _fill(cache, detector, units, modes=modes, record=on_error == "record", tally=tally)
-        manifest = store.finish(cache, recipe)
+        manifest = store.finish(cache)
         images = _sample(units, latency_samples) if unmeasured else []
         entries = {}
         for mode, size in unmeasured.items():
@@ -127,11 +128,12 @@ def perceive(
             tally.add(latency_samples, "measure", mode)
         if entries:
             write_entries(costs, "modes", entries)
-    return Perceived(
-        manifest,
-        costs if latency_samples else None,
-        tuple(_summary(cache, mode, size, list(units), units_run[mode]) for mode, size in modes.items()),
-    )
+    summaries = tuple(_summary(cache, mode, size, list(units), units_run[mode]) for mode, size in modes.items())
+    for summary in summaries:
+        images = summary.frames - summary.failed
+        if images and not summary.boxes:
+            warnings.warn(store.silence(summary.mode, images), InputWarning, stacklevel=2)
+    return Perceived(manifest, costs if latency_samples else None, summaries)
 
 
 class _Tally:
