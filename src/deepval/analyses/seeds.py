@@ -54,7 +54,7 @@ def seed_study(
         scored = {seed: score_on(cell, fit_on(cell, recipe, seed=seed)) for seed in range(seeds)}
         scores = {f"seed {seed}": item.over(cell.table) for seed, item in scored.items()}
         result = evaluate(cell.table, scores, [Selection(alpha)], units=list(cell.split.test), draws=draws)
-        rows = [result.row(name) for name in scores]
+        rows = [result.row(name, alpha=alpha) for name in scores]
         same = len({item.score.tobytes() for item in scored.values()}) == 1
         ndg, verdicts = tuple(row.ndg for row in rows), tuple(row.verdict for row in rows)
         found.append(SeedStudy(cell.folder.name, recipe, alpha, tuple(scored), ndg, verdicts, same))
