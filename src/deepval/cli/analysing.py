@@ -10,6 +10,7 @@ from deepval.allocators import recipe_named
 from deepval.analyses.seeds import seed_study
 from deepval.analyses.transfer import transfers
 from deepval.benchmark.folder import read_cell
+from deepval.budgets import Selection
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
@@ -24,7 +25,9 @@ def analyse(
     cells: Annotated[list[Path], typer.Argument(help="Folders of cells that `deepval build` wrote.")],
     *,
     allocator: Annotated[list[str], typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable.")],
-    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds: 0, 1, ...")] = 6,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="How many seeds: 0, 1, ... Default: 6. Not of transfer.")
+    ] = None,
     alpha: Annotated[float, typer.Option("--alpha", help="Share of inputs that may be escalated.")] = 0.2,
     json: Json = False,
 ) -> None:
@@ -33,6 +36,10 @@ def analyse(
     Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
     """
     options.one_of(analysis, ANALYSES, "The analysis")
+    if seeds is not None and analysis != "seeds":
+        raise InputError(f"--seeds is an option of the analysis seeds; {analysis} fits with seed 0: leave it out.")
+    number = options.at_least(6 if seeds is None else seeds, 1, "--seeds")
+    Selection(alpha)
     for name in allocator:
         recipe_named(name)
     built = {str(folder): read_cell(folder) for folder in cells}
@@ -41,7 +48,7 @@ def analyse(
     rows: list[Any]
     if analysis == "seeds":
         rows = [
-            r for c in built.values() for r in seed_study(c, allocator, seeds=seeds, alpha=alpha, watch=options.watch)
+            r for c in built.values() for r in seed_study(c, allocator, seeds=number, alpha=alpha, watch=options.watch)
         ]
         table = _seed_table(rows)
     else:

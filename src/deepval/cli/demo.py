@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepval.allocators.pixel_training import torch_library
 from deepval.benchmark import build, sources, study
 from deepval.benchmark import folder as folders
 from deepval.benchmark.column_files import csv_text
@@ -17,7 +18,7 @@ from deepval.cli.options import Json
 from deepval.cli.reporting import page_text
 from deepval.costs import PROFILES
 from deepval.datasets.synthetic import WorldSettings
-from deepval.files import write_atomically
+from deepval.files import check_writable, write_atomically
 from deepval.report import console, markdown
 from deepval.report.overview import overview
 from deepval.results import Result
@@ -43,6 +44,10 @@ def demo(
 
     Example: deepval demo --out demo
     """
+    check_writable(out, folder=True)
+    options.at_least(seed, 0, "--seed")
+    if pixel:
+        torch_library()
     world = sources.synthetic(seed=seed, settings=WorldSettings(scenes=scenes))
     systems, geometries = (tuple(dict.fromkeys(part)) for part in zip(*PAPER, strict=True))
     free: dict[str, Result] = {}

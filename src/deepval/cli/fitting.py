@@ -12,7 +12,7 @@ from deepval.benchmark.folder import read_cell
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files import check_writable, write_atomically
 from deepval.targets import TARGETS
 
 NAMES = (*RECIPES, PixelRecipe.name)
@@ -27,8 +27,10 @@ def fit(
     target: Annotated[
         str | None, typer.Option("--target", help=f"What to predict; its own if not given. {', '.join(TARGETS)}.")
     ] = None,
-    units: Annotated[str, typer.Option("--units", help="fit (train and validation), train, or a,b,c.")] = "fit",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of what is random in the fit.")] = 0,
+    units: Annotated[
+        str | None, typer.Option("--units", help="fit (train and validation; the default), train, or a,b,c.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of what is random in the fit. Default: 0.")] = None,
     like: Annotated[
         Path | None, typer.Option("--like", help="Fit again as this file was: same bytes on the same cell.")
     ] = None,
@@ -40,18 +42,26 @@ def fit(
     """
     if (allocator is None) == (like is None):
         raise InputError("Give --allocator, or --like with the file of one: exactly one of them.")
+    told = {"--target": target, "--units": units, "--seed": seed}
+    ignored = [option for option, given in told.items() if given is not None]
+    if like is not None and ignored:
+        raise InputError(f"--like takes target, units and seed from its file: leave {' and '.join(ignored)} out.")
+    check_writable(out)
+    start = options.at_least(seed or 0, 0, "--seed")
     built = read_cell(cell)
     if like is not None:
         made = fitting.refit(built, read_allocator(like), watch=options.watch)
     else:
-        made = fitting.fit_on(built, str(allocator), target=target, units=units, seed=seed, watch=options.watch)
+        made = fitting.fit_on(
+            built, str(allocator), target=target, units=units or "fit", seed=start, watch=options.watch
+        )
     made.save(out)
-    told = made.training
+    used = made.training
     if json:
-        content = {"allocator": made.name, "file": str(out), "target": told.target, "units": list(told.units)}
-        typer.echo(options.as_json(content | {"inputs": told.inputs, "seed": told.seed}), nl=False)
+        content = {"allocator": made.name, "file": str(out), "target": used.target, "units": list(used.units)}
+        typer.echo(options.as_json(content | {"inputs": used.inputs, "seed": used.seed}), nl=False)
         return
-    typer.echo(f"{out}: {made.name} for {told.target}, fitted on {told.inputs:,} inputs of {len(told.units)} units.")
+    typer.echo(f"{out}: {made.name} for {used.target}, fitted on {used.inputs:,} inputs of {len(used.units)} units.")
 
 
 def score(
@@ -70,6 +80,7 @@ def score(
     """
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: the name must end in .csv or .parquet.")
+    check_writable(out)
     found = fitting.score_on(read_cell(cell), allocator, units=units)
     if not len(found.input):
         raise InputError(f"{found.name} has no score for any of the {found.inputs:,} inputs: {found.reason}.")

@@ -28,6 +28,7 @@ from deepval.cli.options import (
     Weights,
 )
 from deepval.errors import InputError
+from deepval.files import check_writable
 from deepval.report import FORMS, console
 
 FAILED_GATE = 3
@@ -42,7 +43,7 @@ def evaluate(
     modes: Modes = None,
     alpha: Alphas = None,
     budget: Kinds = None,
-    rails: Rails = "mj",
+    rails: Rails = None,
     skipping: Skipping = False,
     draws: DrawNumber = "1000",
     seed: Seed = 0,
@@ -57,7 +58,9 @@ def evaluate(
     terms: TermFile = None,
     weight: Weights = None,
     resolve: Annotated[float | None, typer.Option("--resolve", help="How many units resolve this difference?")] = None,
-    form: Annotated[str, typer.Option("--format", help=f"What to print: {', '.join(FORMS)}.")] = "console",
+    form: Annotated[
+        str | None, typer.Option("--format", help=f"What to print: {', '.join(FORMS)}. Default: console.")
+    ] = None,
     json: Json = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also save the result as JSON.")] = None,
 ) -> None:
@@ -65,28 +68,42 @@ def evaluate(
 
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
     """
+    shown = _form(form, json=json)
+    number = options.draws(draws)
+    wanted = options.difference(resolve, form=shown, draws=number)
+    if simultaneous and number == 0:
+        raise InputError("--simultaneous adds intervals, which need draws: leave --draws 0 out.")
+    if out:
+        check_writable(out)
     table = deepval.read_values(values, costs=costs, modes=options.mode_list(modes))
     result = deepval.evaluate(
         table,
         options.score_files(scores),
         options.budgets(table, alpha, budget, rails=rails, skipping=skipping),
-        draws=options.draws(draws),
-        seed=seed,
+        draws=number,
+        seed=options.at_least(seed, 0, "--seed"),
         units=options.unit_list(units),
         calibration=options.unit_list(calibrate),
         by=by or (),
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
         simultaneous_intervals=simultaneous,
-        curve_points=curve,
+        curve_points=options.at_least(curve, 0, "--curve"),
         terms=terms,
         weights=options.weights(weight),
         watch=options.watch,
     )
     if out:
         result.save(out)
-    options.show(result, "json" if json else options.one_of(form, tuple(FORMS), "--format"))
-    if resolve is not None:
-        options.print_resolution(result, resolve)
+    options.show(result, shown)
+    if wanted is not None:
+        options.print_resolution(result, wanted)
+
+
+def _form(form: str | None, *, json: bool) -> str:
+    shown = options.one_of(form or ("json" if json else "console"), tuple(FORMS), "--format")
+    if json and shown != "json":
+        raise InputError(f"--json prints JSON and --format {shown} something else: give one of them.")
+    return shown
 
 
 def compare(
@@ -98,7 +115,7 @@ def compare(
     modes: Modes = None,
     alpha: Alphas = None,
     budget: Kinds = None,
-    rails: Rails = "mj",
+    rails: Rails = None,
     skipping: Skipping = False,
     draws: DrawNumber = "1000",
     seed: Seed = 0,
@@ -121,7 +138,7 @@ def compare(
         named,
         options.budgets(table, alpha, budget, rails=rails, skipping=skipping),
         draws=options.draws(draws),
-        seed=seed,
+        seed=options.at_least(seed, 0, "--seed"),
         units=options.unit_list(units),
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
         watch=options.watch,

@@ -1,5 +1,6 @@
 """`deepval perceive` and `deepval build`: images -> detections; data sets and detections -> cells to judge on."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,8 @@ from deepval.benchmark import sources
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
+from deepval.files import check_writable
+from deepval.geometry.classes import CLASSES
 
 SCORE_KINDS = ("probabilities", "raw", "none")
 
@@ -35,6 +38,8 @@ def perceive(
     from deepval.perception.detector import DetectorConfig
     from deepval.perception.perceive import perceive as run
 
+    check_writable(out, folder=True)
+    options.at_least(samples, 0, "--samples")
     config: Any = DetectorConfig(style=style, threads=threads)  # pyright: ignore[reportArgumentType]
     with options.step_bar() as step:
         done = run(
@@ -80,7 +85,7 @@ def build(
         Path | None, typer.Option("--costs", help="Costs to put into every cell: .toml, or a shipped profile.")
     ] = None,
     pictures: Annotated[bool, typer.Option("--pictures", help="Keep small pictures, for what looks at them.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the synthetic world.")] = 0,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the synthetic world. Default: 0.")] = None,
     units: options.Units = None,
     json: Json = False,
 ) -> None:
@@ -90,21 +95,27 @@ def build(
     --threshold RRC=0.25 --class Car --geometry monocular --system braking --out cells
     """
     kind = options.one_of(dataset, ("synthetic", "kitti"), "--dataset")
+    check_writable(out, folder=True)
     chosen = options.unit_list(units)
-    limits, kinds = _named(threshold, "--threshold"), _named(scores, "--scores-are")
+    geometries = [options.one_of(g, building.GEOMETRIES, "--geometry") for g in geometry or ["monocular"]]
+    kept = [options.one_of(name, CLASSES, "--class") for name in only or []]
+    _refuse_ignored(kind, {"--seed": seed} if kind == "kitti" else {"--root": root, "--scores-are": scores})
+    if kind == "kitti" and (root is None or not mode):
+        raise InputError("--dataset kitti needs --root, the folder that holds training/, and two or more --mode.")
+    modes = mode or list(sources.DEFAULT_MODES)
+    limits, kinds = _named(threshold, "--threshold", modes), _named(scores, "--scores-are", modes)
     if kind == "synthetic":
-        least = float(limits.get("", sources.DEFAULT_THRESHOLD))
-        material = sources.synthetic(tuple(mode or sources.DEFAULT_MODES), seed=seed, threshold=least, units=chosen)
+        least = {name: float(limits.get(name, limits.get("", sources.DEFAULT_THRESHOLD))) for name in modes}
+        start = options.at_least(seed or 0, 0, "--seed")
+        material = sources.synthetic(modes, seed=start, threshold=least, classes=kept or None, units=chosen)
     else:
-        if root is None or not mode:
-            raise InputError("--dataset kitti needs --root, the folder that holds training/, and two or more --mode.")
-        files = [_mode_file(text, limits, kinds, only) for text in mode]
-        material = sources.kitti(root, files, units=chosen)
+        files = [_mode_file(text, limits, kinds, kept) for text in modes]
+        material = sources.kitti(str(root), files, units=chosen)
     made = []
     for cell in building.cells(
         material.dataset,
         material.modes,
-        geometries=[options.one_of(g, building.GEOMETRIES, "--geometry") for g in geometry or ["monocular"]],
+        geometries=geometries,
         systems=system or ["braking"],
         persistence=persistence,
         strict=strict,
@@ -121,7 +132,15 @@ def build(
         typer.echo(f"{folder}: {_sentence(cell.table.summary())}")
 
 
-def _mode_file(text: str, limits: dict[str, str], kinds: dict[str, str], only: list[str] | None) -> sources.ModeFile:
+def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:
+    for option, value in options_of_others.items():
+        if value not in (None, []):
+            raise InputError(
+                f"{option} changes nothing with --dataset {dataset}: leave it out, or give another --dataset."
+            )
+
+
+def _mode_file(text: str, limits: dict[str, str], kinds: dict[str, str], only: list[str]) -> sources.ModeFile:
     name, equals, path = text.partition("=")
     if not equals:
         raise InputError(f"--mode of a data set on disk must be NAME=DETECTIONS; found {text!r}.")
@@ -132,18 +151,29 @@ def _mode_file(text: str, limits: dict[str, str], kinds: dict[str, str], only: l
     )
 
 
-def _named(texts: list[str] | None, option: str) -> dict[str, str]:
-    """NAME=VALUE by name; a bare VALUE holds for every mode and stands under the empty name."""
-    found = {}
+def _named(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, str]:
+    """NAME=VALUE by name of a mode; a bare VALUE holds for every mode and stands under the empty name."""
+    known = [text.partition("=")[0] for text in modes]
+    found: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.rpartition("=")
-        found[name if equals else ""] = value
-        if option == "--threshold":
-            try:
-                float(value)
-            except ValueError:
-                raise InputError(f"{option} must be a number or NAME=NUMBER; found {text!r}.") from None
+        if equals and name not in known:
+            raise InputError(
+                f"{option} must be of a mode ({', '.join(known)}); found {text!r}{options.meant(name, known)}"
+            )
+        if name in found:
+            raise InputError(f"{option} must be given once for {name or 'all modes'}; found {text!r} as well.")
+        if option == "--threshold" and not _finite(value):
+            raise InputError(f"{option} must be a number or NAME=NUMBER; found {text!r}.")
+        found[name] = value
     return found
+
+
+def _finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _described(folder: Path, cell: building.Cell) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Words of the command line -> what the library takes: options that several commands share."""
 
+import difflib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +35,9 @@ Kinds = Annotated[
     list[str] | None,
     typer.Option("--budget", help="selection, latency, energy. Repeatable. Default: what costs allow."),
 ]
-Rails = Annotated[str, typer.Option("--rails", help="Energy convention: mj (module), mj_gpu, mj_all.")]
+Rails = Annotated[
+    str | None, typer.Option("--rails", help="Energy convention: mj (module, the default), mj_gpu, mj_all.")
+]
 Skipping = Annotated[
     bool, typer.Option("--skipping", help="Charge the full mode instead of, not after, the cheap one.")
 ]
@@ -73,10 +77,10 @@ def named_files(given: Iterable[str], who: str, name_of: Callable[[Path], str]) 
 
 
 def budgets(
-    table: ValueTable, alphas: list[float] | None, kinds: list[str] | None, *, rails: str, skipping: bool
+    table: ValueTable, alphas: list[float] | None, kinds: list[str] | None, *, rails: str | None, skipping: bool
 ) -> list[Budget]:
     """Budgets of the kinds asked for; without a wish, selection and what the costs of the table allow."""
-    convention: Any = one_of(rails, RAILS, "--rails")
+    convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
     accounting: Literal["cascade", "skipping"] = "skipping" if skipping else "cascade"
     makers: dict[str, Callable[[float], Budget]] = {
         "selection": Selection,
@@ -84,6 +88,12 @@ def budgets(
         "energy": lambda a: Energy(a, accounting=accounting, convention=convention),
     }
     wanted = [one_of(kind, tuple(makers), "--budget") for kind in kinds or _possible(table.costs, convention)]
+    if rails is not None and "energy" not in wanted:
+        raise InputError(
+            f"--rails is of energy budgets, and none is judged: give --costs that have {rails!r} throughout."
+        )
+    if skipping and set(wanted) == {"selection"}:
+        raise InputError("--skipping is of latency and energy budgets, and none is judged: give --costs.")
     return [makers[kind](a) for kind in wanted for a in alphas or (0.1, 0.2, 0.3, 0.5)]
 
 
@@ -93,6 +103,26 @@ def _possible(costs: Costs | None, convention: str) -> list[str]:
     figures = [*costs.modes.values(), *costs.allocators.values()]
     measured = {"latency": "ms", "energy": convention}
     return ["selection", *(kind for kind, unit in measured.items() if all(unit in entry for entry in figures))]
+
+
+def difference(given: float | None, *, form: str, draws: int | Literal["exact"]) -> float | None:
+    """The difference to resolve, checked before anything is judged."""
+    if given is None:
+        return None
+    if not 0 < abs(given) < math.inf:
+        raise InputError(f"--resolve must be a difference other than 0; found {given:g}.")
+    if form != "console" or draws == 0:
+        raise InputError(
+            "--resolve is a table on the console, and needs draws: leave --json, --format or --draws 0 out."
+        )
+    return given
+
+
+def at_least(number: int, least: int, option: str) -> int:
+    """The number, which must not be smaller."""
+    if number < least:
+        raise InputError(f"{option} must be {least} or more; found {number}.")
+    return number
 
 
 def draws(text: str) -> int | Literal["exact"]:
@@ -147,10 +177,16 @@ def mode_list(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
+def meant(text: str, allowed: Iterable[str]) -> str:
+    """How a sentence about a wrong word ends: with the nearest allowed one, where one is near."""
+    near = difflib.get_close_matches(text, list(allowed), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else "."
+
+
 def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
     """The word, which must be one of those allowed."""
     if text not in allowed:
-        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}.")
+        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{meant(text, allowed)}")
     return text
 
 

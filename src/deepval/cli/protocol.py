@@ -12,6 +12,7 @@ from deepval.benchmark.integrity import contradictions
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
+from deepval.files import check_writable
 
 Cells = Annotated[Path, typer.Option("--cells", help="Folder of cells made by `deepval build`.")]
 
@@ -105,6 +106,9 @@ def leaderboard(
 
     Example: deepval leaderboard submissions --cells cells --out leaderboard
     """
+    check_writable(out, folder=True)
+    options.at_least(draws, 0, "--draws")
+    options.at_least(seed, 0, "--seed")
     content = boards.leaderboard(folder, cells, draws=draws, seed=seed, watch=options.watch)
     boards.write_leaderboard(content, out)
     if json:
