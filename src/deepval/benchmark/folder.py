@@ -25,7 +25,7 @@ from deepval.benchmark.frames import frames_file
 from deepval.benchmark.splits import Split, read_split
 from deepval.benchmark.view_files import read_views
 from deepval.columns import positions
-from deepval.costs import costs_bytes
+from deepval.costs import costs_bytes, read_costs
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.features import Sight, look
@@ -40,6 +40,8 @@ from deepval.views import View
 def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures: bool = False) -> Path:
     """Write a cell's folder and return its manifest; a cell that is already there, whole, is left alone."""
     folder = Path(folder)
+    if costs is not None:
+        read_costs(costs).of_modes(cell.table.modes)
     definition = {"deepval": __version__, "id": cell.id, "definition": plain(cell.definition)}
     manifest = folder / "manifest.json"
     files = {

@@ -10,6 +10,7 @@ from deepval.benchmark import folder as folders
 from deepval.benchmark import sources
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.costs import read_costs
 from deepval.errors import InputError
 
 SCORE_KINDS = ("probabilities", "raw", "none")
@@ -100,6 +101,8 @@ def build(
             raise InputError("--dataset kitti needs --root, the folder that holds training/, and two or more --mode.")
         files = [_mode_file(text, limits, kinds, only) for text in mode]
         material = sources.kitti(root, files, units=chosen)
+    if costs is not None:
+        read_costs(costs).of_modes(material.modes)
     made = []
     for cell in building.cells(
         material.dataset,
