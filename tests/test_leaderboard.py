@@ -232,6 +232,20 @@ class Tags(HTMLParser):
         self.links += [name for name, _ in attrs if name in ("src", "href") or name.startswith("on")]
 
 
+def test_a_cell_called_after_an_official_one_is_said_to_be_another(tiny, tmp_path):
+    (tmp_path / "none").mkdir()
+    found = leaderboard(tmp_path / "none", tiny, draws=20)
+    (cell,) = found["cells"].values()
+    assert (cell["track"], cell["track_cell"]) == ("local", None)
+    assert cell["unlike"]["cell"].startswith("synthetic-yolov8s-320-yolov8s-640-monocular-braking-")
+    assert {"units must be 48; found 8", "costs must be 'jetson-agx-xavier'; found none"} <= {
+        *cell["unlike"]["because"]
+    }
+    write_leaderboard(found, tmp_path / "out")
+    for page in ("leaderboard.md", "leaderboard.html"):
+        assert "units must be 48; found 8" in (tmp_path / "out" / page).read_text()
+
+
 def test_pages_do_nothing(board, tmp_path):
     write_leaderboard(board, tmp_path)
     page = (tmp_path / "leaderboard.html").read_text(encoding="utf-8")

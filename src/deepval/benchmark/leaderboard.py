@@ -194,6 +194,7 @@ def _cell(cell: TrackedCell) -> dict[str, Any]:
         "id": cell.id,
         "track": cell.track,
         "track_cell": None if cell.official is None else cell.official.id,
+        "unlike": _unlike(cell),
         "digest": cell.digest,
         "profile": cell.profile,
         "modes": list(cell.table.modes),
@@ -202,6 +203,12 @@ def _cell(cell: TrackedCell) -> dict[str, Any]:
         "test_affected": test.affected,
         "split": cell.split.digest,
     }
+
+
+def _unlike(cell: TrackedCell) -> dict[str, Any] | None:
+    """The track's cell that a local one is called after, and why it is not that one."""
+    like = cell.likeness
+    return None if like is None or not like.differences else {"cell": like.cell.id, "because": list(like.differences)}
 
 
 def _entry(

@@ -119,6 +119,10 @@ def _lists(board: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     entries = board["submissions"]
     noted = [f"{entry['allocator']}: {note}." for entry in entries for note in entry["integrity"]]
     noted += [f"{entry['allocator']}: {remark}" for entry in entries for remark in entry["remarks"]]
+    unlike = [(name, cell["unlike"]) for name, cell in board["cells"].items() if cell["unlike"]]
+    if unlike:
+        told = [f"{name} is not {like['cell']}: {'; '.join(like['because'])}." for name, like in unlike]
+        yield "Cells called after official ones", told
     yield "Integrity notes", noted or ["None."]
     yield "Submissions", [_about(entry) for entry in entries] or ["None."]
     refused = [f"{item['folder']}: {' '.join(item['reasons'])}" for item in board["refused"]]
