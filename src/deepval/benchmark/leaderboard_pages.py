@@ -11,7 +11,8 @@ HEADER = ("rank", "allocator", "vs random", "95 %", "verdict", "nDG", "95 %", "g
 READING = (
     "Rank: 1 + the number of allocators that are resolvedly better; those that nothing tells apart share a rank. "
     "In brackets, the ranks that paired intervals allow. Gain, benefit, harm and the difference with random are shares "
-    "of the all-cheap loss on test units, equal-weight means over cells. Oracle, all-full and random are references."
+    "of the all-cheap loss on test units, equal-weight means over cells. Oracle, all-full and random are references. "
+    "Flagged submissions stand apart with the reason: they have no rank and count in nobody's."
 )
 STYLE = """
 :root { color-scheme: light dark; --paper: #faf8f4; --card: #fff; --ink: #1c2329; --soft: #59636d; --line: #e4e0d7;
@@ -40,7 +41,7 @@ def as_markdown(board: Mapping[str, Any]) -> str:
     parts = ["# Leaderboard", *map(escaped, _opening(board))]
     for track in board["tracks"]:
         parts.append(f"## {escaped(track['title'])}")
-        parts += [table_text(table) for table in _tables(track)]
+        parts += [table_text(table) for table in _tables(track, _reasons(board))]
     for title, lines in _lists(board):
         parts += [f"## {escaped(title)}", "\n".join(f"- {escaped(line)}" for line in lines)]
     return "\n\n".join(parts) + "\n"
@@ -51,7 +52,7 @@ def as_html(board: Mapping[str, Any]) -> str:
     parts = ["<h1>Leaderboard</h1>", *(f"<p>{html.escape(line)}</p>" for line in _opening(board))]
     for track in board["tracks"]:
         parts.append(f"<h2>{html.escape(track['title'])}</h2>")
-        parts += [_html_table(table) for table in _tables(track)]
+        parts += [_html_table(table) for table in _tables(track, _reasons(board))]
     for title, lines in _lists(board):
         items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
         parts.append(f"<h2>{html.escape(title)}</h2><ul>{items}</ul>")
@@ -71,21 +72,39 @@ def _opening(board: Mapping[str, Any]) -> Iterator[str]:
     yield READING
 
 
-def _tables(track: Mapping[str, Any]) -> Iterator[Table]:
-    """The track's mean under every kind of budget at the headline share, then each of its cells by selection."""
+def _reasons(board: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """Per flagged submission, why it is not ranked."""
+    return {entry["allocator"]: entry["flags"] for entry in board["submissions"] if entry["flags"]}
+
+
+def _tables(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]]) -> Iterator[Table]:
+    """The track's mean under every kind of budget at the headline share, then each of its cells by selection.
+
+    After each table, if there are any, the flagged submissions in one of their own.
+    """
     of = track["cells_of_track"]
     built = f"{len(track['cells'])} cells" if of is None else f"{len(track['cells'])} of {of} cells"
     notes = [f"{track['comparisons']} comparisons with random over all budgets."]
     notes += [f"{name} lacks {', '.join(missing)}." for name, missing in sorted(track["incomplete"].items())]
+    flagged = track["flagged"]
     kinds = dict.fromkeys((row["kind"], row["convention"]) for row in track["overall"])
     for kind, convention in kinds:
         rows = _headline(track["overall"], track, kind)
         unit = "" if convention is None else f" ({UNITS[convention]})"
         title = f"Overall, {built}, {kind} {percent(track['headline_alpha'], 0)}{unit}"
         yield _table(title, rows, notes if kind == "selection" else [])
+        yield from _flagged(title, _headline(flagged["overall"], track, kind), reasons)
     for cell, rows in track["by_cell"].items():
+        title = f"{cell}, selection {percent(track['headline_alpha'], 0)}"
+        yield _table(title, _headline(rows, track, "selection"), [])
+        yield from _flagged(title, _headline(flagged["by_cell"][cell], track, "selection"), reasons)
+
+
+def _flagged(title: str, rows: Sequence[Mapping[str, Any]], reasons: Mapping[str, Sequence[str]]) -> Iterator[Table]:
+    names = sorted({row["allocator"] for row in rows})
+    if names:
         yield _table(
-            f"{cell}, selection {percent(track['headline_alpha'], 0)}", _headline(rows, track, "selection"), []
+            f"{title}: flagged, not ranked", rows, [f"{name}: {reason}." for name in names for reason in reasons[name]]
         )
 
 
