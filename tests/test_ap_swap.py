@@ -14,6 +14,7 @@ from deepval.perception.calibration import fit_calibration
 from deepval.perception.detection_files import read_detections
 from deepval.perception.detection_rows import Source
 from deepval.perception.detections import NEVER_RUN, calibrated
+from deepval.perception.oric_released import contexts, released_gains
 from driving import detections, random_boxes, truth
 from reference import ap_swap as slow
 from reference import matching as slow_matching
@@ -99,6 +100,56 @@ def test_oric_rewards_equal_putting_the_list_together_anew(monkeypatch):
     assert undefined > 0
 
 
+def test_released_rewards_equal_putting_the_list_together_anew():
+    rng = np.random.default_rng(6)
+    undefined = moved = tied = 0
+    for case in range(400):
+        frames = int(rng.integers(1, 7))
+        weak, strong = ([[random_list(rng, most=int(rng.integers(0, 3))) for _ in CLASSES] for _ in range(frames)]
+                        for _ in range(2))  # fmt: skip
+        if case % 3 == 0:
+            weak, strong = ([[[(float(rng.random()), right) for _, right in part] for part in frame] for frame in mode]
+                            for mode in (weak, strong))  # fmt: skip
+        objects = np.array([[max(rights(w), rights(s)) for w, s in zip(*pair, strict=True)]
+                            for pair in zip(weak, strong, strict=True)])  # fmt: skip
+        objects = objects + rng.integers(0, 2, objects.shape) * rng.integers(0, 30)
+        size = int(rng.integers(0, frames + 1))
+        one, other = graded(weak, objects), graded(strong, objects)
+        found = released_gains(one, other, rng=np.random.default_rng(case), size=size)
+        drawn = [context.tolist() for context in contexts(frames, rng=np.random.default_rng(case), size=size)]
+        expected = slow.released_reward(weak, strong, objects.tolist(), drawn)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        undefined += not objects.sum()
+        moved += np.count_nonzero(found)
+        tied += len(np.unique(one.score)) < len(one.score)
+    assert (undefined > 0, tied > 100) == (True, True)
+    assert moved > 500
+
+
+def test_released_by_hand():
+    # One object, one wrong detection above the right one: points (0, 1), (0, 1/2), (1, 1/2), (1, 0), so that the lines
+    # stand at 1/2 from recall 0 on and drop to 0 at recall 1. The right one alone stands at 1 until there.
+    weak, strong = graded([[(0.9, False), (0.5, True)]], [1]), graded([[(0.5, True)]], [1])
+    last = 0.01 / 2
+    found = released_gains(weak, strong, rng=np.random.default_rng(0))
+    assert found == pytest.approx([(1 - last) - (1 - last) / 2])
+    # One of two objects found: the lines fall from (1/2, 1) to (1, 0), where the benchmark's own AP is 51/101.
+    found = released_gains(graded([[]], [2]), graded([[(0.5, True)]], [2]), rng=np.random.default_rng(0))
+    assert found == pytest.approx([3 / 4])
+
+
+def test_every_frame_has_a_context_of_its_own_among_the_others():
+    drawn = list(contexts(1500, rng=np.random.default_rng(1)))
+    assert {len(context) for context in drawn} == {1000}
+    assert all(len(np.unique(context)) == 1000 and place not in context for place, context in enumerate(drawn))
+    assert {int(context.max()) for context in drawn} | {int(context.min()) for context in drawn} >= {0, 1499}
+    again = list(contexts(1500, rng=np.random.default_rng(1)))
+    assert all(np.array_equal(one, other) for one, other in zip(drawn, again, strict=True))
+    assert not np.array_equal(drawn[0], drawn[1])
+    few = [sorted(context.tolist()) for context in contexts(3, rng=np.random.default_rng(0))]
+    assert few == [[1, 2], [0, 2], [0, 1]]
+
+
 def test_by_hand():
     weak = graded([[(0.9, True)], [(0.8, False)], [(0.7, True)]], [1, 1, 1])
     strong = graded([[(0.9, True)], [(0.8, True)], []], [1, 1, 1])
@@ -131,6 +182,8 @@ def test_a_swap_without_effect_is_worth_exactly_nothing():
     assert (np.delete(found, 7) == 0).all()
     context = np.arange(0, 200, 3)
     assert (contextual_gains(graded(weak, objects), graded(useless, objects), context=context) == 0).all()
+    same = graded([frame[::-1] for frame in weak], objects)
+    assert (released_gains(graded(weak, objects), same, rng=np.random.default_rng(0), size=50) == 0).all()
 
 
 def test_one_frame_alone_is_the_difference_of_its_two_precisions():

@@ -19,6 +19,7 @@ from deepval.benchmark import sources
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.systems.braking import Braking
+from protocol_worlds import run
 from shared import shared_data
 
 SMALL = WorldSettings(scenes=5, frames=12)
@@ -133,6 +134,18 @@ def test_bad_input_is_one_sentence(words, sentence, tmp_path):
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_costs_of_other_modes_are_refused_before_anything_is_written(material, tmp_path):
+    costs, out = tmp_path / "costs.toml", tmp_path / "cells"
+    costs.write_text("[modes.small]\nms = 1\n[modes.large]\nms = 2\n")
+    done = run("build", "--units", "scene-00,scene-01,scene-02,scene-03", "--costs", costs, "--out", out)
+    assert (done.code, done.out, out.exists()) == (2, "", False)
+    assert "costs must be those of the modes yolov8s-320, yolov8s-640; it has none of yolov8s-320" in done.err
+    (cell,) = building.cells(material.dataset, material.modes)
+    with pytest.raises(InputError, match="Its modes are small, large"):
+        folders.write(cell, out, costs=costs)
+    assert not out.exists()
 
 
 def test_a_mode_file_that_is_not_there(tmp_path):

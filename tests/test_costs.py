@@ -200,3 +200,59 @@ def test_no_shipped_allocator_is_free_unless_it_only_reads(profile):
     assert not {"gate-multi-fidelity", "memory", "lost", "gate-gbm-memory", "router-two-head"} & set(costs.allocators)
     for name in ("gate-gbm", "router-gbm-value", "router-gbm-binary"):
         assert costs.of_allocator(name, "ms") > 0.5 * costs.of_mode("yolov8s-640", "ms")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ({"latency_ms": 13}, "'latency_ms' (did you mean 'ms'?)"),
+        ({"ms": 1, "energy_mj": 13}, "'energy_mj' (did you mean 'mj'?)"),
+        ({"MS": 13}, "'MS' (did you mean 'ms'?)"),
+        ({"ms": 1, "mj_gpus": 13}, "'mj_gpus' (did you mean 'mj_gpu'?)"),
+        ({"ms": 1, "serve": "single"}, "'serve' (did you mean 'served'?)"),
+        ({"ms": 1, "more": {"ms": 3}}, "found 'more'"),
+        ({"ms": 1, "preprocess_ms": 1}, "'preprocess_ms' (did you mean 'ms'?)"),
+        ({"ms": 1, "_p95_ms": 1}, "'_p95_ms' (did you mean 'p95_ms'?)"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["mode", "allocator"])
+def test_an_unknown_key_is_refused_with_the_nearest_right_name(kind, wrong, right):
+    content = two_modes({"ms": 1}, {"ms": 20}) | {"allocators": {"mine": {"ms": 1}}}
+    content = (
+        {"modes": {**content["modes"], "cheap": wrong}} if kind == "mode" else content | {"allocators": {"mine": wrong}}
+    )
+    with pytest.raises(InputError) as caught:
+        read_costs(content)
+    assert f"{kind} 'cheap'" in str(caught.value) or f"{kind} 'mine'" in str(caught.value)
+    assert right in str(caught.value)
+    assert "keys must be among ms, mj, mj_gpu, mj_all, served" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "right"), [("mode", "modes"), ("Modes", "modes"), ("allocator", "allocators"), ("profil", "profile")]
+)
+def test_an_unknown_table_is_refused_with_the_nearest_right_name(tmp_path, key, right):
+    with pytest.raises(InputError, match=rf"found '{key}' \(did you mean '{right}'\?\)"):
+        read_costs(two_modes({"ms": 1}, {"ms": 2}) | {key: {}})
+    path = tmp_path / "costs.toml"
+    path.write_text(f"{TOML}[{key}.x]\nms = 1\n")
+    with pytest.raises(InputError, match=rf"costs.toml: keys must be among .*'{right}'"):
+        read_costs(path)
+
+
+def test_what_was_measured_beside_a_figure_may_stand_there():
+    stage = {"ms": 2, "features_ms": 1.0, "features_p95_ms": 2.0, "no_decode_ms": 1.0, "no_decode_p95_ms": 1.0}
+    told = {"p95_ms": 3.0, "ms_lo": 1.9, "ms_hi": 2.1, "gpu_ms": 1.0, "calls": 9, "tight": True, "note": "none"}
+    costs = read_costs({"profile": "mine", "modes": {"cheap": {"ms": 1}, "full": stage | told}})
+    assert costs.modes["full"] == {"ms": 2.0}
+    for name in PROFILES:
+        assert read_costs(name).modes
+
+
+def test_costs_of_modes_are_those_of_every_mode_named():
+    costs = read_costs(PROFILE)
+    assert list(costs.of_modes(["cheap", "full"]).modes) == ["cheap", "full"]
+    with pytest.raises(InputError, match=r"of the modes cheap, ful; it has none of ful \(did you mean 'full'\?\)"):
+        costs.of_modes(["cheap", "ful"])
+    with pytest.raises(InputError, match="the full mode must cost more"):
+        costs.of_modes(["full", "cheap"])

@@ -5,6 +5,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from deepval.errors import InputError, InputWarning
 from deepval.features import look
 from deepval.perception.losses import LOSSES, perception_gains
 from deepval.signals import SIGNALS
-from deepval.targets import TARGETS, ApSwap, OricReward
+from deepval.targets import TARGETS, ApSwap, OricReleased, OricReward, labels
 from deepval.views import CheapMode
 
 FAST = replace(RECIPES["router-gbm-value"], learner=Boosting(trees=5, least_per_leaf=10))
@@ -423,12 +424,70 @@ def test_evidence_read_back_is_the_evidence_found():
             assert one[name].tobytes() == other[name].tobytes()
     gains = perception_gains(*kept.losses)
     assert gains["E1"].tobytes() == perception_gains(*whole.losses)["E1"].tobytes()
-    fit_units = Evidence(cell.table.restrict(cell.split.fit), found.perception)
-    inside = np.isin(cell.table.unit_ids[cell.table.unit], cell.split.fit)
-    for name, objective in (("oric_reward", OricReward()), ("ap_swap", ApSwap())):
-        assert kept.kept[name][inside].tobytes() == objective.values(fit_units).tobytes()
-        assert np.isnan(kept.kept[name][~inside]).all()
-        assert kept.restrict(cell.split.fit).column(name).tobytes() == objective.values(fit_units).tobytes()
+    for role, end in (("fit", ""), ("train", "_train")):
+        units = getattr(cell.split, role)
+        alone = Evidence(cell.table.restrict(units), found.perception)
+        inside = np.isin(cell.table.unit_ids[cell.table.unit], units)
+        for objective in (OricReward(), ApSwap(), OricReleased()):
+            name = objective.column + end
+            assert kept.kept[name][inside].tobytes() == objective.values(alone).tobytes()
+            assert np.isnan(kept.kept[name][~inside]).all()
+            assert kept.restrict(units).column(name).tobytes() == objective.values(alone).tobytes()
+
+
+def without_validation(found):
+    """The material with both modes blind, and nothing there, on validation units."""
+    blind = set(found.roles.validation)
+
+    def emptied(mode):
+        return replace(
+            mode, units={u: part.where(part.frame < (0 if u in blind else 9**9)) for u, part in mode.units.items()}
+        )
+
+    modes = {
+        name: replace(mode, detections=emptied(mode.detections), report=emptied(mode.reported))
+        for name, mode in found.modes.items()
+    }
+    return replace(found, modes=modes)
+
+
+@pytest.mark.parametrize("target", [name for name, target in TARGETS.items() if target.objective.column])
+def test_a_fit_on_training_units_has_not_seen_validation_frames(target):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        blind = built(without_validation(material(PAIR)), "blind", pictures=False)
+    one, other = (fit_on(cell, FAST, target=target, units="train").heads for cell in (pair_cell(), blind))
+    assert [head.to_dict() for head in one] == [head.to_dict() for head in other]
+    one, other = (labels(target, cell.evidence.restrict(cell.split.fit)) for cell in (pair_cell(), blind))
+    assert not np.array_equal(one.objective, other.objective)
+    train = pair_cell().evidence.restrict(pair_cell().split.train)
+    whole = labels(target, train).objective
+    assert not np.array_equal(
+        labels(target, train.found_from("train", TARGETS[target].objective.column)).objective, whole
+    )
+
+
+def test_a_target_of_many_frames_is_fitted_on_train_or_fit_and_nothing_between(tmp_path):
+    cell = pair_cell()
+    for target in ("oric", "ap-swap-binary", "oric-released-cdf"):
+        for units in ("validation", cell.split.train[0], ",".join([*cell.split.train[1:], *cell.split.validation])):
+            words = ("fit", cell.folder, "-a", "router-gbm-value", "--target", target, "--units", units)
+            said = refused(*words, "--out", tmp_path / "none.json")
+            assert (
+                f"The target {target} rests on all frames of a fit at once, so the units must be train or fit" in said
+            )
+    assert not list(tmp_path.iterdir())
+    named = fit_on(cell, FAST, target="oric", units=",".join(cell.split.train))
+    assert named.to_json() == fit_on(cell, FAST, target="oric", units="train").to_json()
+    assert refit(cell, fit_on(cell, replace(FAST, name="gate-gbm"), target="value", units=cell.split.train[0]))
+
+
+def test_a_cell_of_before_says_to_build_it_again():
+    cell = replace(pair_cell())
+    kept = {name: column for name, column in pair_cell().evidence.kept.items() if not name.endswith("_train")}
+    cell.__dict__["evidence"] = replace(pair_cell().evidence, kept=kept)
+    with pytest.raises(InputError, match=r"keeps no 'oric_reward_train'.*build it again"):
+        fit_on(cell, FAST, target="oric", units="train")
 
 
 def test_cells_lie_where_they_were_built():

@@ -235,6 +235,20 @@ class Tags(HTMLParser):
         self.links += [name for name, _ in attrs if name in ("src", "href") or name.startswith("on")]
 
 
+def test_a_cell_called_after_an_official_one_is_said_to_be_another(tiny, tmp_path):
+    (tmp_path / "none").mkdir()
+    found = leaderboard(tmp_path / "none", tiny, draws=20)
+    (cell,) = found["cells"].values()
+    assert (cell["track"], cell["track_cell"]) == ("local", None)
+    assert cell["unlike"]["cell"].startswith("synthetic-yolov8s-320-yolov8s-640-monocular-braking-")
+    assert {"units must be 48; found 8", "costs must be 'jetson-agx-xavier'; found none"} <= {
+        *cell["unlike"]["because"]
+    }
+    write_leaderboard(found, tmp_path / "out")
+    for page in ("leaderboard.md", "leaderboard.html"):
+        assert "units must be 48; found 8" in (tmp_path / "out" / page).read_text()
+
+
 def test_pages_do_nothing(board, tmp_path):
     write_leaderboard(board, tmp_path)
     page = (tmp_path / "leaderboard.html").read_text(encoding="utf-8")
@@ -307,6 +321,7 @@ def test_a_changed_resubmission_is_noted(tiny, tmp_path):
         '{"schema": "x", "versions": {}}',
         '{"schema": "deepval/history/1"}',
         '{"schema": "deepval/history/1", "versions": {"lab/Mine": [{"\\ud800": ""}]}}',
+        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": []}}',
     ],
 )
 def test_a_history_that_is_none_is_bad_input(tiny, tmp_path, content):
@@ -364,6 +379,81 @@ def test_answers_of_test_units_are_noted_and_honest_scores_are_not(wide):
     assert all(row.reason is None for rows_ in leaked for row in rows_)
     assert sum(rows_[0].noted for rows_ in leaked) >= 9
     assert sum(rows_[0].noted for rows_ in honest) == 0
+
+
+def test_a_flagged_submission_is_not_ranked_and_stands_apart_with_the_reason(wide, tmp_path):
+    entries, out = tmp_path / "entries", tmp_path / "out"
+    folder = next(iter(wide.values())).built.folder.parent
+    leaked, honest = known_of(wide, 0, test_only=True), known_of(wide, 1, test_only=False)
+    write_submission(entries / "honest", wide, lambda cell: 0.2 * honest[cell.name].values, name="Honest")
+    write_submission(entries / "speed", wide, speed, name="Speed")
+    alone = leaderboard(entries, folder, draws=DRAWS)
+    write_submission(entries / "leaked", wide, lambda cell: leaked[cell.name].values, name="Leaked")
+    done = run("leaderboard", entries, "--cells", folder, "--out", out, "--draws", DRAWS)
+    assert (done.code, "  flagged, not ranked: lab/Leaked: scores of cell " in done.out) == (0, True)
+    found = json.loads((out / "leaderboard.json").read_text())
+    (track,), (before,) = found["tracks"], alone["tracks"]
+    # Whoever is flagged counts in nobody's rank: the others stand as if it were not there.
+    for name in ("overall", "by_cell", "comparisons"):
+        assert json.loads(json.dumps(before[name])) == track[name]
+    apart = rows(track["flagged"]["overall"])
+    assert {name: (row["rank"], row["rank_hi"]) for name, row in apart.items()} == {"lab/Leaked": (None, None)}
+    assert apart["lab/Leaked"]["gain_share"] > rows(track["overall"])["lab/Speed"]["gain_share"]
+    assert rows(track["flagged"]["by_cell"]["braking-monocular"]).keys() == {"lab/Leaked"}
+    flags = {entry["allocator"]: entry["flags"] for entry in found["submissions"]}
+    assert [len(flags[name]) for name in ("lab/Honest", "lab/Speed", "lab/Leaked")] == [0, 0, 1]
+    for page in ("leaderboard.md", "leaderboard.html"):
+        text = (out / page).read_text()
+        ranked, _, rest = text.partition("flagged, not ranked")
+        assert "lab/Leaked" not in ranked
+        assert "lab/Leaked: scores of cell braking-monocular track the decision values of test units" in rest
+
+
+def test_cards_that_cannot_be_true_are_flagged_and_others_noted(cells, world, tmp_path):
+    free = {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 0}}
+    write_submission(tmp_path / "blind", cells, speed, name="Blind", inputs=[])
+    write_submission(tmp_path / "free", cells, noisy(1), name="Free", inputs=["image"], costs=free)
+    write_submission(tmp_path / "cheaper", cells, noisy(2), name="Criticality")
+    write_submission(tmp_path / "constant", cells, lambda cell: np.zeros(len(cell.scored)), name="Constant", cells=[])
+    found = leaderboard(tmp_path, world / "cells", draws=20)
+    told = {entry["name"]: (bool(entry["flags"]), bool(entry["integrity"])) for entry in found["submissions"]}
+    wanted = {"Blind": (True, True), "Free": (True, True), "Criticality": (True, True), "Constant": (False, True)}
+    assert told == wanted
+    assert rows(found["tracks"][0]["overall"])["lab/Constant"]["rank"] == 1
+
+
+def test_of_equal_scores_under_two_handles_the_earlier_is_ranked(tiny, tmp_path):
+    cells, entries = read_cells(tiny), tmp_path / "entries"
+
+    def flagged(name="out"):
+        content = leaderboard(entries, tiny, draws=20)
+        write_leaderboard(content, tmp_path / name)
+        return {entry["allocator"]: entry["flags"] for entry in content["submissions"]}
+
+    write_submission(entries / "z", cells, speed, handle="first")
+    assert flagged() == {"first/Mine": []}
+    write_submission(entries / "a", cells, speed, handle="second")
+    both = {"first/Mine": ["the same scores as second/Mine"], "second/Mine": ["the same scores as first/Mine"]}
+    assert flagged("unknown") == both
+    later = {**both, "first/Mine": []}
+    for _ in range(3):
+        shutil.copy(tmp_path / "out" / "history.json", entries / "history.json")
+        assert flagged() == later
+    write_submission(entries / "a", cells, speed, handle="first", name="Other")
+    assert flagged() == {"first/Mine": [], "first/Other": []}
+
+
+def test_a_history_of_before_there_were_turns_is_read(tiny, tmp_path):
+    cells, entries = read_cells(tiny), tmp_path / "entries"
+    write_submission(entries / "z", cells, speed, handle="first")
+    write_leaderboard(leaderboard(entries, tiny, draws=20), tmp_path / "out")
+    old = json.loads((tmp_path / "out" / "history.json").read_text())
+    assert old.pop("turns") == {"first/Mine": [1]}
+    (entries / "history.json").write_text(json.dumps(old))
+    write_submission(entries / "a", cells, speed, handle="second")
+    found = leaderboard(entries, tiny, draws=20)
+    assert [bool(entry["flags"]) for entry in found["submissions"]] == [False, True]
+    assert found["history"].turns == {"first/Mine": [0], "second/Mine": [1]}
 
 
 def test_the_excess_is_a_difference_of_spearman_correlations(wide):

@@ -10,6 +10,7 @@ from deepval.diagnostics import Evidence, Perception
 from deepval.errors import InputError
 from deepval.perception.ap_swap import ap_swap, context_sample, contextual_gains, graded_frames
 from deepval.perception.detections import DetectionSet
+from deepval.perception.oric_released import released_gains
 from deepval.targets import (
     TARGETS,
     ApSwap,
@@ -137,7 +138,7 @@ def test_the_table_of_targets():
         assert np.isfinite(found.values).all()
         assert target.classifies == name.endswith("binary") == (set(found.values) <= {0.0, 1.0} and "cdf" not in name)
         assert len(np.unique(found.objective)) > 2
-    for objective in ("gain-E1", "gain-E5", "gain-E8", "oric", "ap-swap"):
+    for objective in ("gain-E1", "gain-E5", "gain-E8", "oric", "oric-released", "ap-swap"):
         raw = labels(objective, made)
         np.testing.assert_array_equal(raw.values, raw.objective)
         np.testing.assert_array_equal(labels(f"{objective}-binary", made).values, raw.values > 0)
@@ -156,6 +157,8 @@ def test_published_objectives_are_those_of_the_kernels():
     np.testing.assert_array_equal(labels("ap-swap", made).values, ap_swap(*at[0.30]))
     context = context_sample(24, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(labels("oric", made).values, contextual_gains(*at[0.10], context=context))
+    released = released_gains(*at[0.10], rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(labels("oric-released", made).values, released)
     few = context_sample(24, rng=np.random.default_rng(3), size=5)
     found = labels(Target(OricReward(context=5, seed=3), Identity()), made).values
     np.testing.assert_array_equal(found, contextual_gains(*at[0.10], context=few))
@@ -216,7 +219,8 @@ def test_targets_that_cannot_be_made_are_refused():
     perception = replace(made.perceived, dataset=empty, scored=(made.perceived.cheap, made.perceived.full))
     with pytest.raises(InputError, match="needs a reference object"):
         labels(Target(ApSwap(), Cdf()), Evidence(made.table, perception))
-    assert (labels("oric", Evidence(made.table, perception)).values == 0).all()
+    for name in ("oric", "oric-released"):
+        assert (labels(name, Evidence(made.table, perception)).values == 0).all()
 
 
 def test_the_arbiter_takes_the_largest_expected_gain_at_each_share():

@@ -1,10 +1,12 @@
 """Tracks as data: the paper's facts, ids that rest on every definition, and what a machine lacks."""
 
 import json
+import tomllib
+from dataclasses import replace
 
 import pytest
 
-from deepval.benchmark import build, cell_folders, folder, sources, tracks
+from deepval.benchmark import build, cell_folders, folder, official, sources, splits, tracks
 from deepval.costs import PROFILES
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
@@ -104,7 +106,120 @@ def test_the_synthetic_track_is_what_the_package_builds(tmp_path):
 def test_another_world_is_in_no_track(options):
     material = sources.synthetic(**{"settings": SMALL, **options})
     (cell,) = build.cells(material.dataset, material.modes)
-    assert tracks.cell_of(build.plain(cell.definition), cell.table.modes) is None
+    told = read_costs_file()
+    like = official.likeness(build.plain(cell.definition), cell.table.modes, told)
+    assert like.cell == cells_of("synthetic")[0]
+    assert like.differences
+
+
+def read_costs_file():
+    return tomllib.loads(PROFILES["jetson-agx-xavier"].read_text())
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """The definition, modes and costs of an official synthetic cell as its folder tells them."""
+    cell = cells_of("synthetic")[0]
+    dataset = cell.definition["dataset"]
+    mode = {"source": "synthetic", "seed": dataset["seed"], "settings": dataset["settings"], "classes": None}
+    definition = {
+        "dataset": {"name": "synthetic", "files": {}, "units": [f"scene-{place:02d}" for place in range(48)]},
+        "modes": {name: mode | {"size": int(name[-3:]), "threshold": 0.25} for name in cell.definition["modes"]},
+        "geometry": "monocular",
+        "persistence": False,
+        "system": cell.definition["system"],
+    }
+    return json.dumps(definition), ("yolov8s-320", "yolov8s-640"), read_costs_file()
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        (("persistence",), True, "persistence must be False; found True"),
+        (("dataset", "units"), ["scene-00"], "units must be 48; found 1"),
+        (("dataset", "files"), {"label_02/0.txt": "ab"}, "files label_02 must be none; found"),
+        (("modes", "yolov8s-320", "seed"), 1, "mode yolov8s-320 seed must be 0; found 1"),
+        (("modes", "yolov8s-320", "settings", "frames"), 8, "settings frames must be 40; found 8"),
+        (("modes", "yolov8s-640", "size"), 320, "mode yolov8s-640 size must be 640; found 320"),
+        (("modes", "yolov8s-640", "threshold"), 0.3, "mode yolov8s-640 threshold must be 0.25; found 0.3"),
+        (("modes", "yolov8s-640", "classes"), ["Car"], "mode yolov8s-640 classes must be none; found ['Car']"),
+        (("modes", "yolov8s-640", "scores"), "raw", "mode yolov8s-640 scores must be none; found 'raw'"),
+        (("system", "constants", "hard_mps2"), 9.0, "system constants hard_mps2 must be"),
+    ],
+)
+def test_a_cell_that_differs_in_one_point_is_not_official_and_the_point_is_named(whole, part, value, said):
+    definition, modes, costs = json.loads(whole[0]), *whole[1:]
+    assert official.likeness(definition, modes, costs) == (cells_of("synthetic")[0], ())
+    place = definition
+    for key in part[:-1]:
+        place = place[key]
+    place[part[-1]] = value
+    (found,) = official.likeness(definition, modes, costs).differences
+    assert said in found
+
+
+def test_costs_and_the_order_of_modes_decide_too(whole):
+    definition, modes, costs = json.loads(whole[0]), *whole[1:]
+    assert official.likeness(definition, modes[::-1], costs) is None
+    for other, said in (
+        (None, "costs must be 'jetson-agx-xavier'; found none"),
+        (costs | {"profile": "mine"}, "costs profile must be 'jetson-agx-xavier'; found 'mine'"),
+        (costs | {"modes": costs["modes"] | {"yolov8s-320": {"ms": 1.0}}}, "costs modes yolov8s-320 ms must be 13.18"),
+    ):
+        assert said in official.likeness(definition, modes, other).differences[0]
+    for name, system in (("mars", {}), ("synthetic", None), ("synthetic", "braking")):
+        strange = {"dataset": {"name": name}, "system": system}
+        assert official.likeness(strange, modes, costs) is None
+
+
+def test_a_track_without_hashes_has_no_official_cell(whole):
+    definition, modes, costs = json.loads(whole[0]), *whole[1:]
+    definition["dataset"] |= {"name": "kitti", "units": list("abcdefghijklmnopqrstu")}
+    like = official.likeness(definition, modes, costs)
+    assert (like.cell.track, len(like.differences)) == ("core", 1)
+    assert "publishes no hashes" in like.differences[0]
+    assert all(not cell.published for name in ("core", "external") for cell in cells_of(name))
+    for cell in (cell for name in ("core", "external") for cell in cells_of(name)):
+        assert any("hashes not published" in line for line in cell.missing(None))
+    public = [mode for cell in cells_of("kitti-public") for mode in cell.definition["modes"].values()]
+    assert all(len(mode["sha256"]) == 64 for mode in public)
+
+
+def test_what_this_version_cannot_build_is_never_called_buildable():
+    lacks = {cell.name: cell.missing(None) for cell in cells_of("core")}
+    assert any(
+        "data set 'nuscenes': not in this version" in line
+        for line in lacks["nuscenes-yolov8s-320-yolov8s-640-monocular-braking"]
+    )
+    assert all(
+        any("geometry 'tracks': not in this version" in line for line in c.missing(None)) for c in cells_of("external")
+    )
+
+
+def test_a_detections_file_of_another_hash_is_said(tmp_path):
+    place = tmp_path / "kitti_tracking" / "detections"
+    place.mkdir(parents=True)
+    (place / "CIWT.parquet").write_bytes(b"YOLOv3-SORT")
+    lacks = cells_of("kitti-public")[0].missing(tmp_path)
+    assert any("CIWT" in line and "is another: its SHA-256 must be 0bcf9303" in line for line in lacks)
+
+
+def test_a_split_or_an_id_of_ones_own_is_not_official(tmp_path):
+    material = sources.synthetic()
+    (cell,) = build.cells(material.dataset, material.modes)
+    folder.write(cell, tmp_path / "one", costs=PROFILES["jetson-agx-xavier"])
+    manifest = tmp_path / "one" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(content | {"id": "synthetic-0123456789ab"}))
+    like = cell_folders.read_cells(tmp_path)["one"].likeness
+    assert like.differences == ("its id must be the hash of its definition; found another",)
+    chosen = splits.split("synthetic", material.dataset.units, test_units=3)
+    (tmp_path / "one" / "split.json").write_text(chosen.to_json())
+    content["files"]["split.json"] = build.file_digest(tmp_path / "one" / "split.json")
+    manifest.write_text(json.dumps(content))
+    found = cell_folders.read_cells(tmp_path)["one"]
+    assert found.likeness.differences == ("its split must be the frozen one; found another",)
+    assert (found.official, found.track) == (None, "local")
 
 
 def test_a_cell_whose_files_changed_is_refused(tmp_path):
@@ -134,13 +249,28 @@ def test_public_detections_on_this_machine_make_the_tracks_cells():
         )
         for name, mode in modes.items()
     ]
-    material = sources.kitti(root, files)
-    definition = {
-        "dataset": {"name": material.dataset.name, "units": list(material.dataset.units)},
-        "modes": {name: dict(mode.definition) for name, mode in material.modes.items()},
-        "geometry": "monocular",
-        "persistence": False,
-        "system": cell.definition["system"],
-    }
-    assert tracks.cell_of(definition, list(modes)) == cell
-    assert sum(len(scene) for scene in material.dataset.scenes) == cell.definition["dataset"]["inputs"]
+
+    def likeness(files):
+        material = sources.kitti(root, files)
+        inputs = sum(len(scene) for scene in material.dataset.scenes)
+        definition = {
+            "dataset": {
+                "name": material.dataset.name,
+                "files": dict(material.provenance),
+                "units": list(material.dataset.units),
+            },
+            "modes": {name: dict(mode.definition) for name, mode in material.modes.items()},
+            "geometry": "monocular",
+            "persistence": False,
+            "system": cell.definition["system"],
+        }
+        return official.likeness(definition, list(modes), None), inputs
+
+    found, inputs = likeness(files)
+    assert found == (cell, ())
+    assert inputs == cell.definition["dataset"]["inputs"]
+    other = root / "detections" / "YOLOv3-SORT.parquet"
+    faked, _ = likeness([replace(files[0], path=other), files[1]])
+    assert faked.cell == cell
+    (difference,) = faked.differences
+    assert difference.startswith("mode PointGNN sha256 must be 'bbf44c83")

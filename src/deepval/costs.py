@@ -5,9 +5,11 @@ rails over idle), `mj_gpu` the GPU rail only, `mj_all` all rails. An allocator's
 """
 
 import math
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,6 +20,13 @@ from deepval.manifests import cell_content
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:]
+TABLES = ("modes", "allocators", "profile")
+"""What a costs file holds, the last being its name."""
+MEASURED = (
+    *("served", "p95_ms", "ms_lo", "ms_hi", "gpu_ms", "calls", "samples", "batch", "size", "tight", "threads"),
+    *("device", "energy", "note", "weights_sha256"),
+)
+"""How a figure was measured: kept in the file and not charged, as `<stage>_ms` beside its `<stage>_p95_ms` is."""
 _SHIPPED = (Path(__file__).parent / "cost_profiles").glob("*.toml")
 PROFILES = {path.stem: path for path in sorted(_SHIPPED, key=lambda path: path.stem)}
 """Cost profiles that ship with deepval, by name."""
@@ -77,6 +86,7 @@ class Costs:
 
     @classmethod
     def _from_mapping(cls, content: Mapping[str, Any], source: str) -> "Costs":
+        _check_keys(content, TABLES, source)
         modes, allocators = content.get("modes", {}), content.get("allocators", {})
         for name, table in (("modes", modes), ("allocators", allocators)):
             if not isinstance(table, Mapping) or not all(isinstance(entry, Mapping) for entry in table.values()):
@@ -109,6 +119,17 @@ class Costs:
                 f"{dict(table[name]) if name in table else f'only {kind}s {list(table)}'}. "
                 f"Add it under [{kind}s.{name}]."
             ) from None
+
+    def of_modes(self, modes: Iterable[str]) -> "Costs":
+        """The costs of these modes only, cheap first; an error names those that have none here."""
+        wanted = list(modes)
+        unknown = [name for name in wanted if name not in self.modes]
+        if unknown:
+            raise InputError(
+                f"{self.source}: costs must be those of the modes {', '.join(wanted)}; it has none of "
+                f"{', '.join(unknown)}{_nearest(unknown[0], self.modes)}. Its modes are {', '.join(self.modes)}."
+            )
+        return self.renamed({name: name for name in wanted})
 
     def renamed(self, names: Mapping[str, str]) -> "Costs":
         """The costs of the named modes only, in this order and under new names: {"cheap": "yolov8s-320", ...}."""
@@ -156,6 +177,8 @@ def _toml(content: bytes, source: str) -> Mapping[str, Any]:
 
 
 def _entry(entry: Mapping[str, Any], what: str) -> dict[Convention, float]:
+    staged = [key for key in entry if _of_a_stage(str(key), entry)]
+    _check_keys(entry, (*CONVENTIONS, *MEASURED), what, besides=staged)
     costs: dict[Convention, float] = {}
     for convention in CONVENTIONS:
         if convention not in entry:
@@ -168,3 +191,24 @@ def _entry(entry: Mapping[str, Any], what: str) -> dict[Convention, float]:
         except OverflowError:
             costs[convention] = math.inf
     return costs
+
+
+def _of_a_stage(key: str, entry: Collection[str]) -> bool:
+    """Whether a figure is a stage's: the median and the 95th percentile stand side by side."""
+    stage = re.fullmatch(r"(.+?)_(p95_)?ms", key)
+    return stage is not None and {f"{stage[1]}_ms", f"{stage[1]}_p95_ms"} <= set(entry)
+
+
+def _check_keys(found: Iterable[Any], known: Collection[str], what: str, *, besides: Collection[str] = ()) -> None:
+    unknown = [str(key) for key in found if key not in known and key not in besides]
+    if unknown:
+        raise InputError(
+            f"{what}: keys must be among {', '.join(known)}; found {unknown[0]!r}{_nearest(unknown[0], known)}."
+        )
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    """The known name that was probably meant, as the end of a sentence; empty where none is near."""
+    parts = [part for part in re.split(r"[\W_]+", name.lower()) if part in CONVENTIONS and part in known]
+    near = get_close_matches(name.lower(), known, 1, 0.85) or parts or get_close_matches(name.lower(), known, 1, 0.5)
+    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -70,10 +70,15 @@ class Evidence:
             return None
         if name not in self.kept:
             raise InputError(
-                f"The cell keeps no {name!r}: its modes have no probabilities to find it from. It keeps "
-                f"{', '.join(self.kept)}."
+                f"The cell keeps no {name!r}: its modes have no probabilities to find it from, or it was built before "
+                f"this version (then build it again). It keeps {', '.join(self.kept)}."
             )
         return self.kept[name]
+
+    def found_from(self, role: str, name: str) -> "Evidence":
+        """The evidence with a kept column as it was found from the units of a role alone."""
+        column = self.column(role_column(name, role))
+        return self if column is None else replace(self, kept={**(self.kept or {}), name: column})
 
     @property
     def perceived(self) -> Perception:
@@ -121,6 +126,11 @@ class Evidence:
             first = str(self.table.input[silent[0]])
             raise InputError(f"Mode {mode.mode} must have been run on every input; on {first!r} it was not.")
         return found
+
+
+def role_column(name: str, role: str) -> str:
+    """Under which name a column is kept that was found from the units of a role."""
+    return name if role == "fit" else f"{name}_{role}"
 
 
 class Diagnostic(ABC):

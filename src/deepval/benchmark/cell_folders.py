@@ -1,16 +1,20 @@
 """Folders made by `deepval build` -> cells to judge submissions on: losses, split, costs and their track."""
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from deepval.benchmark.build import digest_of
 from deepval.benchmark.folder import BuiltCell, read_cell
-from deepval.benchmark.splits import Split
-from deepval.benchmark.tracks import TrackCell, cell_of
+from deepval.benchmark.official import Likeness, likeness
+from deepval.benchmark.splits import Split, split
+from deepval.benchmark.tracks import TrackCell
 from deepval.errors import InputError
 from deepval.values import ValueTable
 
+COSTS = "costs.toml"
 LOCAL = "local"
 """The track of cells that no track file describes, and the profile of costs without a name."""
 
@@ -23,13 +27,13 @@ class TrackedCell:
         name: Its folder's name: what a submission's score file is called.
         built: The cell itself.
         profile: Name of its cost profile, None where costs are unknown.
-        official: The track's cell that it is, None where no track describes it.
+        likeness: The track's cell that it is called after and how it differs from it, None where no track has one.
     """
 
     name: str
     built: BuiltCell = field(repr=False)
     profile: str | None
-    official: TrackCell | None = field(repr=False)
+    likeness: Likeness | None = field(repr=False)
 
     @property
     def id(self) -> str:
@@ -50,6 +54,11 @@ class TrackedCell:
     def split(self) -> Split:
         """Training, validation and test units."""
         return self.built.split
+
+    @property
+    def official(self) -> TrackCell | None:
+        """The track's cell that it is, None where it is none."""
+        return None if self.likeness is None or self.likeness.differences else self.likeness.cell
 
     @property
     def track(self) -> str:
@@ -81,12 +90,19 @@ def read_cells(folder: Path | str) -> dict[str, TrackedCell]:
 
 def _tracked(folder: Path, name: str) -> TrackedCell:
     built = read_cell(folder)
-    profile = _profile(built) if "costs.toml" in built.manifest.files else None
-    return TrackedCell(name, built, profile, cell_of(built.definition, built.table.modes))
+    told = tomllib.loads(built.manifest.content(COSTS).decode("utf-8-sig")) if COSTS in built.manifest.files else None
+    profile = None if told is None else told.get("profile", LOCAL)
+    if not isinstance(profile, str | None):
+        raise InputError(f"{folder / COSTS}: 'profile' must be a name; found {profile!r}.")
+    like = likeness(built.definition, built.table.modes, told)
+    if like is not None and not like.differences:
+        like = Likeness(like.cell, tuple(_altered(built)))
+    return TrackedCell(name, built, profile, like)
 
 
-def _profile(cell: BuiltCell) -> str:
-    name = tomllib.loads(cell.manifest.content("costs.toml").decode("utf-8-sig")).get("profile", LOCAL)
-    if not isinstance(name, str):
-        raise InputError(f"{cell.folder / 'costs.toml'}: 'profile' must be a name; found {name!r}.")
-    return name
+def _altered(built: BuiltCell) -> Iterator[str]:
+    """Where a manifest or a split does not follow from what the cell says that it rests on."""
+    if not built.id.endswith(digest_of(built.definition)[:12]):
+        yield "its id must be the hash of its definition; found another"
+    if built.split != split(built.split.dataset, built.definition["dataset"]["units"]):
+        yield "its split must be the frozen one; found another"

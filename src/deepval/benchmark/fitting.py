@@ -105,6 +105,9 @@ def fit_on(
     if made.rule == "modes":
         learned, classify = table.mode_values[:, 1:], False
     else:
+        column = TARGETS[wanted].objective.column
+        if column is not None:
+            evidence = evidence.found_from(_role(cell, used, wanted), column)
         found = labels(wanted, evidence)
         learned, classify = found.values, TARGETS[wanted].classifies
     fitted_on = tuple(map(str, table.unit_ids))
@@ -113,6 +116,18 @@ def fit_on(
     if isinstance(made, PixelRecipe):
         return _fit_pixels(cell, made, chosen, learned, training=training, watch=watch)
     return fit(made, Examples(cell.rows(made.front)[chosen], learned, classify), training)
+
+
+def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
+    """The role whose units these are; a target whose numbers rest on many frames is kept for these roles only."""
+    here = set(cell.table.unit_ids.tolist())
+    for role, units in (("train", cell.split.train), ("fit", cell.split.fit)):
+        if here & set(units) == here & set(used):
+            return role
+    raise InputError(
+        f"The target {target} rests on all frames of a fit at once, so the units must be train or fit (train and "
+        f"validation); found {', '.join(used)}: fit on --units train or fit, or take another target."
+    )
 
 
 def _fit_pixels(

@@ -1,4 +1,7 @@
-"""Submissions beside the cells -> notes that a reader should see; a note is a question, never a refusal.
+"""Submissions beside the cells -> notes that a reader should see, and flags that keep a submission out of the ranks.
+
+A note is a question. A flag is a reason to doubt what is ranked: answers of the test units, scores of somebody else, a
+card that contradicts itself or a measured cost. A flagged submission is judged and shown apart; neither is a refusal.
 
 Answers of the test units: A(part) is the Spearman correlation of scores and decision values over the affected inputs of
 a part. What is known before escalation tells of validation units as much as of test units, so the excess
@@ -8,11 +11,13 @@ is made iff the lower bound of the 95 % interval of the excess is above `MARGIN`
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.benchmark.cell_folders import TrackedCell
+from deepval.benchmark.history import History
 from deepval.benchmark.submissions import Submission
 from deepval.columns import positions
 from deepval.resampling import Draws, child_seeds, make_draws
@@ -133,23 +138,36 @@ def _ranks(values: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
 
 
 def contradictions(submission: Submission, cells: Mapping[str, TrackedCell]) -> list[str]:
-    """Where a card and its scores do not fit together, one sentence each."""
+    """Where a card and its scores do not fit together, one sentence each: notes, then flags."""
+    return [*card_notes(submission), *card_flags(submission, cells)]
+
+
+def card_notes(submission: Submission) -> list[str]:
+    """What a card leaves out or promises, and scores that say nothing."""
     card, notes = submission.card, []
     if card.cells is not None:
         scored, told = {*submission.scores}, {*card.cells}
         notes += [f"the card declares cell {name}, which has no scores" for name in sorted(told - scored)]
         notes += [f"cell {name} has scores and is not declared on the card" for name in sorted(scored - told)]
-    for name, scores in submission.scores.items():
-        constant = bool(np.all(scores.values == scores.values.flat[0]))
-        if constant:
-            notes.append(f"scores of cell {name} are constant: they rank as random does")
-        elif not card.inputs:
-            notes.append(f"the card says that nothing is looked at; scores of cell {name} differ between inputs")
+    constant = [name for name, scores in submission.scores.items() if _constant(scores)]
+    return notes + [f"scores of cell {name} are constant: they rank as random does" for name in constant]
+
+
+def card_flags(submission: Submission, cells: Mapping[str, TrackedCell]) -> list[str]:
+    """Where a card cannot be true of its scores, or tells another cost than was measured."""
+    card, flags = submission.card, []
+    if not card.inputs:
+        varied = [name for name, scores in submission.scores.items() if not _constant(scores)]
+        flags += [f"the card says that nothing is looked at; scores of cell {n} differ between inputs" for n in varied]
     for profile, figures in card.costs.items():
         if figures.get("ms") == 0 and WORKED_FOR & set(card.inputs):
             used = ", ".join(sorted(WORKED_FOR & set(card.inputs)))
-            notes.append(f"the card says 0 ms under {profile} and that the allocator looks at {used}")
-    return notes + _costs_told_otherwise(submission, cells)
+            flags.append(f"the card says 0 ms under {profile} and that the allocator looks at {used}")
+    return flags + _costs_told_otherwise(submission, cells)
+
+
+def _constant(scores: Scores) -> bool:
+    return bool(np.all(scores.values == scores.values.flat[0]))
 
 
 def _costs_told_otherwise(submission: Submission, cells: Mapping[str, TrackedCell]) -> list[str]:
@@ -167,15 +185,20 @@ def _costs_told_otherwise(submission: Submission, cells: Mapping[str, TrackedCel
     return list(notes)
 
 
-def copies(submissions: Sequence[Submission]) -> dict[str, list[str]]:
-    """Per submission, the others with the same scores wherever both have scores."""
-    found: dict[str, list[str]] = {item.card.key: [] for item in submissions}
+def copies(submissions: Sequence[Submission], history: History) -> dict[str, dict[str, bool]]:
+    """Per submission, the others with the same scores wherever both have scores, and whether that is a flag.
+
+    It is one between two handles, unless the history shows that this submission had the scores in an earlier turn.
+    """
+    found: dict[str, dict[str, bool]] = {item.card.key: {} for item in submissions}
     digests = {item.card.key: {cell: s.digest for cell, s in item.scores.items()} for item in submissions}
-    for key, mine in digests.items():
-        for other, theirs in digests.items():
-            shared = mine.keys() & theirs.keys()
-            if other != key and shared and all(mine[cell] == theirs[cell] for cell in shared):
-                found[key].append(other)
+    for item, other in permutations(submissions, 2):
+        mine, theirs = digests[item.card.key], digests[other.card.key]
+        shared = mine.keys() & theirs.keys()
+        if shared and all(mine[cell] == theirs[cell] for cell in shared):
+            own, its = history.since(item, shared), history.since(other, shared)
+            first = own is not None and (its is None or own < its)
+            found[item.card.key][other.card.key] = item.card.handle != other.card.handle and not first
     return found
 
 

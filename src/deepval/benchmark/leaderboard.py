@@ -2,14 +2,14 @@
 
 There is no clock in it, no order of directories and no path of the machine. Only scores that passed every check are
 judged, on test units alone; nothing that a card says of results enters. A refused submission is listed with its reasons
-and the leaderboard stands.
+and the leaderboard stands; a flagged one is judged, has no rank, counts in nobody's, and stands apart with the reasons.
 """
 
 import json
 import os
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,20 +54,22 @@ def leaderboard(
     history = read_history(Path(submissions))
     accepted, refused = _sifted(check_all(_folders(Path(submissions)), built, watch=watch))
     tracks = [name for name in (*NAMES, LOCAL) if any(cell.track == name for cell in built.values())]
-    copied = integrity.copies(accepted)
+    copied = integrity.copies(accepted, history)
+    entries = [
+        _entry(item, built, history.versions.get(item.card.key, []), copied[item.card.key], draws=draws, seed=seed)
+        for item in watch(accepted, "looking at integrity")
+    ]
+    flagged = {entry["allocator"] for entry in entries if entry["flags"]}
     return {
         "schema": SCHEMA,
         "deepval": __version__,
         "draws": {"number": draws, "seed": seed},
         "cells": {name: _cell(cell) for name, cell in built.items()},
         "tracks": [
-            _track(name, _of_track(name, built), accepted, draws=draws, seed=seed)
+            _track(name, _of_track(name, built), accepted, flagged, draws=draws, seed=seed)
             for name in watch(tracks, "judging tracks")
         ],
-        "submissions": [
-            _entry(item, built, history.get(item.card.key, []), copied[item.card.key], draws=draws, seed=seed)
-            for item in watch(accepted, "looking at integrity")
-        ],
+        "submissions": entries,
         "refused": refused,
         "history": continued(history, accepted),
     }
@@ -122,7 +124,13 @@ def _of_track(name: str, built: Mapping[str, TrackedCell]) -> dict[str, TrackedC
 
 
 def _track(
-    name: str, cells: Mapping[str, TrackedCell], accepted: Sequence[Submission], *, draws: int, seed: int
+    name: str,
+    cells: Mapping[str, TrackedCell],
+    accepted: Sequence[Submission],
+    flagged: Collection[str],
+    *,
+    draws: int,
+    seed: int,
 ) -> dict[str, Any]:
     told = None if name == LOCAL else read_track(name)
     alphas, headline = (ALPHAS, HEADLINE) if told is None else (told.alphas, told.headline_alpha)
@@ -133,11 +141,11 @@ def _track(
             key: _judged(cell, accepted, alphas, convention=convention, draws=draws, seed=seed)
             for key, cell in cells.items()
         }
-        overall += standings(results)
+        overall += standings(results, unranked=flagged)
         for key, result in results.items():
-            single[key] += standings({key: result})
+            single[key] += standings({key: result}, unranked=flagged)
     absent = {item.card.key: sorted({*cells} - {*item.scores}) for item in accepted if {*cells} & {*item.scores}}
-    ranked = [row for row in overall if row.verdict in ("better", "worse", "unresolved")]
+    ranked = [row for row in _apart(overall, flagged)[0] if row["verdict"] in ("better", "worse", "unresolved")]
     return {
         "track": name,
         "title": "Cells that no track file describes" if told is None else told.title,
@@ -145,10 +153,22 @@ def _track(
         "cells_of_track": None if told is None else len(told.cells),
         "headline_alpha": headline,
         "comparisons": len(ranked),
-        "overall": [dict(row) for row in overall],
-        "by_cell": {key: [dict(row) for row in rows] for key, rows in single.items()},
+        "overall": _apart(overall, flagged)[0],
+        "by_cell": {key: _apart(rows, flagged)[0] for key, rows in single.items()},
+        "flagged": {
+            "overall": _apart(overall, flagged)[1],
+            "by_cell": {key: _apart(rows, flagged)[1] for key, rows in single.items()},
+        },
         "incomplete": {key: missing for key, missing in absent.items() if missing},
     }
+
+
+def _apart(rows: Sequence[Standing], flagged: Collection[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows as plain dicts: those that are ranked, and those of flagged submissions."""
+    parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = [], []
+    for row in rows:
+        parts[row.allocator in flagged].append(dict(row))
+    return parts
 
 
 def _conventions(cells: Mapping[str, TrackedCell]) -> list[Convention | None]:
@@ -200,6 +220,7 @@ def _cell(cell: TrackedCell) -> dict[str, Any]:
         "id": cell.id,
         "track": cell.track,
         "track_cell": None if cell.official is None else cell.official.id,
+        "unlike": _unlike(cell),
         "digest": cell.digest,
         "profile": cell.profile,
         "modes": list(cell.table.modes),
@@ -210,25 +231,33 @@ def _cell(cell: TrackedCell) -> dict[str, Any]:
     }
 
 
+def _unlike(cell: TrackedCell) -> dict[str, Any] | None:
+    """The track's cell that a local one is called after, and why it is not that one."""
+    like = cell.likeness
+    return None if like is None or not like.differences else {"cell": like.cell.id, "because": list(like.differences)}
+
+
 def _entry(
     item: Submission,
     cells: Mapping[str, TrackedCell],
     versions: Sequence[Mapping[str, str]],
-    copied: Sequence[str],
+    copied: Mapping[str, bool],
     *,
     draws: int,
     seed: int,
 ) -> dict[str, Any]:
     card = item.card
     tracked = integrity.excesses(cells, item.scores, draws=draws, seed=seed)
-    notes = [
+    flags = [
         f"scores {'over all cells' if row.cell is None else f'of cell {row.cell}'} track the decision values of test "
         f"units far better than those of validation units: Spearman {row.test:.2f} against {row.validation:.2f}, "
         f"excess {row.excess:.2f} [{row.lo:.2f}, {row.hi:.2f}]"
         for row in tracked
         if row.noted
     ]
-    notes += [f"the same scores as {other}" for other in copied]
+    flags += [f"the same scores as {other}" for other, flag in copied.items() if flag]
+    flags += integrity.card_flags(item, cells)
+    notes = [f"the same scores as {other}" for other, flag in copied.items() if not flag]
     changed = integrity.changes(versions, item.files)
     return {
         "allocator": card.key,
@@ -242,7 +271,8 @@ def _entry(
         "cells": list(item.scores),
         "files": dict(item.files),
         "digest": digest_of(item.files),
-        "integrity": [*notes, *([changed] if changed else []), *integrity.contradictions(item, cells)],
+        "flags": flags,
+        "integrity": [*flags, *notes, *([changed] if changed else []), *integrity.card_notes(item)],
         "excess": [dict(row) for row in tracked],
         "remarks": list(item.remarks),
     }

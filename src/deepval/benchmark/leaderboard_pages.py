@@ -14,7 +14,8 @@ HEADER = ("rank", "allocator", "vs random", "95 %", "verdict", "nDG", "95 %", "g
 READING = (
     "Rank: 1 + the number of allocators that are resolvedly better; those that nothing tells apart share a rank. "
     "In brackets, the ranks that paired intervals allow. Gain, benefit, harm and the difference with random are shares "
-    "of the all-cheap loss on test units, equal-weight means over cells. Oracle, all-full and random are references."
+    "of the all-cheap loss on test units, equal-weight means over cells. Oracle, all-full and random are references. "
+    "Flagged submissions stand apart with the reason: they have no rank and count in nobody's."
 )
 STYLE = """
 :root { color-scheme: light dark; --paper: #faf8f4; --card: #fff; --ink: #1c2329; --soft: #59636d; --line: #e4e0d7;
@@ -43,7 +44,7 @@ def as_markdown(board: Mapping[str, Any]) -> str:
     parts = ["# Leaderboard", *map(escaped, _opening(board))]
     for track in board["tracks"]:
         parts.append(f"## {escaped(track['title'])}")
-        parts += [table_text(table) for table in _tables(track)]
+        parts += [table_text(table) for table in _tables(track, _reasons(board))]
     for title, lines in _lists(board):
         parts += [f"## {escaped(title)}", "\n".join(f"- {escaped(line)}" for line in lines)]
     return "\n\n".join(parts) + "\n"
@@ -54,7 +55,7 @@ def as_html(board: Mapping[str, Any]) -> str:
     parts = ["<h1>Leaderboard</h1>", *(f"<p>{html.escape(line)}</p>" for line in _opening(board))]
     for track in board["tracks"]:
         parts.append(f"<h2>{html.escape(track['title'])}</h2>")
-        parts += [_html_table(table) for table in _tables(track)]
+        parts += [_html_table(table) for table in _tables(track, _reasons(board))]
     for title, lines in _lists(board):
         items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
         parts.append(f"<h2>{html.escape(title)}</h2><ul>{items}</ul>")
@@ -74,19 +75,39 @@ def _opening(board: Mapping[str, Any]) -> Iterator[str]:
     yield READING
 
 
-def _tables(track: Mapping[str, Any]) -> Iterator[Table]:
-    """The track's mean under every kind of budget at the headline share, then each of its cells by selection."""
+def _reasons(board: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """Per flagged submission, why it is not ranked."""
+    return {entry["allocator"]: entry["flags"] for entry in board["submissions"] if entry["flags"]}
+
+
+def _tables(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]]) -> Iterator[Table]:
+    """The track's mean under every kind of budget at the headline share, then each of its cells by selection.
+
+    After each table, if there are any, the flagged submissions in one of their own.
+    """
     of = track["cells_of_track"]
     built = f"{len(track['cells'])} cells" if of is None else f"{len(track['cells'])} of {of} cells"
     notes = [f"{track['comparisons']} comparisons with random over all budgets."]
     notes += [f"{name} lacks {', '.join(missing)}." for name, missing in sorted(track["incomplete"].items())]
+    flagged = track["flagged"]
     for budget in dict.fromkeys(map(BudgetKey.of, track["overall"])):
         if budget.alpha == track["headline_alpha"]:
-            told = notes if budget.kind == "selection" else []
-            yield _table(f"Overall, {built}, {budget.label}", _at(budget, track["overall"]), told)
+            title = f"Overall, {built}, {budget.label}"
+            yield _table(title, _at(budget, track["overall"]), notes if budget.kind == "selection" else [])
+            yield from _flagged(title, _at(budget, flagged["overall"]), reasons)
     headline = BudgetKey("selection", track["headline_alpha"])
     for cell, rows in track["by_cell"].items():
-        yield _table(f"{cell}, {headline.label}", _at(headline, rows), [])
+        title = f"{cell}, {headline.label}"
+        yield _table(title, _at(headline, rows), [])
+        yield from _flagged(title, _at(headline, flagged["by_cell"][cell]), reasons)
+
+
+def _flagged(title: str, rows: Sequence[Mapping[str, Any]], reasons: Mapping[str, Sequence[str]]) -> Iterator[Table]:
+    names = sorted({row["allocator"] for row in rows})
+    if names:
+        yield _table(
+            f"{title}: flagged, not ranked", rows, [f"{name}: {reason}." for name in names for reason in reasons[name]]
+        )
 
 
 def _at(budget: BudgetKey, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -123,6 +144,10 @@ def _lists(board: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     entries = board["submissions"]
     noted = [f"{entry['allocator']}: {note}." for entry in entries for note in entry["integrity"]]
     noted += [f"{entry['allocator']}: {remark}" for entry in entries for remark in entry["remarks"]]
+    unlike = [(name, cell["unlike"]) for name, cell in board["cells"].items() if cell["unlike"]]
+    if unlike:
+        told = [f"{name} is not {like['cell']}: {'; '.join(like['because'])}." for name, like in unlike]
+        yield "Cells called after official ones", told
     yield "Integrity notes", noted or ["None."]
     yield "Submissions", [_about(entry) for entry in entries] or ["None."]
     refused = [f"{item['folder']}: {' '.join(item['reasons'])}" for item in board["refused"]]

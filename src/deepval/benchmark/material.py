@@ -1,6 +1,7 @@
 """A data set and its modes -> what an allocator may see of it, and what only labels and diagnostics may know."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,10 +13,11 @@ from deepval.benchmark.splits import Split, split
 from deepval.benchmark.view_files import picture_files, view_files
 from deepval.columns import positions
 from deepval.datasets import Dataset
-from deepval.diagnostics import Evidence, Perception, ReferenceCriticality
+from deepval.diagnostics import Evidence, Perception, ReferenceCriticality, role_column
+from deepval.errors import InputError
 from deepval.perception.calibration import fit_calibration
 from deepval.perception.detections import Calibration, DetectionSet, calibrated
-from deepval.targets import ApSwap, OricReward
+from deepval.targets import ApSwap, OricReleased, OricReward
 from deepval.values import ValueTable
 from deepval.views import CheapMode, View
 
@@ -87,7 +89,8 @@ class Material:
         """Columns for labels and diagnostics, per input of the table.
 
         Perception losses of both modes and what the reference requires; where both modes have probabilities also the
-        two routing objectives, which look at many frames and so are found from the fit units only, NaN elsewhere.
+        routing objectives, which look at many frames: found once from the fit units only and once from the training
+        units only, NaN elsewhere, so that who fits on training units has not seen validation frames.
         """
         rows = positions(table.input, self._frames.input)
         return {name: column[rows] for name, column in self._evidence.items()}
@@ -111,11 +114,24 @@ class Material:
         found |= {f"full_{name}": column for name, column in full.items()}
         found["reference_required_mps2"] = ReferenceCriticality().scores(evidence)
         if self.perception.scored is not None:
-            fit = evidence.restrict([unit for unit in self.roles.fit if unit in set(self._frames.unit_ids.tolist())])
-            rows = positions(fit.table.input, self._frames.input)
-            for name, objective in (("oric_reward", OricReward()), ("ap_swap", ApSwap())):
-                found[name] = np.full(len(self._frames), np.nan)
-                found[name][rows] = objective.values(fit)
+            for role, units in (("fit", self.roles.fit), ("train", self.roles.train)):
+                found |= self._objectives(evidence, role, units)
+        return found
+
+    def _objectives(self, evidence: Evidence, role: str, units: Sequence[str]) -> dict[str, Float[np.ndarray, "input"]]:
+        """The routing objectives of a role's units, found from those alone."""
+        here = [unit for unit in units if unit in set(self._frames.unit_ids.tolist())]
+        objectives = (OricReward(), ApSwap(), OricReleased())
+        found = {role_column(str(each.column), role): np.full(len(self._frames), np.nan) for each in objectives}
+        # A cell whose training units alone have nothing to find is a cell: there is only nothing to learn there.
+        lenient = role == "train"
+        if lenient and not here:
+            return found
+        seen = evidence.restrict(here)
+        rows = positions(seen.table.input, self._frames.input)
+        for column, objective in zip(found.values(), objectives, strict=True):
+            with suppress(InputError) if lenient else nullcontext():
+                column[rows] = objective.values(seen)
         return found
 
     def _calibration(self, name: str) -> Calibration | None:

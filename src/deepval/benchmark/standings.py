@@ -5,7 +5,7 @@ that nothing tells apart share it. Its rank interval reaches up to the number of
 does not resolvedly beat. Differences are taken draw by draw, as equal-weight means over the cells.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -76,8 +76,13 @@ class Standing(Record):
     reason: str | None = None
 
 
-def standings(results: Mapping[str, Result]) -> tuple[Standing, ...]:
-    """Everyone who is judged on all the cells, budget by budget: ranked first, then infeasible, then references."""
+def standings(results: Mapping[str, Result], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
+    """Everyone who is judged on all the cells, budget by budget: ranked first, then unranked, then references.
+
+    Args:
+        results: Per cell, the same allocators under the same budgets.
+        unranked: Allocators that have no rank and count in nobody's.
+    """
     judged = {cell: _by_row(result) for cell, result in results.items()}
     pooled = {(row.allocator, BudgetKey.of(row)): row for row in pool(results)}
     cells = [result.samples for result in results.values()]
@@ -89,7 +94,8 @@ def standings(results: Mapping[str, Result]) -> tuple[Standing, ...]:
         ladder = [name for name in LADDER_REFERENCES if all((name, budget) in judged[cell] for cell in results)]
         references = (*SHOWN_REFERENCES, *ladder)
         members = {name: [judged[cell][name, budget] for cell in results] for name in (*rows, *references)}
-        ranks = _ranks({name: members[name] for name in rows}, members["random"], cells)
+        ranked = {name: members[name] for name in rows if name not in unranked}
+        ranks = _ranks(ranked, members["random"], cells)
         placed = [_allocator(row, members[name], ranks.get(name)) for name, row in rows.items()]
         found += sorted(placed, key=_place)
         found += [_reference(name, budget, members[name], cells) for name in references]

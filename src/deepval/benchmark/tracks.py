@@ -1,8 +1,8 @@
 """Track files (TOML) -> tracks and their cells, what each needs, and whether this machine has it.
 
 A track fixes modes, thresholds, geometry, downstream system, split sizes and costs. The id of its cell carries the hash
-of all of that, the system's constants and the cost profile included. A folder made by `deepval build` belongs to the
-track whose cell says the same.
+of all of that, the system's constants, the cost profile and the published hashes of files included. Which built cell is
+a track's own is decided in `official`.
 """
 
 import tomllib
@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import product
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import deepval
-from deepval.benchmark.build import digest_of, plain
+from deepval.benchmark.build import GEOMETRIES, digest_of, file_digest, folder_digests, plain
+from deepval.benchmark.sources import KITTI_FILES
 from deepval.costs import PROFILES
+from deepval.datasets import DATASETS
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.systems import SYSTEMS
@@ -23,6 +25,7 @@ from deepval.systems.system import constants
 
 PACKAGE = Path(deepval.__file__).parent
 NAMES = ("core", "external", "kitti-public", "synthetic")
+KITTI = "kitti_tracking"
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,28 @@ class Need:
         patterns: Where the files lie in the data folder; any one of them will do.
         count: How many there must be.
         get: What to get and from whom, in words.
+        sha256: Hash of the one file, None where there are several or the track publishes none.
     """
 
     name: str
     patterns: tuple[str, ...]
     count: int
     get: str
+    sha256: str | None = None
 
     def found(self, data: Path) -> int:
         """How many of the files are there; counting stops at what is enough."""
         return max(_counted(data, pattern, self.count) for pattern in self.patterns)
+
+    def lacking(self, data: Path | None) -> str | None:
+        """What this machine lacks of it, in words; None where it has all."""
+        found = 0 if data is None else self.found(data)
+        places = " or ".join(self.patterns)
+        if data is None or found < self.count:
+            return f"{self.get} ({found:,} of {self.count:,} found at {places})"
+        if self.sha256 is not None and file_digest(next(data.glob(self.patterns[0]))) != self.sha256:
+            return f"{self.get} (the file at {places} is another: its SHA-256 must be {self.sha256})"
+        return None
 
 
 @dataclass(frozen=True)
@@ -54,11 +69,15 @@ class TrackCell:
         track: The track's name.
         definition: Everything that it rests on: what its id is the hash of.
         needs: The files it is built from.
+        costs: The whole cost profile, None where the track has none.
+        published: Whether the track says what its files hash to, so that a cell can be shown to be this one.
     """
 
     track: str
     definition: Mapping[str, Any]
     needs: tuple[Need, ...] = field(repr=False)
+    costs: Mapping[str, Any] | None = field(default=None, repr=False)
+    published: bool = True
 
     @property
     def id(self) -> str:
@@ -73,14 +92,27 @@ class TrackCell:
         return "-".join([d["dataset"]["name"], *d["modes"], d["geometry"], d["system"]["name"], *loss])
 
     def missing(self, data: Path | None) -> list[str]:
-        """What this machine lacks to build the cell, in words; empty where it can be built."""
-        system = self.definition["system"]["name"]
-        lacks = [] if system in SYSTEMS else [f"the downstream system {system!r}: not in this version of deepval"]
-        for need in self.needs:
-            found = 0 if data is None else need.found(data)
-            if found < need.count:
-                lacks.append(f"{need.get} ({found:,} of {need.count:,} found at {' or '.join(need.patterns)})")
-        return lacks
+        """What this version or machine lacks to build the cell, in words; empty where it can be built."""
+        d = self.definition
+        parts = (
+            ("downstream system", d["system"]["name"], SYSTEMS),
+            ("data set", d["dataset"]["name"], DATASETS),
+            ("geometry", d["geometry"], GEOMETRIES),
+        )
+        lacks = [f"the {what} {name!r}: not in this version of deepval" for what, name, has in parts if name not in has]
+        if not self.published:
+            lacks.append("hashes not published: a cell that is built from files of your own is local, not this one")
+        lacks += [line for need in self.needs if (line := need.lacking(data)) is not None]
+        return lacks or ([] if data is None else list(self._other_files(data)))
+
+    def _other_files(self, data: Path) -> Iterator[str]:
+        """Folders of the data set that hold other files than the track's."""
+        told = self.definition["dataset"].get("files", {})
+        here = files_digests(folder_digests(data / KITTI / "training", KITTI_FILES)) if told else {}
+        for folder in sorted({*told, *here}):
+            if told.get(folder) != here.get(folder):
+                wanted = f"must be {told[folder]}" if folder in told else "is not the track's"
+                yield f"the track's own files in {KITTI}/training/{folder} (the SHA-256 over those there {wanted})"
 
 
 @dataclass(frozen=True)
@@ -139,7 +171,8 @@ def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> 
         dataset["settings"] = plain(asdict(WorldSettings(scenes=world["scenes"], frames=world["frames"])))
     profile = entry.get("costs")
     costs = None if profile is None else tomllib.loads(PROFILES[profile].read_text(encoding="utf-8"))
-    needs = tuple(_need(name, content["materials"][name]) for name in entry["needs"])
+    sha256 = {name: mode.get("sha256") for name, mode in modes.items()}
+    needs = tuple(_need(name, content["materials"][name], sha256.get(name)) for name in entry["needs"])
     for geometry, system, loss in product(entry["geometry"], entry["system"], entry.get("loss", [None])):
         definition = {
             "dataset": dataset,
@@ -150,52 +183,24 @@ def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> 
             "loss": loss,
             "costs": costs and {"profile": profile, "modes": {mode: costs["modes"][mode] for mode in modes}},
         }
-        yield TrackCell(track, definition, needs)
+        yield TrackCell(track, definition, needs, costs, content.get("hashes") != "not published")
 
 
-def _need(name: str, entry: Mapping[str, Any]) -> Need:
+def files_digests(files: Mapping[str, str]) -> dict[str, str]:
+    """One SHA-256 per folder of a data set, over the names and hashes of the files in it."""
+    folders: dict[str, dict[str, str]] = {}
+    for name, sha256 in files.items():
+        folders.setdefault(PurePosixPath(name).parts[0], {})[name] = sha256
+    return {folder: digest_of(held) for folder, held in sorted(folders.items())}
+
+
+def _need(name: str, entry: Mapping[str, Any], sha256: str | None) -> Need:
     patterns = (entry["files"], *([entry["instead"]] if "instead" in entry else []))
-    return Need(name, patterns, entry["count"], entry["get"])
+    return Need(name, patterns, entry["count"], entry["get"], sha256)
 
 
 def _counted(data: Path, pattern: str, enough: int) -> int:
     return sum(1 for _, path in zip(range(enough), data.glob(pattern), strict=False) if path.is_file())
-
-
-def cell_of(built: Mapping[str, Any], modes: Sequence[str]) -> TrackCell | None:
-    """The track's cell that a built cell agrees with; None where there is none.
-
-    Args:
-        built: The definition in its manifest.
-        modes: Its modes, cheap first (a manifest does not keep their order).
-    """
-    every = [cell for track in read_tracks() for cell in track.cells]
-    agreeing = (cell for cell in every if _agrees(cell.definition, built))
-    return next((cell for cell in agreeing if cell.definition["cheap_first"] == list(modes)), None)
-
-
-def _agrees(told: Mapping[str, Any], built: Mapping[str, Any]) -> bool:
-    dataset, modes = told["dataset"], told["modes"]
-    same_world = all(
-        mode.get("settings") == dataset.get("settings") and mode.get("seed") == dataset.get("seed")
-        for mode in built["modes"].values()
-    )
-    return (
-        built["dataset"]["name"] == dataset["name"]
-        and len(built["dataset"]["units"]) == dataset.get("units")
-        and same_world
-        and set(built["modes"]) == set(modes)
-        and all(_same_mode(modes[name], mode) for name, mode in built["modes"].items())
-        and built["geometry"] == told["geometry"]
-        and not built["persistence"]
-        and built["system"] == told["system"]
-    )
-
-
-def _same_mode(told: Mapping[str, Any], built: Mapping[str, Any]) -> bool:
-    chosen = ("threshold", "classes")
-    scores = built.get("scores", told["scores"])  # the synthetic world's modes declare none: they are probabilities
-    return all(told.get(key) == built.get(key) for key in chosen) and told["scores"] == scores
 
 
 def build_command(cell: TrackCell, data: Path | None) -> str | None:
@@ -208,7 +213,7 @@ def build_command(cell: TrackCell, data: Path | None) -> str | None:
         return " ".join([*words, "--out cells"])
     if cell.track != "kitti-public" or data is None:
         return None
-    folder = (data / "kitti_tracking").as_posix()
+    folder = (data / KITTI).as_posix()
     words.append(f"--dataset kitti --root {folder}")
     for name, mode in d["modes"].items():
         words.append(f"--mode {name}={folder}/detections/{mode['source']} --scores-are {name}={mode['scores']}")

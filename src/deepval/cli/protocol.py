@@ -116,6 +116,9 @@ def leaderboard(
     else:
         counted = f"{len(content['submissions'])} submissions judged on {len(content['cells'])} cells"
         typer.echo(f"{counted}, {len(content['refused'])} refused: see {out}.")
+        for item in content["submissions"]:
+            for reason in item["flags"]:
+                typer.echo(f"  flagged, not ranked: {item['allocator']}: {reason}")
         for item in content["refused"]:
             for reason in item["reasons"]:
                 typer.echo(f"  refused {item['folder']}: {reason}")

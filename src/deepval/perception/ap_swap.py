@@ -97,7 +97,7 @@ def ap_swap(weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time
 
     One curve over all classes and frames, all-point interpolation.
     """
-    frames = _frames(weak, strong)
+    frames = checked_frames(weak, strong)
     total = int(weak.objects.sum())
     if not total:
         return np.full(frames, np.nan)
@@ -128,7 +128,7 @@ def contextual_gains(
     The context is the weak output of the n frames of `context` other than the frame itself. mAP is the mean of the
     101-point AP over the super-classes that have something to find; the reward is 0 where none has.
     """
-    frames = _frames(weak, strong)
+    frames = checked_frames(weak, strong)
     inside = np.zeros(frames, dtype=bool)
     inside[context] = True
     gain, known = np.zeros(frames), np.zeros(frames)
@@ -141,7 +141,8 @@ def contextual_gains(
     return gain / np.maximum(known, 1) * (inside.sum() - inside + 1)
 
 
-def _frames(weak: GradedFrames, strong: GradedFrames) -> int:
+def checked_frames(weak: GradedFrames, strong: GradedFrames) -> int:
+    """How many frames both modes were graded on, which must be the same ones."""
     if not np.array_equal(weak.objects, strong.objects):
         raise InputError(
             "Both modes must be graded on the same frames and objects; theirs differ: grade them together."

@@ -294,7 +294,9 @@ def _write_manifest(cache: Path, recipe: Mapping[str, Any], modes: Mapping[str, 
         images = sum(unit["frames"] - unit["failed"] for unit in units.values())
         if images and not any(unit["boxes"] for unit in units.values()):
             notes.append(silence(mode, images))
-    write_atomically(cache / MANIFEST, _json(content | ({"notes": notes} if notes else {})), make_folder=True, alone=True)
+    write_atomically(
+        cache / MANIFEST, _json(content | ({"notes": notes} if notes else {})), make_folder=True, alone=True
+    )
 
 
 def _json(content: Mapping[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from deepval.arrays import Float
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.targets.arbiter import Arbiter, arbiter
-from deepval.targets.objectives import ApSwap, DecisionValue, Gain, Objective, OricReward
+from deepval.targets.objectives import ApSwap, DecisionValue, Gain, Objective, OricReleased, OricReward
 from deepval.targets.transforms import Binary, Cdf, Fitted, Identity, Rank, SignedCdf, Transform
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Identity",
     "Labels",
     "Objective",
+    "OricReleased",
     "OricReward",
     "Rank",
     "SignedCdf",
@@ -83,6 +84,9 @@ TARGETS: dict[str, Target] = {
     "oric": Target(OricReward(), Identity()),
     "oric-cdf": Target(OricReward(), Cdf()),
     "oric-binary": Target(OricReward(), Binary()),
+    "oric-released": Target(OricReleased(), Identity()),
+    "oric-released-cdf": Target(OricReleased(), Cdf()),
+    "oric-released-binary": Target(OricReleased(), Binary()),
     "ap-swap": Target(ApSwap(), Identity()),
     "ap-swap-cdf": Target(ApSwap(), Cdf()),
     "ap-swap-binary": Target(ApSwap(), Binary()),

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,10 +10,18 @@ from deepval.arrays import Float
 from deepval.diagnostics import Evidence, PerceptionGain
 from deepval.errors import InputError
 from deepval.perception.ap_swap import CONTEXT, GradedFrames, ap_swap, context_sample, contextual_gains, graded_frames
+from deepval.perception.oric_released import released_gains
 
 
 class Objective(ABC):
-    """What escalating an input is worth in some currency; a frozen dataclass whose fields are its settings."""
+    """What escalating an input is worth in some currency; a frozen dataclass whose fields are its settings.
+
+    Attributes:
+        column: The column under which a cell's folder keeps it, if each number rests on many frames at once; then the
+            units that it is found from are part of its meaning. None where a frame's number is its own.
+    """
+
+    column: ClassVar[str | None] = None
 
     @abstractmethod
     def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
@@ -46,6 +55,7 @@ class Gain(Objective):
 class OricReward(Objective):
     """ORIC's offloading reward: gain in contextual mAP@0.5, 101-point, among one seeded sample of weak frames."""
 
+    column: ClassVar[str | None] = "oric_reward"
     threshold: float = 0.10
     context: int = CONTEXT
     seed: int = 0
@@ -62,9 +72,29 @@ class OricReward(Objective):
 
 
 @dataclass(frozen=True)
+class OricReleased(Objective):
+    """ORIC's reward as its released code has it: interpolated AP, among weak frames drawn anew for each frame."""
+
+    column: ClassVar[str | None] = "oric_released"
+    threshold: float = 0.10
+    context: int = CONTEXT
+    seed: int = 0
+
+    def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
+        """(n + 1) x the change in mAP; 0 where there is nothing to find."""
+        kept = evidence.column("oric_released")
+        if kept is not None:
+            return kept.copy()
+        weak, strong = _graded(evidence, self.threshold)
+        rng = np.random.default_rng(self.seed)
+        return _by_input(released_gains(weak, strong, rng=rng, size=self.context), evidence)
+
+
+@dataclass(frozen=True)
 class ApSwap(Objective):
     """Budget-adaptive routing's objective: change in AP@0.5 over all fit frames, one curve, all-point."""
 
+    column: ClassVar[str | None] = "ap_swap"
     threshold: float = 0.30
 
     def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
