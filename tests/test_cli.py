@@ -205,3 +205,42 @@ def test_unit_lists(tmp_path):
     for bad in (tmp_path / "latin.txt", ",", " , "):
         done = evaluate("--units", bad)
         assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
+def test_modes_in_another_order(tmp_path):
+    header, *rows = csv.reader((DEMO / "values.csv").read_text().splitlines())
+    kept = [header.index(name) for name in ("unit", "input", "loss_full", "loss_cheap")]  # as a pivot sorts them
+    with (tmp_path / "pivot.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([row[i] for i in kept] for row in (header, *rows))
+    words = ("-s", DEMO / "scores" / "router.csv", "--draws", "50", "--alpha", "0.2")
+    turned = run("evaluate", tmp_path / "pivot.csv", *words, "--json", "--modes", "cheap,full")
+    assert json.loads(turned.stdout)["rows"] == json.loads(evaluate(*words[2:], "--json").stdout)["rows"]
+    wrong = run("evaluate", tmp_path / "pivot.csv", *words)
+    assert "is 'cheap' really the full mode" in wrong.stderr
+    assert "is 'cheap' really the full mode" in wrong.stdout
+    refused = run("compare", tmp_path / "pivot.csv", words[1], f"b={words[1]}", "--modes", "cheap,best")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "modes must be different ones of full, cheap, cheap first; found cheap, best" in refused.stderr
+
+
+def test_simultaneous_intervals_are_on_the_console():
+    plain, wide = evaluate("--draws", "50"), evaluate("--draws", "50", "--simultaneous")
+    assert "none corrected for the others" in plain.stdout
+    assert "vs random, all rows" not in plain.stdout
+    assert "none corrected" not in wide.stdout
+    assert "'vs random, all rows' is to hold for all 4 rows" in " ".join(wide.stdout.split())
+    rows = json.loads(evaluate("--draws", "50", "--simultaneous", "--json").stdout)["rows"]
+    row = next(row for row in rows if row["allocator"] == "router")
+    bounds = [100 * row[f"versus_random_simultaneous_{end}"] for end in ("lo", "hi")]
+    assert "[{:.2f}%, {:.2f}%]".format(*bounds) in wide.stdout
+
+
+def test_without_draws_there_is_no_verdict_and_no_gate():
+    done = evaluate("--draws", "0", "--alpha", "0.2", "--resolve", "0.02")
+    assert "unresolved" not in done.stdout
+    assert "router: no draws: no interval." in done.stdout
+    assert "router, selection 0.2: unknown (no draws: no interval)" in done.stdout
+    router = DEMO / "scores" / "router.csv"
+    gate = run("compare", DEMO / "values.csv", f"a={router}", f"b={router}", "--draws", "0", "--fail-if", "worse")
+    assert gate.returncode == 2
+    assert "--fail-if needs a verdict; there is none: no draws: no interval." in gate.stderr

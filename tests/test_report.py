@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.report import FORMS
+from deepval.report import FORMS, console
 from deepval.report.tables import interval, number, percent, tables
 
 
@@ -113,3 +113,27 @@ def test_tables_of_everything(whole):
     ]  # fmt: skip
     for table in tables(whole):
         assert all(len(row) == len(table.header) for section in table.sections for row in section)
+
+
+def test_differences_are_shown_in_units_of_the_loss_where_shares_are_no_measure():
+    value, unit = np.tile([1.0, 0.0, 0.0, -0.5], 6), np.repeat(list("abcdef"), 4)
+    for cheap in (-5.0, 1e-6):
+        losses = {"cheap": np.full(24, cheap), "full": cheap - value}
+        table = deepval.ValueTable.from_columns(unit=unit, losses=losses, order=np.tile(np.arange(4), 6))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", deepval.InputWarning)
+            result = deepval.evaluate(
+                table,
+                {"mine": value},
+                [deepval.Selection(0.25)],
+                draws=20,
+                calibration=["f"],
+                simultaneous_intervals=True,
+            )
+        text = console.render(result, width=160)
+        line = next(line for line in text.splitlines() if " mine " in line and "better" in line)
+        # 5 units: gain 5, random a quarter of 5 * (1 - 0.5).
+        assert line.split()[1:4] == ["5.0", "5.000", "5.000"]
+        assert line.count("4.375") == 1 + 2 + 2  # the difference, its interval, and that of all rows
+        assert "%" not in line
+        assert "Without %: in units of the loss" in text

@@ -193,20 +193,22 @@ def _joined(*reasons: str | None) -> str | None:
 
 def with_simultaneous(judged: Sequence[Judged], resamples: Resamples) -> list[Judged]:
     """The same rows with intervals of the paired difference that cover all compared rows at once."""
-    units = {"versus_random": lambda d: d.share, "versus_random_loss": lambda d: d.loss}
-    wide: dict[int, dict[str, float]] = {}
-    for name, samples_of in units.items():
-        compared = [i for i, item in enumerate(judged) if item.row.verdict and item.row[f"{name}_lo"] is not None]
-        samples = np.array([samples_of(judged[i].difference) for i in compared]).reshape(len(compared), -1)
-        found = (
-            simultaneous(
-                samples[:, 0], samples[:, resamples.drawn], resamples.draws, units=len(resamples.table.unit_ids)
-            )
-            if compared
-            else []
-        )
-        for i, bounds in zip(compared, found, strict=True):
-            wide.setdefault(i, {}).update(
-                {f"{name}_simultaneous_lo": bounds.low, f"{name}_simultaneous_hi": bounds.high}
-            )
-    return [replace(item, row=replace(item.row, **wide.get(i, {}))) for i, item in enumerate(judged)]
+    shares = _at_once("versus_random", [item.difference.share for item in judged], judged, resamples)
+    losses = _at_once("versus_random_loss", [item.difference.loss for item in judged], judged, resamples)
+    return [
+        replace(item, row=replace(item.row, **shares.get(i, {}), **losses.get(i, {}))) for i, item in enumerate(judged)
+    ]
+
+
+def _at_once(
+    name: str, samples: Sequence[Float[np.ndarray, "resample"]], judged: Sequence[Judged], resamples: Resamples
+) -> dict[int, dict[str, float]]:
+    """Simultaneous bounds by the number of the row, of those rows whose difference of this name has an interval."""
+    compared = [i for i, item in enumerate(judged) if item.row.verdict and item.row[f"{name}_lo"] is not None]
+    if not compared:
+        return {}
+    table = np.stack([samples[i] for i in compared])
+    units = len(resamples.table.unit_ids)
+    found = simultaneous(table[:, 0], table[:, resamples.drawn], resamples.draws, units=units)
+    low, high = f"{name}_simultaneous_lo", f"{name}_simultaneous_hi"
+    return {i: {low: each.low, high: each.high} for i, each in zip(compared, found, strict=True)}

@@ -12,7 +12,7 @@ import pytest
 import deepval
 from deepval.resampling import Draws, Interval, simultaneous
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The last mode")]  # small tables, by chance
 INPUTS, REPLICATIONS = 40, 400
 SCENARIOS = {"mild": 0.5, "concentrated": 1.6}
 """Spread of the units' effect (standard deviation of its logarithm): how unevenly value is spread over units."""

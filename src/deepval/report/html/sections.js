@@ -59,9 +59,16 @@ function sentence(view, row) {
     : `gain ${percent(row.gain_share)} of the all-cheap loss${around ? ` ${around}` : ""}`;
   const interval = span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v));
   const shown = interval ? [" ", h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, interval)] : ` (no interval: ${row.reason || "undefined"})`;
-  const difference = row.versus_random === null ? "" : h("span", { class: "num" }, `; ${signed(row.versus_random)} points against ${chanceOf(row)}`, shown);
+  const difference = row.versus_random_unit === "loss" ? lossDifference(row) : row.versus_random === null ? "" : h("span", { class: "num" }, `; ${signed(row.versus_random)} points against ${chanceOf(row)}`, shown);
   const words = { better: ` is better than ${chanceOf(row)} at ${at}: `, worse: ` is worse than ${chanceOf(row)} at ${at}: `, unresolved: ` is not told apart from ${chanceOf(row)} at ${at}: ` };
   return h("p", {}, name, row.stale ? ` at ${at}: ` : words[row.verdict] || ` at ${at}: `, gains, difference, ".");
+}
+
+// Where the all-cheap loss is no measure, the difference is told in units of the loss.
+function lossDifference(row) {
+  if (!known(row.versus_random_loss)) return "";
+  const bounds = row.stale ? "" : span(row.versus_random_loss_lo, row.versus_random_loss_hi, (v) => number(v));
+  return h("span", { class: "num" }, `; ${number(row.versus_random_loss)} against random in units of the loss ${bounds || `(no interval: ${row.reason || "undefined"})`}`);
 }
 
 function heroWords(rows) {
@@ -96,7 +103,7 @@ function hero(cell, view, state) {
     rest.length ? h("details", { class: "more" }, h("summary", {}, `${count(rest.length)} more that cannot be told apart from random`), verdicts(rest)) : null,
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
     onLadder(rows) ? h("p", { class: "note" }, "Scores per mode are compared with random-ladder, the best mixture of modes that looks at no input, and their nDG divides by oracle-ladder; plain scores with random, by oracle.") : null,
-    h("p", { class: "note" }, `${view.comparisons} comparisons with random are made, none corrected for the others. Brackets are 95 % intervals over units${drawsWords(view)}.`));
+    h("p", { class: "note" }, `${view.comparisons} comparisons with random are made, ${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? "verdicts not corrected for the others; the table has intervals for all rows at once" : "none corrected for the others"}. Brackets are 95 % intervals over units${drawsWords(view)}.`));
 }
 
 function drawsWords(view) {
