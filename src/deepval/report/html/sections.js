@@ -68,7 +68,7 @@ function sentence(view, row) {
 function lossDifference(row) {
   if (!known(row.versus_random_loss)) return "";
   const bounds = row.stale ? "" : span(row.versus_random_loss_lo, row.versus_random_loss_hi, (v) => number(v));
-  return h("span", { class: "num" }, `; ${number(row.versus_random_loss)} against random in units of the loss ${bounds || `(no interval: ${row.reason || "undefined"})`}`);
+  return h("span", { class: "num" }, `; ${number(row.versus_random_loss)} against ${chanceOf(row)} in units of the loss ${bounds || `(no interval: ${row.reason || "undefined"})`}`);
 }
 
 function heroWords(rows) {
