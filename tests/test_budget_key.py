@@ -78,9 +78,10 @@ def test_standings_keep_cascade_and_skipping_apart(both):
     track = {
         "track": "t", "title": "t", "cells": ["c"], "cells_of_track": None, "headline_alpha": 0.5, "comparisons": 1,
         "overall": rows, "by_cell": {"c": rows}, "incomplete": {},
+        "flagged": {"overall": [], "by_cell": {"c": []}},
     }  # fmt: skip
     draws = {"number": 20, "seed": 0}
-    board = {"tracks": [track], "submissions": [], "refused": [], "cells": [], "draws": draws, "deepval": "0"}
+    board = {"tracks": [track], "submissions": [], "refused": [], "cells": {}, "draws": draws, "deepval": "0"}
     page = as_markdown(board)
     for label in (CASCADE, SKIPPING, "selection 50%"):
         assert f"**Overall, 1 cells, {label}**" in page

@@ -123,10 +123,11 @@ def _read_csv(path: Path) -> Columns:
         strings_can_be_null=True,
         null_values=["", "null"],
     )
-    # A handle, not a name: Arrow takes no names that are not UTF-8.
     try:
-        with path.open("rb") as handle:
-            table = pc.read_csv(handle, convert_options=options)
+        # Arrow takes no names that are not UTF-8. A Python handle will not do: a thread of Arrow's that still holds one
+        # when the process ends takes it down.
+        source = path if _is_text(path) else pa.BufferReader(path.read_bytes())
+        table = pc.read_csv(source, convert_options=options)
     except pa.ArrowException as error:
         raise InputError(_csv_complaint(path)) from error
     if any(map(pa.types.is_binary, table.schema.types)):  # what Arrow makes of text that is not UTF-8
@@ -139,6 +140,15 @@ def _read_csv(path: Path) -> Columns:
                 InputWarning(f"{path}: the last line has no end; check that the file is not cut."), stacklevel=5
             )
     return found
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file's name is UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _csv_complaint(path: Path) -> str:

@@ -120,17 +120,6 @@ class Costs:
                 f"Add it under [{kind}s.{name}]."
             ) from None
 
-    def of_modes(self, modes: Iterable[str]) -> "Costs":
-        """The costs of these modes only, cheap first; an error names those that have none here."""
-        wanted = list(modes)
-        unknown = [name for name in wanted if name not in self.modes]
-        if unknown:
-            raise InputError(
-                f"{self.source}: costs must be those of the modes {', '.join(wanted)}; it has none of "
-                f"{', '.join(unknown)}{_nearest(unknown[0], self.modes)}. Its modes are {', '.join(self.modes)}."
-            )
-        return self.renamed({name: name for name in wanted})
-
     def renamed(self, names: Mapping[str, str]) -> "Costs":
         """The costs of the named modes only, in this order and under new names: {"cheap": "yolov8s-320", ...}."""
         unknown = [name for name in names.values() if name not in self.modes]
@@ -149,6 +138,17 @@ class Costs:
 def read_costs(source: Any) -> Costs:
     """A cost profile from a TOML file, the name of a shipped profile (`PROFILES`) or a mapping of a file's shape."""
     return Costs.of(source)
+
+
+def check_modes(source: str | Path, modes: Iterable[str]) -> None:
+    """Raise where a costs file has none of some modes; whether its figures make sense is told where they are used."""
+    wanted, told = list(modes), _toml(costs_bytes(source), str(source)).get("modes", {})
+    unknown = [name for name in wanted if name not in told]
+    if unknown:
+        raise InputError(
+            f"{source}: costs must be those of the modes {', '.join(wanted)}; it has none of "
+            f"{', '.join(unknown)}{_nearest(unknown[0], told)}. Its modes are {', '.join(told)}."
+        )
 
 
 def costs_bytes(source: str | Path) -> bytes:

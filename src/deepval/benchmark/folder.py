@@ -26,7 +26,7 @@ from deepval.benchmark.frames import frames_file
 from deepval.benchmark.splits import Split, read_split
 from deepval.benchmark.view_files import read_views
 from deepval.columns import Columns, positions
-from deepval.costs import Costs, costs_bytes, read_costs
+from deepval.costs import Costs, check_modes, costs_bytes
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.features import Sight, look
@@ -43,7 +43,7 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
     """Write a cell's folder and return its manifest; a cell that is already there, whole, is left alone."""
     folder = Path(folder)
     if costs is not None:
-        read_costs(costs).of_modes(cell.table.modes)
+        check_modes(costs, cell.table.modes)
     definition = {"deepval": __version__, "id": cell.id, "definition": plain(cell.definition)}
     files = {
         "values.parquet": _values_file(cell.table),

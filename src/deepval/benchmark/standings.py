@@ -136,7 +136,7 @@ def _from(random: Judged, judged: Judged, cell: Evidence) -> Judged:
     """The same row compared with plain random: differences of two allocators need one origin."""
     if judged.row.chance == random.row.chance or judged.sample is None or random.sample is None:
         return judged
-    return replace(judged, paired=cell.resamples.paired(judged.sample.gain, random.sample.gain))
+    return replace(judged, difference=cell.resamples.paired(judged.sample.gain, random.sample.gain))
 
 
 def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:

@@ -11,7 +11,7 @@ from deepval.benchmark import folder as folders
 from deepval.benchmark import sources
 from deepval.cli import options
 from deepval.cli.options import Json
-from deepval.costs import read_costs
+from deepval.costs import check_modes
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES
@@ -113,7 +113,7 @@ def build(
         files = [_mode_file(text, limits, kinds, kept) for text in modes]
         material = sources.kitti(str(root), files, units=chosen)
     if costs is not None:
-        read_costs(costs).of_modes(material.modes)
+        check_modes(costs, material.modes)
     made = []
     for cell in building.cells(
         material.dataset,
