@@ -4,7 +4,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --jaxtyping-packages=deepval,typechecker.check
 SHARED ?= $(abspath ../shared)
 
-.PHONY: demo test check slow bench lock clean
+.PHONY: demo test quick check slow bench lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/core
@@ -12,6 +12,9 @@ demo: .venv/core
 
 test: check .venv/torch
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -n 2 -m "not slow"
+
+quick: .venv/dev
+	$(PYTEST) -n 2 -q -m "not slow and not shared and not browser and not long"
 
 check: .venv/dev
 	$(BIN)/ruff format --check .

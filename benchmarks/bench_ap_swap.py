@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deepval.perception.ap_swap import GROUPS, GradedFrames, ap_swap, context_sample, contextual_gains
-from deepval.perception.average_precision import area, precision_curve
+from deepval.perception.reported.ap_swap import GROUPS, GradedFrames, ap_swap, context_sample, contextual_gains
+from deepval.perception.reported.average_precision import area, precision_curve
 
 FRAMES, PER_FRAME, LEAST_RATIO, TOLERANCE = 8008, 6.0, 15, 1e-9
 

@@ -18,8 +18,9 @@ import numpy as np
 from figures import Figure, report
 
 import deepval
-from deepval.resampling import make_draws
-from deepval.selection import quota, top_sums
+from deepval.judging.draws import make_draws
+from deepval.judging.kernel import top_sums
+from deepval.tables.shares import quota
 
 SIZES = (154, 447, 233, 144, 314, 297, 270, 800, 390, 803, 294, 373, 78, 340, 106, 376, 209, 145, 339, 1059, 837)
 """Frames of KITTI's 21 tracking sequences."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from figures import Figure, report
 
-from deepval import knapsack
+from deepval.judging import knapsack, plans
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reference.knapsack import highs
@@ -43,7 +43,7 @@ def instance(inputs: int, alpha: float, share: float) -> tuple[np.ndarray, int]:
     return values, int(1000 * inputs * alpha * 18.47 + 1e-6)
 
 
-def solved(values: np.ndarray, budget: int, repeats: int) -> tuple[float, float, knapsack.Plan, knapsack.Verification]:
+def solved(values: np.ndarray, budget: int, repeats: int) -> tuple[float, float, plans.Plan, plans.Verification]:
     """Median CPU seconds of the solution and CPU seconds of its check, the plan and what the check says."""
     times = []
     for _ in range(repeats):
@@ -51,7 +51,7 @@ def solved(values: np.ndarray, budget: int, repeats: int) -> tuple[float, float,
         plan = knapsack.solve(values, COSTS, budget)
         times.append(time.process_time() - began)
     began = time.process_time()
-    proof = knapsack.check(plan, values, COSTS)
+    proof = plans.check(plan, values, COSTS)
     return float(np.median(times)), time.process_time() - began, plan, proof
 
 

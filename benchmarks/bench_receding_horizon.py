@@ -11,9 +11,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from deepval.scenes import Ego
 from deepval.systems.receding_horizon import RecedingHorizon
-from driving import random_objects
+from driving import Ego, random_objects
 from reference import receding_horizon as slow
 
 FRAMES, UNITS, PER_FRAME = 8008, 21, 3.0
@@ -26,11 +25,11 @@ def main() -> None:
     first = np.zeros(FRAMES, dtype=bool)
     first[np.linspace(0, FRAMES, UNITS, endpoint=False).astype(int)] = True
     ego = Ego(rng.uniform(0, 22, FRAMES), first)
-    system = RecedingHorizon()
+    system, scene = RecedingHorizon(), ego.scene
     fast_s = []
     for _ in range(5):
         begin = time.perf_counter()
-        actions = system.act(objects, ego)
+        actions = system.plan(objects, scene, starts=first)
         fast_s.append(time.perf_counter() - begin)
     rows = np.column_stack([objects.near_m, objects.far_m, objects.lateral_m]).tolist()
     frames: list[list[list[float]]] = [[] for _ in range(FRAMES)]

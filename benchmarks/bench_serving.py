@@ -21,14 +21,14 @@ from figures import Figure, report
 from deepval.allocators import RECIPES, Learned
 from deepval.allocators.models import Linear, Network, Quantile, Trees
 from deepval.allocators.models.fits import one_thread
-from deepval.benchmark import folder, sources
-from deepval.benchmark.build import cells
-from deepval.benchmark.fitting import fit_on
-from deepval.benchmark.folder import BuiltCell
+from deepval.cells import folder, sources
+from deepval.cells.build import cells
+from deepval.cells.fitting import fit_on
+from deepval.cells.folder import BuiltCell
 from deepval.datasets.synthetic import WorldSettings
-from deepval.features import glance, look
-from deepval.perception.detector import DetectorConfig, detect, load_detector
-from deepval.views import Frame, Past, View, frames_of
+from deepval.features import Sight, glance
+from deepval.features.views import Frame, Past, View, frames_of
+from deepval.perception.running.detector import DetectorConfig, detect, load_detector
 
 MODES = ("yolov8s-320", "yolov8s-512", "yolov8s-640")
 SETTINGS = WorldSettings(scenes=12, frames=40)
@@ -127,7 +127,7 @@ def measured(cell: BuiltCell, made: Learned, models: list[Any]) -> tuple[float, 
     row = made.front.row(glance(frame, past, mode=view.mode))
     whole_s = seconds(lambda: made.score_frame(glance(frame, past, mode=view.mode)), CALLS)
     model_s = seconds(lambda: [head.predict_row(row) for head in made.heads], CALLS)
-    batch_s = sum(seconds(lambda v=v: made.score(look(v, images=False)), 1) for v in cell.views[:4])
+    batch_s = sum(seconds(lambda v=v: made.score(Sight(v, images=False)), 1) for v in cell.views[:4])
     with one_thread():
         theirs = library_calls(made, models, row)
         library_s = seconds(lambda: [call() for call in theirs], CALLS // 4)
@@ -136,7 +136,7 @@ def measured(cell: BuiltCell, made: Learned, models: list[Any]) -> tuple[float, 
 
 def main() -> list[Figure]:
     material = sources.synthetic(MODES, settings=SETTINGS)
-    (built,) = cells(material.dataset, material.modes)
+    (built,) = cells(material)
     pass_s = detector_s()
     figures = []
     with tempfile.TemporaryDirectory() as home:
@@ -149,7 +149,7 @@ def main() -> list[Figure]:
         else:
             print(f"one detector pass, yolov8s at 640 px on one thread: {pass_s * 1e6:,.0f} microseconds")
         print(f"{'allocator':<20} one frame   model in batch  library library/model pass/frame")
-        for name in RECIPES:
+        for name in (name for name, recipe in RECIPES.items() if recipe.extra is None):
             whole_s, model_s, batch_s, library_s = measured(cell, *fitted(cell, name))
             times = f"{whole_s * 1e6:9.0f} {model_s * 1e6:7.0f} {batch_s * 1e6:8.0f} {library_s * 1e6:8.0f}"
             beside = "" if pass_s is None else f"{pass_s / whole_s:10.0f}"

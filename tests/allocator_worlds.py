@@ -10,14 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from deepval.allocators import RECIPES
-from deepval.benchmark import folder as folders
-from deepval.benchmark import sources
-from deepval.benchmark.build import cells
-from deepval.benchmark.fitting import fit_on
+from deepval.cells import folder as folders
+from deepval.cells import sources
+from deepval.cells.build import cells
+from deepval.cells.fitting import fit_on
 from deepval.datasets.synthetic import WorldSettings
-from deepval.perception.detections import FAILED
+from deepval.perception.reported.detections import FAILED
+from evidence_worlds import in_memory
 
 LADDER = ("yolov8s-320", "yolov8s-512", "yolov8s-640")
+LEARNED = tuple(name for name, recipe in RECIPES.items() if recipe.extra is None)
+"""Recipes that are fitted by what every test run has."""
 PAIR = (LADDER[0], LADDER[-1])
 HOME = Path(tempfile.mkdtemp(prefix="deepval-test-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
@@ -26,31 +29,38 @@ atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 @cache
 def material(modes=LADDER, *, scenes=8, frames=24):
     """Drives whose pictures are noise: the world's own take longer to draw than all else."""
-    found = sources.synthetic(modes, settings=WorldSettings(scenes=scenes, frames=frames))
+    found = in_memory(sources.synthetic(modes, settings=WorldSettings(scenes=scenes, frames=frames)))
     rng = np.random.default_rng(0)
-    pictures = [rng.integers(0, 256, (frames, 12, 20, 3), np.uint8) for _ in found.dataset.scenes]
-    drives = [replace(scene, images=part) for scene, part in zip(found.dataset.scenes, pictures, strict=True)]
-    return replace(found, dataset=replace(found.dataset, scenes=tuple(drives)))
+    pictures = [rng.integers(0, 256, (frames, 12, 20, 3), np.uint8) for _ in found.units]
+    drives = [replace(scene, images=part) for scene, part in zip(found.source.scenes, pictures, strict=True)]
+    return replace(found, source=replace(found.source, scenes=tuple(drives)))
+
+
+def reporting(found, change, *, modes=None):
+    """The material with the reports of some modes (all where None) changed, given unit by unit."""
+
+    def changed(mode):
+        report = mode.reader.report
+        units = {unit: change(part) for unit, part in report.units.items()}
+        return replace(mode, reader=replace(mode.reader, report=replace(report, units=units)))
+
+    told = [changed(mode) if modes is None or mode.name in modes else mode for mode in found.modes]
+    return replace(found, modes=tuple(told))
 
 
 def with_failures(found, *, every=5):
     """The material with the cheap mode failed on every n-th frame of each unit."""
 
-    def failed(mode):
-        units = {}
-        for unit, part in mode.units.items():
-            gone = np.arange(len(part.status)) % every == every - 1
-            units[unit] = replace(part.where(~gone[part.frame]), status=np.where(gone, FAILED, part.status))
-        return replace(mode, units=units)
+    def failed(part):
+        gone = np.arange(len(part.status)) % every == every - 1
+        return replace(part.where(~gone[part.frame]), status=np.where(gone, FAILED, part.status))
 
-    name, cheap = next(iter(found.modes.items()))
-    broken = replace(cheap, detections=failed(cheap.detections), report=failed(cheap.reported))
-    return replace(found, modes={**found.modes, name: broken})
+    return reporting(found, failed, modes=[found.modes[0].name])
 
 
 def built(found, name, *, system="braking", pictures=True):
     """The material's cell in a folder, read back."""
-    (cell,) = cells(found.dataset, found.modes, systems=(system,))
+    (cell,) = cells(found, systems=(system,))
     folders.write(cell, HOME / name, pictures=pictures)
     return folders.read_cell(HOME / name)
 

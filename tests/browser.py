@@ -15,7 +15,7 @@ from typing import Any
 
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
 FLAGS += ("--disable-component-update", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars")
-PATIENCE_S = 40.0
+PATIENCE_S = 600.0
 LAUNCH = """
 import fcntl, os, sys
 pipes = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import deepval
-from deepval.benchmark import build, sources
-from deepval.benchmark import folder as folders
+from deepval.cells import build, sources
+from deepval.cells import folder as folders
 
 UNITS = tuple(f"scene-{i:02d}" for i in (0, 1, 5, 10, 29, 34, 40, 47))
 COSTS = """\
@@ -35,8 +35,8 @@ def write_cells(folder: Path, systems: tuple[str, ...] = ("braking", "receding-h
     world = sources.synthetic(units=UNITS)
     (folder / "costs.toml").write_text(COSTS, encoding="utf-8")
     results = []
-    for cell in build.cells(world.dataset, world.modes, systems=systems):
-        home = folder / cell.definition["system"]["name"]
+    for cell in build.cells(world, systems=systems):
+        home = folder / cell.spec.system
         folders.write(cell, home, costs=folder / "costs.toml")
         (home / "scores").mkdir()
         for name, column in (("ego-speed", "ego_speed_mps"), ("criticality", "cheap_required_mps2")):

@@ -13,12 +13,12 @@ from unittest import mock
 import numpy as np
 
 from deepval import cli
-from deepval.benchmark import build, sources
-from deepval.benchmark import folder as folders
-from deepval.benchmark.cell_folders import TrackedCell
-from deepval.costs import PROFILES
+from deepval.cells import build, sources
+from deepval.cells import folder as folders
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputWarning
+from deepval.protocol.cell_folders import TrackedCell
+from deepval.tables.costs import PROFILES
 
 COSTS = PROFILES["jetson-agx-xavier"]
 CARD = {"name": "Mine", "handle": "lab", "inputs": ["ego"], "notes": ""}
@@ -32,10 +32,9 @@ def write_cells(
     material = sources.synthetic(settings=WorldSettings(scenes=scenes, frames=frames))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # short scenes in which a mode sees nothing
-        made = list(build.cells(material.dataset, material.modes, systems=systems))
+        made = list(build.cells(material, systems=systems))
     for cell in made:
-        name = f"{cell.definition['system']['name']}-{cell.definition['geometry']}"
-        folders.write(cell, folder / name, costs=costs)
+        folders.write(cell, folder / f"{cell.spec.system}-{cell.spec.geometry}", costs=costs)
 
 
 def toml(content: dict, prefix: str = "") -> str:

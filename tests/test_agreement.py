@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from deepval import agreement
-from deepval.agreement import PairCounts, Reversal, Share, TieAudit
 from deepval.errors import InputError
+from deepval.judging import agreement
+from deepval.judging.agreement import PairCounts, Reversal, Share, TieAudit
 from reference import agreement as slow
 
 CASES = 2_000

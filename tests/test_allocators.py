@@ -7,20 +7,32 @@ import numpy as np
 import pytest
 
 import deepval
-from allocator_worlds import HOME, LADDER, built, failing_cell, ladder_cell, learned, material, pair_cell
+from allocator_worlds import (
+    HOME,
+    LADDER,
+    LEARNED,
+    built,
+    failing_cell,
+    ladder_cell,
+    learned,
+    material,
+    pair_cell,
+    reporting,
+)
 from deepval.allocators import FRONTS, RECIPES, Router
 from deepval.allocators.learned import Learned
-from deepval.benchmark.fitting import fit_on, score_on
+from deepval.allocators.signals import SIGNALS
+from deepval.cells.fitting import fit_on, score_on
 from deepval.diagnostics import DIAGNOSTICS
 from deepval.errors import InputError
-from deepval.features import glance, look
-from deepval.signals import SIGNALS
-from deepval.streaming import AdaptiveThreshold, CausalCap, FrozenThreshold
-from deepval.views import CheapMode, Past, View, frames_of
+from deepval.features import Sight, glance
+from deepval.features.views import CheapMode, Past, View, frames_of
+from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold
+from evidence_worlds import shared_of
 from view_worlds import MODES, car_view, glances_of, random_view, shuffled
 from worlds import quietly
 
-NAMES = (*SIGNALS, *RECIPES)
+NAMES = (*SIGNALS, *LEARNED)
 PARTS = ("ego speed", "cheap boxes", "cheap scores", "calibration", "previous frames", "image")
 every_allocator = pytest.mark.parametrize("name", NAMES)
 
@@ -57,13 +69,11 @@ def same(one, other):
 def without_answers():
     """The cell built from drives whose references are swapped about and whose higher modes report next to nothing."""
     found = material()
-    truths = found.dataset.truths
+    truths = found.source.truths
     swapped = [replace(truths[place - 3], unit=truth.unit) for place, truth in enumerate(truths)]
-    cheap, *higher = found.modes
-    silent = {name: found.modes[name].detections.where(lambda part: part.score > 0.95) for name in higher}
-    modes = {name: replace(found.modes[name], detections=part, report=part) for name, part in silent.items()}
-    told = replace(found, dataset=replace(found.dataset, truths=tuple(swapped)))
-    return quietly(built, replace(told, modes={cheap: found.modes[cheap], **modes}), "without-answers")
+    told = replace(found, source=replace(found.source, truths=tuple(swapped)))
+    told = reporting(told, lambda part: part.where(part.score > 0.95), modes=LADDER[1:])
+    return quietly(built, told, "without-answers")
 
 
 @every_allocator
@@ -77,15 +87,16 @@ def test_no_score_depends_on_reference_or_higher_modes(name):
 def with_and_without_answers():
     """Units of the material, and of one with no reference at all and higher modes that report nothing."""
     found = material()
-    parts = ("frame", "cls", "track", "box_px", "occlusion", "corners_m", "closing_mps", "ignored_frame")
-    parts = (*parts, "ignored_box_px")
-    blank = [replace(truth, **{part: getattr(truth, part)[:0] for part in parts}) for truth in found.dataset.truths]
-    cheap, *higher = found.modes
-    empty = {key: found.modes[key].detections.where(lambda part: np.zeros(len(part), bool)) for key in higher}
-    modes = {key: replace(found.modes[key], detections=part, report=part) for key, part in empty.items()}
-    blanked = replace(found, modes={cheap: found.modes[cheap], **modes})
-    blanked = replace(blanked, dataset=replace(found.dataset, truths=tuple(blank)))
-    return [(look(found.views[place]), look(blanked.views[place])) for place in range(2)]
+    blank = [
+        replace(
+            truth.where(np.zeros(len(truth), bool)), ignored_frame=np.zeros(0, int), ignored_box_px=np.zeros((0, 4))
+        )
+        for truth in found.source.truths
+    ]
+    told = replace(found, source=replace(found.source, truths=tuple(blank)))
+    told = reporting(told, lambda part: part.where(np.zeros(len(part), bool)), modes=LADDER[1:])
+    views, blanked = (shared_of(each).views for each in (found, told))
+    return [(Sight(views[place]), Sight(blanked[place])) for place in range(2)]
 
 
 @every_allocator
@@ -103,15 +114,16 @@ def test_the_order_of_units_is_irrelevant(name):
 
 @cache
 def reversed_cell():
-    data = material().dataset
-    return built(replace(material(), dataset=replace(data, scenes=data.scenes[::-1], truths=data.truths[::-1])), "rev")
+    found = material()
+    turned = replace(found.source, scenes=found.source.scenes[::-1], truths=found.source.truths[::-1])
+    return built(replace(found, source=turned, units=found.units[::-1]), "rev")
 
 
 @cache
 def in_two_orders():
     """Units, and the same with the boxes of each frame reported in another order."""
     rng = np.random.default_rng(5)
-    return [(look(view), look(shuffled(view, rng))) for view in (ladder_cell().views[0], *random_views())]
+    return [(Sight(view), Sight(shuffled(view, rng))) for view in (ladder_cell().views[0], *random_views())]
 
 
 @every_allocator
@@ -125,7 +137,7 @@ def test_a_second_run_gives_the_same_bytes(name):
     assert same(score_on(ladder_cell(), allocator(name), units="all"), scored(name))
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", LEARNED)
 def test_a_second_fit_gives_the_same_file(name):
     again = fit_on(ladder_cell(), name)
     assert again.to_json() == learned(name).to_json()
@@ -136,7 +148,7 @@ def test_a_second_fit_gives_the_same_file(name):
 def looked_at():
     """Some units, each as a whole, cut off early, and as its frames arrive."""
     views = (ladder_cell().views[0], failing_cell().views[1], *random_views())
-    return [(look(view), look(view.until(7)), tuple(glances_of(view))) for view in views]
+    return [(Sight(view), Sight(view.until(7)), tuple(glances_of(view))) for view in views]
 
 
 @every_allocator
@@ -168,7 +180,7 @@ def changed(view: View, part: str) -> View:
         camera = scene.camera
         width = None if camera.width_px is None else camera.width_px + 99
         camera = replace(camera, fx_px=camera.fx_px * 1.3, fy_px=camera.fy_px * 0.8, cx_px=700.0, width_px=width)
-        return replace(view, scene=replace(scene, camera=camera))
+        return replace(view, scene=replace(scene, cameras={"front": camera}))
     if part == "cheap boxes":
         corner = rng.uniform((100, 100), (900, 190), (len(found), 2))
         size = rng.uniform(20, 150, (len(found), 2))
@@ -191,7 +203,7 @@ def two_looks(part):
         glances = tuple(glances_of(other))
         if part == "previous frames":
             glances = tuple(glance(seen.frame, Past(), mode=view.mode) for seen in glances)
-        found.append((look(view), look(other), glances))
+        found.append((Sight(view), Sight(other), glances))
     return found
 
 

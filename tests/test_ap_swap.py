@@ -7,14 +7,27 @@ from hypothesis import strategies as st
 
 from deepval.datasets import read_dataset
 from deepval.errors import InputError
-from deepval.perception import ap_swap as module
-from deepval.perception.ap_swap import GROUPS, GradedFrames, ap_swap, context_sample, contextual_gains, graded_frames
-from deepval.perception.average_precision import area, average_precision, mean_average_precision, precision_curve
-from deepval.perception.calibration import fit_calibration
-from deepval.perception.detection_files import read_detections
-from deepval.perception.detection_rows import Source
-from deepval.perception.detections import NEVER_RUN, calibrated
-from deepval.perception.oric_released import contexts, released_gains
+from deepval.perception.reported import ap_swap as module
+from deepval.perception.reported.ap_swap import (
+    GROUPS,
+    GradedFrames,
+    ap_swap,
+    context_sample,
+    contextual_gains,
+    graded_frames,
+    numbered_on,
+)
+from deepval.perception.reported.average_precision import (
+    area,
+    average_precision,
+    mean_average_precision,
+    precision_curve,
+)
+from deepval.perception.reported.calibration import fit_calibration, graded_scores
+from deepval.perception.reported.detection_files import read_detections
+from deepval.perception.reported.detection_rows import Source
+from deepval.perception.reported.detections import NEVER_RUN, calibrated
+from deepval.perception.reported.oric_released import contexts, released_gains
 from driving import detections, random_boxes, truth
 from reference import ap_swap as slow
 from reference import matching as slow_matching
@@ -40,6 +53,12 @@ def graded(frames, objects):
         group=np.array([row[1] for row in rows], dtype=int),
         objects=counts,
     )
+
+
+def graded_units(found, truths, frames=None):
+    """The detections of several units, graded one by one, as one list."""
+    marks = [None] * len(truths) if frames is None else frames
+    return numbered_on([graded_frames(d, t, frames=mark) for d, t, mark in zip(found, truths, marks, strict=True)])
 
 
 def random_list(rng, *, most=4):
@@ -251,7 +270,7 @@ def test_both_objectives_from_detections_equal_average_precision_of_swapped_dete
         units = [random_unit(rng, 6, unit=name) for name in ("a", "b")]
         truths, weak, strong = (list(column) for column in zip(*units, strict=True))
         marks = [np.arange(6) != 2, np.ones(6, dtype=bool)]
-        one, other = (graded_frames(mode, truths, frames=marks) for mode in (weak, strong))
+        one, other = (graded_units(mode, truths, marks) for mode in (weak, strong))
         found = ap_swap(one, other)
         reward = contextual_gains(one, other, context=np.arange(11))
         place, hidden = 0, [replace(w.where(m[w.frame]), status=np.where(m, w.status, NEVER_RUN))
@@ -271,12 +290,12 @@ def test_both_objectives_from_detections_equal_average_precision_of_swapped_dete
 def test_what_cannot_be_graded_is_refused():
     reference = truth([(0, "Car", 1, 0, BOX, GROUND, 0.0)])
     with pytest.raises(InputError, match="needs scores"):
-        graded_frames([detections([(0, "Car", float("nan"), *BOX)])], [reference])
+        graded_frames(detections([(0, "Car", float("nan"), *BOX)]), reference)
     with pytest.raises(InputError, match="frame 1 was not"):
-        graded_frames([detections([], status=[0, NEVER_RUN, 0])], [reference])
+        graded_frames(detections([], status=[0, NEVER_RUN, 0]), reference)
     with pytest.raises(InputError, match="found none"):
-        graded_frames([], [])
-    one = graded_frames([detections([(0, "Car", 0.5, *AWAY)])], [reference])
+        numbered_on([])
+    one = graded_frames(detections([(0, "Car", 0.5, *AWAY)]), reference)
     assert one.objects.tolist() == [[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
     assert one.right.tolist() == [False]
     with pytest.raises(InputError, match="grade them together"):
@@ -312,7 +331,7 @@ def test_yolov8s_320_to_640_equals_the_slow_twin(kitti):
     weak, strong = (kitti_mode(kitti, f"yolov8s_{size}", frames_run=pictured).above(0.3) for size in (320, 640))
     units = [place for place, mark in enumerate(marks) if mark.any()]
     truths, frames = [kitti.truths[i] for i in units], [marks[i] for i in units]
-    found = ap_swap(*(graded_frames([m[t.unit] for t in truths], truths, frames=frames) for m in (weak, strong)))
+    found = ap_swap(*(graded_units([m[t.unit] for t in truths], truths, frames) for m in (weak, strong)))
     listed = [
         [slowly_graded(mode[t.unit], t, frame) for t, mark in zip(truths, frames, strict=True)
          for frame in np.flatnonzero(mark)]
@@ -328,9 +347,10 @@ def test_yolov8s_320_to_640_equals_the_slow_twin(kitti):
 @pytest.mark.shared
 def test_ciwt_to_rrc_equals_sorting_again(kitti):
     weak = kitti_mode(kitti, "CIWT", scores="raw").of_classes(["Car"])
-    weak = calibrated(weak, fit_calibration(weak, kitti.truths)).above(0.3)
+    fitted = fit_calibration([graded_scores(weak[t.unit], t) for t in kitti.truths], "CIWT")
+    weak = replace(weak, units={unit: calibrated(reported, fitted) for unit, reported in weak.units.items()}).above(0.3)
     strong = kitti_mode(kitti, "RRC", scores="probabilities").above(0.3)
-    one, other = (graded_frames([m[t.unit] for t in kitti.truths], kitti.truths) for m in (weak, strong))
+    one, other = (graded_units([m[t.unit] for t in kitti.truths], kitti.truths) for m in (weak, strong))
     found, total = ap_swap(one, other), int(one.objects.sum())
     base = area(precision_curve(one.score, one.right), total, rule="all-point")
     for frame in np.random.default_rng(0).choice(len(found), 60, replace=False):

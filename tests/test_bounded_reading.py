@@ -9,14 +9,15 @@ import sys
 import numpy as np
 import pytest
 
-from deepval.benchmark import cards, submissions
-from deepval.benchmark.cards import card_content
-from deepval.benchmark.cell_folders import read_cells
-from deepval.benchmark.leaderboard import leaderboard, write_leaderboard
-from deepval.benchmark.submission_child import NO_MEMORY, Limits
-from deepval.benchmark.submission_files import read_folder
-from deepval.benchmark.submissions import check, check_all, wanted
+from deepval import canonical
 from deepval.errors import InputError
+from deepval.protocol import submissions
+from deepval.protocol.cards import card_content
+from deepval.protocol.cell_folders import read_cells
+from deepval.protocol.leaderboard import leaderboard, write_leaderboard
+from deepval.protocol.submission_child import NO_MEMORY, Limits
+from deepval.protocol.submission_files import read_folder
+from deepval.protocol.submissions import check, check_all, wanted
 from lying_parquet import lying_parquet
 from protocol_worlds import noisy, speed, write_card, write_cells, write_rows, write_submission
 
@@ -108,7 +109,7 @@ def test_validate_says_so_without_a_traceback(folder, folder_of_cells, spoil):
     ],
 )
 def test_deep_cards_are_refused_before_they_are_parsed(text, monkeypatch):
-    monkeypatch.setattr(cards.tomllib, "loads", lambda _: pytest.fail("it was parsed"))
+    monkeypatch.setattr(canonical.tomllib, "loads", lambda _: pytest.fail("it was parsed"))
     with pytest.raises(InputError, match=r"keys and lists may nest 16 deep; line (1|2|3|17) goes deeper"):
         card_content(text.encode())
 
@@ -178,7 +179,7 @@ def test_time_on_the_clock_is_bounded(folder, cells):
 
 
 def bounded(code, *bounds):
-    script = f"from deepval.benchmark.submission_child import bound\nbound{bounds}\n{code}"
+    script = f"from deepval.protocol.submission_child import bound\nbound{bounds}\n{code}"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
 
@@ -241,7 +242,7 @@ def test_many_are_read_in_their_order(folder, cells):
 
 
 def test_a_csv_under_a_name_that_is_not_utf8_is_read(tmp_path):
-    from deepval import columns
+    from deepval.tables import columns
 
     path = tmp_path / NOT_UTF8 / "scores.csv"
     path.parent.mkdir()

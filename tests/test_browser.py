@@ -10,7 +10,7 @@ import pytest
 
 import deepval
 from browser import Browser
-from deepval.benchmark import leaderboard_pages
+from deepval.protocol import leaderboard_pages
 from deepval.report import html
 from deepval.report.tables import tables
 from pages import command, write_cells

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.benchmark.leaderboard_pages import as_markdown
-from deepval.benchmark.standings import standings
-from deepval.budget_key import BudgetKey
-from deepval.budgets import allowance
-from deepval.comparison import compare, pool
+from deepval.judging.budgets import allowance
+from deepval.judging.comparison import compare, pool
+from deepval.protocol.leaderboard_pages import as_markdown
+from deepval.protocol.standings import standings
 from deepval.report import FORMS, console, figures, html
 from deepval.report.figures import budgets as budget_figures
 from deepval.report.overview import overview
 from deepval.report.tables import tables
-from worlds import ALPHAS, COSTS, judge, table_of
+from deepval.results import BudgetKey
+from worlds import ALPHAS, COSTS, judge, random_table, table_of
 
 CASCADE, SKIPPING = "latency 50% (ms)", "latency 50% (ms, skipping)"
 
@@ -52,7 +52,16 @@ def test_every_row_carries_its_budget(both):
     wanted = [BudgetKey("latency", 0.5, "ms", how) for how in ("cascade", "skipping")] + [BudgetKey("selection", 0.5)]
     found = (both.rows, both.gaps, both.streams, both.half_widths, compare(both, "light", "free"), pool({"c": both}))
     for rows in (*found, standings({"c": both})):
-        assert list(dict.fromkeys(map(BudgetKey.of, rows))) == wanted
+        assert list(dict.fromkeys(row.budget for row in rows)) == wanted
+
+
+def test_optima_of_the_ladder_carry_the_budget_of_their_rows():
+    rng = np.random.default_rng(3)
+    table = random_table(rng, inputs=8, units=3, modes=("cheap", "middle", "full"))
+    costs = {"modes": {"cheap": {"ms": 5.0}, "middle": {"ms": 6.0}, "full": {"ms": 8.0}}}
+    result = judge(table, {}, [deepval.Selection(0.3), deepval.Latency(0.5, costs)], draws=0)
+    (optimum,) = result.ladder
+    assert optimum.budget == result.row("oracle-ladder", "latency").budget == BudgetKey("latency", 0.5, "ms", "cascade")
 
 
 def test_tables_name_cascade_and_skipping_apart(both):
@@ -72,7 +81,7 @@ def test_tables_name_cascade_and_skipping_apart(both):
 
 def test_standings_keep_cascade_and_skipping_apart(both):
     for row in standings({"c": both}):
-        same = [r for r in both.rows if r.allocator == row.allocator and BudgetKey.of(r) == BudgetKey.of(row)]
+        same = [r for r in both.rows if r.allocator == row.allocator and r.budget == row.budget]
         assert row.gain_share == (same[0].gain_share if same[0].gain is not None else None)
     rows = [dict(row) for row in standings({"c": both})]
     track = {

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.benchmark import build as building
-from deepval.benchmark import folder as folders
-from deepval.benchmark import sources
+from deepval.canonical import digest_of
+from deepval.cells import build as building
+from deepval.cells import folder as folders
+from deepval.cells import sources
+from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.systems.braking import Braking
@@ -31,7 +33,7 @@ def material():
 
 
 def made(material, **options):
-    return list(building.cells(material.dataset, material.modes, **options))
+    return list(building.cells(material, **options))
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -82,7 +84,7 @@ def test_the_id_rests_on_every_definition(material):
     (wider,) = made(material, systems=(Braking(change_weight=0.04),))
     (filtered,) = made(material, persistence=True)
     (other,) = made(sources.synthetic(settings=SMALL, seed=1))
-    assert len({building.digest_of(cell.definition) for cell in (plain, wider, filtered, other)}) == 4
+    assert len({digest_of(cell.spec.definition) for cell in (plain, wider, filtered, other)}) == 4
     (again,) = made(sources.synthetic(settings=SMALL))
     assert again.id == plain.id
 
@@ -119,9 +121,9 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
     [
         (("--mode", "yolov8s-320"), "A cell needs two modes or more, cheap first; found 1"),
         (("--mode", "a", "--mode", "b"), "Modes of the synthetic world must be among"),
-        (("--system", "flying"), "A downstream system must be one of"),
-        (("--geometry", "flat"), "--geometry must be one of monocular, oracle; found 'flat'"),
-        (("--dataset", "mars"), "--dataset must be one of synthetic, kitti; found 'mars'"),
+        (("--system", "flying"), "--system must be one of braking, receding-horizon, lateral; found 'flying'"),
+        (("--geometry", "flat"), "--geometry must be one of monocular, oracle, cuboids; found 'flat'"),
+        (("--dataset", "mars"), "--dataset must be one of kitti, synthetic; found 'mars'"),
         (("--dataset", "kitti"), "--dataset kitti needs --root"),
         (("--threshold", "high"), "--threshold must be a number or NAME=NUMBER; found 'high'"),
         (("--dataset", "kitti", "--root", "nowhere", "--mode", "a=b", "--mode", "c=d"), "must hold label_02"),
@@ -142,7 +144,7 @@ def test_costs_of_other_modes_are_refused_before_anything_is_written(material, t
     done = run("build", "--units", "scene-00,scene-01,scene-02,scene-03", "--costs", costs, "--out", out)
     assert (done.code, done.out, out.exists()) == (2, "", False)
     assert "costs must be those of the modes yolov8s-320, yolov8s-640; it has none of yolov8s-320" in done.err
-    (cell,) = building.cells(material.dataset, material.modes)
+    (cell,) = building.cells(material)
     with pytest.raises(InputError, match="Its modes are small, large"):
         folders.write(cell, out, costs=costs)
     assert not out.exists()
@@ -150,7 +152,7 @@ def test_costs_of_other_modes_are_refused_before_anything_is_written(material, t
 
 def test_a_mode_file_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="must hold label_02"):
-        sources.kitti(tmp_path, [sources.ModeFile("a", tmp_path / "a.parquet")])
+        sources.from_files(Kitti(tmp_path), [sources.ModeFile("a", tmp_path / "a.parquet")])
 
 
 @pytest.mark.shared
@@ -182,8 +184,7 @@ def test_the_three_step_ladder_is_a_multi_fidelity_cell(tmp_path):
         sources.ModeFile(name, root / "detections" / f"{name}.parquet", scores="none", classes=("Car",))
         for name in names
     ]
-    material = sources.kitti(root, files)
-    (cell,) = made(material, provenance=material.provenance)
+    (cell,) = made(sources.from_files(Kitti(root), files))
     costs = {"modes": {"YOLOv3-SORT": {"ms": 10}, "YOLOv4-SORT": {"ms": 15}, "YOLOX-SORT": {"ms": 20}}}
     budget = deepval.Latency(0.2, costs | {"allocators": {"speed": {"ms": 0}}})
     result = deepval.evaluate(cell.table, {"speed": cell.table.attributes["ego_speed_mps"]}, [budget], draws=20)

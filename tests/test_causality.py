@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.judging.basis import basis
+from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed
+from deepval.judging.tuning import tune_adaptive_threshold, tune_token_bucket
 from deepval.report.tables import tables
-from deepval.streaming import CausalCap, FrozenThreshold, rate_missed
-from deepval.tuning import tune_adaptive_threshold, tune_token_bucket
 from worlds import COSTS, judge, random_losses, random_scores, table_of
 
 POLICIES = ["frozen threshold", "causal cap", "adaptive threshold", "token bucket"]
@@ -62,7 +63,7 @@ def test_rows_equal_direct_calls_of_the_policies():
         budget = (deepval.Selection(0.3), deepval.Latency(0.5, COSTS), deepval.Latency(0.3, COSTS, "skipping"))
         budget = budget[rng.integers(3)]
         result = judge(table, {"light": score}, [budget], draws=30, seed=4, calibration=["v", "w"])
-        evidence = {item.row.allocator: item for item in result.samples.judged}
+        evidence = {item.row.allocator: item for item in basis(result).judged}
         rate = {"selection": 0.3, "cascade": 0.5 - 0.5 / 8, "skipping": (0.3 * 8 - 0.5) / 3}[
             getattr(budget, "accounting", "selection")
         ]

@@ -11,15 +11,17 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.benchmark import build as building
-from deepval.benchmark import folder as folders
-from deepval.benchmark import sources
-from deepval.benchmark.cell_folders import read_cells
-from deepval.costs import PROFILES
+from deepval.cells import build as building
+from deepval.cells import folder as folders
+from deepval.cells import sources
+from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError, InputWarning
 from deepval.files import locked
-from deepval.perception import cache as store
+from deepval.perception.reported import cache as store
+from deepval.perception.reported import modes
+from deepval.protocol.cell_folders import read_cells
+from deepval.tables.costs import PROFILES
 from kitti_files import FRAMES, UNITS, write_kitti
 
 SMALL = WorldSettings(scenes=5, frames=12)
@@ -28,7 +30,7 @@ BOARD = PROFILES["jetson-agx-xavier"]
 
 def cell_of(seed: int) -> building.Cell:
     found = sources.synthetic(settings=SMALL, seed=seed)
-    return next(iter(building.cells(found.dataset, found.modes)))
+    return next(iter(building.cells(found)))
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +40,7 @@ def pair() -> tuple[building.Cell, building.Cell]:
         out = io.BytesIO()
         np.save(out, np.full((SMALL.frames, 4, 6, 3), place, dtype=np.uint8))
         # Drawing takes long, and what pictures show does not matter here.
-        vars(cell.material)["picture_files"] = {
-            f"view/pictures/{unit}.npy": out.getvalue() for unit in cell.dataset.units
-        }
+        vars(cell.shared)["picture_files"] = {f"view/pictures/{unit}.npy": out.getvalue() for unit in cell.spec.units}
     return made
 
 
@@ -63,13 +63,14 @@ def refused(*words: object) -> str:
 
 WRITER = """
 import sys
-from deepval.benchmark import build, folder, sources
-from deepval.costs import PROFILES
+from deepval.cells import folder
+from deepval.cells import build, sources
+from deepval.tables.costs import PROFILES
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 place, seed, times = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 found = sources.synthetic(settings=WorldSettings(scenes=5, frames=12), seed=seed)
-(cell,) = build.cells(found.dataset, found.modes)
+(cell,) = build.cells(found)
 costs = PROFILES["jetson-agx-xavier"] if seed else None
 done = 0
 for _ in range(times):
@@ -255,7 +256,7 @@ def test_a_cache_filled_in_part_names_the_units_that_are_missing(tmp_path):
     words = ("build", "--dataset", "kitti", "--root", root, "--out", tmp_path / "out")
     words += ("--mode", f"a={cache / 'a'}", "--mode", f"b={cache / 'b'}")
     told = refused(*words)
-    assert f"{cache / 'b'}: every unit must have been run, and 2 of 4 were not: 0002, 0003. Run `deepval perc" in told
+    assert "mode b: every unit must have been run, and 2 of 4 were not: 0002, 0003. Run `deepval perc" in told
     assert not (tmp_path / "out").exists()
     fill(cache, "b", UNITS[2:3])
     done = command(*words, "--units", ",".join(UNITS[:3]))
@@ -264,28 +265,29 @@ def test_a_cache_filled_in_part_names_the_units_that_are_missing(tmp_path):
     fill(cache, "b", UNITS, frames=FRAMES - 1)
     files = [sources.ModeFile(name, cache / name) for name in "ab"]
     sentence = f"mode b was not run on 4 of 32 frames, which are no inputs then: in unit {', '.join(UNITS)}"
-    with pytest.warns(InputWarning, match=sentence):
-        sources.kitti(root, files)
+    with pytest.warns(InputWarning, match=sentence), pytest.warns(InputWarning, match="mode . reports nothing at all"):
+        list(building.cells(sources.from_files(Kitti(root), files)))
 
 
 def test_what_a_kill_left_in_a_cache_changes_no_cell(tmp_path):
     write_kitti(tmp_path)
     fill(tmp_path / "cache", "a", UNITS)
     found = [sources.ModeFile("a", tmp_path / "cache" / "a")]
-    before = sources.kitti(tmp_path / "kitti_tracking", found).modes["a"].definition
+    (before,) = sources.from_files(Kitti(tmp_path / "kitti_tracking"), found).modes
     (tmp_path / "cache" / "a" / "detections" / ".0000.parquet.0123abcd.tmp").write_text("half")
-    assert sources.kitti(tmp_path / "kitti_tracking", found).modes["a"].definition == before
+    (after,) = sources.from_files(Kitti(tmp_path / "kitti_tracking"), found).modes
+    assert after.definition == before.definition
 
 
 def test_detections_that_change_while_they_are_read_are_refused(tmp_path, monkeypatch):
     write_kitti(tmp_path)
-    plain = sources.read_detections
+    plain = modes.open_detections
 
     def changed(path, *words, **options):
         found = plain(path, *words, **options)
         shutil.copy(tmp_path / "small.parquet", path)
         return found
 
-    monkeypatch.setattr(sources, "read_detections", changed)
+    monkeypatch.setattr(modes, "open_detections", changed)
     with pytest.raises(InputError, match=r"large.parquet: must not change while it is read, and did"):
-        sources.kitti(tmp_path / "kitti_tracking", [sources.ModeFile("large", tmp_path / "large.parquet")])
+        sources.from_files(Kitti(tmp_path / "kitti_tracking"), [sources.ModeFile("large", tmp_path / "large.parquet")])

@@ -19,12 +19,13 @@ DEMO = Path(tempfile.mkdtemp(prefix="deepval-test-"))
 atexit.register(shutil.rmtree, DEMO, ignore_errors=True)
 write_example(DEMO)
 SCRIPT = [str(Path(sys.executable).parent / "deepval")]
+HEAVY = {"torch", "matplotlib", "sklearn", "scipy", "onnxruntime", "pyarrow", "pandas"}
 MODULE = [sys.executable, "-m", "deepval.cli"]
 
 
 def run(*words: object, command: list[str] = SCRIPT, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*command, *map(str, words)], capture_output=True, text=True, cwd=cwd, check=False, timeout=120
+        [*command, *map(str, words)], capture_output=True, text=True, cwd=cwd, check=False, timeout=600
     )
 
 
@@ -37,11 +38,35 @@ def test_version_both_ways(command):
     assert run("--version", command=command).stdout == f"deepval {deepval.__version__}\n"
 
 
-@pytest.mark.parametrize("name", [name.__name__ for name in COMMANDS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_an_example(name):
     done = run(name, "--help")
     assert done.returncode == 0
     assert f"Example: deepval {name}" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "unloaded"),
+    [
+        (("--version",), {"numpy", "deepval.cli.judging"}),
+        *(((name, "--help"), HEAVY) for name in ("evaluate", "fit", "report")),
+    ],
+)
+def test_a_command_loads_its_own_module_alone(words, unloaded):
+    code = (
+        "import sys; from deepval.cli import main; import atexit; atexit.register(lambda: print(*sys.modules)); main()"
+    )
+    done = run(*words, command=[sys.executable, "-c", code])
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "deepval.cli" in loaded
+    assert not loaded & unloaded
+
+
+def test_a_command_that_is_not_there_is_refused_with_the_nearest():
+    done = run("evaluat")
+    assert done.returncode == 2
+    assert "Did you mean 'evaluate'" in done.stderr
 
 
 def test_without_arguments_it_shows_help_and_fails():

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deepval import columns
-from deepval.columns import Columns
 from deepval.errors import InputError, InputWarning
+from deepval.tables import columns
+from deepval.tables.columns import Columns
 
 CASES = 2_000
 DATA = {"input": ["a", "b", "10", "9"], "score": [0.5, -1.0, 2.0, 0.0], "weather": ["rain", "fog", "rain", "sun"]}

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.comparison import compare, pool
 from deepval.errors import InputError
+from deepval.judging.basis import basis
+from deepval.judging.comparison import compare, pool
 from worlds import COSTS, judge, quietly, random_scores, random_table, random_world, table_of
 
 FLIPPED = {"better": "worse", "worse": "better", "unresolved": "unresolved"}
@@ -123,12 +124,12 @@ def test_pooling_is_the_mean_of_each_draw(draws):
         keys = [(row.allocator, row.kind) for row in next(iter(cells.values())).rows if row.verdict]
         assert [(item.allocator, item.kind) for item in pooled] == keys
         for position, item in enumerate(pooled):
-            judged = [[j for j in r.samples.judged if j.row.verdict][position] for r in cells.values()]
+            judged = [[j for j in basis(r).judged if j.row.verdict][position] for r in cells.values()]
             if item.verdict == "infeasible":
                 assert any(j.row.verdict == "infeasible" for j in judged)
                 assert item.reason
                 continue
-            resamples = [r.samples.resamples for r in cells.values()]
+            resamples = [basis(r).totals for r in cells.values()]
             number = len(resamples[0].draws)
             means, ndg = [], []
             for draw in range(1, number + 1):

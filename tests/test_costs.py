@@ -5,7 +5,7 @@ import pytest
 
 import deepval
 from deepval import Costs, InputError, read_costs
-from deepval.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE, PROFILES, check_modes, costs_bytes
+from deepval.tables.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE, PROFILES, check_modes, costs_bytes
 
 PROFILE = {
     "modes": {

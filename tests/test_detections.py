@@ -7,21 +7,20 @@ import pytest
 
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.classes import CLASSES, HEIGHT_M, KITTI_CLASSES, LENGTH_M, looked_up, super_class
-from deepval.perception.cache import FrameRecord, write_unit
-from deepval.perception.calibration import fit_calibration
-from deepval.perception.detection_files import read_detections, write_parquet
-from deepval.perception.detection_rows import Source
-from deepval.perception.detections import (
+from deepval.perception.reported.cache import FrameRecord, write_unit
+from deepval.perception.reported.calibration import fit_calibration, graded_scores
+from deepval.perception.reported.coverage import Covered, check_coverage, check_whole, covered
+from deepval.perception.reported.detection_files import read_detections, write_parquet
+from deepval.perception.reported.detection_rows import Source
+from deepval.perception.reported.detections import (
     DONE,
     FAILED,
     NEVER_RUN,
     Calibration,
     DetectionSet,
     calibrated,
-    coverage,
-    run_by_all,
 )
-from deepval.perception.detector import FrameDetections
+from deepval.perception.running.detector import FrameDetections
 from driving import detections, scene, truth
 
 SCENES = [scene(3, unit="0000"), scene(2, unit="0001")]
@@ -280,8 +279,8 @@ def test_json_results_are_refused_with_row_and_id(tmp_path):
     row = {"translation": [10.0, 20.0, 1.0], "size": [1.9, 4.6, 1.5], "rotation": [1, 0, 0, 0],
            "velocity": [1.0, 2.0], "detection_name": "car", "detection_score": 0.7}  # fmt: skip
     for change, match in (
-        ({"translation": [np.nan, 20.0, 1.0]}, r"cuboids must be finite .* in row 1 \(0000/000001\)"),
-        ({"size": [1.9, np.inf, 1.5]}, r"cuboids must be finite .* in row 1 \(0000/000001\)"),
+        ({"translation": [np.nan, 20.0, 1.0]}, r"cuboids must be finite .* in row 1 \(000001\)"),
+        ({"size": [1.9, np.inf, 1.5]}, r"cuboids must be finite .* in row 1 \(000001\)"),
         ({"velocity": [1e308, 2.0]}, r"velocities must be at most 200 m/s; .* has 1e\+308, 2 in row 1"),
         ({"velocity": [np.nan, np.nan]}, None),
     ):
@@ -311,24 +310,23 @@ def test_thresholds_classes_and_units():
         modes["0009"]
 
 
-def test_coverage_tells_empty_failed_and_never_run_frames_apart():
-    found = detections([(0, "Car", 0.5, 0, 0, 9, 9)], 4, status=[DONE, DONE, FAILED, NEVER_RUN])
-    never = detections([], 2, unit="0001", status=[NEVER_RUN, NEVER_RUN])
-    modes = DetectionSet("m", "probabilities", {"0000": found, "0001": never})
-    assert coverage(modes) == (6, 1, 3, 1, ())
-    silent = DetectionSet("m", "probabilities", {"0007": detections([], 2, unit="0007")})
-    with pytest.warns(InputWarning, match="nothing at all in unit 0007"):
-        assert coverage(silent).silent_units == ("0007",)
+def test_coverage_tells_failed_and_never_run_frames_apart():
+    found = covered(detections([(0, "Car", 0.5, 0, 0, 9, 9)], 4, status=[DONE, DONE, FAILED, NEVER_RUN]))
+    assert found == Covered(frames=4, reached=3, run=2, boxes=1, low=0.5, high=0.5)
+    silent = {"0006": found, "0007": covered(detections([], 2, unit="0007"))}
+    with (
+        pytest.warns(InputWarning, match="nothing at all in unit 0007"),
+        pytest.warns(InputWarning, match="not run on 1 of 6 frames, which are no inputs then: in unit 0006"),
+    ):
+        check_coverage("m", silent, scored=True)
     with pytest.raises(InputError, match="nothing at all in unit 0007"):
-        coverage(silent, strict=True)
-
-
-def test_inputs_are_frames_that_every_mode_was_run_on():
-    one = DetectionSet("a", "none", {"0000": detections([], 3, status=[DONE, FAILED, DONE])})
-    other = DetectionSet("b", "none", {"0000": detections([], 3, status=[DONE, DONE, NEVER_RUN])})
-    assert run_by_all([one, other], "0000").tolist() == [True, False, False]
-    with pytest.raises(InputError, match="as many frames"):
-        run_by_all([one, DetectionSet("c", "none", {"0000": detections([], 2)})], "0000")
+        check_coverage("m", {"0007": silent["0007"]}, scored=True, strict=True)
+    never = {"0001": covered(detections([], 2, unit="0001", status=[NEVER_RUN, NEVER_RUN]))}
+    with pytest.raises(InputError, match="every unit must have been run, and 1 of 1 were not: 0001"):
+        check_whole("m", never)
+    same = {"0000": covered(detections([(0, "Car", 1.0, 0, 0, 9, 9), (1, "Car", 1.0, 0, 0, 9, 9)], 2))}
+    with pytest.warns(InputWarning, match="all 2 scores of mode m are 1, so they say nothing"):
+        check_coverage("m", same, scored=True)
 
 
 def test_a_status_must_be_known():
@@ -341,16 +339,16 @@ def test_calibration_gives_the_share_that_was_right():
     raw = [(0, -2.0, away), (1, 1.0, box), (2, 1.0, away), (3, 7.0, box)]
     found = detections([(f, "Car", score, *place) for f, score, place in raw], 5)
     reference = truth([(f, "Car", f, 0, box, (9, 12, 0, 1), 0.0) for f in range(5)], 5)
-    modes = DetectionSet("m", "raw", {"0000": found})
-    fitted = fit_calibration(modes, [reference])
-    assert calibrated(modes, fitted)["0000"].score.tolist() == pytest.approx([0, 0.5, 0.5, 1])
-    assert calibrated(modes, fitted).scores == "probabilities"
-    with pytest.raises(InputError, match="only raw scores"):
-        calibrated(calibrated(modes, fitted), fitted)
-    with pytest.raises(InputError, match="needs scored detections"):
-        fit_calibration(DetectionSet("m", "raw", {"0000": detections([], 5)}), [reference])
+    fitted = fit_calibration([graded_scores(found, reference)], "m")
+    halves = [graded_scores(found.where(half), reference) for half in (found.frame < 2, found.frame >= 2)]
+    for one, other in zip(vars(fitted).values(), vars(fit_calibration(halves, "m")).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert calibrated(found, fitted).score.tolist() == pytest.approx([0, 0.5, 0.5, 1])
+    for unscored in ([graded_scores(detections([], 5), reference)], []):
+        with pytest.raises(InputError, match=r"needs scored detections.*mode m has none"):
+            fit_calibration(unscored, "m")
     steep = Calibration(np.array([0.0, 1.0]), np.array([0.25, 0.75]))
-    assert calibrated(modes, steep)["0000"].score.tolist() == [0.25, 0.75, 0.75, 0.75]
+    assert calibrated(found, steep).score.tolist() == [0.25, 0.75, 0.75, 0.75]
 
 
 def test_the_cache_of_a_detector_is_read_with_what_failed(tmp_path):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import onnx_models
 from deepval.errors import InputError
-from deepval.perception import decoding, letterbox, onnx_model, yolox
-from deepval.perception.decoding import Candidates, FrameError
-from deepval.perception.detector import (
+from deepval.perception.running import decoding, letterbox, onnx_model, yolox
+from deepval.perception.running.decoding import DecodedBoxes, FrameError
+from deepval.perception.running.detector import (
     DetectorConfig,
     check_size,
     decoded_image,
@@ -526,11 +526,11 @@ def test_truncated_images_fail(suffix):
         decoded_image(b"")
 
 
-def random_candidates(rng: np.random.Generator) -> Candidates:
+def random_candidates(rng: np.random.Generator) -> DecodedBoxes:
     n = int(rng.integers(0, 25))
     corner, side = rng.integers(0, 12, (n, 2)), rng.integers(0, 9, (n, 2))
     boxes = np.concatenate([corner, corner + side], axis=1).astype(np.float32)
-    return Candidates(boxes, rng.integers(1, 9, n) / np.float32(8), rng.integers(0, 3, n))
+    return DecodedBoxes(boxes, rng.integers(1, 9, n) / np.float32(8), rng.integers(0, 3, n))
 
 
 def test_nms_equals_plain_loops():
@@ -547,7 +547,7 @@ def test_nms_of_what_it_kept_changes_nothing():
     for _ in range(200):
         found = random_candidates(rng)
         kept = decoding.nms(found, iou_max=0.5, max_boxes=300)
-        again = Candidates(found.boxes_px[kept], found.scores[kept], found.labels[kept])
+        again = DecodedBoxes(found.boxes_px[kept], found.scores[kept], found.labels[kept])
         assert decoding.nms(again, iou_max=0.5, max_boxes=300).tolist() == list(range(len(kept)))
 
 

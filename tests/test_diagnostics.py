@@ -7,25 +7,26 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from deepval.allocators.models import Boosting
-from deepval.datasets import Dataset
+from deepval.cells.build import cells
+from deepval.datasets import Recording
 from deepval.diagnostics import (
     DIAGNOSTICS,
     Diagnostic,
     Evidence,
     MultiMetric,
-    Perception,
     PerceptionGain,
     ReferenceCriticality,
     error_features,
     unit_folds,
 )
 from deepval.errors import InputError
-from deepval.perception.detections import NEVER_RUN, DetectionSet
-from deepval.perception.losses import LOSSES
+from deepval.perception.reported.detections import NEVER_RUN, DetectionSet
+from deepval.perception.reported.losses import LOSSES
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import outcomes
-from deepval.values import ValueTable
 from driving import detections, objects, scene, truth
+from evidence_worlds import evidence_of, material_of, shared_of
+from worlds import quietly
 
 
 @pytest.fixture(autouse=True)
@@ -39,24 +40,24 @@ BOX, AWAY = (0.0, 0.0, 40.0, 40.0), (500.0, 0.0, 540.0, 40.0)
 NEAR, FAR = (12.0, 16.0, -1.0, 1.0), (62.0, 66.0, -1.0, 1.0)
 
 
-def evidence(dataset, cheap, full, losses, *, rows=None):
-    """Evidence over all frames of the data set; `losses` has a row per frame, cheap and full."""
-    inputs = np.concatenate([each.inputs for each in dataset.scenes])
-    unit = np.repeat(dataset.units, [len(each) for each in dataset.scenes])
-    rows = np.arange(len(inputs)) if rows is None else rows
-    columns = {"cheap": np.asarray(losses, float)[rows, 0], "full": np.asarray(losses, float)[rows, 1]}
-    table = ValueTable.from_columns(unit=unit[rows], input=inputs[rows], losses=columns)
-    modes = DetectionSet("cheap", "probabilities", cheap), DetectionSet("full", "probabilities", full)
-    return Evidence(table, Perception(dataset, *modes))
+def material(dataset, cheap, full):
+    """The data set under two modes that report these detections by unit."""
+    modes = {"cheap": cheap, "full": full}
+    return material_of(dataset, [DetectionSet(mode, "probabilities", found) for mode, found in modes.items()])
 
 
 def two_frames():
+    """Evidence of `near_and_far`."""
+    return evidence_of(near_and_far(), [[3, 1], [0, 0]])
+
+
+def near_and_far():
     """A near and a far car; the cheap mode sees the far one and a ghost, the full mode both cars."""
     rows = [(0, "Car", 1, 0, BOX, NEAR, 0.0), (1, "Car", 2, 0, AWAY, FAR, 5.0)]
-    dataset = Dataset("made-up", (scene(2),), (truth(rows, 2),))
+    dataset = Recording("made-up", (scene(2),), (truth(rows, 2),))
     cheap = {"0000": detections([(0, "Car", 0.9, 200.0, 0.0, 240.0, 40.0), (1, "Car", 0.9, *AWAY)], 2)}
     full = {"0000": detections([(0, "Car", 0.9, *BOX), (1, "Car", 0.9, *AWAY)], 2)}
-    return evidence(dataset, cheap, full, [[3, 1], [0, 0]])
+    return material(dataset, cheap, full)
 
 
 def test_by_hand():
@@ -98,7 +99,8 @@ def random_evidence(rng, *, units=6, frames=30, rows=None, noise=0.1):
         scenes.append(scene(frames, unit=unit))
         truths.append(truth(listed, frames, unit=unit))
         cheap[unit], full[unit] = (detections(part, frames, unit=unit) for part in seen)
-    return evidence(Dataset("made-up", tuple(scenes), tuple(truths)), cheap, full, losses, rows=rows)
+    found = material(Recording("made-up", tuple(scenes), tuple(truths)), cheap, full)
+    return evidence_of(found, losses, rows=rows)
 
 
 def with_values(made, values):
@@ -144,27 +146,15 @@ def test_scores_follow_the_order_of_the_inputs():
 
 
 def test_reference_criticality_is_what_the_braking_controller_is_judged_by():
-    made = two_frames()
-    dataset, system = made.perceived.dataset, SYSTEMS["braking"]
-    found = outcomes(
-        system,
-        dataset.scenes,
-        reference=[each.objects for each in dataset.truths],
-        perceived={"cheap": [objects([], 2)], "full": [objects([], 2)]},
-    )
-    np.testing.assert_allclose(found.terms["shortfall"][:, 0], ReferenceCriticality().scores(made) ** 2)
+    dataset, blind = near_and_far().source, [objects([], 2)]
+    found = outcomes(SYSTEMS["braking"], dataset.scenes, dataset.truths, perceived={"cheap": blind, "full": blind})
+    np.testing.assert_allclose(found.terms["shortfall"][:, 0], ReferenceCriticality().scores(two_frames()) ** 2)
 
 
 def test_what_cannot_be_scored_is_refused():
     made = two_frames()
     with pytest.raises(InputError, match="none were given"):
         ReferenceCriticality().scores(Evidence(made.table))
-    short = Dataset("made-up", (scene(1),), (truth([], 1),))
-    with pytest.raises(InputError, match="'0000/000001' is not"):
-        ReferenceCriticality().scores(replace(made, perception=replace(made.perceived, dataset=short)))
-    blind = DetectionSet("blind", "none", {"0000": detections([], 2, status=[0, NEVER_RUN])})
-    with pytest.raises(InputError, match="Mode blind must have been run on every input; on '0000/000001'"):
-        PerceptionGain("E1").scores(replace(made, perception=replace(made.perceived, full=blind)))
     with pytest.raises(InputError, match="two units or more; the table has 1"):
         MultiMetric().scores(made)
     with pytest.raises(InputError, match="two folds or more; found 1"):
@@ -173,8 +163,37 @@ def test_what_cannot_be_scored_is_refused():
         PerceptionGain("F1")
 
 
+def test_frames_on_which_an_end_of_the_ladder_was_not_run_are_no_inputs():
+    """So that no number of a mode that was not run can be taken for evidence."""
+    found = near_and_far()
+    blind = {"0000": detections([], 2, status=[0, NEVER_RUN])}
+    for cheap, full in ((found.modes[0].reader.report.units, blind), (blind, found.modes[1].reader.report.units)):
+        shared = shared_of(material(found.source, cheap, full), fit=found.units)
+        assert shared.inputs.tolist() == ["0000/000000"]
+        assert {len(column) for column in shared.evidence.values()} == {1}
+        assert all(np.isfinite(column).all() for column in shared.evidence.values())
+
+
 def test_the_module_loads_without_scikit_learn():
     code = (
         "import sys, deepval.diagnostics, deepval.targets; sys.exit('sklearn' in sys.modules or 'scipy' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_mode_without_image_boxes_has_no_evidence_of_its_boxes_though_some_unit_is_empty():
+    """A unit without detections does not tell whether its mode gives boxes: the other units do."""
+    units = ("0000", "0001", "0002")
+    dataset = Recording(
+        "made-up", tuple(scene(2, unit=unit) for unit in units), tuple(truth([], 2, unit=unit) for unit in units)
+    )
+    solid = [(0, "Car", 0.9, *[np.nan] * 4)]
+    for silent in units:
+        found = {unit: detections([] if unit == silent else solid, 2, unit=unit) for unit in units}
+        cuboids = {
+            unit: replace(part, cuboid_m=np.tile([10.0, 0, 0, 4, 2, 1.5, 0], (len(part), 1)), cuboid_frame="ego")
+            for unit, part in found.items()
+        }
+        (cell,) = quietly(list, cells(material(dataset, cuboids, cuboids), geometries=("cuboids",)))
+        assert list(cell.evidence) == ["reference_required_mps2"]
+        assert set(cell.table.attributes) == {"ego_speed_mps", "cheap_boxes"}

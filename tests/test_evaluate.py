@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.comparison import compare
+from deepval.judging.comparison import compare
 from reference import evaluation as slow
 from worlds import COSTS, World, judge, random_world, table_of
 
@@ -60,6 +60,7 @@ def assert_same(row: deepval.Row, expected: dict, scale: float) -> None:
             assert math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=noise), (name, ours, float(theirs), row)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(5))
 def test_every_row_equals_the_slow_twin(part):
     rng = np.random.default_rng([2026, part])
@@ -290,7 +291,7 @@ def test_calibration_units_are_not_judged():
     table = table_of([1.0, 2.0, 3.0, 4.0], unit=["a", "a", "b", "c"], order=np.arange(4.0))
     result = judge(table, {"mine": np.arange(4.0)}, [deepval.Selection(0.5)], calibration=["c"], draws=10)
     assert result.rows[0].inputs == 3
-    assert result.provenance["units"] == ["a", "b"]
+    assert result.provenance["units"] == ("a", "b")
     with pytest.raises(deepval.InputError, match="both lists"):
         judge(table, {}, [deepval.Selection(0.5)], units=["a", "c"], calibration=["c"])
     with pytest.raises(deepval.InputError, match="left to judge"):
@@ -306,5 +307,5 @@ def test_units_that_are_not_there_are_refused_and_listed():
         judge(table, score, [deepval.Selection(0.5)], calibration=["c", "sX"])
     # A unit of the data set that holds no inputs of this table is drawn once it is listed.
     listed = judge(table.listing(["d"]), score, [deepval.Selection(0.5)], units=["a", "b", "d"], draws=10)
-    assert listed.provenance["units"] == ["a", "b", "d"]
+    assert listed.provenance["units"] == ("a", "b", "d")
     assert listed.rows[0].inputs == 3

@@ -1,4 +1,4 @@
-"""The 65 features: hand arithmetic, both paths to the bit, what is null, and what never matters."""
+"""The 65 features: hand arithmetic, the braking rule's demands to the bit, what is null, and what never matters."""
 
 import runpy
 from collections import Counter
@@ -8,27 +8,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deepval.allocators import FRONTS
 from deepval.datasets import read_dataset
 from deepval.errors import InputError
-from deepval.features import FEATURE_NAMES, FEATURES, cheap_features, frame_features, look
+from deepval.features import FEATURE_NAMES, FEATURES, Sight, cheap_features
 from deepval.features.images import grey, image_statistics
-from deepval.geometry.motion import BrakingSettings, required_deceleration_mps2
-from deepval.memory import frame_memory, memory_features
-from deepval.perception.detection_files import read_detections
-from deepval.perception.detection_rows import Source
-from deepval.perception.monocular import monocular_objects
-from deepval.views import CheapMode, View
+from deepval.features.views import CheapMode, View
+from deepval.geometry.motion import BrakingSettings
+from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.reported.detection_files import read_detections
+from deepval.perception.reported.detection_rows import Source
+from deepval.world.demand import required_deceleration_mps2
 from driving import camera
 from shared import shared_data
 from view_worlds import CALIBRATION, MODES, car_px, car_view, glances_of, random_view, shuffled
 
 ROOT = Path(__file__).parent.parent
+FRONT = FRONTS["cheap+memory"]
+WIDTHS_M = {"required": 1.2, "required_wider_03": 1.5, "required_wider_08": 2.0, "required_narrower_04": 1.2 - 0.4}
 IMAGE = ("brightness", "contrast", "edge_density", "sharpness", "difference_mean", "difference_max")
 
 
 def named(view, frame=-1):
     """Features of one frame by name."""
-    return dict(zip(FEATURE_NAMES, cheap_features(look(view))[frame].tolist(), strict=True))
+    return dict(zip(FEATURE_NAMES, cheap_features(Sight(view).glances[frame]).tolist(), strict=True))
 
 
 def null(features):
@@ -45,11 +48,26 @@ def stopping(range_m, speed):
 
 def same_bits(view, *, images=True):
     """Assert that the unit and its frames one by one give the same features; return their number."""
-    sight = look(view, images=images)
-    unit = np.hstack([cheap_features(sight), memory_features(sight)])
-    single = [np.hstack([frame_features(seen), frame_memory(seen)]) for seen in glances_of(view, images=images)]
+    unit = rows(view, images=images)
+    single = [FRONT.row(seen) for seen in glances_of(view, images=images)]
     assert unit.tobytes() == np.array(single).reshape(unit.shape).tobytes()
     return len(unit)
+
+
+def rows(view, *, images=True):
+    """Features and memory of each frame of a unit."""
+    return FRONT.rows(Sight(view, images=images))
+
+
+def check_demands(view):
+    """Assert that lift, links, closing speeds and demands are to the bit those of the braking system's own rule."""
+    used, run = view.mode.used(view.detections.score), view.detections.run
+    objects = monocular_objects(view.detections.where(used), view.scene)
+    features = rows(view, images=False)
+    for name, corridor_m in WIDTHS_M.items():
+        settings = BrakingSettings(corridor_m=corridor_m)
+        needed = required_deceleration_mps2(objects, view.scene.ego_speed_mps, settings=settings)
+        np.testing.assert_array_equal(features[:, FEATURE_NAMES.index(name)], np.where(run, needed, np.nan))
 
 
 def test_there_are_65_features_in_four_groups():
@@ -149,7 +167,7 @@ def test_classes_are_counted_by_kind():
     found = named(replace(view, detections=replace(view.detections, cls=np.array(names))))
     assert [found[f"count_{kind}"] for kind in ("car", "large", "person", "cyclist")] == [1, 5, 2, 1]
     with pytest.raises(InputError, match="classes must be among"):
-        look(replace(view, detections=replace(view.detections, cls=np.array(["Boat"] * 9))))
+        named(replace(view, detections=replace(view.detections, cls=np.array(["Boat"] * 9))))
 
 
 def test_criticality_of_three_cars():
@@ -241,25 +259,34 @@ def test_pictures_are_sampled_averaged_and_measured():
         grey(np.zeros((4, 4, 3)))
 
 
-def test_both_paths_give_the_same_bits_on_random_units():
+def test_frames_one_by_one_give_the_bits_of_their_unit_and_the_braking_rules_demands():
     rng = np.random.default_rng(11)
     frames = 0
     for _ in range(60):
         rounded, images = rng.random(2) < (0.4, 0.2)
-        frames += same_bits(random_view(rng, 34, rounded=bool(rounded), images=bool(images)))
+        view = random_view(rng, 34, rounded=bool(rounded), images=bool(images))
+        frames += same_bits(view)
+        check_demands(view)
     assert frames == 60 * 34
     for mode in MODES:
         assert same_bits(car_view([], 4, mode=mode)) == 4
         assert same_bits(car_view([], 0, mode=mode)) == 0
 
 
+def test_a_unit_keeps_its_pictures_as_small_as_they_are_looked_at():
+    images = np.random.default_rng(0).integers(0, 256, (3, 40, 600, 3), np.uint8)
+    view = car_view([(0, 0.9, 20.0, -1.0, 1.0)], 3, images=images)
+    assert {seen.frame.image.shape for seen in Sight(view).glances} == {(14, 200, 3)}
+    assert {seen.frame.image.base is None for seen in Sight(view).glances} == {True}
+    assert same_bits(view) == 3
+    assert {seen.frame.image for seen in Sight(view, images=False).glances} == {None}
+
+
 def test_the_order_of_boxes_never_matters():
     rng = np.random.default_rng(5)
     for _ in range(15):
         view = random_view(rng, rounded=bool(rng.random() < 0.5))
-        other = look(shuffled(view, rng))
-        assert cheap_features(other).tobytes() == cheap_features(look(view)).tobytes()
-        assert memory_features(other).tobytes() == memory_features(look(view)).tobytes()
+        assert rows(shuffled(view, rng)).tobytes() == rows(view).tobytes()
 
 
 def test_later_frames_never_matter():
@@ -267,9 +294,7 @@ def test_later_frames_never_matter():
     for _ in range(12):
         view = random_view(rng, images=bool(rng.random() < 0.3))
         until = int(rng.integers(1, len(view) + 1))
-        whole, part = look(view), look(view.until(until))
-        assert cheap_features(part).tobytes() == cheap_features(whole)[:until].tobytes()
-        assert memory_features(part).tobytes() == memory_features(whole)[:until].tobytes()
+        assert rows(view.until(until)).tobytes() == rows(view)[:until].tobytes()
 
 
 def test_confidence_statistics_are_those_of_numpy():
@@ -285,10 +310,9 @@ def test_confidence_statistics_are_those_of_numpy():
 def test_sources_without_image_boxes_are_refused():
     view = car_view([(0, 0.9, 20.0, -1.0, 1.0)])
     blind = replace(view, detections=replace(view.detections, box_px=np.full((1, 4), np.nan)))
-    with pytest.raises(InputError, match="needs image boxes"):
-        look(blind)
-    with pytest.raises(InputError, match="needs image boxes"):
-        next(glances_of(blind))
+    for looked in (lambda: Sight(blind).glances, lambda: next(glances_of(blind))):
+        with pytest.raises(InputError, match="needs image boxes"):
+            looked()
 
 
 def test_the_made_up_cars_stand_where_they_are_put():
@@ -317,16 +341,10 @@ def kitti():
 def test_real_units_give_the_same_bits_and_the_braking_rules_demand(kitti, source, mode):
     path = shared_data("kitti_tracking", "detections", f"{source}.parquet")
     found = read_detections(path, kitti.scenes, source=Source(scores=mode.scores))
-    widths = {"required": 1.2, "required_wider_03": 1.5, "required_wider_08": 2.0, "required_narrower_04": 1.2 - 0.4}
     for drive in (each for each in kitti.scenes if each.unit != "0002"):
         view = View(drive, found[drive.unit], mode)
         assert same_bits(view, images=False) == len(drive)
-        objects = monocular_objects(view.detections.where(mode.used(view.detections.score)), drive)
-        features = cheap_features(look(view, images=False))
-        for name, corridor_m in widths.items():
-            settings = BrakingSettings(corridor_m=corridor_m)
-            needed = required_deceleration_mps2(objects, drive.ego_speed_mps, settings=settings)
-            np.testing.assert_array_equal(features[:, FEATURE_NAMES.index(name)], needed)
+        check_demands(view)
 
 
 @pytest.mark.shared
@@ -336,7 +354,6 @@ def test_real_pictures_give_the_same_bits(kitti):
     drive = next(scene for scene in kitti.scenes if scene.unit == "0002")
     view = View(drive, found["0002"], CheapMode("probabilities", 0.25)).until(6)
     assert same_bits(view) == 6
-    features = cheap_features(look(view))
-    pictured = features[1:, [FEATURE_NAMES.index(name) for name in IMAGE]]
+    pictured = rows(view)[1:, [FEATURE_NAMES.index(name) for name in IMAGE]]
     assert np.isfinite(pictured).all()
     assert (pictured > 0).all()

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.columns import read
 from deepval.errors import InputError
 from deepval.report.figures import figures, style, write_figures
 from deepval.report.figures.budgets import MOST, at_one_budget
 from deepval.results import Result
+from deepval.tables.columns import read
 from pages import command, write_cells
 
 COSTS = {

@@ -233,7 +233,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
     reader.start()
     write_atomically(pipe, "through")
-    reader.join(timeout=10)
+    reader.join(timeout=600)
     assert read == [b"through"]
     assert pipe.is_fifo()
     assert names(tmp_path) == ["pipe"]

@@ -13,23 +13,38 @@ import pytest
 from typer.testing import CliRunner
 
 import deepval
-from allocator_worlds import HOME, LADDER, PAIR, built, failing_cell, ladder_cell, learned, material, pair_cell
+from allocator_worlds import (
+    HOME,
+    LADDER,
+    LEARNED,
+    PAIR,
+    built,
+    failing_cell,
+    ladder_cell,
+    learned,
+    material,
+    pair_cell,
+    reporting,
+)
 from deepval.allocators import FRONTS, RECIPES, read_allocator
-from deepval.allocators.learned import _digest
 from deepval.allocators.models import Boosting, Mlp
-from deepval.benchmark.column_files import parquet_columns
-from deepval.benchmark.fitting import allocator_named, fit_on, refit, score_on, units_of
-from deepval.benchmark.folder import read_cell
-from deepval.benchmark.study import judged
-from deepval.benchmark.view_files import read_views
+from deepval.allocators.signals import SIGNALS
+from deepval.canonical import digest_of
+from deepval.cells.fitting import allocator_named, fit_on, refit, score_on, units_of
+from deepval.cells.folder import read_cell
+from deepval.cells.splits import split
+from deepval.cells.study import judged
+from deepval.cells.view_files import read_views
 from deepval.cli import app
-from deepval.diagnostics import Evidence
 from deepval.errors import InputError, InputWarning
-from deepval.features import look
-from deepval.perception.losses import LOSSES, perception_gains
-from deepval.signals import SIGNALS
-from deepval.targets import TARGETS, ApSwap, OricReleased, OricReward, labels
-from deepval.views import CheapMode
+from deepval.features import Sight
+from deepval.features.views import CheapMode
+from deepval.perception.reported.ap_swap import graded_frames, numbered_on
+from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
+from deepval.tables.column_files import parquet_columns
+from deepval.targets import TARGETS, labels
+from deepval.targets.objectives import ROUTING, RoutingObjective
+from evidence_worlds import shared_of
 
 FAST = replace(RECIPES["router-gbm-value"], learner=Boosting(trees=5, least_per_leaf=10))
 
@@ -93,6 +108,14 @@ def test_a_refit_gives_the_same_bytes_and_needs_the_same_cell():
     assert refit(ladder_cell(), made).to_json() == made.to_json()
     with pytest.raises(InputError, match=r"was fitted on cell synthetic-.*: give that cell"):
         refit(pair_cell(), made)
+
+
+def test_a_refit_takes_the_learner_s_settings_from_the_file():
+    made = fit_on(pair_cell(), FAST)
+    assert refit(pair_cell(), made).to_json() == made.to_json() != fit_on(pair_cell(), FAST.name).to_json()
+    other = replace(made, training=replace(made.training, settings={"learner": "Mlp"}))
+    with pytest.raises(InputError, match="router-gbm-value is fitted by Boosting; this one was by Mlp"):
+        refit(pair_cell(), other)
 
 
 def heads(cell, recipe, seed):
@@ -281,7 +304,7 @@ def test_bad_words_are_one_sentence(words, sentence, tmp_path, monkeypatch):
 def rewritten(content, **changes):
     """The text of a file with parts replaced and its hash made to fit."""
     content = {key: value for key, value in (content | changes).items() if key != "sha256"}
-    return json.dumps(content | {"sha256": _digest(content)})
+    return json.dumps(content | {"sha256": digest_of(content)})
 
 
 def bad_files():
@@ -356,7 +379,7 @@ def test_a_bad_file_by_command(tmp_path):
     assert not (tmp_path / "x.csv").exists()
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", LEARNED)
 def test_a_saved_allocator_is_the_one_that_was_fitted(name, tmp_path):
     made = learned(name)
     made.save(tmp_path / "a.json")
@@ -391,67 +414,70 @@ def test_an_altered_or_missing_file_of_a_cell_is_refused(tmp_path):
 
 def test_views_read_back_are_the_views_written():
     for cell, found in ((ladder_cell(), material()), (failing_cell(), None)):
+        made = shared_of(found).views if found else cell.views
         assert [view.scene.unit for view in read_views(cell.manifest)] == [f"scene-0{place}" for place in range(8)]
-        for one, other in zip(cell.views, found.views if found else cell.views, strict=True):
+        for one, other in zip(cell.views, made, strict=True):
             assert one.detections.status.tolist() == other.detections.status.tolist()
             assert (one.mode, one.scene.inputs.tolist()) == (other.mode, other.scene.inputs.tolist())
-            sights = look(one), look(other)
+            sights = Sight(one), Sight(other)
             for front in FRONTS.values():
                 assert front.rows(sights[0]).tobytes() == front.rows(sights[1]).tobytes()
-    assert not np.isnan(ladder_cell().rows("cheap")[1]).all()
+    assert not np.isnan(FRONTS["cheap"].rows(ladder_cell().sights[0])[1]).all()
 
 
 def test_raw_scores_keep_their_calibration_in_the_folder():
     found = material(PAIR)
-    name = PAIR[0]
-    mode = found.modes[name]
-    raw = replace(mode, report=replace(mode.reported, scores="raw"), detections=replace(mode.detections, scores="raw"))
-    told = replace(found, modes={**found.modes, name: raw})
+    cheap, full = found.modes
+    raw = replace(cheap, reader=replace(cheap.reader, report=replace(cheap.reader.report, scores="raw")))
+    told = replace(found, modes=(raw, full))
     cell = built(told, "raw")
-    one, other = cell.views[0], told.views[0]
+    one, other = cell.views[0], shared_of(told).views[0]
     assert (one.mode.scores, one.mode.threshold) == ("raw", 0.25)
     assert one.mode.calibration.raw.tobytes() == other.mode.calibration.raw.tobytes()
     assert one.mode.calibration.probability.tobytes() == other.mode.calibration.probability.tobytes()
-    assert FRONTS["cheap"].rows(look(one)).tobytes() == FRONTS["cheap"].rows(look(other)).tobytes()
+    assert FRONTS["cheap"].rows(Sight(one)).tobytes() == FRONTS["cheap"].rows(Sight(other)).tobytes()
 
 
-def test_evidence_read_back_is_the_evidence_found():
+def used(mode, unit):
+    """What is used of a mode's report of a unit."""
+    part = mode.reader.report[unit]
+    return part.where(part.score >= mode.threshold)
+
+
+def test_evidence_read_back_is_what_each_unit_and_each_role_give_alone():
     cell, found = ladder_cell(), material()
-    kept = cell.evidence
-    whole = Evidence(cell.table, found.perception)
-    for one, other in zip(kept.losses, whole.losses, strict=True):
+    kept, truths = cell.evidence, {truth.unit: truth for truth in found.source.truths}
+    ends = found.modes[0], found.modes[-1]
+    assert cell.table.input.tolist() == [name for scene in found.source.scenes for name in scene.inputs]
+    alone = [[perception_losses(used(mode, unit), truths[unit]) for unit in found.units] for mode in ends]
+    alone = [{name: np.concatenate([unit[name] for unit in end]) for name in LOSSES} for end in alone]
+    for one, other in zip(kept.losses, alone, strict=True):
         for name in LOSSES:
             assert one[name].tobytes() == other[name].tobytes()
     gains = perception_gains(*kept.losses)
-    assert gains["E1"].tobytes() == perception_gains(*whole.losses)["E1"].tobytes()
+    assert gains["E1"].tobytes() == perception_gains(*alone)["E1"].tobytes()
     for role, end in (("fit", ""), ("train", "_train")):
         units = getattr(cell.split, role)
-        alone = Evidence(cell.table.restrict(units), found.perception)
         inside = np.isin(cell.table.unit_ids[cell.table.unit], units)
-        for objective in (OricReward(), ApSwap(), OricReleased()):
-            name = objective.column + end
-            assert kept.kept[name][inside].tobytes() == objective.values(alone).tobytes()
+        graded = [
+            numbered_on([graded_frames(mode.reader.report[unit], truths[unit]) for unit in units]) for mode in ends
+        ]
+        for objective in ROUTING:
+            name, values = objective.column + end, objective.found(*graded)
+            assert kept.kept[name][inside].tobytes() == values.tobytes()
             assert np.isnan(kept.kept[name][~inside]).all()
-            assert kept.restrict(units).column(name).tobytes() == objective.values(alone).tobytes()
+            assert kept.restrict(units).column(name).tobytes() == values.tobytes()
 
 
 def without_validation(found):
     """The material with both modes blind, and nothing there, on validation units."""
-    blind = set(found.roles.validation)
-
-    def emptied(mode):
-        return replace(
-            mode, units={u: part.where(part.frame < (0 if u in blind else 9**9)) for u, part in mode.units.items()}
-        )
-
-    modes = {
-        name: replace(mode, detections=emptied(mode.detections), report=emptied(mode.reported))
-        for name, mode in found.modes.items()
-    }
-    return replace(found, modes=modes)
+    blind = set(split(found.source.name, found.units).validation)
+    return reporting(found, lambda part: part.where(np.full(len(part), part.unit not in blind)))
 
 
-@pytest.mark.parametrize("target", [name for name, target in TARGETS.items() if target.objective.column])
+@pytest.mark.parametrize(
+    "target", [name for name, target in TARGETS.items() if isinstance(target.objective, RoutingObjective)]
+)
 def test_a_fit_on_training_units_has_not_seen_validation_frames(target):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)

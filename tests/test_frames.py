@@ -5,57 +5,73 @@ import json
 import numpy as np
 import pytest
 
-from deepval.benchmark import build, sources
-from deepval.benchmark.frames import decisive, frames, frames_file
-from deepval.benchmark.pictures import pictures
-from deepval.benchmark.splits import split
+from deepval.cells import build, sources
+from deepval.cells.explorer import extremes, frames, frames_file
+from deepval.cells.pictures import pictures
+from deepval.cells.sighting import perceived, sighting
+from deepval.cells.splits import split
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.geometry.objects import Objects
-from deepval.scenes import Ego
 from deepval.systems import SYSTEMS, Braking, RecedingHorizon
+from deepval.systems.outcomes import branches, unit_outcomes
+from driving import objects, scene
 
 
 @pytest.fixture(scope="module")
 def made():
     world = sources.synthetic(settings=WorldSettings(scenes=12, frames=30))
-    return {
-        cell.definition["system"]["name"]: cell
-        for cell in build.cells(world.dataset, world.modes, systems=tuple(SYSTEMS))
-    }
+    return {cell.spec.system: cell for cell in build.cells(world, systems=tuple(SYSTEMS))}
 
 
-def objects(*rows: tuple[float, float, float, float]) -> Objects:
-    near, far, low, high = np.array(rows, dtype=float).reshape(-1, 4).T
-    nothing = np.zeros(len(rows))
-    return Objects(1, nothing.astype(int), near, far, np.column_stack([low, high]), nothing)
+def drawn(cell, unit):
+    """What would be shown of a unit, were it a test unit."""
+    spec, seen = cell.spec, sighting(cell.spec, unit)
+    objects = perceived(spec, seen)
+    plans = branches(spec.rule, seen.scene, objects, seen.run)
+    outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
+    return extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes)
+
+
+def every_frame(cell, **options):
+    """Frames of all units, not of the test units only."""
+    return frames(cell.spec, [drawn(cell, unit) for unit in cell.spec.units], **options)
+
+
+def road(*rows: tuple[float, float, float, float]):
+    """Standing objects in a single frame."""
+    return objects([(0, *row, 0.0) for row in rows])
 
 
 def test_the_worst_and_best_input_of_every_unit(made):
     cell = made["braking"]
-    every = frames(cell, most=99, units=cell.dataset.units)["frames"]
+    every = every_frame(cell, most=99)["frames"]
     found = cell.outcomes
-    for unit in cell.dataset.units:
+    for unit in cell.spec.units:
         values = found.values[found.unit == unit]
         for sign, extreme in (("harmed", values.min()), ("helped", values.max())):
             shown = [frame["value"] for frame in every if (frame["sign"], frame["unit"]) == (sign, unit)]
             assert shown == ([extreme] if (extreme < 0 if sign == "harmed" else extreme > 0) else [])
     sizes = [abs(frame["value"]) for frame in every if frame["sign"] == "helped"]
     assert sizes == sorted(sizes, reverse=True)
-    few = frames(cell, most=2, units=cell.dataset.units)["frames"]
+    few = every_frame(cell, most=2)["frames"]
     assert [frame["sign"] for frame in few] == ["harmed"] * 2 + ["helped"] * 2
 
 
-def test_only_test_units_are_shown_unless_asked(made):
+def test_only_test_units_are_drawn(made):
     cell = made["braking"]
-    test = set(split("synthetic", cell.dataset.units).test)
-    assert {frame["unit"] for frame in frames(cell)["frames"]} <= test
+    test = split("synthetic", cell.spec.units).test
+    assert [dict(shown) for shown in cell.shown] == [
+        drawn(cell, unit) if unit in test else {} for unit in cell.spec.units
+    ]
+    shown = frames(cell.spec, cell.shown)["frames"]
+    assert shown
+    assert {frame["unit"] for frame in shown} <= set(test)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_frame_says_what_led_to_its_value(made, name):
     cell = made[name]
-    shown = frames(cell, units=cell.dataset.units)
+    shown = every_frame(cell)
     assert shown["frames"]
     for frame in shown["frames"]:
         losses = []
@@ -67,30 +83,30 @@ def test_a_frame_says_what_led_to_its_value(made, name):
             losses.append(mode["loss"])
         assert frame["value"] == losses[0] - losses[-1]
         assert frame["input"] == f"{frame['unit']}/{frame['frame']}"
-    assert json.loads(frames_file(cell)) == frames(cell)
-    assert frames_file(cell) == frames_file(cell)
+    assert json.loads(frames_file(cell.spec, cell.shown)) == frames(cell.spec, cell.shown)
+    assert frames_file(cell.spec, cell.shown) == frames_file(cell.spec, cell.shown)
 
 
 def test_the_decisive_object_of_a_braking_controller_is_the_most_demanding():
-    ego, before = Ego(np.array([10.0]), np.array([True])), np.full((1, 1), np.nan)
+    now, before = scene(1, speed_mps=10.0), np.full((1, 1), np.nan)
     # At 10 m/s and 20 m: 100 / (2 (20 - 2 - 4)) = 3.6 > 3.5, hard. At 40 m: 100 / 68 = 1.5. Beside the road: nothing.
-    road = objects((40, 44, -1, 1), (20, 24, -1, 1), (5, 9, 3, 5))
-    assert decisive(Braking(), road, ego, previous=before) == 1
-    assert decisive(Braking(), objects((5, 9, 3, 5)), ego, previous=before) is None
-    assert decisive(Braking(), objects(), ego, previous=before) is None
+    busy = road((40, 44, -1, 1), (20, 24, -1, 1), (5, 9, 3, 5))
+    assert Braking().decisive(busy, now, previous=before) == 1
+    assert Braking().decisive(road((5, 9, 3, 5)), now, previous=before) is None
+    assert Braking().decisive(road(), now, previous=before) is None
 
 
 def test_the_decisive_object_of_a_planner_is_one_without_which_it_would_act_otherwise():
-    ego, before = Ego(np.array([10.0]), np.array([True])), np.full((1, 2), np.nan)
-    assert decisive(RecedingHorizon(), objects((60, 64, 8, 9), (15, 19, -4, 4)), ego, previous=before) == 1
+    now, before, planner = scene(1, speed_mps=10.0), np.full((1, 2), np.nan), RecedingHorizon()
+    assert planner.decisive(road((60, 64, 8, 9), (15, 19, -4, 4)), now, previous=before) == 1
     # Two walls of the same kind: neither is needed, the nearest is enough.
-    assert decisive(RecedingHorizon(), objects((15, 19, -4, 4), (15, 19, -4, 4)), ego, previous=before) == 0
+    assert planner.decisive(road((15, 19, -4, 4), (15, 19, -4, 4)), now, previous=before) == 0
 
 
 def test_pictures_are_drawn_again_or_read_from_the_folder_alone(made, tmp_path):
     from PIL import Image
 
-    shown = frames(made["braking"], most=1, units=made["braking"].dataset.units)
+    shown = every_frame(made["braking"], most=1)
     drawn = pictures(shown)
     assert set(drawn) == {f"synthetic/{frame['input']}" for frame in shown["frames"]}
     assert pictures(shown) == drawn
@@ -115,6 +131,5 @@ def test_pictures_of_another_traffic_are_not_drawn():
     settings = WorldSettings(scenes=4, frames=10)
     other = replace(settings, traffic=replace(settings.traffic, farthest_m=settings.traffic.farthest_m - 1))
     for chosen, known in ((settings, True), (other, False)):
-        world = sources.synthetic(settings=chosen)
-        (cell,) = build.cells(world.dataset, world.modes)
-        assert (frames(cell)["pictures"] is not None) == known
+        (cell,) = build.cells(sources.synthetic(settings=chosen))
+        assert (frames(cell.spec, cell.shown)["pictures"] is not None) == known

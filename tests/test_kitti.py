@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from deepval.datasets import read_dataset
-from deepval.datasets.dataset import Dataset
+from deepval.datasets.dataset import Recording
 from deepval.datasets.kitti import read, read_calibration
 from deepval.errors import InputError
-from deepval.scenes import ego_of
 from driving import camera, scene, truth
 
 P2 = "720 0 610 72 0 720 173 0 0 0 1 0"
@@ -46,10 +45,10 @@ def test_objects_are_moved_to_the_ego_frame(kitti):
     assert reference.cls.tolist() == ["Car", "Car", "Person_sitting"]
     assert reference.occlusion.tolist() == [0, 1, 3]
     # Camera 0 sits 0.3 + 0.8 m ahead of and 0.3 m to the right of the ego origin; ry = -90 degrees points away.
-    assert reference.range_m[:2].tolist() == pytest.approx([20 - 2 + 1.1, 19 - 2 + 1.1])
-    assert reference.lateral_m[0].tolist() == pytest.approx([-2 - 0.8 - 0.3, -2 + 0.8 - 0.3])
+    assert reference.objects.near_m[:2].tolist() == pytest.approx([20 - 2 + 1.1, 19 - 2 + 1.1])
+    assert reference.objects.lateral_m[0].tolist() == pytest.approx([-2 - 0.8 - 0.3, -2 + 0.8 - 0.3])
     assert reference.objects.far_m[0] == pytest.approx(20 + 2 + 1.1)
-    assert reference.closing_mps.tolist() == pytest.approx([0, 1 / 0.1033, 0])
+    assert reference.objects.closing_mps.tolist() == pytest.approx([0, 1 / 0.1033, 0])
     assert reference.ignored_box_px.tolist() == [[0, 0, 20, 20]]
     assert reference.judged().tolist() == [True, True, False]
 
@@ -192,7 +191,7 @@ def test_a_folder_that_is_not_kitti(kitti, tmp_path_factory):
 def test_a_unit_that_was_asked_for_needs_labels(kitti):
     for part in ("calib", "poses"):
         write(kitti / "training", f"{part}/0009.txt", (kitti / f"training/{part}/0000.txt").read_text())
-    with pytest.raises(InputError, match="labels must be at"):
+    with pytest.raises(InputError, match="units must be among 0000; found 0009"):
         read(kitti, ["0009"])
 
 
@@ -229,19 +228,12 @@ def test_scenes_check_themselves():
         scene(2).image_source(0)
 
 
-def test_a_chain_of_actions_begins_with_each_unit_and_after_gaps():
-    scenes = [scene(3, unit="a"), scene(2, unit="b")]
-    assert ego_of(scenes).first.tolist() == [True, False, False, True, False]
-    run = [np.array([True, False, True]), np.array([True, True])]
-    assert ego_of(scenes, run).first.tolist() == [True, False, True, True, False]
-
-
 def test_data_sets_pair_scenes_with_truths():
-    whole = Dataset("x", (scene(3, unit="a"), scene(2, unit="b")), (truth([], 3, unit="a"), truth([], 2, unit="b")))
+    whole = Recording("x", (scene(3, unit="a"), scene(2, unit="b")), (truth([], 3, unit="a"), truth([], 2, unit="b")))
     assert whole.of_units(["b"]).units == ("b",)
     with pytest.raises(InputError, match="found z"):
         whole.of_units(["z"])
     with pytest.raises(InputError, match="same units"):
-        Dataset("x", (scene(3, unit="a"),), (truth([], 3, unit="b"),))
+        Recording("x", (scene(3, unit="a"),), (truth([], 3, unit="b"),))
     with pytest.raises(InputError, match="equally many frames"):
-        Dataset("x", (scene(3, unit="a"),), (truth([], 2, unit="a"),))
+        Recording("x", (scene(3, unit="a"),), (truth([], 2, unit="a"),))

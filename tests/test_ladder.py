@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import deepval
-from deepval import knapsack
-from deepval.benchmark.standings import standings
-from deepval.budgets import allowance
-from deepval.comparison import compare, pool
-from deepval.ladder import allowed_spend, mode_costs
+from deepval.judging import knapsack
+from deepval.judging.basis import basis
+from deepval.judging.budgets import allowance
+from deepval.judging.comparison import compare, pool
+from deepval.judging.ladder import allowed_spend, mode_costs
+from deepval.protocol.standings import standings
 from deepval.report import FORMS, console
 from deepval.report.overview import overview
 from deepval.report.tables import tables
@@ -79,7 +80,7 @@ def random_case(rng):
 
 
 def samples(result, name):
-    (judged,) = (item for item in result.samples.judged if item.row.allocator == name)
+    (judged,) = (item for item in basis(result).judged if item.row.allocator == name)
     return judged.sample
 
 
@@ -263,7 +264,7 @@ def test_chance_on_the_ladder_is_the_linear_programme_of_every_draw():
     assert mixed > 40
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6))
 def test_chance_on_the_ladder_lies_between_random_and_the_relaxed_optimum(seed):
     table, budget = random_case(np.random.default_rng(seed))
@@ -341,9 +342,9 @@ def test_plain_scores_keep_random_and_every_row_says_what_it_is_measured_by():
         assert named[name, "cascade"] == ladder
     assert named["knowing", "skipping"] == (None, None)
     assert ("random-ladder", "skipping") not in named
-    gains = {item.row.allocator: item for item in result.samples.judged if item.row.accounting == "cascade"}
+    gains = {item.row.allocator: item for item in basis(result).judged if item.row.accounting == "cascade"}
     for name, chance in (("noise", "random"), ("knowing", "random-ladder")):
-        paired = (gains[name].sample.gain - gains[chance].sample.gain) / result.samples.resamples.cheap_loss
+        paired = (gains[name].sample.gain - gains[chance].sample.gain) / result.samples.cheap_loss
         assert gains[name].paired == pytest.approx(paired, abs=1e-12)
 
 

@@ -2,17 +2,17 @@ import numpy as np
 import pytest
 
 from deepval.errors import InputError
-from deepval.perception.average_precision import (
+from deepval.perception.reported.average_precision import (
     area,
     average_precision,
     graded,
     mean_average_precision,
     precision_curve,
 )
-from deepval.perception.detections import DONE, NEVER_RUN, DetectionSet
-from deepval.perception.losses import LOSSES, perception_gains, perception_losses
-from deepval.perception.matching import assigned, match_candidates, matching
-from deepval.perception.operating_points import (
+from deepval.perception.reported.detections import DONE, NEVER_RUN, DetectionSet
+from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
+from deepval.perception.reported.matching import assigned, match_candidates, matching
+from deepval.perception.reported.operating_points import (
     GRID,
     PAIRS,
     Rates,

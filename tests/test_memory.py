@@ -1,21 +1,20 @@
 """Memory: hand arithmetic on changes, extremes and lost objects, the definition of `lost`, and what is forgotten."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from deepval.features import FEATURE_NAMES, cheap_features, look
+from deepval.allocators.memory import MEMORY_FEATURES, MEMORY_NAMES, memory_features
+from deepval.features import FEATURE_NAMES, Sight, cheap_features
 from deepval.features.quantities import PLACE, QUANTITIES
-from deepval.memory import MEMORY_FEATURES, MEMORY_NAMES, frame_memory, least, memory_features, most
-from deepval.views import CheapMode, Past, frames_of
+from deepval.features.views import CheapMode, Past, frames_of
 from reference.lost import lost_objects
 from view_worlds import car_view, glances_of, random_view
 
 
 def named(view, frame=-1):
-    return dict(zip(MEMORY_NAMES, memory_features(look(view))[frame].tolist(), strict=True))
+    return dict(zip(MEMORY_NAMES, memory_features(Sight(view).glances[frame]).tolist(), strict=True))
 
 
 def stopping(range_m, speed):
@@ -102,14 +101,11 @@ def test_lost_objects_are_those_of_the_definition():
     frames = 0
     for _ in range(60):
         view = random_view(rng, 34, mode=CheapMode("probabilities"), failures=False)
-        sight = look(view)
-        start, objects = sight.objects.frames.start, sight.objects
-        boxes = np.column_stack([sight.boxes.box_px, objects.near_m]).tolist()
-        unit = [boxes[begin:end] for begin, end in pairwise(start)]
+        glances = Sight(view).glances
+        unit = [[(*each[:4], each.near_m) for each in seen.objects] for seen in glances]
         expected = lost_objects(unit, speed_mps=view.scene.ego_speed_mps, dt_s=view.scene.dt_s)
-        for frame, wanted in enumerate(expected):
-            rows = sight.lost.frames.frame == frame
-            found = sorted(zip(sight.lost.near_m[rows], sight.missing[rows], strict=True))
+        for seen, wanted in zip(glances, expected, strict=True):
+            found = sorted((each.near_m, each.missing) for each in seen.lost)
             np.testing.assert_allclose(found, sorted((near, missing) for near, _, missing in wanted) or [], rtol=1e-9)
             frames += 1
     assert frames >= 2000
@@ -119,15 +115,15 @@ def test_extremes_and_changes_are_those_of_a_plain_loop():
     rng = np.random.default_rng(4)
     for _ in range(10):
         view = random_view(rng)
-        sight = look(view)
-        rows, highest, lowest = sight.ago(0), most(sight), least(sight)
+        glances = Sight(view).glances
+        rows = [seen.row for seen in glances]
+        memory = dict(zip(MEMORY_NAMES, np.array([memory_features(seen) for seen in glances]).T, strict=True))
         for frame in range(len(view)):
             window = [row for row in rows[max(0, frame - 7) : frame + 1] if not np.isnan(row[0])]
             for place, name in enumerate(QUANTITIES):
                 if name != "ego_speed_mps" and window:
-                    assert highest[frame, place] == max(row[place] for row in window)
-                    assert lowest[frame, place] == min(row[place] for row in window)
-        memory = dict(zip(MEMORY_NAMES, memory_features(sight).T, strict=True))
+                    assert memory[f"{name}_most"][frame] == max(row[place] for row in window)
+                    assert memory[f"{name}_least"][frame] == min(row[place] for row in window)
         speed = view.scene.ego_speed_mps
         np.testing.assert_array_equal(memory["ego_speed_mps_change_4"][4:], speed[4:] - speed[:-4])
 
@@ -144,15 +140,14 @@ def test_what_is_remembered_does_not_grow():
 def test_a_past_is_not_changed_by_looking_at_a_frame():
     view = random_view(np.random.default_rng(9), 5, mode=CheapMode("probabilities", 0.25), failures=False)
     seen = list(glances_of(view))
-    again = [frame_memory(each).tobytes() for each in seen]
-    assert again == [frame_memory(each).tobytes() for each in glances_of(view)]
+    again = [memory_features(each).tobytes() for each in seen]
+    assert again == [memory_features(each).tobytes() for each in glances_of(view)]
     assert next(iter(glances_of(view))).past == Past()
     assert len(list(frames_of(view))) == len(seen)
 
 
 def test_features_now_are_the_quantities_that_are_remembered():
     view = random_view(np.random.default_rng(12), failures=False)
-    sight = look(view)
-    features = dict(zip(FEATURE_NAMES, cheap_features(sight).T, strict=True))
-    for name, place in PLACE.items():
-        np.testing.assert_array_equal(features[name], sight.ago(0)[:, place])
+    for seen in Sight(view).glances:
+        features = dict(zip(FEATURE_NAMES, cheap_features(seen).tolist(), strict=True))
+        assert [features[name] for name in PLACE] == list(seen.row)

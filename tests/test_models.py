@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from deepval.allocators import RECIPES, Examples, Training, fit, read_allocator
+from deepval.allocators import RECIPES, Training, read_allocator
 from deepval.allocators.fronts import DetectionList
 from deepval.allocators.models import Boosting, Linear, Mlp, Network, Quantile, Ridge, Trees, model_of
 from deepval.allocators.models.fits import one_thread
@@ -154,7 +154,7 @@ def test_the_plain_form_keeps_every_bit(name):
     assert type(again) is type(model)
     assert again.predict(rows).tobytes() == model.predict(rows).tobytes()
     assert json.dumps(again.to_dict(), allow_nan=False) == text
-    assert again.columns == model.columns == 9
+    assert again.width == model.width == 9
 
 
 def broken(name, **changes):
@@ -299,7 +299,7 @@ def test_files_load_and_predict_where_the_fitting_library_is_absent(tmp_path):
     paths = []
     for name, classify in (("router-gbm-value", False), ("router-gbm-binary", True), ("router-mlp-value", False)):
         labels = (values > 0).astype(float) if classify else values
-        made = fit(RECIPES[name], Examples(rows, labels, classify), training)
+        made = RECIPES[name].fit_rows(rows, labels, training, classify=classify)
         made.save(tmp_path / f"{name}.json")
         paths.append(tmp_path / f"{name}.json")
     words = [sys.executable, "-c", ALONE, *map(str, paths)]

@@ -6,16 +6,14 @@ from hypothesis import strategies as st
 from deepval.errors import InputError
 from deepval.geometry.motion import (
     expansion_per_s,
-    object_deceleration_mps2,
-    required_deceleration_mps2,
     time_to_collision_s,
     track_closing_mps,
 )
-from deepval.geometry.objects import Objects, stacked
-from deepval.perception.monocular import monocular_objects
-from deepval.perception.oracle_geometry import oracle_objects
-from deepval.perception.persistence import persistent
-from driving import detections, objects, random_boxes, random_objects, scene, truth
+from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.placing.oracle import oracle_objects
+from deepval.perception.reported.persistence import persistent
+from deepval.world.demand import object_deceleration_mps2, required_deceleration_mps2
+from driving import detections, footprints, objects, random_boxes, random_objects, scene, truth
 from reference import driving as slow
 
 SPEEDS = st.floats(0, 60, allow_nan=False)
@@ -159,14 +157,8 @@ def test_time_to_collision():
     assert found.tolist() == [20 / 5, 10, 0, 10]
 
 
-def test_stacked_objects_number_frames_on():
-    whole = stacked([objects([(1, 5, 6, 0, 1, 0)], 2), objects([], 3), objects([(0, 7, 8, 0, 1, 0)], 1)])
-    assert (whole.frames, whole.frame.tolist(), whole.near_m.tolist()) == (6, [1, 5], [5, 7])
-    assert len(stacked([])) == 0
-
-
 def test_frames_must_be_sorted_and_in_range():
     column = np.zeros(2)
     for frame in ([1, 0], [0, 2], [-1, 0]):
         with pytest.raises(InputError, match="sorted and lie in 0 to 1"):
-            Objects(2, np.array(frame), column, column, np.zeros((2, 2)), column)
+            footprints(2, np.array(frame), column, column, np.zeros((2, 2)), column)

@@ -2,12 +2,15 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
 import deepval
-from deepval.benchmark.folder import read_cell
+from deepval.cells import sources
+from deepval.cells.folder import read_cell
+from deepval.cells.spec import specs
 from deepval.cli import app
 from deepval.errors import InputError
 from kitti_files import write_kitti
@@ -156,6 +159,83 @@ def test_thresholds_and_classes_of_the_synthetic_world_are_honoured(files):
     assert limits == {"yolov8s-320": 0.6, "yolov8s-640": 0.25}
     assert other.views[0].mode.threshold == 0.6
     assert [mode["classes"] for mode in cars.definition["modes"].values()] == [["Car"], ["Car"]]
+
+
+SET = [
+    (("--set", "hard_mps2"), "--set must be NAME=NUMBER; found 'hard_mps2'"),
+    (("--set", "hard_mps2=fast"), "--set must be NAME=NUMBER; found 'hard_mps2=fast'"),
+    (("--set", "hard_mps2=inf"), "--set must be NAME=NUMBER; found 'hard_mps2=inf'"),
+    (
+        ("--set", "hard_mps2=5", "--set", "hard_mps2=6"),
+        "--set must be given once for hard_mps2; found 'hard_mps2=6' as",
+    ),
+    (
+        ("--set", "corridor_m=1", "--set", "corridor_half_width_m=2"),
+        "corridor_half_width_m is corridor_m, which is giv",
+    ),
+    (
+        ("--system", "receding-horizon", "--set", "offsets=4.5"),
+        "The constant offsets must be a whole number; found 4.5",
+    ),
+    (("--system", "receding-horizon", "--set", "offsets=0"), "needs accelerations and offsets of 1 or more"),
+    (("--system", "receding-horizon", "--set", "step_s=0"), "and 0 < step_s <= horizon_s; found 7, 5, 0 and 3"),
+    (
+        ("--system", "receding-horizon", "--set", "hardest_mps2=1"),
+        "The constant hardest_mps2 must be 0 or less; found 1",
+    ),
+    (("--set", "hard_mps2=-1"), "The constant hard_mps2 must be 0 or more; found -1"),
+    (("--system", "receding-horizon", "--set", "corridor_half_width_m=1"), "A constant must be one of accelerations, "),
+    (
+        ("--set", "hard=5"),
+        "A constant must be one of brake_from_mps2, brake_mps2, change_weight, collision_from_mps2, collision_weight, "
+        "corridor_half_width_m, corridor_m, ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), SET)
+def test_constants_that_cannot_be_set(files, words, sentence):
+    before = tree()
+    with pytest.raises(InputError) as told:
+        build(*words, "out")
+    assert sentence in str(told.value)
+    assert tree() == before
+
+
+@pytest.mark.parametrize(
+    ("system", "changes", "told"),
+    [
+        ("braking", {"corridor_half_width_m": 1.5}, {"required": {"corridor_m": 1.5}}),
+        ("braking", {"hard_mps2": 5.123456789, "change_weight": 0.0}, {"hard_mps2": 5.123456789, "change_weight": 0.0}),
+        ("lateral", {"corridor_half_width_m": 1.5}, {"half_width_m": 1.5}),
+        ("receding-horizon", {"offsets": 3, "hardest_mps2": -6}, {"offsets": 3, "hardest_mps2": -6.0}),
+    ],
+)
+def test_a_constant_that_is_set_is_of_the_cell_and_of_its_command(files, system, changes, told):
+    words = [word for name, value in changes.items() for word in ("--set", f"{name}={value!r}")]
+    run("build", *UNITS, "--system", system, "--out", "plain")
+    run("build", *UNITS, "--system", system, *words, "--out", "set")
+    plain, changed = (read_cell(Path(out) / f"{system}-monocular") for out in ("plain", "set"))
+    assert changed.id != plain.id
+    usual, now = (cell.definition["system"]["constants"] for cell in (plain, changed))
+    held = {name: usual[name] | value if isinstance(value, dict) else value for name, value in told.items()}
+    assert now == usual | held
+    assert type(now.get("offsets", 0)) is int
+    (cell,) = specs(sources.synthetic(units=UNITS[1].split(",")), systems=[system], changes=changes)
+    assert cell.id == changed.id
+    for place, spec in enumerate((cell, changed.spec)):
+        command = shlex.split(spec.command(root="", files={}, out=f"again-{place}"))
+        assert command.count("--set") == len(changes)
+        run(*command[1:])
+        assert read_cell(Path(f"again-{place}") / f"{system}-monocular").id == changed.id
+
+
+def test_a_constant_is_set_in_the_systems_that_have_it(files):
+    both = ("--system", "braking", "--system", "lateral")
+    run("build", *UNITS, *both, "--set", "corridor_half_width_m=1.5", "--set", "reaction_s=0.5", "--out", "cells")
+    held = {name: read_cell(f"cells/{name}-monocular").definition["system"]["constants"] for name in both[1::2]}
+    assert held["braking"]["required"]["corridor_m"] == held["lateral"]["half_width_m"] == 1.5
+    assert held["lateral"]["reaction_s"] == 0.5
 
 
 @pytest.mark.parametrize(

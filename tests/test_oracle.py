@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 
 from deepval.errors import InputError
-from deepval.oracle import abstaining_gain, oracle_curve, oracle_gain, ranking_violation, regret
+from deepval.judging.oracle import (
+    abstaining_gain,
+    oracle_curve,
+    oracle_gain,
+    oracle_sums,
+    oracle_weights,
+    ranking_violation,
+    regret,
+)
 from reference import evaluation as slow
-from worlds import random_losses, random_scores, read_only
+from worlds import random_losses, random_scores, read_only, table_of
 
 
 def best_subset(values, slots) -> Fraction:
@@ -36,6 +44,25 @@ def test_oracle_is_the_best_of_all_subsets():
         assert oracle_curve(values) == pytest.approx(best, rel=1e-12)
         for k in range(len(values) + 2):
             assert oracle_gain(values, k) == pytest.approx(best[min(k, len(values))], rel=1e-12)
+
+
+def test_every_form_of_the_oracle_is_one_number():
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        size = int(rng.integers(1, 12))
+        loss = random_losses(rng, size)
+        table = table_of(loss[:, 0] - loss[:, 1], unit=rng.choice(list("abc"), size), cheap=loss[:, 0])
+        values, counts = table.decision_values, np.ones((1, len(table.unit_ids)))
+        for k in range(size + 1):
+            best = oracle_gain(values, k)
+            weights = oracle_weights(values, k)
+            ((gain,),), ((taken,),) = oracle_sums(values, table.unit, counts=counts, slots=np.array([[k]]))
+            assert [gain, weights @ values, oracle_curve(values)[k]] == pytest.approx([best] * 3, rel=1e-12, abs=1e-12)
+            assert taken == pytest.approx(weights.sum())
+            assert taken == min(k, np.count_nonzero(values > 0))
+        summary = table.summary(1.0)
+        if table.cheap_loss > 0:
+            assert summary.oracle_share == pytest.approx(oracle_gain(values, size) / table.cheap_loss, rel=1e-12)
 
 
 def assert_violation_is_right(score: np.ndarray, values: np.ndarray) -> bool:

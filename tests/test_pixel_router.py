@@ -16,21 +16,21 @@ from typer.testing import CliRunner
 
 import onnx_models
 from deepval.allocators import PixelRecipe, PixelRouter, Router, Training, read_allocator
-from deepval.allocators.learned import file_text
+from deepval.allocators.files import file_text
 from deepval.allocators.pixel import MEAN, SPREAD, prepared
 from deepval.allocators.pixel_graph import OPERATORS, onnx_bytes
 from deepval.allocators.pixel_layers import BLOCKS, CHANNELS, multiply_adds, parameters
 from deepval.allocators.pixel_training import _repeatable, fit_pixels, log_odds, new_network, weights_of
-from deepval.benchmark import folder as folders
-from deepval.benchmark import sources
-from deepval.benchmark.fitting import fit_on, refit, score_on
+from deepval.cells import folder as folders
+from deepval.cells import sources
+from deepval.cells.fitting import fit_on, refit, score_on
 from deepval.cli import app
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.features import look
+from deepval.features import Sight
 from deepval.features.images import sampled
-from deepval.streaming import CausalCap
-from deepval.views import Past, View, frames_of
+from deepval.features.views import Past, View, frames_of
+from deepval.judging.policies import CausalCap
 from view_worlds import MODES, detections, glances_of, random_view, scene
 
 QUICK = PixelRecipe(epochs=1, batch=8)
@@ -143,7 +143,7 @@ def test_a_frame_has_the_same_score_alone_in_its_unit_and_in_any_order(router):
     run = view.detections.run
     assert 0 < run.sum() < len(view)
     assert np.array_equal(np.isnan(scores), ~run)
-    assert np.array_equal(scores, router.score(look(view)), equal_nan=True)
+    assert np.array_equal(scores, router.score(Sight(view)), equal_nan=True)
     assert np.array_equal(scores, [router.score_frame(seen) for seen in glances_of(view)], equal_nan=True)
     whole = unit(9, failures=False)
     order = np.random.default_rng(1).permutation(9)
@@ -186,7 +186,7 @@ def test_resizing_takes_the_mean_under_a_tent():
 
 
 @given(st.integers(1, 300), st.integers(1, 400), st.integers(0, 255), st.integers(0, 2**31))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_resizing_stays_within_the_levels_of_a_picture_of_any_size(height, width, level, seed):
     even = prepared(np.full((height, width, 3), level, np.uint8))
     assert even.shape == (3, 128, 128)
@@ -297,9 +297,10 @@ def test_a_graph_that_is_not_ours_is_never_executed(change, saved, router, tmp_p
     change(model)
     altered = model.SerializeToString()
     path = rewritten(saved, tmp_path / "altered.json", onnx=b64encode(altered).decode())
-    with pytest.raises(InputError, match=r"altered\.json: its network('s weights)? must be .*Fit it again"):
+    sentence = r"router-pixel: its network('s weights)? must be .*Fit it again"
+    with pytest.raises(InputError, match=rf"altered\.json: {sentence}"):
         read_allocator(path)
-    with pytest.raises(InputError, match=r"router-pixel: its network('s weights)? must be .*Fit it again"):
+    with pytest.raises(InputError, match=sentence):
         PixelRouter(altered, TOLD)
 
 

@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepval.datasets.synthetic import WorldSettings
-from deepval.datasets.synthetic.world import scene_parts, visible
+from deepval.datasets.synthetic.world import SceneParts, visible
 from deepval.errors import InputError
-from deepval.perception.matching import matching
-from deepval.perception.profile import (
+from deepval.perception.reported.matching import matching
+from deepval.perception.simulated.check import goodness, goodness_lines
+from deepval.perception.simulated.fit import both_below, fit_profile, fit_scores, streets
+from deepval.perception.simulated.outcomes import Specimen, gathered
+from deepval.perception.simulated.profile import (
     Noise,
     detection_probability,
     expected_logit,
@@ -22,10 +25,7 @@ from deepval.perception.profile import (
     toml,
     write_profile,
 )
-from deepval.perception.profile_check import goodness, goodness_lines
-from deepval.perception.profile_fit import both_below, fit_profile, fit_scores, streets
-from deepval.perception.profile_outcomes import Sample, gathered
-from deepval.perception.profile_simulation import (
+from deepval.perception.simulated.simulation import (
     DOUBLE,
     OBJECT,
     PHANTOM,
@@ -45,7 +45,7 @@ PROFILE = read_profile()
 
 @pytest.fixture(scope="module")
 def drives():
-    parts = scene_parts(5, settings=WorldSettings(scenes=10))
+    parts = [SceneParts(place, seed=5, settings=WorldSettings(scenes=10)) for place in range(10)]
     return [(part.scene(), visible(part.truth())) for part in parts]
 
 
@@ -87,7 +87,9 @@ def test_numbers_keep_four_digits_and_text_is_quoted():
 
 
 def test_the_shipped_file_says_how_it_was_made():
-    source = Path(sys.modules["deepval.perception.profile"].__file__).parent / "profiles" / "yolov8s-kitti.toml"
+    source = (
+        Path(sys.modules["deepval.perception.simulated.profile"].__file__).parent / "profiles" / "yolov8s-kitti.toml"
+    )
     assert "# Made by: python tools/fit_profile.py" in source.read_text()
 
 
@@ -95,7 +97,7 @@ def test_the_shipped_file_says_how_it_was_made():
     ("old", "new", "words"),
     [
         ("spread =", "width =", "must have the keys"),
-        ("[scores]", "[scores", "readable TOML"),
+        ("[scores]", "[scores", "must be a TOML file; "),
         ("height_px = [4.0, 7.0,", "height_px = [7.0, 4.0,", "heights must increase"),
         ("Car = { Car = 1.0 }", "Car = { Car = 0.5 }", "reported classes of Car must sum to 1"),
         ("drifting = 0.", "drifting = 7.", "shares of a noise"),
@@ -109,7 +111,7 @@ def test_a_broken_profile_is_told(tmp_path, old, new, words):
     path.write_text(content.replace(old, new, 1))
     with pytest.raises(InputError, match=words.replace("[", r"\[")):
         read_profile(path)
-    with pytest.raises(InputError, match="readable TOML"):
+    with pytest.raises(InputError, match="must be a TOML file that can be read"):
         read_profile(tmp_path / "absent.toml")
 
 
@@ -129,7 +131,6 @@ def test_a_class_that_was_never_seen_takes_the_figure_of_car():
     assert "Tram" not in PROFILE.scores.class_logit
 
 
-@settings(deadline=None)
 @given(st.floats(2, 300), st.floats(1.0, 2.0), st.floats(0.1, 0.9))
 def test_taller_is_seen_more_often_and_hidden_less(height_px, factor, threshold):
     low, high = detection_probability(PROFILE, **kind([height_px, height_px * factor]), threshold=threshold)
@@ -297,7 +298,7 @@ def test_doubles_lie_mostly_within_their_object():
     assert len(found) > 900
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_inputs_are_not_modified(seed):
     reference, drive = car(3), scene(3)
@@ -313,7 +314,7 @@ def test_a_fit_finds_the_profile_that_made_the_outcomes(drives):
         for size in (320, 512, 640):
             rng = np.random.default_rng(place)
             found = simulate(only(), drive, truth=reference, size=size, rng=rng)
-            samples.append(Sample(size, drive, reference, found))
+            samples.append(Specimen(size, drive, reference, found))
     rows, _ = gathered(samples)
     fitted = replace(PROFILE, scores=fit_scores(rows)[0])
     heights = kind([8.0, 12.0, 20.0, 40.0])

@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.geometry.objects import Objects
-from deepval.scenes import Ego
-from deepval.systems.receding_horizon import RecedingHorizon, reachable, travelled_m, worst_clearances_m
-from deepval.systems.system import previous_actions
-from deepval.terms import weighted_loss
-from driving import objects, random_objects
+from deepval.systems.paths import travelled_m
+from deepval.systems.receding_horizon import RecedingHorizon, reachable, worst_clearances_m
+from deepval.systems.system import previous_plans
+from deepval.tables.terms import weighted_loss
+from driving import Ego, acted, lost, mirrored, objects, random_objects
 from reference import receding_horizon as slow
 
 SYSTEM = RecedingHorizon()
@@ -36,7 +35,9 @@ def test_candidates_come_in_the_order_that_settles_ties():
 
 
 def test_an_empty_road_is_driven_straight_on():
-    actions = SYSTEM.act(objects([], 4), Ego(np.array([0.0, 1.0, 10.0, 30.0]), np.array([True, False, False, False])))
+    actions = acted(
+        SYSTEM, objects([], 4), Ego(np.array([0.0, 1.0, 10.0, 30.0]), np.array([True, False, False, False]))
+    )
     assert (actions == 0).all()
 
 
@@ -50,7 +51,7 @@ def test_the_chain_of_actions_equals_the_plain_loop(grid):
     rng = np.random.default_rng(5)
     things, ego = drive(rng, 1200, grid=grid)
     expected = slow.drive(frames_of(things), ego.speed_mps.tolist(), ego.first.tolist(), ACCELERATIONS)
-    actions = SYSTEM.act(things, ego)
+    actions = acted(SYSTEM, things, ego)
     np.testing.assert_array_equal(actions, expected)
     assert len(np.unique(actions, axis=0)) >= 10
 
@@ -59,10 +60,10 @@ def test_losses_equal_the_plain_loop():
     rng = np.random.default_rng(6)
     things, ego = drive(rng, 2000, grid=0.5)
     reference = random_objects(rng, 2000, 3.0, grid=0.5)
-    cheap = SYSTEM.act(random_objects(rng, 2000, 2.0), ego)
-    previous = previous_actions(cheap, ego)
-    actions = SYSTEM.act(things, ego, previous=previous)
-    found = weighted_loss(SYSTEM.terms(actions, reference, ego=ego, previous=previous), SYSTEM.weights)
+    cheap = acted(SYSTEM, random_objects(rng, 2000, 2.0), ego)
+    previous = previous_plans(cheap, ego.first)
+    actions = acted(SYSTEM, things, ego, previous=previous)
+    found = weighted_loss(lost(SYSTEM, actions, reference, ego=ego, previous=previous), SYSTEM.weights)
     frames = frames_of(reference)
     for t in range(2000):
         before = None if np.isnan(previous[t, 0]) else tuple(previous[t])
@@ -75,7 +76,7 @@ def test_acting_with_given_previous_actions_equals_the_plain_loop():
     things, ego = drive(rng, 800)
     previous = SYSTEM.choices[rng.integers(0, 35, 800)]
     previous[rng.random(800) < 0.2] = np.nan
-    actions = SYSTEM.act(things, ego, previous=previous)
+    actions = acted(SYSTEM, things, ego, previous=previous)
     for t, obstacles in enumerate(frames_of(things)):
         before = None if np.isnan(previous[t, 0]) else tuple(previous[t])
         assert tuple(actions[t]) == slow.chosen(obstacles, ego.speed_mps[t], before, ACCELERATIONS)
@@ -84,7 +85,7 @@ def test_acting_with_given_previous_actions_equals_the_plain_loop():
 def test_loss_terms_by_hand():
     wall = objects([(0, 12.0, 13.0, -0.5, 0.5, 0.0)])
     ego = Ego(np.array([10.0]), np.array([False]))
-    terms = SYSTEM.terms(np.array([[0.0, 0.0]]), wall, ego=ego, previous=np.array([[-4.0, 1.5]]))
+    terms = lost(SYSTEM, np.array([[0.0, 0.0]]), wall, ego=ego, previous=np.array([[-4.0, 1.5]]))
     found = {name: float(term[0]) for name, term in terms.items()}
     assert found == {
         "collision": 1.0,
@@ -101,7 +102,7 @@ def test_reference_objects_behind_the_ego_origin_are_left_out_and_perceived_ones
     behind = objects([(0, -4.0, 0.0, -0.5, 0.5, 0.0)])
     ego = Ego(np.array([0.0]), np.array([True]))
     still = np.full((1, 2), np.nan)
-    assert SYSTEM.terms(np.array([[0.0, 0.0]]), behind, ego=ego, previous=still)["collision"][0] == 0
+    assert lost(SYSTEM, np.array([[0.0, 0.0]]), behind, ego=ego, previous=still)["collision"][0] == 0
     assert worst_clearances_m(SYSTEM, behind, ego.speed_mps)[0, 0] == pytest.approx(-1.4)
 
 
@@ -109,9 +110,9 @@ def test_touching_counts_as_overlap_in_x_and_not_as_collision_in_y():
     ego = Ego(np.array([0.0]), np.array([True]))
     none = np.full((1, 2), np.nan)
     touching = objects([(0, 4.5, 6.0, -0.5, 0.5, 0.0)])
-    assert SYSTEM.terms(np.zeros((1, 2)), touching, ego=ego, previous=none)["collision"][0] == 1
+    assert lost(SYSTEM, np.zeros((1, 2)), touching, ego=ego, previous=none)["collision"][0] == 1
     beside = objects([(0, 2.0, 6.0, 0.9, 2.0, 0.0)])
-    terms = SYSTEM.terms(np.zeros((1, 2)), beside, ego=ego, previous=none)
+    terms = lost(SYSTEM, np.zeros((1, 2)), beside, ego=ego, previous=none)
     assert (terms["collision"][0], terms["clearance"][0]) == (0, 1)
 
 
@@ -120,10 +121,10 @@ def test_objects_that_no_candidate_can_reach_change_nothing(seed):
     rng = np.random.default_rng(seed)
     things, ego = drive(rng, 12)
     pruned = reachable(SYSTEM, things, ego.speed_mps)
-    np.testing.assert_array_equal(SYSTEM.act(pruned, ego), SYSTEM.act(things, ego))
+    np.testing.assert_array_equal(acted(SYSTEM, pruned, ego), acted(SYSTEM, things, ego))
     far = things.near_m > ego.speed_mps[things.frame] * 3 + 4.5
     wide = (things.lateral_m[:, 0] >= 4.9) | (things.lateral_m[:, 1] <= -4.9)
-    np.testing.assert_array_equal(SYSTEM.act(things.where(~(far | wide)), ego), SYSTEM.act(things, ego))
+    np.testing.assert_array_equal(acted(SYSTEM, things.where(~(far | wide)), ego), acted(SYSTEM, things, ego))
 
 
 @given(SEEDS)
@@ -131,11 +132,8 @@ def test_the_order_of_objects_does_not_matter(seed):
     rng = np.random.default_rng(seed)
     things, ego = drive(rng, 8)
     order = np.lexsort((rng.random(len(things)), things.frame))
-    mixed = Objects(
-        things.frames, things.frame, things.near_m[order], things.far_m[order], things.lateral_m[order],
-        things.closing_mps[order],
-    )  # fmt: skip
-    np.testing.assert_array_equal(SYSTEM.act(mixed, ego), SYSTEM.act(things, ego))
+    mixed = replace(things, corners_m=things.corners_m[order], closing_mps=things.closing_mps[order])
+    np.testing.assert_array_equal(acted(SYSTEM, mixed, ego), acted(SYSTEM, things, ego))
 
 
 @given(SEEDS)
@@ -143,10 +141,9 @@ def test_mirroring_the_scene_mirrors_the_lateral_action(seed):
     """Exact ties aside: where both sides cost the same, the smaller d wins in both worlds."""
     rng = np.random.default_rng(seed)
     things, ego = drive(rng, 10)
-    ego = replace(ego, first=np.ones(10, dtype=bool))
-    mirrored = replace(things, lateral_m=-things.lateral_m[:, ::-1])
-    cost = SYSTEM.fixed_costs(things, ego)
-    straight, turned = SYSTEM.act(things, ego), SYSTEM.act(mirrored, ego)
+    ego = ego._replace(first=np.ones(10, dtype=bool))
+    cost = SYSTEM.fixed_costs(things, ego.speed_mps)
+    straight, turned = acted(SYSTEM, things, ego), acted(SYSTEM, mirrored(things), ego)
     tied = (np.isclose(cost, cost.min(axis=1, keepdims=True), rtol=0, atol=1e-9)).sum(axis=1) > 1
     np.testing.assert_array_equal(turned[~tied], straight[~tied] * [1, -1])
 
@@ -158,4 +155,4 @@ def test_weights_change_plans_so_none_is_loss_only():
 def test_actions_must_be_candidates():
     ego = Ego(np.array([5.0]), np.array([True]))
     with pytest.raises(InputError, match="candidates"):
-        SYSTEM.terms(np.array([[0.1, 0.0]]), objects([]), ego=ego, previous=np.full((1, 2), np.nan))
+        lost(SYSTEM, np.array([[0.1, 0.0]]), objects([]), ego=ego, previous=np.full((1, 2), np.nan))

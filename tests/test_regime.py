@@ -5,8 +5,8 @@ from dataclasses import fields
 
 import pytest
 
-from deepval.benchmark import build, sources
-from deepval.benchmark.regime import PAPER, Regime, regime, regime_lines
+from deepval.analyses.regime import PAPER, Regime, regime, regime_lines
+from deepval.cells import build, sources
 from deepval.errors import InputWarning
 
 
@@ -14,10 +14,8 @@ def tables(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         world = sources.synthetic(seed=seed)
-        cells = build.cells(
-            world.dataset, world.modes, geometries=("monocular", "oracle"), systems=("braking", "receding-horizon")
-        )
-        return {(c.definition["system"]["name"], c.definition["geometry"]): c.table for c in cells}
+        cells = build.cells(world, geometries=("monocular", "oracle"), systems=("braking", "receding-horizon"))
+        return {(c.spec.system, c.spec.geometry): c.table for c in cells}
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from deepval import resampling
 from deepval.errors import InputError
-from deepval.resampling import Draws, Interval, child_seeds, concentration, make_draws, simultaneous, units_to_resolve
+from deepval.judging import draws as resampling
+from deepval.judging.draws import (
+    Draws,
+    Interval,
+    child_seeds,
+    concentration,
+    make_draws,
+    simultaneous,
+    units_to_resolve,
+)
 from reference import evaluation as slow
 from worlds import read_only
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.protocol.standings import standings
 from deepval.report import FORMS
-from deepval.results import SCHEMA, Row
+from deepval.results import SCHEMA, Reason, Record, Row, joined
 from worlds import COSTS, judge, random_table, random_world, table_of
 
 CONTRACT = {"allocator", "kind", "alpha", "inputs", "escalated", "gain", "gain_share", "benefit", "harm", "oracle_gain"}
@@ -199,3 +200,75 @@ def test_half_width_is_the_median_over_allocators():
     result = judge(table, scores, [deepval.Selection(0.5)], draws=40)
     widths = [(row.versus_random_hi - row.versus_random_lo) / 2 for row in result.rows if row.verdict]
     assert result.half_widths[0]["half_width"] == pytest.approx(np.median(widths))
+
+
+def test_a_result_saved_with_its_samples_compares_and_pools_after_loading(tmp_path):
+    for draws in (15, "exact", 0):
+        table = table_of([1.0, -1.0, 2.0, 0.5], unit=["a", "a", "b", "c"], cheap=3.0)
+        scores = {"light": np.arange(4.0), "dear": -np.arange(4.0)}
+        result = judge(table, scores, [deepval.Selection(0.3), deepval.Latency(0.3, COSTS)], draws=draws)
+        result.save(tmp_path / "result.json", samples=True)
+        loaded = deepval.Result.load(tmp_path / "result.json")
+        assert loaded == result
+        assert deepval.compare(loaded, "light", "dear") == deepval.compare(result, "light", "dear")
+        assert deepval.pool({"one": loaded, "two": result}) == deepval.pool({"one": result, "two": result})
+        assert standings({"one": loaded}) == standings({"one": result})
+
+
+def test_saved_samples_are_the_same_bytes_and_hold_no_pickles(tmp_path):
+    for name in ("one", "two"):
+        everything().save(tmp_path / f"{name}.json", samples=True)
+    assert (tmp_path / "one.samples.npz").read_bytes() == (tmp_path / "two.samples.npz").read_bytes()
+    with np.load(tmp_path / "one.samples.npz", allow_pickle=False) as file:
+        assert file["gain"].shape == (len(everything().rows), len(file["cheap_loss"]))
+
+
+def test_a_result_without_samples_says_what_it_lacks(tmp_path):
+    everything().save(tmp_path / "bare.json")
+    bare = deepval.Result.load(tmp_path / "bare.json")
+    for asked in (lambda: deepval.compare(bare, "mine", "dear"), lambda: deepval.pool({"c": bare})):
+        with pytest.raises(deepval.InputError, match=r"with its samples; this one has none\. .* samples=True"):
+            asked()
+    with pytest.raises(deepval.InputError, match=r"no samples to save"):
+        bare.save(tmp_path / "again.json", samples=True)
+
+
+def test_samples_of_another_result_are_left_out_and_damaged_ones_refused(tmp_path):
+    path, beside = tmp_path / "result.json", tmp_path / "result.samples.npz"
+    everything().save(path, samples=True)
+    kept = beside.read_bytes()
+    dataclasses.replace(everything(), warnings=("changed",)).save(path)
+    with pytest.warns(deepval.InputWarning, match=r"result\.samples\.npz: .* of another"):
+        assert deepval.Result.load(path).samples is None
+    for damaged in (kept[: len(kept) // 2], b"", b"text"):
+        beside.write_bytes(damaged)
+        with pytest.raises(deepval.InputError, match=r"result\.samples\.npz: must be samples saved by deepval"):
+            deepval.Result.load(path)
+
+
+def test_what_surrounds_the_rows_is_typed_and_reads_by_name():
+    result = everything()
+    parts = (result.setting, result.provenance, *result.half_widths, *result.ladder, *result.setting.budgets)
+    for part in (*parts, result.setting.concentration, result.provenance.draws, *result.ladder[0].spent):
+        assert isinstance(part, Record)
+        assert part == dict(part)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            part.anything = 1
+    assert result.setting["harm_rate"] == result.setting.harm_rate
+    assert result.provenance["scores"]["mine"]["coverage"] == 1
+
+
+def test_results_with_unknown_or_missing_parts_are_refused(tmp_path):
+    for change in (lambda c: c["setting"].pop("inputs"), lambda c: c["provenance"].update(other=1)):
+        content = json.loads(everything().to_json())
+        change(content)
+        (tmp_path / "bad.json").write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(deepval.InputError, match=r"bad\.json: must be a result saved by deepval"):
+            deepval.Result.load(tmp_path / "bad.json")
+
+
+def test_every_reason_has_words_of_its_own():
+    told = [reason.value for reason in Reason]
+    assert len(set(told)) == len(told)
+    assert joined([None, Reason.NO_DRAWS, "more", Reason.NO_DRAWS]) == "no draws: no interval; more"
+    assert joined([None]) is None

@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import deepval
-from deepval import InputError, ValueTable, scores
+from deepval import InputError, ValueTable
+from deepval.tables import scores
 
 CASES = 2_000
 IDS = ["10", "9", "a", "b", "c", "d"]

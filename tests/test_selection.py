@@ -7,8 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from deepval import selection
-from deepval.selection import capacity, cumulative_gain, inclusion, nth_highest, quota, top_sums
+from deepval.judging import kernel as selection
+from deepval.judging.kernel import top_sums
+from deepval.judging.ties import cumulative_gain, inclusion, nth_highest
+from deepval.tables.shares import capacity, quota
 from reference import evaluation as slow
 from worlds import random_losses, random_scores, read_only
 

@@ -10,14 +10,14 @@ import pytest
 import deepval
 from deepval.datasets import read_dataset
 from deepval.errors import InputError, InputWarning
-from deepval.perception.detection_files import read_detections
-from deepval.perception.detection_rows import Source
-from deepval.perception.detections import coverage, run_by_all
-from deepval.perception.lift_audit import lift_bias
-from deepval.perception.losses import perception_losses
-from deepval.perception.monocular import monocular_objects
-from deepval.perception.oracle_geometry import oracle_objects
-from deepval.perception.persistence import persistent
+from deepval.perception.placing.lift_audit import lift_bias
+from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.placing.oracle import oracle_objects
+from deepval.perception.reported.coverage import check_coverage, covered
+from deepval.perception.reported.detection_files import read_detections
+from deepval.perception.reported.detection_rows import Source
+from deepval.perception.reported.losses import perception_losses
+from deepval.perception.reported.persistence import persistent
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import outcomes, viability
 from driving import scene
@@ -80,8 +80,7 @@ def perceived(kitti, modes):
 
 def cell(kitti, perceived, names, geometry, system):
     seen = {name: perceived[name, geometry] for name in names}
-    reference = [truth.objects for truth in kitti.truths]
-    return outcomes(SYSTEMS[system], kitti.scenes, reference=reference, perceived=seen)
+    return outcomes(SYSTEMS[system], kitti.scenes, kitti.truths, perceived=seen)
 
 
 def test_the_reader_finds_every_sequence_frame_and_object(kitti):
@@ -122,9 +121,9 @@ def test_lift_bias_near_the_vehicle(kitti, modes, name, median_m):
 
 def test_ciwt_reports_nothing_in_0017_and_two_boxes_without_area(modes):
     with pytest.warns(InputWarning, match="CIWT reports nothing at all in unit 0017"):
-        assert coverage(modes["CIWT"]).silent_units == ("0017",)
+        check_coverage("CIWT", {unit: covered(modes["CIWT"][unit]) for unit in modes["CIWT"].units}, scored=True)
     assert modes["CIWT"].dropped["degenerate"] == 2
-    assert coverage(modes["RRC"], strict=True).silent_units == ()
+    check_coverage("RRC", {unit: covered(modes["RRC"][unit]) for unit in modes["RRC"].units}, scored=True, strict=True)
 
 
 def test_the_three_step_ladder_is_one_table(kitti, perceived):
@@ -157,7 +156,7 @@ def test_noise_on_a_braking_ladder_does_not_beat_the_best_mixture_of_modes(kitti
 @pytest.mark.parametrize("system", ["braking", "receding-horizon"])
 def test_controllers_beat_constant_actions(kitti, perceived, system):
     found = cell(kitti, perceived, ("CIWT", "RRC"), "oracle", system)
-    check = viability(found, kitti.scenes, reference=[truth.objects for truth in kitti.truths])
+    check = viability(found, kitti.scenes, kitti.truths)
     assert all(check.viable.values()), check
 
 
@@ -167,9 +166,7 @@ def test_yolov8s_files_need_to_be_told_which_frames_were_run(kitti):
         read_detections(path, kitti.scenes)
     pictured = {scene.unit: scene.has_image for scene in kitti.scenes}
     found = read_detections(path, kitti.scenes, source=Source(frames_run=pictured))
-    assert sum(run_by_all([found], unit).sum() for unit in kitti.units) == 97
-    frames = {(unit, frame) for unit in kitti.units for frame in found[unit].frame.tolist()}
-    assert coverage(found).empty == 97 - len(frames)
+    assert sum(found[unit].run.sum() for unit in kitti.units) == 97
     assert len(found) + found.dropped["class"] == 310
 
 

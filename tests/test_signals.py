@@ -1,14 +1,14 @@
-"""Untrained signals: hand arithmetic, both paths to the bit, where they are undefined, and what never matters."""
+"""Untrained signals: hand arithmetic, where they are undefined, and what never matters."""
 
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
 
-from deepval.features import FEATURE_NAMES, cheap_features, look
-from deepval.memory import MEMORY_NAMES, memory_features
-from deepval.signals import SIGNALS, Criticality, EgoSpeed, Lost, Memory, Uncertainty
-from deepval.views import CheapMode
+from deepval.allocators import FRONTS
+from deepval.allocators.signals import SIGNALS, Criticality, EgoSpeed, Lost, Memory, Uncertainty
+from deepval.features import Sight
+from deepval.features.views import CheapMode
 from view_worlds import CALIBRATION, car_view, glances_of, random_view, shuffled
 
 
@@ -81,7 +81,7 @@ def test_laws_of_every_signal(name):
         view = random_view(rng, rounded=bool(rng.random() < 0.5))
         before = view.detections.box_px.copy()
         whole = signal.score(view)
-        assert whole.tobytes() == signal.score(look(view)).tobytes()
+        assert whole.tobytes() == signal.score(Sight(view)).tobytes()
         assert whole.tobytes() == signal.score(shuffled(view, rng)).tobytes()
         assert whole.tobytes() == np.array([signal.score_frame(seen) for seen in glances_of(view)]).tobytes()
         until = int(rng.integers(1, len(view) + 1))
@@ -99,12 +99,11 @@ def test_the_order_of_units_is_irrelevant(name):
 
 def test_signals_are_features_that_a_gate_sees_too():
     view = random_view(np.random.default_rng(15), mode=CheapMode("probabilities", 0.25), failures=False)
-    sight = look(view)
-    features = dict(zip(FEATURE_NAMES, cheap_features(sight).T, strict=True))
-    memory = dict(zip(MEMORY_NAMES, memory_features(sight).T, strict=True))
+    front = FRONTS["cheap+memory"]
+    features = dict(zip(front.columns, front.rows(Sight(view)).T, strict=True))
     np.testing.assert_array_equal(Uncertainty().score(view), features["doubt_sum"])
     np.testing.assert_array_equal(Criticality().score(view), features["required"])
-    missed = memory["lost_required"] - features["required"] + 0.001 * features["ego_speed_mps"]
+    missed = features["lost_required"] - features["required"] + 0.001 * features["ego_speed_mps"]
     np.testing.assert_array_equal(Lost().score(view), missed)
 
 

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from deepval import streaming, tuning
 from deepval.errors import InputError
-from deepval.streaming import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
-from deepval.tuning import Trial
+from deepval.judging import policies as streaming
+from deepval.judging import tuning
+from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
+from deepval.judging.tuning import Trial
 from reference import streaming as slow
 
 CASES = 2_000

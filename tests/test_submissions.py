@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deepval.benchmark import cards, integrity, score_files, submission_files
-from deepval.benchmark.cell_folders import read_cells
-from deepval.benchmark.submission_child import Limits
-from deepval.benchmark.submission_files import read_folder
-from deepval.benchmark.submissions import check, wanted
+from deepval.protocol import cards, integrity, score_files, submission_files
+from deepval.protocol.cell_folders import read_cells
+from deepval.protocol.submission_child import Limits
+from deepval.protocol.submission_files import read_folder
+from deepval.protocol.submissions import check, wanted
 from protocol_worlds import PAID, run, speed, write_card, write_cells, write_rows, write_submission
 
 ROOT = Path(__file__).parent.parent

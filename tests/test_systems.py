@@ -1,4 +1,4 @@
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.geometry.motion import BrakingSettings, required_deceleration_mps2
-from deepval.scenes import Ego, ego_of
+from deepval.geometry.motion import BrakingSettings
 from deepval.systems import SYSTEMS, Braking, LateralCorridor, RecedingHorizon, System
-from deepval.systems.braking import most_demanding
 from deepval.systems.outcomes import composition, outcomes, own_losses, recombined, viability
-from deepval.systems.system import constants, previous_actions, same_actions
-from deepval.terms import weighted_loss
-from driving import objects, random_objects, scene
+from deepval.systems.system import constants, previous_plans, same_plans
+from deepval.tables.terms import weighted_loss
+from deepval.world.demand import required_deceleration_mps2
+from driving import Ego, acted, known, lost, mirrored, objects, random_objects, scene
 from reference import driving as slow
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -30,12 +29,12 @@ class Stopper(System):
     loss_fields: ClassVar[frozenset[str]] = frozenset({"wrong_weight"})
     choices = np.array([[0.0], [1.0]])
 
-    def act(self, perceived, ego, *, previous=None):
+    def plan(self, perceived, scene, *, starts=None, previous=None):
         near = np.bincount(perceived.frame[perceived.near_m < self.limit_m], minlength=perceived.frames)
         return (near > 0).astype(float)[:, None]
 
-    def terms(self, actions, reference, *, ego, previous):
-        return {"wrong": (actions != self.act(reference, ego))[:, 0].astype(float)}
+    def terms(self, plans, scene, truth, *, previous):
+        return {"wrong": (plans != self.plan(truth.objects, scene))[:, 0].astype(float)}
 
     @property
     def weights(self):
@@ -48,9 +47,9 @@ ALL = {**SYSTEMS, "stopper": Stopper()}
 def world(seed, frames=40, units=2):
     rng = np.random.default_rng(seed)
     scenes = [scene(frames, unit=f"u{unit}", speed_mps=rng.uniform(0, 18, frames)) for unit in range(units)]
-    reference = [random_objects(rng, frames, 3.0) for _ in scenes]
+    reference = [known(random_objects(rng, frames, 3.0), one.unit) for one in scenes]
     perceived = {
-        mode: [things.where(rng.random(len(things)) < share) for things in reference]
+        mode: [truth.objects.where(rng.random(len(truth)) < share) for truth in reference]
         for mode, share in (("cheap", 0.5), ("middle", 0.7), ("full", 0.9))
     }
     return scenes, reference, perceived
@@ -58,7 +57,7 @@ def world(seed, frames=40, units=2):
 
 def test_a_system_is_ten_lines_and_takes_part_like_any_other():
     scenes, reference, perceived = world(0)
-    found = outcomes(Stopper(), scenes, reference=reference, perceived=perceived)
+    found = outcomes(Stopper(), scenes, reference, perceived=perceived)
     assert set(np.unique(found.loss)) == {0.0, 1.0}
     assert found.loss[:, 2].sum() < found.loss[:, 0].sum()
 
@@ -66,8 +65,8 @@ def test_a_system_is_ten_lines_and_takes_part_like_any_other():
 @pytest.mark.parametrize("name", ALL)
 def test_every_system_is_deterministic(name):
     scenes, reference, perceived = world(1)
-    first = outcomes(ALL[name], scenes, reference=reference, perceived=perceived)
-    again = outcomes(ALL[name], scenes, reference=reference, perceived=perceived)
+    first = outcomes(ALL[name], scenes, reference, perceived=perceived)
+    again = outcomes(ALL[name], scenes, reference, perceived=perceived)
     np.testing.assert_array_equal(first.loss, again.loss)
     assert first.loss.shape == (80, 3)
     assert np.isfinite(first.loss).all()
@@ -76,7 +75,7 @@ def test_every_system_is_deterministic(name):
 @pytest.mark.parametrize("name", ALL)
 def test_every_system_works_in_an_empty_world(name):
     empty = [objects([], 3)]
-    found = outcomes(ALL[name], [scene(3)], reference=empty, perceived={"cheap": empty, "full": empty})
+    found = outcomes(ALL[name], [scene(3)], [known(empty[0])], perceived={"cheap": empty, "full": empty})
     assert (found.values == 0).all()
     assert found.input.tolist() == ["0000/000000", "0000/000001", "0000/000002"]
 
@@ -84,12 +83,12 @@ def test_every_system_works_in_an_empty_world(name):
 @pytest.mark.parametrize("name", ALL)
 def test_units_do_not_touch_each_other(name):
     scenes, reference, perceived = world(2)
-    both = outcomes(ALL[name], scenes, reference=reference, perceived=perceived)
+    both = outcomes(ALL[name], scenes, reference, perceived=perceived)
     for place in range(2):
         alone = outcomes(
             ALL[name],
             scenes[place : place + 1],
-            reference=reference[place : place + 1],
+            reference[place : place + 1],
             perceived={mode: seen[place : place + 1] for mode, seen in perceived.items()},
         )
         np.testing.assert_array_equal(alone.loss, both.loss[both.unit == f"u{place}"])
@@ -99,10 +98,10 @@ def test_units_do_not_touch_each_other(name):
 def test_the_value_of_an_input_does_not_depend_on_other_escalations(name):
     """Previous actions come from all-cheap operation: worsening the full mode elsewhere changes no other value."""
     scenes, reference, perceived = world(3, units=1)
-    whole = outcomes(ALL[name], scenes, reference=reference, perceived=perceived)
+    whole = outcomes(ALL[name], scenes, reference, perceived=perceived)
     full = perceived["full"][0]
     broken = {**perceived, "full": [full.where(full.frame != 7)]}
-    changed = outcomes(ALL[name], scenes, reference=reference, perceived=broken)
+    changed = outcomes(ALL[name], scenes, reference, perceived=broken)
     others = np.arange(40) != 7
     np.testing.assert_array_equal(changed.loss[others], whole.loss[others])
 
@@ -110,7 +109,7 @@ def test_the_value_of_an_input_does_not_depend_on_other_escalations(name):
 @pytest.mark.parametrize("name", ALL)
 def test_losses_are_the_weighted_sum_of_their_terms(name):
     scenes, reference, perceived = world(4)
-    found = outcomes(ALL[name], scenes, reference=reference, perceived=perceived)
+    found = outcomes(ALL[name], scenes, reference, perceived=perceived)
     np.testing.assert_array_equal(found.loss, weighted_loss(found.terms, ALL[name].weights))
     assert list(found.losses) == ["cheap", "middle", "full"]
     parts = composition(found)
@@ -129,8 +128,8 @@ def test_losses_are_the_weighted_sum_of_their_terms(name):
 )
 def test_recombined_losses_equal_those_built_again(system, variant):
     scenes, reference, perceived = world(5)
-    found = recombined(outcomes(system, scenes, reference=reference, perceived=perceived), variant)
-    np.testing.assert_array_equal(found.loss, outcomes(variant, scenes, reference=reference, perceived=perceived).loss)
+    found = recombined(outcomes(system, scenes, reference, perceived=perceived), variant)
+    np.testing.assert_array_equal(found.loss, outcomes(variant, scenes, reference, perceived=perceived).loss)
 
 
 @pytest.mark.parametrize(
@@ -144,19 +143,19 @@ def test_recombined_losses_equal_those_built_again(system, variant):
 )
 def test_what_changes_actions_or_terms_is_not_recombined(system, variant, named):
     scenes, reference, perceived = world(6)
-    found = outcomes(system, scenes, reference=reference, perceived=perceived)
-    assert not same_actions(system, variant)
+    found = outcomes(system, scenes, reference, perceived=perceived)
+    assert not same_plans(system, variant)
     with pytest.raises(InputError, match=named):
         recombined(found, variant)
 
 
 def test_braking_loss_by_hand():
     ego = Ego(np.array([10.0]), np.array([False]))
-    hard = Braking().terms(np.array([[6.0]]), objects([]), ego=ego, previous=np.array([[0.0]]))
+    hard = lost(Braking(), np.array([[6.0]]), objects([]), ego=ego, previous=np.array([[0.0]]))
     assert weighted_loss(hard, Braking().weights)[0] == pytest.approx(0.12 * 36 + 0.02 * 6)
-    crash = Braking().terms(np.array([[0.0]]), objects([(0, 3, 5, -1, 1, 0)]), ego=ego, previous=np.array([[2.5]]))
+    crash = lost(Braking(), np.array([[0.0]]), objects([(0, 3, 5, -1, 1, 0)]), ego=ego, previous=np.array([[2.5]]))
     assert weighted_loss(crash, Braking().weights)[0] == pytest.approx(9**2 + 0.02 * 2.5 + 6)
-    first = Braking().terms(np.array([[6.0]]), objects([]), ego=ego, previous=NONE)
+    first = lost(Braking(), np.array([[6.0]]), objects([]), ego=ego, previous=NONE)
     assert first["change"][0] == 0
 
 
@@ -166,9 +165,9 @@ def test_braking_equals_the_slow_twin():
     ego = Ego(rng.uniform(0, 25, frames), rng.random(frames) < 0.05)
     ego.first[0] = True
     seen, reference = random_objects(rng, frames, 2.0), random_objects(rng, frames, 2.0)
-    actions = Braking().act(seen, ego)
-    previous = previous_actions(actions, ego)
-    found = weighted_loss(Braking().terms(actions, reference, ego=ego, previous=previous), Braking().weights)
+    actions = acted(Braking(), seen, ego)
+    previous = previous_plans(actions, ego.first)
+    found = weighted_loss(lost(Braking(), actions, reference, ego=ego, previous=previous), Braking().weights)
     needed = required_deceleration_mps2(seen, ego.speed_mps)
     wanted = required_deceleration_mps2(reference, ego.speed_mps)
     for t in range(frames):
@@ -180,9 +179,10 @@ def test_braking_equals_the_slow_twin():
 
 
 def test_the_most_demanding_object():
-    ego = Ego(np.array([10.0, 10.0]), np.array([True, False]))
-    things = objects([(0, 30, 34, -1, 1, 0), (0, 20, 24, -1, 1, 0), (1, 20, 24, 5, 6, 0)], 2)
-    assert most_demanding(things, ego).tolist() == [1, -1]
+    road, none = scene(1, speed_mps=10.0), np.full((1, 1), np.nan)
+    things = objects([(0, 30, 34, -1, 1, 0), (0, 20, 24, -1, 1, 0)])
+    assert Braking().decisive(things, road, previous=none) == 1
+    assert Braking().decisive(objects([(0, 20, 24, 5, 6, 0)]), road, previous=none) is None
 
 
 def test_lateral_controller_equals_the_slow_twin():
@@ -190,8 +190,8 @@ def test_lateral_controller_equals_the_slow_twin():
     frames, system = 2500, LateralCorridor()
     ego = Ego(rng.uniform(0, 20, frames), np.zeros(frames, dtype=bool))
     seen, reference = random_objects(rng, frames, 3.0), random_objects(rng, frames, 3.0)
-    actions = system.act(seen, ego)
-    terms = system.terms(actions, reference, ego=ego, previous=actions)
+    actions = acted(system, seen, ego)
+    terms = lost(system, actions, reference, ego=ego, previous=actions)
     found = weighted_loss(terms, system.weights)
 
     def rows(things, t):
@@ -212,28 +212,26 @@ def test_mirroring_the_scene_mirrors_the_corridor_shift(seed):
     rng = np.random.default_rng(seed)
     system, things = LateralCorridor(), random_objects(rng, 20, 3.0)
     ego = Ego(rng.uniform(0, 20, 20), np.ones(20, dtype=bool))
-    mirrored = replace(things, lateral_m=-things.lateral_m[:, ::-1])
     blocked = system.blocked(things, ego.speed_mps)
     tied = blocked[:, 0] & ~blocked[:, 1] & ~blocked[:, 2]
-    straight, turned = system.act(things, ego), system.act(mirrored, ego)
+    straight, turned = acted(system, things, ego), acted(system, mirrored(things), ego)
     np.testing.assert_array_equal(turned[~tied], -straight[~tied] + 0.0)
 
 
 def test_viability_against_constant_actions():
     scenes, reference, perceived = world(10, frames=200)
-    found = outcomes(Braking(), scenes, reference=reference, perceived=perceived)
-    check = viability(found, scenes, reference=reference)
-    ego = ego_of(scenes)
+    found = outcomes(Braking(), scenes, reference, perceived=perceived)
+    check = viability(found, scenes, reference)
     wanted = np.concatenate(
-        [required_deceleration_mps2(r, s.ego_speed_mps) for r, s in zip(reference, scenes, strict=True)]
+        [required_deceleration_mps2(r.objects, s.ego_speed_mps) for r, s in zip(reference, scenes, strict=True)]
     )
     by_hand = {a: np.mean([slow.brake_loss(w, a, None) for w in wanted]) for a in (0.0, 2.5, 6.0)}
-    assert len(wanted) == len(ego.speed_mps)
+    assert len(wanted) == sum(map(len, scenes))
     assert check.trivial_loss == pytest.approx(min(by_hand.values()))
     assert check.trivial_action == (min(by_hand, key=by_hand.__getitem__),)
     assert check.viable["full"] == (check.loss["full"] < check.trivial_loss)
-    blind = outcomes(Braking(), scenes, reference=reference, perceived={"a": [objects([], 200)] * 2, **perceived})
-    assert not viability(blind, scenes, reference=reference).viable["a"]
+    blind = outcomes(Braking(), scenes, reference, perceived={"a": [objects([], 200)] * 2, **perceived})
+    assert not viability(blind, scenes, reference).viable["a"]
 
 
 def test_frames_that_a_mode_was_not_run_on_are_no_inputs_and_break_the_chain():
@@ -241,7 +239,7 @@ def test_frames_that_a_mode_was_not_run_on_are_no_inputs_and_break_the_chain():
     seen = objects(wall[:1], 4)
     run = {"cheap": [np.array([True, False, True, True])], "full": [np.array([True, True, True, False])]}
     found = outcomes(
-        Braking(), [scene(4)], reference=[nothing], perceived={"cheap": [seen], "full": [objects(wall, 4)]}, run=run
+        Braking(), [scene(4)], [known(nothing)], perceived={"cheap": [seen], "full": [objects(wall, 4)]}, run=run
     )
     assert found.order.tolist() == [0, 2]
     assert found.terms["change"].tolist() == [[0, 0], [0, 0]]
@@ -249,19 +247,17 @@ def test_frames_that_a_mode_was_not_run_on_are_no_inputs_and_break_the_chain():
 
 def test_own_losses_chain_a_modes_own_actions():
     scenes, reference, perceived = world(11)
-    own = own_losses(RecedingHorizon(), scenes, reference=reference, perceived=perceived["full"])
-    both = outcomes(
-        RecedingHorizon(), scenes, reference=reference, perceived={"a": perceived["full"], "b": perceived["cheap"]}
-    )
+    own = own_losses(RecedingHorizon(), scenes, reference, perceived=perceived["full"])
+    both = outcomes(RecedingHorizon(), scenes, reference, perceived={"a": perceived["full"], "b": perceived["cheap"]})
     np.testing.assert_array_equal(own, both.loss[:, 0])
 
 
 def test_what_outcomes_refuse():
     scenes, reference, perceived = world(12)
     with pytest.raises(InputError, match="two modes or more"):
-        outcomes(Braking(), scenes, reference=reference, perceived={"cheap": perceived["cheap"]})
-    with pytest.raises(InputError, match="reference objects must span the 80 frames"):
-        outcomes(Braking(), scenes, reference=reference[:1], perceived=perceived)
+        outcomes(Braking(), scenes, reference, perceived={"cheap": perceived["cheap"]})
+    with pytest.raises(InputError, match="reference objects of unit u0 must span its 40 frames"):
+        outcomes(Braking(), scenes, [known(objects([], 39))] * 2, perceived=perceived)
     with pytest.raises(InputError, match="same names"):
         weighted_loss({"a": np.zeros(1)}, {"b": 1.0})
 

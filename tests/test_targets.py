@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepval.datasets import Dataset
-from deepval.diagnostics import Evidence, Perception
+from deepval.datasets import Recording
+from deepval.diagnostics import Evidence
 from deepval.errors import InputError
-from deepval.perception.ap_swap import ap_swap, context_sample, contextual_gains, graded_frames
-from deepval.perception.detections import DetectionSet
-from deepval.perception.oric_released import released_gains
+from deepval.perception.reported.ap_swap import ap_swap, context_sample, contextual_gains, graded_frames, numbered_on
+from deepval.perception.reported.calibration import fit_calibration, graded_scores
+from deepval.perception.reported.detections import DetectionSet, calibrated
+from deepval.perception.reported.oric_released import released_gains
 from deepval.targets import (
     TARGETS,
     ApSwap,
@@ -18,15 +19,15 @@ from deepval.targets import (
     Cdf,
     Gain,
     Identity,
+    OricReleased,
     OricReward,
     Rank,
     SignedCdf,
-    Target,
     arbiter,
     labels,
 )
-from deepval.values import ValueTable
 from driving import detections, random_boxes, scene, truth
+from evidence_worlds import evidence_of, material_of, shared_of
 from reference import targets as slow
 
 FRAMES, UNITS = 8, ("0000", "0001", "0002")
@@ -53,22 +54,18 @@ def drives(rng):
         truths.append(truth(objects, FRAMES, unit=unit))
         for mode, found in seen.items():
             rows[mode][unit] = detections(found, FRAMES, unit=unit)
-    dataset = Dataset("made-up", tuple(scene(FRAMES, unit=unit) for unit in UNITS), tuple(truths))
-    return dataset, *(DetectionSet(mode, "probabilities", found) for mode, found in rows.items())
+    dataset = Recording("made-up", tuple(scene(FRAMES, unit=unit) for unit in UNITS), tuple(truths))
+    reports = [DetectionSet(mode, "probabilities", found) for mode, found in rows.items()]
+    return material_of(dataset, reports, threshold=0.25)
 
 
-def evidence(rng, *, rows=None, scored=True):
-    """Evidence with made-up losses; inputs in the order of `rows`, or in order of time."""
-    dataset, weak, strong = drives(rng)
-    inputs = np.concatenate([each.inputs for each in dataset.scenes])
-    unit = np.repeat(UNITS, FRAMES)
-    losses = rng.integers(0, 4, (len(inputs), 2)).astype(float)
-    rows = np.arange(len(inputs)) if rows is None else rows
-    table = ValueTable.from_columns(
-        unit=unit[rows], input=inputs[rows], losses={"weak": losses[rows, 0], "strong": losses[rows, 1]}
-    )
-    used = weak.above(0.25), strong.above(0.25)
-    return Evidence(table, Perception(dataset, *used, scored=(weak, strong) if scored else None))
+def evidence(rng, **options):
+    """Evidence with made-up losses on `drives`."""
+    return evidence_of(drives(rng), losses_of(rng), **options)
+
+
+def losses_of(rng):
+    return rng.integers(0, 4, (len(UNITS) * FRAMES, 2)).astype(float)
 
 
 def test_signed_cdf_by_hand():
@@ -148,20 +145,26 @@ def test_the_table_of_targets():
 
 
 def test_published_objectives_are_those_of_the_kernels():
-    made = evidence(np.random.default_rng(2))
-    dataset, modes = made.perceived.dataset, made.perceived.scored
+    found = drives(np.random.default_rng(2))
+    made = evidence_of(found, losses_of(np.random.default_rng(2)))
     at = {}
     for threshold in (0.10, 0.30):
-        kept = [mode.above(threshold) for mode in modes]
-        at[threshold] = [graded_frames([m[unit] for unit in UNITS], dataset.truths) for m in kept]
+        kept = [mode.reader.report.above(threshold) for mode in found.modes]
+        at[threshold] = [numbered_on([graded_frames(m[t.unit], t) for t in found.source.truths]) for m in kept]
     np.testing.assert_array_equal(labels("ap-swap", made).values, ap_swap(*at[0.30]))
     context = context_sample(24, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(labels("oric", made).values, contextual_gains(*at[0.10], context=context))
     released = released_gains(*at[0.10], rng=np.random.default_rng(0))
     np.testing.assert_array_equal(labels("oric-released", made).values, released)
     few = context_sample(24, rng=np.random.default_rng(3), size=5)
-    found = labels(Target(OricReward(context=5, seed=3), Identity()), made).values
-    np.testing.assert_array_equal(found, contextual_gains(*at[0.10], context=few))
+    gains = OricReward(context=5, seed=3).found(*graded(found))
+    np.testing.assert_array_equal(gains, contextual_gains(*at[0.10], context=few))
+
+
+def graded(found):
+    """Both modes' detections as a build grades them, all units as one list."""
+    pairs = [part.graded for part in shared_of(found, fit=found.units).parts]
+    return [numbered_on(list(end)) for end in zip(*pairs, strict=True)]
 
 
 def test_labels_follow_the_order_of_the_inputs():
@@ -172,55 +175,67 @@ def test_labels_follow_the_order_of_the_inputs():
 
 
 def test_nothing_of_other_units_enters():
-    made = evidence(np.random.default_rng(5))
-    fit = made.restrict(UNITS[:2])
-    dataset = made.perceived.dataset
-    blank = replace(dataset, truths=(*dataset.truths[:2], truth([], FRAMES, unit=UNITS[2])))
-    scored = tuple(
-        replace(mode, units={**mode.units, UNITS[2]: detections([], FRAMES, unit=UNITS[2])})
-        for mode in made.perceived.scored
+    found, losses = drives(np.random.default_rng(5)), losses_of(np.random.default_rng(5))
+    fit = evidence_of(found, losses, fit=UNITS[:2]).restrict(UNITS[:2])
+    reports = [mode.reader.report for mode in found.modes]
+    blank = replace(found.source, truths=(*found.source.truths[:2], truth([], FRAMES, unit=UNITS[2])))
+    silent = [replace(r, units={**r.units, UNITS[2]: detections([], FRAMES, unit=UNITS[2])}) for r in reports]
+    blanked = evidence_of(material_of(blank, silent, threshold=0.25), losses, fit=UNITS[:2]).restrict(UNITS[:2])
+    alone = material_of(
+        found.source.of_units(UNITS[:2]), [report.of_units(UNITS[:2]) for report in reports], threshold=0.25
     )
-    blanked = Evidence(fit.table, replace(made.perceived, dataset=blank, scored=scored))
-    alone = Evidence(
-        fit.table,
-        Perception(
-            dataset.of_units(UNITS[:2]),
-            made.perceived.cheap.of_units(UNITS[:2]),
-            made.perceived.full.of_units(UNITS[:2]),
-            scored=tuple(mode.of_units(UNITS[:2]) for mode in made.perceived.scored),
-        ),
-    )
+    alone = evidence_of(alone, losses[: 2 * FRAMES])
     for name in TARGETS:
-        found = labels(name, fit).values
-        assert len(found) == 2 * FRAMES
-        np.testing.assert_array_equal(found, labels(name, blanked).values)
-        np.testing.assert_array_equal(found, labels(name, alone).values)
+        values = labels(name, fit).values
+        assert len(values) == 2 * FRAMES
+        np.testing.assert_array_equal(values, labels(name, blanked).values)
+        np.testing.assert_array_equal(values, labels(name, alone).values)
+    made = evidence_of(found, losses)
     assert not np.array_equal(labels("ap-swap", fit).values, labels("ap-swap", made).values[: 2 * FRAMES])
 
 
 def test_targets_that_cannot_be_made_are_refused():
-    made = evidence(np.random.default_rng(6), scored=False)
+    found, losses = drives(np.random.default_rng(6)), losses_of(np.random.default_rng(6))
+    weak, strong = (mode.reader.report for mode in found.modes)
+    made = evidence_of(found, losses)
     with pytest.raises(InputError, match="one of value, value-binary"):
         labels("velue", made)
-    for name in ("oric", "ap-swap-cdf"):
-        with pytest.raises(InputError, match="needs scored detections"):
-            labels(name, made)
-    raw = replace(made.perceived.cheap, scores="raw")
-    for scored in ((raw, made.perceived.full), (made.perceived.full, raw)):
-        with pytest.raises(InputError, match="scores of mode weak are raw: calibrate"):
-            labels("ap-swap", Evidence(made.table, replace(made.perceived, scored=scored)))
+    for modes in ((replace(weak, scores="none"), strong), (weak, replace(strong, scores="none"))):
+        unscored = evidence_of(material_of(found.source, modes), losses)
+        for name in ("oric", "ap-swap-cdf"):
+            with pytest.raises(InputError, match=r"keeps no '\w+': its modes have no probabilities to find it from"):
+                labels(name, unscored)
     with pytest.raises(InputError, match="none were given"):
         labels("gain-E1", Evidence(made.table))
     assert len(labels("value-signed-cdf", Evidence(made.table)).values) == len(made.table)
     with pytest.raises(InputError, match="perception loss must be one of E1"):
         Gain("E9")
-    dataset = made.perceived.dataset
-    empty = replace(dataset, truths=tuple(truth([], FRAMES, unit=unit) for unit in UNITS))
-    perception = replace(made.perceived, dataset=empty, scored=(made.perceived.cheap, made.perceived.full))
+    empty = replace(found.source, truths=tuple(truth([], FRAMES, unit=unit) for unit in UNITS))
+    nothing = material_of(empty, (weak, strong), threshold=0.25)
     with pytest.raises(InputError, match="needs a reference object"):
-        labels(Target(ApSwap(), Cdf()), Evidence(made.table, perception))
-    for name in ("oric", "oric-released"):
-        assert (labels(name, Evidence(made.table, perception)).values == 0).all()
+        evidence_of(nothing, losses)
+    with pytest.raises(InputError, match="needs a reference object"):
+        ApSwap().found(*graded(nothing))
+    for objective in (OricReward(), OricReleased()):
+        assert (objective.found(*graded(nothing)) == 0).all()
+
+
+def test_raw_scores_are_graded_by_the_probabilities_they_stand_for():
+    found, losses = drives(np.random.default_rng(8)), losses_of(np.random.default_rng(8))
+    weak, strong = (mode.reader.report for mode in found.modes)
+    for modes in ((replace(weak, scores="raw"), strong), (weak, replace(strong, scores="raw"))):
+        raw = next(mode for mode in modes if mode.scores == "raw")
+        fit = UNITS[:2]
+        graded = [graded_scores(raw[t.unit], t) for t in found.source.truths if t.unit in fit]
+        fitted = fit_calibration(graded, raw.mode)
+        units = {unit: calibrated(reported, fitted) for unit, reported in raw.units.items()}
+        known = replace(raw, scores="probabilities", units=units)
+        expected = [known if mode is raw else mode for mode in modes]
+        one, other = (evidence_of(material_of(found.source, each), losses, fit=fit) for each in (modes, expected))
+        for name in ("ap_swap", "oric_reward", "oric_released"):
+            np.testing.assert_array_equal(one.kept[name], other.kept[name])
+            assert np.isfinite(one.kept[name][: 2 * FRAMES]).all()
+            assert np.isnan(one.kept[name][2 * FRAMES :]).all()
 
 
 def test_the_arbiter_takes_the_largest_expected_gain_at_each_share():

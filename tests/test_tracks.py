@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from deepval.benchmark import build, cell_folders, folder, official, sources, splits, tracks
-from deepval.costs import PROFILES
+from deepval.canonical import file_digest
+from deepval.cells import build, folder, sources, splits
+from deepval.cells.spec import CellSpec, specs
+from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
+from deepval.protocol import cell_folders, official, tracks
+from deepval.tables.costs import PROFILES
 from shared import shared_data
 
 SMALL = WorldSettings(scenes=4, frames=16)
@@ -92,7 +96,7 @@ def test_what_is_missing_is_said_in_words(tmp_path):
 
 def test_the_synthetic_track_is_what_the_package_builds(tmp_path):
     material = sources.synthetic()
-    (cell,) = build.cells(material.dataset, material.modes)
+    (cell,) = build.cells(material)
     folder.write(cell, tmp_path / "one", costs=PROFILES["jetson-agx-xavier"])
     built = cell_folders.read_cells(tmp_path)["one"]
     assert built.official == cells_of("synthetic")[0]
@@ -105,11 +109,16 @@ def test_the_synthetic_track_is_what_the_package_builds(tmp_path):
 @pytest.mark.parametrize("options", [{"seed": 1}, {"threshold": 0.3}, {"settings": SMALL}])
 def test_another_world_is_in_no_track(options):
     material = sources.synthetic(**{"settings": SMALL, **options})
-    (cell,) = build.cells(material.dataset, material.modes)
+    (cell,) = build.cells(material)
     told = read_costs_file()
-    like = official.likeness(build.plain(cell.definition), cell.table.modes, told)
+    like = official.likeness(cell.spec, told)
     assert like.cell == cells_of("synthetic")[0]
     assert like.differences
+
+
+def likeness(definition, modes, costs):
+    """What a folder's manifest and costs make of its cell."""
+    return official.likeness(CellSpec.from_definition(definition, modes), costs)
 
 
 def read_costs_file():
@@ -149,33 +158,50 @@ def whole():
 )
 def test_a_cell_that_differs_in_one_point_is_not_official_and_the_point_is_named(whole, part, value, said):
     definition, modes, costs = json.loads(whole[0]), *whole[1:]
-    assert official.likeness(definition, modes, costs) == (cells_of("synthetic")[0], ())
+    assert likeness(definition, modes, costs) == (cells_of("synthetic")[0], ())
     place = definition
     for key in part[:-1]:
         place = place[key]
     place[part[-1]] = value
-    (found,) = official.likeness(definition, modes, costs).differences
+    (found,) = likeness(definition, modes, costs).differences
     assert said in found
 
 
 def test_costs_and_the_order_of_modes_decide_too(whole):
     definition, modes, costs = json.loads(whole[0]), *whole[1:]
-    assert official.likeness(definition, modes[::-1], costs) is None
+    assert likeness(definition, modes[::-1], costs) is None
     for other, said in (
         (None, "costs must be 'jetson-agx-xavier'; found none"),
         (costs | {"profile": "mine"}, "costs profile must be 'jetson-agx-xavier'; found 'mine'"),
         (costs | {"modes": costs["modes"] | {"yolov8s-320": {"ms": 1.0}}}, "costs modes yolov8s-320 ms must be 13.18"),
     ):
-        assert said in official.likeness(definition, modes, other).differences[0]
-    for name, system in (("mars", {}), ("synthetic", None), ("synthetic", "braking")):
-        strange = {"dataset": {"name": name}, "system": system}
-        assert official.likeness(strange, modes, costs) is None
+        assert said in likeness(definition, modes, other).differences[0]
+    assert likeness(definition | {"dataset": definition["dataset"] | {"name": "mars"}}, modes, costs) is None
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {},
+        {"dataset": {"name": "mars"}, "system": {}},
+        {"dataset": {"name": "synthetic"}, "system": None},
+        {"dataset": {"name": "synthetic", "files": 3, "units": 3}, "modes": [], "system": "braking"},
+    ],
+)
+def test_what_tells_of_no_cell_is_refused_in_a_sentence(whole, strange, tmp_path):
+    with pytest.raises(InputError, match="a cell's definition must name its data set, modes"):
+        likeness(strange, *whole[1:])
+    (cell,) = build.cells(sources.synthetic(settings=SMALL))
+    manifest = folder.write(cell, tmp_path / "one")
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"definition": strange}))
+    with pytest.raises(InputError, match="a cell's definition must name its data set, modes"):
+        cell_folders.read_cells(tmp_path)
 
 
 def test_a_track_without_hashes_has_no_official_cell(whole):
     definition, modes, costs = json.loads(whole[0]), *whole[1:]
     definition["dataset"] |= {"name": "kitti", "units": list("abcdefghijklmnopqrstu")}
-    like = official.likeness(definition, modes, costs)
+    like = likeness(definition, modes, costs)
     assert (like.cell.track, len(like.differences)) == ("core", 1)
     assert "publishes no hashes" in like.differences[0]
     assert all(not cell.published for name in ("core", "external") for cell in cells_of(name))
@@ -206,16 +232,16 @@ def test_a_detections_file_of_another_hash_is_said(tmp_path):
 
 def test_a_split_or_an_id_of_ones_own_is_not_official(tmp_path):
     material = sources.synthetic()
-    (cell,) = build.cells(material.dataset, material.modes)
+    (cell,) = build.cells(material)
     folder.write(cell, tmp_path / "one", costs=PROFILES["jetson-agx-xavier"])
     manifest = tmp_path / "one" / "manifest.json"
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(content | {"id": "synthetic-0123456789ab"}))
     like = cell_folders.read_cells(tmp_path)["one"].likeness
     assert like.differences == ("its id must be the hash of its definition; found another",)
-    chosen = splits.split("synthetic", material.dataset.units, test_units=3)
+    chosen = splits.split("synthetic", material.units, test_units=3)
     (tmp_path / "one" / "split.json").write_text(chosen.to_json())
-    content["files"]["split.json"] = build.file_digest(tmp_path / "one" / "split.json")
+    content["files"]["split.json"] = file_digest(tmp_path / "one" / "split.json")
     manifest.write_text(json.dumps(content))
     found = cell_folders.read_cells(tmp_path)["one"]
     assert found.likeness.differences == ("its split must be the frozen one; found another",)
@@ -224,7 +250,7 @@ def test_a_split_or_an_id_of_ones_own_is_not_official(tmp_path):
 
 def test_a_cell_whose_files_changed_is_refused(tmp_path):
     material = sources.synthetic(settings=SMALL)
-    (cell,) = build.cells(material.dataset, material.modes)
+    (cell,) = build.cells(material)
     folder.write(cell, tmp_path / "pair" / "one")
     assert list(cell_folders.read_cells(tmp_path)) == ["pair-one"]
     assert cell_folders.read_cells(tmp_path)["pair-one"].track == "local"
@@ -250,27 +276,14 @@ def test_public_detections_on_this_machine_make_the_tracks_cells():
         for name, mode in modes.items()
     ]
 
-    def likeness(files):
-        material = sources.kitti(root, files)
-        inputs = sum(len(scene) for scene in material.dataset.scenes)
-        definition = {
-            "dataset": {
-                "name": material.dataset.name,
-                "files": dict(material.provenance),
-                "units": list(material.dataset.units),
-            },
-            "modes": {name: dict(mode.definition) for name, mode in material.modes.items()},
-            "geometry": "monocular",
-            "persistence": False,
-            "system": cell.definition["system"],
-        }
-        return official.likeness(definition, list(modes), None), inputs
+    def found(files):
+        (spec,) = specs(sources.from_files(Kitti(root), files))
+        return official.likeness(spec, None)
 
-    found, inputs = likeness(files)
-    assert found == (cell, ())
-    assert inputs == cell.definition["dataset"]["inputs"]
+    assert found(files) == (cell, ())
+    assert sum(map(len, Kitti(root).read().scenes)) == cell.definition["dataset"]["inputs"]
     other = root / "detections" / "YOLOv3-SORT.parquet"
-    faked, _ = likeness([replace(files[0], path=other), files[1]])
+    faked = found([replace(files[0], path=other), files[1]])
     assert faked.cell == cell
     (difference,) = faked.differences
     assert difference.startswith("mode PointGNN sha256 must be 'bbf44c83")

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepval
-from deepval import InputError, InputWarning, ValueTable, read_values, values
+from deepval import InputError, InputWarning, ValueTable, read_values
+from deepval.tables import values
 
 CASES = 2_000
 
@@ -305,7 +306,7 @@ def test_modes_choose_order_and_subset(tmp_path):
     assert read_values(frame, modes=["small", "large"]).attributes == {}
     judged = deepval.evaluate(frame, {"mine": [3.0, 2.0, 1.0]}, draws=5, modes=["small", "large"])
     assert judged.rows == deepval.evaluate(wanted, {"mine": [3.0, 2.0, 1.0]}, draws=5).rows
-    assert judged.setting["modes"] == ["small", "large"]
+    assert judged.setting["modes"] == ("small", "large")
     for modes in (["small"], ["small", "huge"], ["small", "large", "small"], [], "small,large"):
         for read in (lambda m: read_values(frame, modes=m), read_values(frame).with_modes):
             with pytest.raises(InputError, match="mode"):

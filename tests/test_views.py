@@ -9,8 +9,8 @@ from jaxtyping import TypeCheckError
 
 from deepval.errors import InputError
 from deepval.features import glance
-from deepval.perception.detections import Calibration
-from deepval.views import CheapMode, Frame, Past, View, frames_of, picture
+from deepval.features.views import CheapMode, Frame, Past, View, frames_of, picture
+from deepval.perception.reported.detections import Calibration
 from driving import detections, scene
 from view_worlds import CALIBRATION, car_px, car_view, random_view
 

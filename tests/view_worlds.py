@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from deepval.perception.detections import Calibration
-from deepval.views import CheapMode, Past, View, frames_of
+from deepval.features.views import CheapMode, Past, View, frames_of
+from deepval.perception.reported.detections import Calibration
 from driving import camera, detections, scene
 
 CAR_M, FOCAL_PX, HORIZON_PX, MIDDLE_PX, CAMERA_M = 1.53, 720.0, 173.0, 610.0, 0.73 + 0.93

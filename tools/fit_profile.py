@@ -10,14 +10,14 @@ import numpy as np
 
 from deepval.datasets import read_dataset
 from deepval.geometry.classes import COCO_CLASSES
-from deepval.perception.detection_files import read_detections
-from deepval.perception.detection_rows import Source
-from deepval.perception.detections import Detections
-from deepval.perception.profile import read_profile, write_profile
-from deepval.perception.profile_check import agreement, goodness, goodness_lines
-from deepval.perception.profile_fit import fit_profile, streets
-from deepval.perception.profile_outcomes import Sample
-from deepval.perception.profile_simulation import detected, draw
+from deepval.perception.reported.detection_files import read_detections
+from deepval.perception.reported.detection_rows import Source
+from deepval.perception.reported.detections import Detections
+from deepval.perception.simulated.check import agreement, goodness, goodness_lines
+from deepval.perception.simulated.fit import fit_profile, streets
+from deepval.perception.simulated.outcomes import Specimen
+from deepval.perception.simulated.profile import read_profile, write_profile
+from deepval.perception.simulated.simulation import detected, draw
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "deepval" / "perception" / "profiles" / "yolov8s-kitti.toml"
 SETS = {
@@ -29,7 +29,7 @@ HEAD = """\
 How YOLOv8s sees KITTI, at any resolution. Figures fitted on real outcomes; no data are in here.
 Made by: python tools/fit_profile.py ../shared/data
 Latent score = height_logit(ln height in px at the mode) + class + occlusion + range_logit ln(range / 20 m) + noise;
-score = top / (1 + exp(-latent)), reported from the floor on. See deepval.perception.profile for the rest.
+score = top / (1 + exp(-latent)), reported from the floor on. See deepval.perception.simulated.profile for the rest.
 Truck, Bus, Tram and Person_sitting were not in the data: they take the figures of Car or keep their own name."""
 FITTED_ON = (
     "YOLOv8s at 320, 384, 512, 640 on 97 frames of sequences 0001, 0002, 0016 and at 192, 256, 320, 384 on the "
@@ -37,7 +37,7 @@ FITTED_ON = (
 )
 
 
-def read_samples(root: Path) -> list[Sample]:
+def read_samples(root: Path) -> list[Specimen]:
     """Every mode on every unit with pictures and a reference."""
     samples = []
     for name, (units, sizes) in SETS.items():
@@ -47,7 +47,7 @@ def read_samples(root: Path) -> list[Sample]:
             path = root / "kitti_tracking" / "detections" / f"{name}_{size}.parquet"
             found = read_detections(path, data.scenes, source=Source(frames_run=run))
             pairs = zip(data.scenes, data.truths, strict=True)
-            samples += [Sample(size, scene, truth, found[scene.unit]) for scene, truth in pairs]
+            samples += [Specimen(size, scene, truth, found[scene.unit]) for scene, truth in pairs]
     return samples
 
 

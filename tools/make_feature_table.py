@@ -5,10 +5,10 @@ Run: python tools/make_feature_table.py
 
 from pathlib import Path
 
+from deepval.allocators.memory import MEMORY_FEATURES
 from deepval.features import table
 from deepval.features.table import FEATURES, markdown
 from deepval.files import write_atomically
-from deepval.memory import MEMORY_FEATURES
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "features.md"
 

@@ -13,27 +13,28 @@ from typing import Any
 import numpy as np
 
 from deepval.allocators import RECIPES, read_allocator
+from deepval.allocators.signals import SIGNALS
 from deepval.analyses.seeds import seed_study
 from deepval.analyses.transfer import transfers
-from deepval.benchmark import build, sources, study
-from deepval.benchmark.fitting import Scored, fit_on, score_on
-from deepval.benchmark.folder import BuiltCell, read_cell, write
-from deepval.budget_key import BudgetKey
-from deepval.budgets import Latency, Selection
-from deepval.comparison import pool
-from deepval.costs import Costs, read_costs
+from deepval.cells import build, sources, study
+from deepval.cells.fitting import Scored, fit_on, score_on
+from deepval.cells.folder import BuiltCell, read_cell, write
+from deepval.datasets.kitti import Kitti
 from deepval.files import write_atomically
+from deepval.judging.budgets import Latency, Selection
+from deepval.judging.comparison import pool
 from deepval.report.markdown import table_text
 from deepval.report.overview import overview
-from deepval.report.tables import Cell, Table, interval, number, percent
+from deepval.report.tables import Table, TableCell, interval, number, percent
 from deepval.results import Result
-from deepval.signals import SIGNALS
+from deepval.tables.costs import Costs, read_costs
 
 PAIRS = {
     "CIWT-RRC": (("CIWT", None, "raw"), ("RRC", 0.25, "probabilities")),
     "YOLO": (("YOLOv3-SORT", None, "none"), ("YOLOX-SORT", None, "none")),
     "Point": (("PointGNN", None, "raw"), ("PointRCNN", 2.0, "raw")),
 }
+GEOMETRIES = ("monocular", "oracle")
 SYSTEMS = {"braking": "brake", "receding-horizon": "horizon"}
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """What a cell's cheap and full mode are charged as: the public detectors have no costs of their own."""
@@ -45,21 +46,15 @@ def cells_of(data: Path, work: Path) -> dict[str, BuiltCell]:
     """The twelve cells, built where they are not there yet."""
     kitti, found = data / "kitti_tracking", {}
     for pair, modes in PAIRS.items():
-        folders = {(s, g): work / "cells" / pair / f"{s}-{g}" for g in build.GEOMETRIES for s in SYSTEMS}
+        folders = {(s, g): work / "cells" / pair / f"{s}-{g}" for g in GEOMETRIES for s in SYSTEMS}
         if not all((folder / "manifest.json").is_file() for folder in folders.values()):
             files = [
                 sources.ModeFile(name, kitti / "detections" / f"{name}.parquet", limit, scores, ("Car",))
                 for name, limit, scores in modes
             ]
-            material = sources.kitti(kitti, files)
-            for cell in build.cells(
-                material.dataset,
-                material.modes,
-                geometries=build.GEOMETRIES,
-                systems=tuple(SYSTEMS),
-                provenance=material.provenance,
-            ):
-                write(cell, folders[cell.definition["system"]["name"], cell.definition["geometry"]])
+            material = sources.from_files(Kitti(kitti), files)
+            for cell in build.cells(material, geometries=GEOMETRIES, systems=tuple(SYSTEMS)):
+                write(cell, folders[cell.spec.system, cell.spec.geometry])
         found |= {f"{pair} {SYSTEMS[s]} {g[:4]}": read_cell(folder) for (s, g), folder in folders.items()}
     return found
 
@@ -96,9 +91,9 @@ def pooled_table(results: dict[str, Result]) -> Table:
     lines = [
         tuple(
             map(
-                Cell,
+                TableCell,
                 (
-                    BudgetKey.of(row).label,
+                    row.budget.label,
                     row.allocator,
                     number(row.ndg),
                     interval(row.ndg_lo, row.ndg_hi),
@@ -122,14 +117,14 @@ def seed_table(cells: dict[str, BuiltCell]) -> Table:
             better = sum(verdict == "better" for verdict in row.verdicts)
             spread = " ".join(number(value, 2) for value in row.ndg)
             texts = (label, row.allocator, spread, number(row.span, 2), f"{better}/{len(row.seeds)}")
-            lines.append(tuple(map(Cell, (*texts, "yes" if row.identical else "no"))))
+            lines.append(tuple(map(TableCell, (*texts, "yes" if row.identical else "no"))))
     header = ("cell", "allocator", "nDG by seed", "span", "better", "same bits")
     return Table("Six training seeds, selection 20%", header, (tuple(lines),))
 
 
 def transfer_table(cells: dict[str, BuiltCell]) -> Table:
     """Routers fitted for one consumer and judged for the other, in every pair and geometry."""
-    recipes = [name for name in RECIPES if name != "gate-multi-fidelity"]
+    recipes = [name for name, recipe in RECIPES.items() if recipe.extra is None and not recipe.per_mode]
     rows = transfers(cells, recipes)
     lines = []
     for recipe in recipes:
@@ -140,7 +135,7 @@ def transfer_table(cells: dict[str, BuiltCell]) -> Table:
         counts = [sum(r.alpha == 0.2 for r in part) for part in (own, apart)]
         texts = (recipe, number(float(np.median(regret))), percent(min(row.coverage for row in apart), 1))
         shares = [f"{better}/{count}" for better, count in zip(at20, counts, strict=True)]
-        lines.append(tuple(map(Cell, (*texts, *shares))))
+        lines.append(tuple(map(TableCell, (*texts, *shares))))
     header = ("allocator", "median regret (nDG)", "least coverage", "own: better @20", "transferred: better @20")
     return Table("Transfer between braking and receding horizon, four budgets", header, (tuple(lines),))
 
@@ -158,7 +153,7 @@ def gap_table(results: dict[str, Result]) -> Table:
             if gap.allocator == name and gap.alpha == 0.2 and all(getattr(gap, part) is not None for part in parts)
         ]
         means = np.mean(found, axis=0).tolist() if found else [None] * len(parts)
-        lines.append(tuple(map(Cell, (name, *map(percent, means), f"{len(found)}/{len(results)}"))))
+        lines.append(tuple(map(TableCell, (name, *map(percent, means), f"{len(found)}/{len(results)}"))))
     return Table("The gap to the oracle, latency 20%", ("allocator", *parts, "cells"), (tuple(lines),))
 
 
@@ -168,7 +163,7 @@ def cost_table(profile: Costs) -> Table:
     entries = {**profile.modes, **profile.allocators}
     lines = [(name, number(entry["ms"]), percent(entry["ms"] / full)) for name, entry in entries.items()]
     return Table(
-        "Costs", ("name", "ms per input", "of a full pass"), (tuple(tuple(map(Cell, line)) for line in lines),)
+        "Costs", ("name", "ms per input", "of a full pass"), (tuple(tuple(map(TableCell, line)) for line in lines),)
     )
 
 

@@ -20,7 +20,7 @@ PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(N
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a result."""
-    records = (results.Row, results.Gap, results.Stream, results.Unit, results.Curve, results.Inputs)
+    records = sorted(_records(results.Result) - {results.Samples}, key=lambda record: record.__name__)
     top = {item.name: item for item in dataclasses.fields(results.Result) if item.name != "samples"}
     described = _descriptions(results.Result)
     properties = {"schema": {"const": results.SCHEMA}}
@@ -34,6 +34,14 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": {record.__name__: _record(record) for record in records},
     }
+
+
+def _records(form: Any) -> set[type]:
+    """Every record that an annotation, or a field of such a record, speaks of."""
+    if not (isinstance(form, type) and dataclasses.is_dataclass(form)):
+        return {record for part in get_args(form) for record in _records(part)}
+    inside = {record for item in dataclasses.fields(form) for record in _records(item.type)}
+    return inside | ({form} - {results.Result})
 
 
 def _record(record: type) -> dict[str, Any]:

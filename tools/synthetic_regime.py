@@ -6,8 +6,8 @@ Run: python tools/synthetic_regime.py [seeds]
 import sys
 import warnings
 
-from deepval.benchmark import build, sources
-from deepval.benchmark.regime import PAPER, regime_lines
+from deepval.analyses.regime import PAPER, regime_lines
+from deepval.cells import build, sources
 from deepval.errors import InputWarning
 
 
@@ -20,8 +20,8 @@ def main() -> None:
         tables = {cell: [] for cell in PAPER}
         for seed in range(seeds):
             world = sources.synthetic((cheap, "yolov8s-640"), seed=seed)
-            for cell in build.cells(world.dataset, world.modes, geometries=geometries, systems=systems):
-                tables[cell.definition["system"]["name"], cell.definition["geometry"]].append(cell.table)
+            for cell in build.cells(world, geometries=geometries, systems=systems):
+                tables[cell.spec.system, cell.spec.geometry].append(cell.table)
         print(f"== {cheap} -> yolov8s-640")
         print("\n".join(regime_lines(tables)))
 

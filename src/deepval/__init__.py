@@ -6,8 +6,9 @@ The flow, from losses and scores to a verdict:
     result = deepval.evaluate(table, {"mine": scores}, budgets=[deepval.Selection(0.2)])
     print(result.row("mine").verdict)                        # better, worse or unresolved against random
 
-`values` holds losses, `budgets` and `costs` say what may be spent, `selection` and `oracle` what is escalated,
-`resampling` how sure we are, `scoring` puts them together and `report` shows the result.
+What a user brings lies in `tables` (losses, scores, costs), how it is judged in `judging` (budgets, ties, oracle,
+draws, evaluation), and `report` shows the result. Above them `world`, `perception`, `systems` and `cells` turn driving
+data into losses, `features` and `allocators` into scores; docs/architecture.md has the whole flow.
 """
 
 from importlib import import_module
@@ -17,14 +18,14 @@ from deepval.version import __version__
 
 if TYPE_CHECKING:
     from deepval.allocators.router import Router
-    from deepval.budgets import Energy, Latency, Selection
-    from deepval.comparison import compare, pool
-    from deepval.costs import Costs, read_costs
     from deepval.errors import InputError, InputWarning
-    from deepval.resampling import units_to_resolve
+    from deepval.judging.budgets import Energy, Latency, Selection
+    from deepval.judging.comparison import compare, pool
+    from deepval.judging.draws import units_to_resolve
+    from deepval.judging.evaluation import evaluate
     from deepval.results import Result, Row
-    from deepval.scoring import evaluate
-    from deepval.values import ValueTable, read_values
+    from deepval.tables.costs import Costs, read_costs
+    from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
     "Costs",
@@ -48,14 +49,14 @@ __all__ = [
 
 _HOME = {
     "allocators.router": ("Router",),
-    "budgets": ("Energy", "Latency", "Selection"),
-    "comparison": ("compare", "pool"),
-    "costs": ("Costs", "read_costs"),
     "errors": ("InputError", "InputWarning"),
-    "resampling": ("units_to_resolve",),
+    "judging.budgets": ("Energy", "Latency", "Selection"),
+    "judging.comparison": ("compare", "pool"),
+    "judging.draws": ("units_to_resolve",),
+    "judging.evaluation": ("evaluate",),
     "results": ("Result", "Row"),
-    "scoring": ("evaluate",),
-    "values": ("ValueTable", "read_values"),
+    "tables.costs": ("Costs", "read_costs"),
+    "tables.values": ("ValueTable", "read_values"),
 }
 """Where each public name lives; it is loaded when first used, so that importing the package costs nothing."""
 

@@ -4,7 +4,6 @@ A file is read once, and the bytes whose hash was compared are those that are pa
 cells, whoever writes the folder meanwhile. A file that the manifest does not name is no part of the cell.
 """
 
-import hashlib
 import io
 import json
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deepval.canonical import stream_digest
 from deepval.errors import InputError
 
 MANIFEST = "manifest.json"
@@ -50,7 +50,7 @@ class Manifest:
             file = io.BytesIO(path.read_bytes()) if in_memory else path.open("rb")
         except OSError as error:
             raise altered from error
-        if hashlib.file_digest(file, "sha256").hexdigest() != self.files.get(name):
+        if stream_digest(file) != self.files.get(name):
             file.close()
             raise altered
         file.seek(0)

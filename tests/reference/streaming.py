@@ -1,4 +1,4 @@
-"""Slow twins of `deepval.streaming`: plain loops over units and inputs, straight from the definitions."""
+"""Slow twins of `deepval.judging.policies`: plain loops over units and inputs, straight from the definitions."""
 
 import math
 

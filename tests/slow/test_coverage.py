@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.resampling import Draws, Interval, simultaneous
+from deepval.judging.basis import basis
+from deepval.judging.draws import Draws, Interval, simultaneous
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The last mode")]  # small tables, by chance
 INPUTS, REPLICATIONS = 40, 400
@@ -89,9 +90,9 @@ def compared(units: int, spread: float, rng: np.random.Generator, **options) -> 
     """The paired differences of 24 rows over resamples, the sample first, and the draws."""
     table, scores = table_of(units, spread, rng, STRENGTHS)
     named = {f"score {number}": score for number, score in enumerate(scores)}
-    evidence = deepval.evaluate(table, named, **options).samples
-    rows = [judged.paired for judged in evidence.judged if judged.row.allocator in named]
-    return np.stack(rows), evidence.resamples.draws
+    held = basis(deepval.evaluate(table, named, **options))
+    rows = [judged.paired for judged in held.judged if judged.row.allocator in named]
+    return np.stack(rows), held.totals.draws
 
 
 def held_at_once(intervals: list[Interval], truth: np.ndarray) -> bool:

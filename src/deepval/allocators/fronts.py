@@ -1,7 +1,6 @@
-"""Sight or Glance -> the row of numbers per frame that a learned allocator looks at.
+"""Glance -> the row of numbers that a learned allocator looks at.
 
-A front is named in model files, with the names of its columns. A unit at once and a frame as it arrives give the same
-bits.
+A front is named in model files, with the names of its columns.
 """
 
 from abc import ABC, abstractmethod
@@ -11,12 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from deepval.allocators.allocator import Part
+from deepval.allocators.memory import MEMORY_NAMES, memory_features
 from deepval.arrays import Float
-from deepval.features import FEATURE_NAMES, Glance, Sight, cheap_features, frame_features
+from deepval.features import FEATURE_NAMES, Glance, Sight, cheap_features
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES
-from deepval.memory import MEMORY_NAMES, frame_memory, memory_features
-from deepval.signals import Part
 
 
 class Front(ABC):
@@ -27,12 +26,12 @@ class Front(ABC):
     uses: ClassVar[frozenset[Part]]
 
     @abstractmethod
-    def rows(self, sight: Sight) -> Float[np.ndarray, "time column"]:
-        """The row of each frame of a unit."""
-
-    @abstractmethod
     def row(self, glance: Glance) -> Float[np.ndarray, "column"]:
         """The row of one frame as it arrives."""
+
+    def rows(self, sight: Sight) -> Float[np.ndarray, "time column"]:
+        """The row of each frame of a unit, made once for a sight."""
+        return sight.rows(self.row, len(self.columns))
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,9 @@ class Cheap(Front):
         {"ego speed", "cheap boxes", "cheap scores", "calibration", "previous frames", "image"}
     )
 
-    def rows(self, sight: Sight) -> Float[np.ndarray, "time column"]:
-        """The 65 features of each frame."""
-        return cheap_features(sight)
-
     def row(self, glance: Glance) -> Float[np.ndarray, "column"]:
         """The 65 features of one frame."""
-        return frame_features(glance)
+        return cheap_features(glance)
 
 
 @dataclass(frozen=True)
@@ -62,13 +57,9 @@ class CheapAndMemory(Front):
     columns: ClassVar[tuple[str, ...]] = (*FEATURE_NAMES, *MEMORY_NAMES)
     uses: ClassVar[frozenset[Part]] = Cheap.uses
 
-    def rows(self, sight: Sight) -> Float[np.ndarray, "time column"]:
-        """Features and memory of each frame."""
-        return np.concatenate([cheap_features(sight), memory_features(sight)], axis=1)
-
     def row(self, glance: Glance) -> Float[np.ndarray, "column"]:
         """Features and memory of one frame."""
-        return np.concatenate([frame_features(glance), frame_memory(glance)])
+        return np.concatenate([cheap_features(glance), memory_features(glance)])
 
 
 SLOTS = 25
@@ -79,7 +70,8 @@ SLOT = ("x", "y", "width", "height", "probability")
 class DetectionList(Front):
     """The 25 most confident cheap boxes: how many of each class, then place, size and probability of each, padded by 0.
 
-    Where the mode has no scores the nearest boxes come first. Places and sizes are shares of the image. M63, A29.
+    Where the mode has no scores the nearest boxes come first. Places and sizes are shares of the
+    image: docs/definitions.md, Detection list.
     """
 
     name: ClassVar[str] = "detection-list"
@@ -88,23 +80,6 @@ class DetectionList(Front):
         *(f"box{slot}_{part}" for slot in range(1, SLOTS + 1) for part in SLOT),
     )
     uses: ClassVar[frozenset[Part]] = frozenset({"cheap boxes", "cheap scores", "calibration"})
-
-    def rows(self, sight: Sight) -> Float[np.ndarray, "time column"]:
-        """The list of each frame."""
-        boxes = sight.boxes
-        frame = boxes.frames.frame
-        nearness = boxes.near_m if sight.view.mode.scores == "none" else np.zeros(len(frame))
-        order = np.lexsort((nearness, frame))
-        slot = np.arange(len(order)) - boxes.frames.start[frame[order]]
-        listed, slot = order[slot < SLOTS], slot[slot < SLOTS]
-        found = np.zeros((len(sight), len(self.columns)))
-        np.add.at(found, (frame[listed], boxes.code[listed]), 1.0)
-        (width, height), (x1, y1, x2, y2) = size_px(sight.view.scene.camera), boxes.box_px[listed].T
-        parts = (x1 + x2) / 2 / width, (y1 + y2) / 2 / height, (x2 - x1) / width, (y2 - y1) / height
-        for number, part in enumerate((*parts, boxes.probability[listed])):
-            found[frame[listed], len(CLASSES) + len(SLOT) * slot + number] = part
-        found[~sight.view.detections.run] = np.nan
-        return found
 
     def row(self, glance: Glance) -> Float[np.ndarray, "column"]:
         """The list of one frame."""

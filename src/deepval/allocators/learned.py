@@ -1,61 +1,34 @@
-"""A front and fitted models -> scores of a unit at once, or of one frame as it arrives; and the plain file of it.
+"""Rows of a front and labels -> fitted models -> scores of a unit at once, or of one frame as it arrives."""
 
-The file is JSON: what is looked at (front and names of its columns), the models in plain numbers, how their predictions
-become a score, and what it was fitted on. It loads without the library that fitted it, and nothing in it is executed.
-"""
-
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from deepval.allocators.allocator import Part, Score
+from deepval.allocators.fitted import Examples, FittedAllocator, Recipe, Training
 from deepval.allocators.fronts import FRONTS, Front
-from deepval.allocators.models import Model, model_of
+from deepval.allocators.models import Learner, Linear, Model, Quantile, model_of
+from deepval.allocators.models.standard import Standard
+from deepval.allocators.signals import Lost
 from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.features import Glance, Sight, look
-from deepval.files import write_atomically
-from deepval.signals import Part
-from deepval.views import CheapMode, View
+from deepval.features import Glance, Sight
+from deepval.progress import Watch, unwatched
 
-FORMAT, VERSION = "deepval allocator", 1
-LARGEST_BYTES = 64 * 2**20
 RECALLED = 0.5
 """Weight of what is remembered by rule "recall", by cross-validation over KITTI's training and validation units."""
+RECALL = {"lost_required": 1.0, "required": -1.0, "ego_speed_mps": Lost().speed_weight}
+"""The untrained signal `lost` as a sum of columns."""
+
+SIGNED = ("value", "value-signed-cdf")
+"""Targets whose sign tells help from harm."""
 Rule = Literal["value", "difference", "recall", "modes"]
 
 
-@dataclass(frozen=True)
-class Training:
-    """What a model was fitted on, from which it can be fitted again.
-
-    Attributes:
-        cell: Id of the cell, which carries the hash of all that it rests on.
-        recipe: Name of the recipe.
-        target: What was predicted.
-        units: The units whose inputs were used.
-        inputs: How many inputs there were.
-        seed: Seed of what is random in the fit.
-        modes: Names of the cell's modes, cheap first.
-        settings: The learner's settings.
-    """
-
-    cell: str
-    recipe: str
-    target: str
-    units: tuple[str, ...]
-    inputs: int
-    seed: int
-    modes: tuple[str, ...]
-    settings: Mapping[str, Any]
-
-
 @dataclass(frozen=True, eq=False)
-class Learned:
+class Learned(FittedAllocator):
     """A fitted allocator.
 
     Attributes:
@@ -72,53 +45,64 @@ class Learned:
     heads: tuple[Model, ...]
     rule: Rule
     training: Training = field(repr=False)
+    uses: frozenset[Part] = field(init=False, repr=False)
+    holds = "models in plain numbers"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "uses", self.front.uses)
         wanted = {"value": 1, "difference": 2, "recall": 3, "modes": len(self.training.modes) - 1}[self.rule]
         if len(self.heads) != wanted:
             raise InputError(f"{self.name}: the rule {self.rule!r} needs {wanted} models; found {len(self.heads)}.")
         for head in self.heads:
-            if head.columns != len(self.front.columns):
+            if head.width != len(self.front.columns):
                 raise InputError(
                     f"{self.name}: a model must take the {len(self.front.columns)} columns of {self.front.name!r}; "
-                    f"one takes {head.columns}."
+                    f"one takes {head.width}."
                 )
 
     @property
-    def uses(self) -> frozenset[Part]:
-        """The parts of the view that it reads."""
-        return self.front.uses
-
-    def undefined(self, mode: CheapMode) -> str | None:
-        """Why there is no score for this cheap mode: a learned allocator fills gaps, so there always is one."""
-        del mode
-
-    def score(self, view: View | Sight) -> Float[np.ndarray, "time *mode"]:
-        """The score of each frame of a unit; NaN where the cheap mode was not run."""
-        sight = look(view, images="image" in self.uses) if isinstance(view, View) else view
-        found = self.score_rows(self.front.rows(sight))
-        found[~sight.view.detections.run] = np.nan
-        return found
+    def per_mode(self) -> bool:
+        """Whether a head and so a score belongs to every mode above cheap."""
+        return self.rule == "modes"
 
     def score_rows(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row *mode"]:
         """The score of each row of the front."""
         found = [head.predict(rows) for head in self.heads]
-        return np.stack(found, axis=1) if self.rule == "modes" else _one(found)
+        return np.stack(found, axis=1) if self.per_mode else _one(found)
 
-    def score_frame(self, glance: Glance) -> float | tuple[float, ...]:
-        """The score of one frame as it arrives, to the bit that which its unit gives; one per mode by rule "modes"."""
-        if not glance.frame.run:
-            return np.nan if self.rule != "modes" else (np.nan,) * len(self.heads)
-        return self.score_row(self.front.row(glance))
-
-    def score_row(self, row: Float[np.ndarray, "column"]) -> float | tuple[float, ...]:
+    def score_row(self, row: Float[np.ndarray, "column"]) -> Score:
         """The score of one row of the front."""
         found = [head.predict_row(row) for head in self.heads]
-        return tuple(found) if self.rule == "modes" else _one(found)
+        return tuple(found) if self.per_mode else _one(found)
 
-    def to_json(self) -> str:
-        """The file's text: one line per part, the same for the same allocator."""
-        content = {
+    def stages(self) -> Mapping[str, Callable[[Any], Any]]:
+        """Preprocessing, from what is seen to the row that the models take, and inference."""
+
+        def preprocess(seen: Glance | list[Glance]) -> Any:
+            return np.stack([self.front.row(each) for each in seen]) if isinstance(seen, list) else self.front.row(seen)
+
+        def inference(rows: np.ndarray) -> Any:
+            return self.score_row(rows) if rows.ndim == 1 else self.score_rows(rows)
+
+        return {"preprocess": preprocess, "inference": inference}
+
+    def _of_frame(self, glance: Glance) -> Score:
+        return self.score_row(self.front.row(glance))
+
+    def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time *mode"]:
+        """The scores of all rows at once, which is faster than one after the other."""
+        found = self.score_rows(self.front.rows(sight))
+        found[~sight.view.detections.run] = np.nan
+        return found
+
+    @classmethod
+    def fronts(cls) -> tuple[str, ...]:
+        """Every front."""
+        return tuple(FRONTS)
+
+    def content(self) -> dict[str, Any]:
+        """Rule, training, names of the columns, and the models in plain numbers."""
+        return {
             "name": self.name,
             "rule": self.rule,
             "training": asdict(self.training),
@@ -126,11 +110,14 @@ class Learned:
             "columns": list(self.front.columns),
             "heads": [head.to_dict() for head in self.heads],
         }
-        return file_text(content)
 
-    def save(self, path: Path | str) -> None:
-        """Write the allocator to a file."""
-        write_atomically(path, self.to_json())
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Learned":
+        """The allocator that a file's content describes."""
+        front = FRONTS[content["front"]]
+        _check_columns(content.get("columns"), front)
+        heads = tuple(model_of(head) for head in content["heads"])
+        return cls(str(content["name"]), front, heads, content["rule"], Training.of(content))
 
 
 def _one(found: list[Any]) -> Any:
@@ -141,85 +128,105 @@ def _one(found: list[Any]) -> Any:
     return score
 
 
-def file_text(content: Mapping[str, Any]) -> str:
-    """The text of an allocator's file: format and version, the content, and the hash of all of it."""
-    whole = {"format": FORMAT, "version": VERSION, **content}
-    lines = [f"{json.dumps(key)}: {_dumped(value)}" for key, value in (whole | {"sha256": _digest(whole)}).items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def file_content(path: Path | str) -> dict[str, Any]:
-    """What an allocator's file holds; a file that is not one, of another version or cut off is refused."""
-    path = Path(path)
-    try:
-        size = path.stat().st_size
-        if size > LARGEST_BYTES:
-            raise InputError(f"{path}: an allocator's file has at most {LARGEST_BYTES:,} bytes; found {size:,}.")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: must be an allocator's file that can be read; {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: must be an allocator as `deepval fit` writes it; it is no complete JSON ({error}). Fit it again."
-        ) from error
-    return _checked_format(content, str(path))
-
-
-def _checked_format(content: Any, source: str) -> dict[str, Any]:
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f'{source}: must be an allocator as `deepval fit` writes it, with "format": "{FORMAT}".')
-    if content.get("version") != VERSION:
-        raise InputError(
-            f"{source}: this deepval reads version {VERSION} of allocator files; found version "
-            f"{content.get('version')!r}. Fit it again, or install the deepval that wrote it."
-        )
-    return content
-
-
-def check_hash(content: Mapping[str, Any], source: str) -> None:
-    """Raise where an allocator's file is not as it was written."""
-    try:
-        found = _digest({name: value for name, value in content.items() if name != "sha256"})
-    except (ValueError, RecursionError):
-        # No file of ours holds NaN, infinity or lists without end.
-        found = None
-    if found is None or content.get("sha256") != found:
-        raise InputError(f"{source}: the file was altered after it was written: its hash does not fit. Fit it again.")
-
-
-def training_of(content: Mapping[str, Any]) -> Training:
-    """What a file says that its allocator was fitted on; KeyError or TypeError where it does not."""
-    told = content["training"]
-    return Training(**told | {"units": tuple(told["units"]), "modes": tuple(told["modes"])})
-
-
-def learned_of(content: Mapping[str, Any], source: str) -> Learned:
-    """The allocator that a file's content describes, refused where it was altered."""
-    front = FRONTS[content["front"]]
-    _check_columns(content.get("columns"), front, source)
-    check_hash(content, source)
-    try:
-        heads = tuple(model_of(head) for head in content["heads"])
-        return Learned(str(content["name"]), front, heads, content["rule"], training_of(content))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(f"{source}: must hold models in plain numbers; {error!r} is in the way.") from error
-
-
-def _check_columns(columns: Any, front: Front, source: str) -> None:
+def _check_columns(columns: Any, front: Front) -> None:
     if columns == list(front.columns):
         return
     known = list(columns) if isinstance(columns, list) else []
     pairs = zip([*known, None], [*front.columns, None], strict=False)
     place, (found, wanted) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
     raise InputError(
-        f"{source}: columns must be those of {front.name!r} in this deepval; column {place} is {found!r} and should be "
+        f"columns must be those of {front.name!r} in this deepval; column {place} is {found!r} and should be "
         f"{wanted!r}. Fit it again."
     )
 
 
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_dumped(content).encode()).hexdigest()
+@dataclass(frozen=True)
+class RowRecipe(Recipe):
+    """How a learned allocator is made.
+
+    Attributes:
+        name: Its name.
+        front: What it looks at.
+        target: What it predicts unless told otherwise, a name of deepval.targets.
+        learner: What fits its models.
+        rule: How predictions become a score.
+    """
+
+    name: str
+    front: str
+    target: str
+    learner: Learner
+    rule: Rule = "value"
+    makes = Learned
+
+    @property
+    def per_mode(self) -> bool:
+        """Whether a head is fitted for every mode above cheap."""
+        return self.rule == "modes"
+
+    def admits(self, target: str, *, classifies: bool) -> bool:
+        """Values for a head per mode, signed targets for heads that tell help from harm, else any."""
+        del classifies
+        return {"value": True, "modes": target == "value"}.get(self.rule, target in SIGNED)
+
+    def like(self, settings: Mapping[str, Any]) -> "RowRecipe":
+        """The recipe with the learner's settings."""
+        told = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+        kind = type(self.learner)
+        if told.pop("learner", None) != kind.__name__:
+            raise InputError(f"{self.name} is fitted by {kind.__name__}; this one was by {settings.get('learner')}.")
+        return replace(self, learner=kind(**told))
+
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> Learned:
+        """The allocator, fitted on what the front shows of the examples."""
+        del watch
+        rows = examples.rows(FRONTS[self.front])
+        return self.fit_rows(rows, examples.labels, training, classify=examples.classify)
+
+    def fit_rows(
+        self,
+        rows: Float[np.ndarray, "input column"],
+        labels: Float[np.ndarray, "input *mode"],
+        training: Training,
+        *,
+        classify: bool,
+    ) -> Learned:
+        """The allocator, fitted on rows of the front."""
+        if not np.isfinite(labels).all():
+            raise InputError(
+                f"{self.name}: every fit input needs a label; {int((~np.isfinite(labels)).sum())} have none."
+            )
+        heads: tuple[Model, ...]
+        if self.rule in ("difference", "recall"):
+            heads = tuple(_head(self, rows, sign * labels, training.seed) for sign in (1.0, -1.0))
+            if self.rule == "recall":
+                columns = FRONTS[self.front].columns
+                heads += (Quantile.fit(rows, {columns.index(name): weight for name, weight in RECALL.items()}),)
+        elif self.rule == "modes":
+            heads = tuple(_model(self, rows, column, classify=classify, seed=training.seed) for column in labels.T)
+        else:
+            heads = (_model(self, rows, labels, classify=classify, seed=training.seed),)
+        settings: dict[str, Any] = {"learner": type(self.learner).__name__, **_plain(asdict(self.learner))}
+        return Learned(self.name, FRONTS[self.front], heads, self.rule, replace(training, settings=settings))
 
 
-def _dumped(content: Any) -> str:
-    return json.dumps(content, sort_keys=True, allow_nan=False)
+def _model(recipe: RowRecipe, rows: np.ndarray, labels: np.ndarray, *, classify: bool, seed: int) -> Model:
+    if classify and len(np.unique(labels)) < 2:
+        raise InputError(
+            f"{recipe.name}: a classifier needs fit inputs of both kinds; all {len(labels)} have label {labels[0]:g}."
+        )
+    return recipe.learner.fit(rows, labels, classify=classify, seed=seed)
+
+
+def _head(recipe: RowRecipe, rows: np.ndarray, values: np.ndarray, seed: int) -> Model:
+    """P(value > 0), inputs weighted by how much is at stake; inputs without stake weigh as much as a mean one."""
+    positive = values > 0
+    if not positive.any() or positive.all():
+        return Linear(Standard.of(rows), np.zeros(rows.shape[1]), float(positive.all()))
+    stake = np.abs(values)
+    weights = np.where(stake > 0, stake, stake[stake > 0].mean())
+    return recipe.learner.fit(rows, positive.astype(float), classify=True, weights=weights / weights.mean(), seed=seed)
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}

@@ -10,12 +10,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from deepval.allocators.learned import Training, check_hash, file_text, training_of
+from deepval.allocators.fitted import Examples, FittedAllocator, Recipe, Training
 from deepval.allocators.models.links import linked
 from deepval.allocators.pixel_graph import check_graph
 from deepval.allocators.pixel_layers import SIZE_PX
@@ -23,42 +22,17 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.features import Glance, Sight
 from deepval.features.images import sampled
-from deepval.files import write_atomically
-from deepval.perception.onnx_model import library, open_session
-from deepval.signals import Part
-from deepval.views import CheapMode, View, picture
+from deepval.features.views import View, picture
+from deepval.perception.running.onnx_model import library, open_session
+from deepval.progress import Watch, unwatched
 
 NAME, FRONT = "router-pixel", "pixels"
 MEAN, SPREAD = 0.45, 0.25
 """What is taken from every level between 0 and 1, and what it is divided by then."""
 
 
-@dataclass(frozen=True)
-class PixelRecipe:
-    """How the pixel router is trained: Adam on the cross-entropy of 1[V > 0], its step falling to 0 along a line.
-
-    Attributes:
-        epochs: How often each fit input is looked at.
-        batch: How many of them make a step.
-        step: Size of the first step.
-    """
-
-    epochs: int = 6
-    batch: int = 32
-    step: float = 0.002
-    name: ClassVar[str] = NAME
-    front: ClassVar[str] = FRONT
-    target: ClassVar[str] = "value-binary"
-    rule: ClassVar[str] = "value"
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> "PixelRecipe":
-        """The recipe that a trained router's settings tell of."""
-        return cls(int(settings["epochs"]), int(settings["batch"]), float(settings["step"]))
-
-
 @dataclass(frozen=True, eq=False)
-class PixelRouter:
+class PixelRouter(FittedAllocator):
     """A trained pixel router.
 
     Attributes:
@@ -68,28 +42,21 @@ class PixelRouter:
 
     model: bytes = field(repr=False)
     training: Training = field(repr=False)
-    name: ClassVar[str] = NAME
-    uses: ClassVar[frozenset[Part]] = frozenset({"image"})
+    name = NAME
+    uses = frozenset({"image"})
+    holds = "an ONNX graph in base64"
 
     def __post_init__(self) -> None:
         check_graph(self.model, NAME)
 
-    def undefined(self, mode: CheapMode) -> str | None:
-        """Why there is no score for this cheap mode: the router does not look at it, so there always is one."""
-        del mode
-
-    def score(self, view: View | Sight) -> Float[np.ndarray, "time"]:
-        """The score of each frame of a unit; NaN where the cheap mode was not run."""
-        unit = view if isinstance(view, View) else view.view
-        found = np.full(len(unit), np.nan)
-        for place in np.flatnonzero(unit.detections.run).tolist():
-            found[place] = self.score_picture(picture_of(unit, place))
+    def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time"]:
+        """The scores of the unit's pictures; nothing else of its frames is looked at."""
+        found = np.full(len(sight), np.nan)
+        for place in np.flatnonzero(sight.view.detections.run).tolist():
+            found[place] = self.score_picture(picture_of(sight.view, place))
         return found
 
-    def score_frame(self, glance: Glance) -> float:
-        """The score of one frame as it arrives, to the bit that which its unit gives."""
-        if not glance.frame.run:
-            return np.nan
+    def _of_frame(self, glance: Glance) -> float:
         if glance.frame.image is None:
             raise InputError(
                 f"{NAME} looks at pictures, and frame {glance.past.frames} of the drive has none: give Frame its image."
@@ -106,25 +73,57 @@ class PixelRouter:
         library("onnxruntime", purpose="The pixel router", extra="vision")
         return open_session(self.model, name=f"that of {NAME}", threads=1)
 
-    def to_json(self) -> str:
-        """The file's text: one line per part, the same for the same router."""
+    @classmethod
+    def fronts(cls) -> tuple[str, ...]:
+        """Pixels."""
+        return (FRONT,)
+
+    def content(self) -> dict[str, Any]:
+        """Training, and the network in base64."""
         content = {"name": NAME, "training": asdict(self.training), "front": FRONT}
-        return file_text(content | {"onnx": b64encode(self.model).decode("ascii")})
+        return content | {"onnx": b64encode(self.model).decode("ascii")}
 
-    def save(self, path: Path | str) -> None:
-        """Write the router to a file."""
-        write_atomically(path, self.to_json())
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "PixelRouter":
+        """The pixel router that a file's content describes."""
+        return cls(b64decode(content["onnx"], validate=True), Training.of(content))
 
 
-def pixel_router_of(content: Mapping[str, Any], source: str) -> PixelRouter:
-    """The pixel router that a file's content describes, refused where it was altered or has another graph."""
-    check_hash(content, source)
-    try:
-        model, training = b64decode(content["onnx"], validate=True), training_of(content)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{source}: must hold an ONNX graph in base64; {error!r} is in the way.") from error
-    check_graph(model, source)
-    return PixelRouter(model, training)
+@dataclass(frozen=True)
+class PixelRecipe(Recipe):
+    """How the pixel router is trained: Adam on the cross-entropy of 1[V > 0], its step falling to 0 along a line.
+
+    Attributes:
+        epochs: How often each fit input is looked at.
+        batch: How many of them make a step.
+        step: Size of the first step.
+    """
+
+    epochs: int = 6
+    batch: int = 32
+    step: float = 0.002
+    name = NAME
+    target = "value-binary"
+    makes = PixelRouter
+    extra = "torch"
+
+    def admits(self, target: str, *, classifies: bool) -> bool:
+        """Targets with labels 0 and 1."""
+        del target
+        return classifies
+
+    def like(self, settings: Mapping[str, Any]) -> "PixelRecipe":
+        """The recipe that a trained router's settings tell of."""
+        return PixelRecipe(int(settings["epochs"]), int(settings["batch"]), float(settings["step"]))
+
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> PixelRouter:
+        """The pixel router, trained on the examples' pictures."""
+        from deepval.allocators.pixel_training import fit_pixels
+
+        frames = examples.frames
+        for view, place in frames:
+            check_picture(view, place)
+        return fit_pixels(self, lambda row: picture_of(*frames[row]), examples.labels, training, watch=watch)
 
 
 def picture_of(view: View, place: int) -> Shaped[np.ndarray, "h w 3"]:

@@ -1,6 +1,6 @@
 """The pixel router's layers: the first 14 feature blocks of MobileNetV2 (width 1.0), pooled, and one linear head.
 
-One table says what training builds, what the ONNX graph holds and what a picture costs. DEFINITIONS section 12.
+One table says what training builds, the ONNX graph holds and a picture costs. See docs/definitions.md, Pixel router.
 """
 
 from typing import NamedTuple

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators.learned import Training
+from deepval.allocators.fitted import Training
 from deepval.allocators.pixel import NAME, PixelRecipe, PixelRouter, prepared
 from deepval.allocators.pixel_graph import Weights, onnx_bytes
 from deepval.allocators.pixel_layers import BLOCKS, CHANNELS, Convolution
 from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.perception.onnx_model import library
+from deepval.perception.running.onnx_model import library
 from deepval.progress import Watch, unwatched
 
 

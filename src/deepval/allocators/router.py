@@ -5,15 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators.files import FittedAllocator, read_allocator
+from deepval.allocators.allocator import Allocator
+from deepval.allocators.recipes import read_allocator
+from deepval.allocators.signals import SIGNALS
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.features import Glance, glance
-from deepval.signals import SIGNALS, Signal
-from deepval.streaming import CausalCap, Policy, Stream
-from deepval.views import CheapMode, Frame, Past
-
-DEFAULT_MODES = ("cheap", "full")
+from deepval.features.views import CheapMode, Frame, Past
+from deepval.judging.policies import CausalCap, Policy, UnitStream
 
 
 class Router:
@@ -25,7 +24,7 @@ class Router:
 
     def __init__(
         self,
-        allocator: FittedAllocator | Signal,
+        allocator: Allocator,
         policy: Policy,
         *,
         mode: CheapMode | None = None,
@@ -37,12 +36,11 @@ class Router:
             allocator: What scores a frame.
             policy: When a score is enough; calibrate it on validation scores.
             mode: How the cheap mode's report is read.
-            modes: Names to answer with, cheap first; those of the cell that a learned allocator was fitted on.
+            modes: Names to answer with, cheap first; the allocator's own if not given.
         """
         self.allocator, self.policy = allocator, policy
         self.mode = CheapMode() if mode is None else mode
-        fitted = DEFAULT_MODES if isinstance(allocator, Signal) else allocator.training.modes
-        self.modes = fitted if modes is None else modes
+        self.modes = allocator.modes if modes is None else modes
         reason = allocator.undefined(self.mode)
         if reason is not None:
             raise InputError(f"{allocator.name} cannot route here: {reason}. Choose another allocator.")
@@ -51,7 +49,7 @@ class Router:
     @classmethod
     def calibrated(
         cls,
-        allocator: FittedAllocator | Signal | str | Path,
+        allocator: Allocator | str | Path,
         validation_scores: Float[np.ndarray, "input *mode"],
         alpha: float,
         **settings: Any,
@@ -75,7 +73,7 @@ class Router:
     def begin(self) -> None:
         """Start a new drive: forget the frames before and the escalations so far."""
         self._past: Past = Past()
-        self._stream: Stream = self.policy.start()
+        self._stream: UnitStream = self.policy.start()
         self.score: float = np.nan
 
     def decide(self, frame: Frame) -> str:

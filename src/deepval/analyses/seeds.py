@@ -1,13 +1,13 @@
-"""A cell and recipes -> how much an allocator's result depends on the seed of its training. M85."""
+"""A cell and recipes -> how much a result depends on the seed of training: docs/definitions.md, Seeds and transfer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from deepval.benchmark.fitting import fit_on, score_on
-from deepval.benchmark.folder import BuiltCell
-from deepval.budgets import Selection
+from deepval.cells.fitting import fit_on, score_on
+from deepval.cells.folder import BuiltCell
+from deepval.judging.budgets import Selection
+from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
-from deepval.scoring import evaluate
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Cells of several consumers -> what a router fitted for one of them is worth to another. M108.
+"""Cells of several consumers -> what a router of one is worth to another: docs/definitions.md, Seeds and transfer.
 
 Only cells that share a data set and a geometry are paired: there a router sees the same views.
 """
@@ -6,11 +6,11 @@ Only cells that share a data set and a geometry are paired: there a router sees 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from deepval.benchmark.fitting import fit_on, score_on
-from deepval.benchmark.folder import BuiltCell
-from deepval.budgets import Selection
+from deepval.cells.fitting import fit_on, score_on
+from deepval.cells.folder import BuiltCell
+from deepval.judging.budgets import Selection
+from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
-from deepval.scoring import evaluate
 
 
 @dataclass(frozen=True)

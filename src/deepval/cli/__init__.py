@@ -2,32 +2,57 @@
 
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from deepval.cli import analysing, demo, fitting, judging, making, profiling, protocol, reporting
 from deepval.errors import InputError, InputWarning
 from deepval.version import __version__
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
-COMMANDS = (
-    demo.demo,
-    making.perceive,
-    making.build,
-    fitting.fit,
-    fitting.score,
-    profiling.profile,
-    judging.evaluate,
-    judging.compare,
-    analysing.analyse,
-    protocol.cells,
-    protocol.validate,
-    protocol.leaderboard,
-    reporting.report,
-)
-for command in COMMANDS:
-    app.command()(command)
+COMMANDS = {
+    "demo": "demo",
+    "perceive": "making",
+    "build": "making",
+    "fit": "fitting",
+    "score": "fitting",
+    "profile": "profiling",
+    "evaluate": "judging",
+    "compare": "judging",
+    "analyse": "analysing",
+    "cells": "protocol",
+    "validate": "protocol",
+    "leaderboard": "protocol",
+    "report": "reporting",
+}
+"""The module here that holds each command; it is imported when the command is asked for."""
+LOOK: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each made when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        alone = typer.Typer(**LOOK)
+        alone.command(name)(getattr(import_module(f"deepval.cli.{COMMANDS[name]}"), name))
+        return typer.main.get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _LazyGroup(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands: Any = _Commands()
+
+
+app = typer.Typer(cls=_LazyGroup, no_args_is_help=True, **LOOK)
 
 
 @app.callback(invoke_without_command=True)

@@ -9,13 +9,13 @@ import typer
 from deepval.allocators import recipe_named
 from deepval.analyses.seeds import seed_study
 from deepval.analyses.transfer import transfers
-from deepval.benchmark.folder import read_cell
-from deepval.budgets import Selection
+from deepval.cells.folder import read_cell
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
+from deepval.judging.budgets import Selection
 from deepval.report.console import render_tables
-from deepval.report.tables import Cell, Table, number, percent
+from deepval.report.tables import Table, TableCell, number, percent
 
 ANALYSES = ("seeds", "transfer")
 
@@ -65,7 +65,7 @@ def _seed_table(rows: list[Any]) -> Table:
     for row in rows:
         better = sum(verdict == "better" for verdict in row.verdicts)
         texts = (row.cell, row.allocator, " ".join(number(v) for v in row.ndg), number(row.span), str(better))
-        lines.append(tuple(map(Cell, (*texts, "yes" if row.identical else "no"))))
+        lines.append(tuple(map(TableCell, (*texts, "yes" if row.identical else "no"))))
     header = ("cell", "allocator", "nDG by seed", "span", "better", "same bits")
     return Table("Training seeds", header, (tuple(lines),))
 
@@ -74,7 +74,7 @@ def _transfer_table(rows: list[Any]) -> Table:
     lines = [
         tuple(
             map(
-                Cell,
+                TableCell,
                 (
                     row.allocator,
                     row.source,

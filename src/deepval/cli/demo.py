@@ -8,20 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from deepval.allocators.pixel_training import torch_library
-from deepval.benchmark import build, sources, study
-from deepval.benchmark import folder as folders
-from deepval.benchmark.column_files import csv_text
-from deepval.benchmark.regime import PAPER, regime_lines
-from deepval.budgets import Latency, Selection
+from deepval.analyses.regime import PAPER, regime_lines
+from deepval.cells import build, sources, study
+from deepval.cells import folder as folders
 from deepval.cli import options
 from deepval.cli.options import Json
-from deepval.cli.reporting import page_text
-from deepval.costs import PROFILES
+from deepval.cli.reporting import kept, page_text
 from deepval.datasets.synthetic import WorldSettings
 from deepval.files import check_writable, write_atomically
+from deepval.judging.budgets import Latency, Selection
 from deepval.report import console, markdown
 from deepval.report.overview import overview
 from deepval.results import Result
+from deepval.tables.column_files import csv_text
+from deepval.tables.costs import PROFILES
 
 BOARD = PROFILES["jetson-agx-xavier"]
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
@@ -53,8 +53,8 @@ def demo(
     free: dict[str, Result] = {}
     charged: dict[str, Result] = {}
     tables = {}
-    for cell in build.cells(world.dataset, world.modes, geometries=geometries, systems=systems, watch=options.watch):
-        system, geometry = cell.definition["system"]["name"], cell.definition["geometry"]
+    for cell in build.cells(world, geometries=geometries, systems=systems, watch=options.watch):
+        system, geometry = cell.spec.system, cell.spec.geometry
         folder = out / f"{system}-{geometry}"
         folders.write(cell, folder, costs=BOARD, pictures=pixel)
         free[folder.name], charged[folder.name] = _judged(folders.read_cell(folder), pixel=pixel)
@@ -70,7 +70,7 @@ def demo(
     pages = {name: out / name / "result.json" for name in free}
     pages |= {f"{name}, charged": out / name / "result-board.json" for name in charged}
     pages[f"{SHOWN}, causal"] = _causal(folders.read_cell(out / SHOWN))
-    write_atomically(page, page_text(pages, images=True))
+    write_atomically(page, page_text({name: kept(path) for name, path in pages.items()}, images=True))
     write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, shown)) + "\n")
     typer.echo("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
     typer.echo(console.render_tables([shown[1], shown[4]], width=options.width()), nl=False)

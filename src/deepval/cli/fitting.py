@@ -5,30 +5,34 @@ from typing import Annotated
 
 import typer
 
-from deepval.allocators import RECIPES, PixelRecipe, read_allocator
-from deepval.benchmark import fitting
-from deepval.benchmark.column_files import csv_text, parquet_bytes
-from deepval.benchmark.folder import read_cell
+from deepval.allocators import RECIPES, read_allocator
+from deepval.cells import fitting
+from deepval.cells.case import SCORES
+from deepval.cells.folder import read_cell
+from deepval.cells.splits import ROLES
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
 from deepval.files import check_writable, write_atomically
+from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.targets import TARGETS
 
-NAMES = (*RECIPES, PixelRecipe.name)
 CellFolder = Annotated[Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")]
 
 
 def fit(
     cell: CellFolder,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for the fitted allocator (.json).")],
-    allocator: Annotated[str | None, typer.Option("--allocator", "-a", help=f"{', '.join(NAMES)}.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="File for the fitted allocator. Default: CELL/allocators/NAME.json."),
+    ] = None,
+    allocator: Annotated[str | None, typer.Option("--allocator", "-a", help=f"{', '.join(RECIPES)}.")] = None,
     target: Annotated[
         str | None, typer.Option("--target", help=f"What to predict; its own if not given. {', '.join(TARGETS)}.")
     ] = None,
     units: Annotated[
-        str | None, typer.Option("--units", help="fit (train and validation; the default), train, or a,b,c.")
+        str | None, typer.Option("--units", help="fit (train and validation; the default), train, a,b,c or a file.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of what is random in the fit. Default: 0.")] = None,
     like: Annotated[
@@ -38,7 +42,7 @@ def fit(
 ) -> None:
     """Fit an allocator on a cell's training and validation units and write it to a plain file.
 
-    Example: deepval fit cells/braking-monocular --allocator gate-gbm --out gate-gbm.json
+    Example: deepval fit cells/braking-monocular --allocator gate-gbm
     """
     if (allocator is None) == (like is None):
         raise InputError("Give --allocator, or --like with the file of one: exactly one of them.")
@@ -46,53 +50,69 @@ def fit(
     ignored = [option for option, given in told.items() if given is not None]
     if like is not None and ignored:
         raise InputError(f"--like takes target, units and seed from its file: leave {' and '.join(ignored)} out.")
-    check_writable(out)
+    if out is not None:
+        check_writable(out)
     start = options.at_least(seed or 0, 0, "--seed")
     built = read_cell(cell)
     if like is not None:
         made = fitting.refit(built, read_allocator(like), watch=options.watch)
     else:
         made = fitting.fit_on(
-            built, str(allocator), target=target, units=units or "fit", seed=start, watch=options.watch
+            built,
+            str(allocator),
+            target=target,
+            units=options.unit_list(units, ROLES) or "fit",
+            seed=start,
+            watch=options.watch,
         )
-    made.save(out)
+    place = out or fitting.fitted_file(cell, made.name)
+    write_atomically(place, made.to_json(), make_folder=out is None)
     used = made.training
     if json:
-        content = {"allocator": made.name, "file": str(out), "target": used.target, "units": list(used.units)}
+        content = {"allocator": made.name, "file": str(place), "target": used.target, "units": list(used.units)}
         typer.echo(options.as_json(content | {"inputs": used.inputs, "seed": used.seed}), nl=False)
         return
-    typer.echo(f"{out}: {made.name} for {used.target}, fitted on {used.inputs:,} inputs of {len(used.units)} units.")
+    typer.echo(f"{place}: {made.name} for {used.target}, fitted on {used.inputs:,} inputs of {len(used.units)} units.")
 
 
 def score(
     cell: CellFolder,
-    allocator: Annotated[str, typer.Argument(help="File of a fitted allocator, or a signal or diagnostic by name.")],
+    allocator: Annotated[
+        str,
+        typer.Argument(help="A fitted allocator (its file, or its name beside the cell), a signal or a diagnostic."),
+    ],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for the scores (.csv, .parquet).")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="File for the scores (.csv, .parquet). Default: CELL/scores/NAME.csv."),
+    ] = None,
     units: Annotated[
-        str, typer.Option("--units", help="test, validation, train, fit, all, or a,b,c: whose inputs to score.")
+        str, typer.Option("--units", help="test, validation, train, fit, all, a,b,c or a file: whose inputs to score.")
     ] = "test",
     json: Json = False,
 ) -> None:
     """Score a cell's inputs by a fitted allocator, a signal or a diagnostic; what has no score is left out and counted.
 
-    Example: deepval score cells/braking-monocular gate-gbm.json --out gate-gbm.csv
+    Example: deepval score cells/braking-monocular gate-gbm
     """
-    if out.suffix not in (".csv", ".parquet"):
-        raise InputError(f"{out}: the name must end in .csv or .parquet.")
-    check_writable(out)
-    found = fitting.score_on(read_cell(cell), allocator, units=units)
+    if out is not None:
+        if out.suffix not in (".csv", ".parquet"):
+            raise InputError(f"{out}: the name must end in .csv or .parquet.")
+        check_writable(out)
+    found = fitting.score_on(read_cell(cell), allocator, units=options.unit_list(units, ROLES) or ())
     if not len(found.input):
         raise InputError(f"{found.name} has no score for any of the {found.inputs:,} inputs: {found.reason}.")
     columns = found.columns()
-    write_atomically(out, parquet_bytes(columns) if out.suffix == ".parquet" else csv_text(columns))
+    place = out or cell / SCORES / f"{Path(allocator).stem if Path(allocator).is_file() else allocator}.csv"
+    content = parquet_bytes(columns) if place.suffix == ".parquet" else csv_text(columns)
+    write_atomically(place, content, make_folder=out is None)
     if json:
-        content = {"allocator": found.name, "kind": found.kind, "file": str(out), "inputs": found.inputs}
+        content = {"allocator": found.name, "kind": found.kind, "file": str(place), "inputs": found.inputs}
         more = {"scored": len(found.input), "coverage": found.coverage, "reason": found.reason}
         typer.echo(options.as_json(content | more), nl=False)
         return
     without = "" if found.reason is None else f"; {found.inputs - len(found.input):,} without, as {found.reason}"
     typer.echo(
-        f"{out}: {len(found.input):,} of {found.inputs:,} inputs scored by {found.name} "
+        f"{place}: {len(found.input):,} of {found.inputs:,} inputs scored by {found.name} "
         f"(coverage {found.coverage:.1%}{without})."
     )

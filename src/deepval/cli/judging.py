@@ -1,4 +1,4 @@
-"""`deepval evaluate` and `deepval compare`: a values file and score files -> verdicts."""
+"""`deepval evaluate` and `deepval compare`: a cell or a values file, and score files -> verdicts."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 import deepval
-from deepval import comparison
-from deepval.budget_key import BudgetKey
+from deepval.cells.case import read_case
 from deepval.cli import options
 from deepval.cli.options import (
     Alphas,
@@ -15,6 +14,7 @@ from deepval.cli.options import (
     CostFile,
     DrawNumber,
     Json,
+    JudgedUnits,
     Kinds,
     MissingRule,
     Modes,
@@ -23,12 +23,12 @@ from deepval.cli.options import (
     Seed,
     Skipping,
     TermFile,
-    Units,
     Values,
     Weights,
 )
 from deepval.errors import InputError
 from deepval.files import check_writable
+from deepval.judging import comparison
 from deepval.report import FORMS, console
 
 FAILED_GATE = 3
@@ -37,8 +37,8 @@ FAILED_GATE = 3
 
 def evaluate(
     values: Values,
-    scores: ScoreFiles,
     *,
+    scores: ScoreFiles = None,
     costs: CostFile = None,
     modes: Modes = None,
     alpha: Alphas = None,
@@ -47,7 +47,7 @@ def evaluate(
     skipping: Skipping = False,
     draws: DrawNumber = "1000",
     seed: Seed = 0,
-    units: Units = None,
+    units: JudgedUnits = None,
     calibrate: Calibration = None,
     by: Annotated[
         list[str] | None, typer.Option("--by", help="Judge within groups too: COLUMN or COLUMN:5,10.")
@@ -66,6 +66,8 @@ def evaluate(
 ) -> None:
     """Judge allocators: nDG, benefit and harm, and a verdict against random with intervals over units.
 
+    Of a cell's folder it takes losses, terms, costs, the scores beside it and the test units, unless told otherwise.
+
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
     """
     shown = _form(form, json=json)
@@ -75,20 +77,23 @@ def evaluate(
         raise InputError("--simultaneous adds intervals, which need draws: leave --draws 0 out.")
     if out:
         check_writable(out)
-    table = deepval.read_values(values, costs=costs, modes=options.mode_list(modes))
+    case = read_case(values, costs=costs, modes=options.mode_list(modes))
+    chosen = case.units(options.unit_list(units, case.roles), usual="test")
+    held = case.units(options.unit_list(calibrate, case.roles))
+    scored = case.scores(options.score_files(scores))
     result = deepval.evaluate(
-        table,
-        options.score_files(scores),
-        options.budgets(table, alpha, budget, rails=rails, skipping=skipping),
+        case.table,
+        scored,
+        options.budgets(case, scored, alpha, budget, rails=rails, skipping=skipping),
         draws=number,
         seed=options.at_least(seed, 0, "--seed"),
-        units=options.unit_list(units),
-        calibration=options.unit_list(calibrate),
+        units=chosen,
+        calibration=held,
         by=by or (),
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
         simultaneous_intervals=simultaneous,
         curve_points=options.at_least(curve, 0, "--curve"),
-        terms=terms,
+        terms=terms or case.terms,
         weights=options.weights(weight),
         watch=options.watch,
     )
@@ -108,8 +113,10 @@ def _form(form: str | None, *, json: bool) -> str:
 
 def compare(
     values: Values,
-    candidate: Annotated[str, typer.Argument(help="Scores of the candidate: FILE or NAME=FILE.")],
-    baseline: Annotated[str, typer.Argument(help="Scores of the baseline: FILE or NAME=FILE.")],
+    candidate: Annotated[
+        str, typer.Argument(help="Scores of the candidate: FILE or NAME=FILE, or a name beside the cell.")
+    ],
+    baseline: Annotated[str, typer.Argument(help="Scores of the baseline, likewise.")],
     *,
     costs: CostFile = None,
     modes: Modes = None,
@@ -119,7 +126,7 @@ def compare(
     skipping: Skipping = False,
     draws: DrawNumber = "1000",
     seed: Seed = 0,
-    units: Units = None,
+    units: JudgedUnits = None,
     missing: MissingRule = "error",
     fail_if: Annotated[
         str | None, typer.Option("--fail-if", help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.")
@@ -131,15 +138,16 @@ def compare(
     Example: deepval compare values.parquet new.csv old.csv --alpha 0.2 --fail-if worse
     """
     gate = None if fail_if is None else options.one_of(fail_if, ("worse", "not-better"), "--fail-if")
-    table = deepval.read_values(values, costs=costs, modes=options.mode_list(modes))
-    named = options.score_files([candidate, baseline])
+    case = read_case(values, costs=costs, modes=options.mode_list(modes))
+    chosen = case.units(options.unit_list(units, case.roles), usual="test")
+    named = case.scores(options.score_files([candidate, baseline]))
     result = deepval.evaluate(
-        table,
+        case.table,
         named,
-        options.budgets(table, alpha, budget, rails=rails, skipping=skipping),
+        options.budgets(case, named, alpha, budget, rails=rails, skipping=skipping),
         draws=options.draws(draws),
         seed=options.at_least(seed, 0, "--seed"),
-        units=options.unit_list(units),
+        units=chosen,
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
         watch=options.watch,
     )
@@ -155,6 +163,6 @@ def compare(
         raise InputError(f"--fail-if needs a verdict; there is none: {rows[0].reason}.")
     bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
     if gate and bad:
-        where = ", ".join(BudgetKey.of(row).label for row in bad)
+        where = ", ".join(row.budget.label for row in bad)
         typer.echo(f"deepval: {one} is {gate.replace('-', ' ')} than {other} at {where}.", err=True)
         raise typer.Exit(FAILED_GATE)

@@ -6,15 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.benchmark import build as building
-from deepval.benchmark import folder as folders
-from deepval.benchmark import sources
+from deepval.cells import build as building
+from deepval.cells import folder as folders
+from deepval.cells import sources, spec
 from deepval.cli import options
 from deepval.cli.options import Json
-from deepval.costs import check_modes
+from deepval.datasets import DATASETS, open_dataset
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES
+from deepval.perception.placing import PLACINGS
+from deepval.systems import SYSTEMS
+from deepval.tables.costs import check_modes
 
 SCORE_KINDS = ("probabilities", "raw", "none")
 
@@ -36,8 +39,8 @@ def perceive(
 
     Example: deepval perceive images -w yolov8s.onnx --size 320 --size 640 --out cache
     """
-    from deepval.perception.detector import DetectorConfig
-    from deepval.perception.perceive import perceive as run
+    from deepval.perception.running.detector import DetectorConfig
+    from deepval.perception.running.perceive import perceive as run
 
     check_writable(out, folder=True)
     options.at_least(samples, 0, "--samples")
@@ -68,7 +71,7 @@ def perceive(
 def build(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; each cell becomes a folder in it.")],
-    dataset: Annotated[str, typer.Option("--dataset", help="synthetic or kitti.")] = "synthetic",
+    dataset: Annotated[str, typer.Option("--dataset", help=f"{' or '.join(DATASETS)}.")] = "synthetic",
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
     mode: Annotated[
         list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS, cheap first; NAME if synthetic.")
@@ -78,8 +81,14 @@ def build(
     only: Annotated[
         list[str] | None, typer.Option("--class", help="Keep detections of this class. Repeatable.")
     ] = None,
-    geometry: Annotated[list[str] | None, typer.Option("--geometry", help="monocular, oracle. Repeatable.")] = None,
+    geometry: Annotated[
+        list[str] | None, typer.Option("--geometry", help=f"{', '.join(PLACINGS)}. Repeatable.")
+    ] = None,
     system: Annotated[list[str] | None, typer.Option("--system", help="Downstream system. Repeatable.")] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=NUMBER: a constant of the systems, such as corridor_half_width_m=1.5."),
+    ] = None,
     persistence: Annotated[bool, typer.Option("--persistence", help="Detections must last three frames.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="A unit without any detection is an error.")] = False,
     costs: Annotated[
@@ -95,14 +104,14 @@ def build(
     Example: deepval build --dataset kitti --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet
     --threshold RRC=0.25 --class Car --geometry monocular --system braking --out cells
     """
-    kind = options.one_of(dataset, ("synthetic", "kitti"), "--dataset")
+    kind = options.one_of(dataset, tuple(DATASETS), "--dataset")
     check_writable(out, folder=True)
     chosen = options.unit_list(units)
-    geometries = [options.one_of(g, building.GEOMETRIES, "--geometry") for g in geometry or ["monocular"]]
+    geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
     kept = [options.one_of(name, CLASSES, "--class") for name in only or []]
-    _refuse_ignored(kind, {"--seed": seed} if kind == "kitti" else {"--root": root, "--scores-are": scores})
-    if kind == "kitti" and (root is None or not mode):
-        raise InputError("--dataset kitti needs --root, the folder that holds training/, and two or more --mode.")
+    _refuse_ignored(kind, {"--root": root, "--scores-are": scores} if kind == "synthetic" else {"--seed": seed})
+    if kind != "synthetic" and (root is None or not mode):
+        raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
     modes = mode or list(sources.DEFAULT_MODES)
     limits, kinds = _named(threshold, "--threshold", modes), _named(scores, "--scores-are", modes)
     if kind == "synthetic":
@@ -111,21 +120,16 @@ def build(
         material = sources.synthetic(modes, seed=start, threshold=least, classes=kept or None, units=chosen)
     else:
         files = [_mode_file(text, limits, kinds, kept) for text in modes]
-        material = sources.kitti(str(root), files, units=chosen)
+        material = sources.from_files(open_dataset(kind, root), files, units=chosen)
     if costs is not None:
-        check_modes(costs, material.modes)
+        check_modes(costs, [made.name for made in material.modes])
+    names = [options.one_of(name, tuple(SYSTEMS), "--system") for name in system or ["braking"]]
+    wanted = spec.specs(
+        material, geometries=geometries, systems=names, persistence=persistence, changes=_changes(change)
+    )
     made = []
-    for cell in building.cells(
-        material.dataset,
-        material.modes,
-        geometries=geometries,
-        systems=system or ["braking"],
-        persistence=persistence,
-        strict=strict,
-        provenance=material.provenance,
-        watch=options.watch,
-    ):
-        folder = out / f"{cell.definition['system']['name']}-{cell.definition['geometry']}"
+    for cell in building.built(wanted, strict=strict, watch=options.watch):
+        folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
         folders.write(cell, folder, costs=costs, pictures=pictures)
         made.append((folder, cell))
     if json:
@@ -133,6 +137,19 @@ def build(
         return
     for folder, cell in made:
         typer.echo(f"{folder}: {_sentence(cell.table.summary())}")
+
+
+def _changes(texts: list[str] | None) -> dict[str, float]:
+    """Constants of systems by name, from NAME=NUMBER."""
+    found: dict[str, float] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not _finite(value):
+            raise InputError(f"--set must be NAME=NUMBER; found {text!r}.")
+        if name in found:
+            raise InputError(f"--set must be given once for {name}; found {text!r} as well.")
+        found[name] = float(value)
+    return found
 
 
 def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import difflib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,23 +12,31 @@ from typing import Annotated, Any, Literal
 import typer
 
 import deepval
-from deepval.budget_key import BudgetKey
-from deepval.budgets import RAILS, Budget, Energy, Latency, Selection
-from deepval.costs import Costs
+from deepval.cells.case import Case
 from deepval.errors import InputError
+from deepval.judging.budgets import RAILS, Budget, Energy, Latency, Selection
 from deepval.report import FORMS, console
 from deepval.results import Result
-from deepval.scores import REFERENCES
-from deepval.values import ValueTable
+from deepval.tables.scores import REFERENCES, Scores
 
 Values = Annotated[
-    Path, typer.Argument(help="Values file (.csv, .parquet): unit, input, [order], loss_<mode> or reward_<mode> ...")
+    Path,
+    typer.Argument(
+        help="A cell's folder, or a values file (.csv, .parquet): unit, input, [order], loss_<mode> or reward_<mode>."
+    ),
 ]
 ScoreFiles = Annotated[
-    list[str], typer.Option("--scores", "-s", help="Scores file, or NAME=FILE: columns input, score. Repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--scores",
+        "-s",
+        help="Scores file, or NAME=FILE: columns input, score. Repeatable. Of a cell also the name of a file in its "
+        "folder scores; all of them if none is given.",
+    ),
 ]
 CostFile = Annotated[
-    Path | None, typer.Option("--costs", help="Costs of modes and allocators: .toml, or a shipped profile.")
+    Path | None,
+    typer.Option("--costs", help="Costs of modes and allocators: .toml, or a shipped profile. Default: the cell's."),
 ]
 Alphas = Annotated[list[float] | None, typer.Option("--alpha", help="Budget share in (0, 1]. Repeatable.")]
 Kinds = Annotated[
@@ -46,11 +54,24 @@ Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.")]
 Modes = Annotated[
     str | None, typer.Option("--modes", help="Modes to judge, cheap first: small,large. Default: the file's order.")
 ]
-Units = Annotated[str | None, typer.Option("--units", help="Units to judge: a,b,c or a file with one per line.")]
-Calibration = Annotated[str | None, typer.Option("--calibrate", help="Units to calibrate streaming policies on.")]
+Units = Annotated[str | None, typer.Option("--units", help="Units: a,b,c or a file with one per line.")]
+JudgedUnits = Annotated[
+    str | None,
+    typer.Option(
+        "--units",
+        help="Units to judge: a,b,c or a file with one per line; of a cell also by role: test (the default), "
+        "validation, train, fit, all.",
+    ),
+]
+Calibration = Annotated[
+    str | None, typer.Option("--calibrate", help="Units to calibrate streaming policies on, such as validation.")
+]
 MissingRule = Annotated[str, typer.Option("--missing", help="Inputs without a score: error, or worst (ranked last).")]
 TermFile = Annotated[
-    Path | None, typer.Option("--terms", help="Loss terms (.parquet, .csv) of the inputs, to keep in the result.")
+    Path | None,
+    typer.Option(
+        "--terms", help="Loss terms (.parquet, .csv) of the inputs, to keep in the result. Default: the cell's."
+    ),
 ]
 Weights = Annotated[
     list[str] | None, typer.Option("--weight", help="NAME=NUMBER: weigh a loss term otherwise. Repeatable.")
@@ -58,9 +79,9 @@ Weights = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def score_files(given: Iterable[str]) -> dict[str, Path]:
+def score_files(given: Iterable[str] | None) -> dict[str, Path]:
     """Score files by allocator: NAME=FILE, or the name of the file."""
-    return named_files(given, "Allocators", lambda path: path.stem)
+    return named_files(given or (), "Allocators", lambda path: path.stem)
 
 
 def named_files(given: Iterable[str], who: str, name_of: Callable[[Path], str]) -> dict[str, Path]:
@@ -77,9 +98,15 @@ def named_files(given: Iterable[str], who: str, name_of: Callable[[Path], str]) 
 
 
 def budgets(
-    table: ValueTable, alphas: list[float] | None, kinds: list[str] | None, *, rails: str | None, skipping: bool
+    case: Case,
+    scores: Mapping[str, Scores],
+    alphas: list[float] | None = None,
+    kinds: list[str] | None = None,
+    *,
+    rails: str | None = None,
+    skipping: bool = False,
 ) -> list[Budget]:
-    """Budgets of the kinds asked for; without a wish, selection and what the costs of the table allow."""
+    """Budgets of the kinds asked for; without a wish, selection and what the costs allow."""
     convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
     accounting: Literal["cascade", "skipping"] = "skipping" if skipping else "cascade"
     makers: dict[str, Callable[[float], Budget]] = {
@@ -87,7 +114,7 @@ def budgets(
         "latency": lambda a: Latency(a, accounting=accounting),
         "energy": lambda a: Energy(a, accounting=accounting, convention=convention),
     }
-    wanted = [one_of(kind, tuple(makers), "--budget") for kind in kinds or _possible(table.costs, convention)]
+    wanted = [one_of(kind, tuple(makers), "--budget") for kind in kinds or case.kinds(scores, convention)]
     if rails is not None and "energy" not in wanted:
         raise InputError(
             f"--rails is of energy budgets, and none is judged: give --costs that have {rails!r} throughout."
@@ -95,14 +122,6 @@ def budgets(
     if skipping and set(wanted) == {"selection"}:
         raise InputError("--skipping is of latency and energy budgets, and none is judged: give --costs.")
     return [makers[kind](a) for kind in wanted for a in alphas or (0.1, 0.2, 0.3, 0.5)]
-
-
-def _possible(costs: Costs | None, convention: str) -> list[str]:
-    if costs is None:
-        return ["selection"]
-    figures = [*costs.modes.values(), *costs.allocators.values()]
-    measured = {"latency": "ms", "energy": convention}
-    return ["selection", *(kind for kind, unit in measured.items() if all(unit in entry for entry in figures))]
 
 
 def difference(given: float | None, *, form: str, draws: int | Literal["exact"]) -> float | None:
@@ -148,12 +167,12 @@ def weights(texts: Iterable[str] | None) -> dict[str, float]:
     return found
 
 
-def unit_list(text: str | None) -> list[str] | None:
-    """Units from a,b,c or from a file with one per line."""
+def unit_list(text: str | None, roles: Sequence[str] = ()) -> list[str] | None:
+    """Units from a,b,c or from a file with one per line; a role is one, also where a file has its name."""
     if text is None:
         return None
     parts = text.split(",")
-    if _is_file(text):
+    if text not in roles and _is_file(text):
         try:
             parts = Path(text).read_text(encoding="utf-8-sig").splitlines()  # Windows editors put a mark in front
         except (OSError, UnicodeDecodeError) as error:
@@ -216,7 +235,7 @@ def print_resolution(result: Result, difference: float) -> None:
             typer.echo(f"  {row.allocator}, {row.kind} {row.alpha:g}: unknown ({row.reason})")
         else:
             wanted = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
-            typer.echo(f"  {row.allocator}, {BudgetKey.of(row).label}: {wanted:,} (there are {row.units})")
+            typer.echo(f"  {row.allocator}, {row.budget.label}: {wanted:,} (there are {row.units})")
 
 
 def as_json(content: Any) -> str:

@@ -1,24 +1,21 @@
 """`deepval profile`: an allocator and a cell -> its cost cards in a costs file."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-import numpy as np
 import typer
 
-from deepval.allocators import Learned
-from deepval.benchmark.fitting import allocator_named
-from deepval.benchmark.folder import BuiltCell, read_cell
+from deepval.cells.fitting import allocator_named
+from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
 from deepval.features import Glance, glance
-from deepval.metering.cards import Card, add_cards, measured_cards
+from deepval.features.views import CheapMode, Frame, Past, frames_of
+from deepval.metering.cards import CostCard, add_cards, measured_cards
 from deepval.metering.cost_files import read_entries
 from deepval.metering.energy import Spent
 from deepval.metering.timing import Items, Stages
-from deepval.views import CheapMode, Frame, Past, frames_of
 
 
 def profile(
@@ -29,7 +26,9 @@ def profile(
     seconds: Annotated[float, typer.Option("--seconds", help="Time limit of each measurement.")] = 5.0,
     tolerance: Annotated[float, typer.Option("--tolerance", help="How tight the median must be, relative.")] = 0.02,
     batch: Annotated[int | None, typer.Option("--batch", help="Measure batches of this size as well.")] = None,
-    threads: Annotated[int | None, typer.Option("--threads", help="Hold BLAS and OpenMP to so many threads.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", help="Hold BLAS, OpenMP and OpenCV to so many threads.")
+    ] = None,
     energy: Annotated[bool, typer.Option("--energy", help="Measure energy over idle; needs a sensor.")] = False,
     json: Json = False,
 ) -> None:
@@ -58,21 +57,16 @@ def profile(
 def stages_of(target: str, cell: Path | None) -> tuple[str, Stages, Items]:
     """Name of an allocator, its stages from frame to score, and the frames of a cell that they run on.
 
-    Preprocessing is all from the cheap mode's boxes to the row that the model takes, memory included; a signal
-    has no model and the pixel router no row, so each is one stage.
+    The first is all from the cheap mode's boxes on, memory included: for a learned allocator to the row that its
+    models take.
     """
     if cell is None:
         raise InputError("An allocator is measured on real inputs: give --cell, a folder that `deepval build` wrote.")
-    allocator, built = allocator_named(target), read_cell(cell)
+    allocator, built = allocator_named(target, cell), read_cell(cell)
     frames = _frames(built)
-    if not isinstance(allocator, Learned):
-        return allocator.name, {"score": _each(lambda item: allocator.score_frame(_seen(item)))}, frames
-    front = allocator.front
-    stages: Stages = {
-        "preprocess": _each(lambda item: front.row(_seen(item)), stack=True),
-        "inference": lambda rows: allocator.score_row(rows) if rows.ndim == 1 else allocator.score_rows(rows),
-    }
-    return allocator.name, stages, frames
+    steps = dict(allocator.stages())
+    first = next(iter(steps))
+    return allocator.name, steps | {first: lambda items: steps[first](_seen(items))}, frames
 
 
 class _Arrived(NamedTuple):
@@ -83,8 +77,10 @@ class _Arrived(NamedTuple):
     mode: CheapMode
 
 
-def _seen(item: _Arrived) -> Glance:
-    return glance(item.frame, item.past, mode=item.mode)
+def _seen(items: _Arrived | list[_Arrived]) -> Glance | list[Glance]:
+    if isinstance(items, list):
+        return [glance(item.frame, item.past, mode=item.mode) for item in items]
+    return glance(items.frame, items.past, mode=items.mode)
 
 
 def _frames(built: BuiltCell) -> list[_Arrived]:
@@ -101,19 +97,7 @@ def _frames(built: BuiltCell) -> list[_Arrived]:
     return found
 
 
-def _each(of_one: Callable[[Any], Any], *, stack: bool = False) -> Callable[[Any], Any]:
-    """A stage for one item that also takes a list of them."""
-
-    def stage(items: Any) -> Any:
-        if isinstance(items, _Arrived):
-            return of_one(items)
-        found = [of_one(item) for item in items]
-        return np.stack(found) if stack else found
-
-    return stage
-
-
-def _lines(card: Card) -> list[str]:
+def _lines(card: CostCard) -> list[str]:
     timing, entry = card.timing, card.entry()
     low, high = timing.interval_ms
     parts = ", ".join(f"{stage} {entry[f'{stage}_ms']:.4g}" for stage in timing.stages)

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.benchmark import leaderboard as boards
-from deepval.benchmark import submissions, tracks
-from deepval.benchmark.cell_folders import read_cells
-from deepval.benchmark.integrity import contradictions
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
 from deepval.files import check_writable
+from deepval.protocol import leaderboard as boards
+from deepval.protocol import submissions, tracks
+from deepval.protocol.cell_folders import read_cells
+from deepval.protocol.integrity import contradictions
 
 Cells = Annotated[Path, typer.Option("--cells", help="Folder of cells made by `deepval build`.")]
 

@@ -1,13 +1,15 @@
-"""`deepval report`: saved results, and the frames of their cells -> one HTML page, or figures for a paper."""
+"""`deepval report`: cells or saved results, and frames -> one HTML page, or figures for a paper."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cli.options import named_files
+import deepval
+from deepval.cells.case import read_case
+from deepval.cli import options
 from deepval.errors import InputError
 from deepval.files import check_writable, write_atomically
 from deepval.manifests import cell_content
@@ -18,10 +20,24 @@ RESULT, FRAMES = "result", "frames"
 PAGE = Path("report.html")
 PERCEPTION_LOSS = "E5"
 """The combined error, whose gain the paper sets against decision value."""
+CURVE_POINTS = 20
+"""Of a result that is made for the page."""
+
+
+class Kept(NamedTuple):
+    """A result and the folder it belongs to, whose frames are shown with it."""
+
+    folder: Path
+    result: Result
+
+
+def kept(path: Path) -> Kept:
+    """The result in a file."""
+    return Kept(path.parent, Result.load(path))
 
 
 def report(
-    results: Annotated[list[str], typer.Argument(help="Saved results: FILE or NAME=FILE, one per cell.")],
+    results: Annotated[list[str], typer.Argument(help="Folders of cells, or saved results: CELL, FILE, NAME=...")],
     *,
     out: Annotated[
         Path | None,
@@ -46,12 +62,12 @@ def report(
 ) -> None:
     """Make one HTML page of results that opens from disk: verdicts, charts, sliders, tables, frames to look at.
 
+    Of a cell it takes the results in its folder (result*.json); where there is none, it judges the scores beside it.
     With --figures, make figures for a paper instead, or as well where --out is given.
 
     Example: deepval report demo/braking-monocular/result.json demo/braking-oracle/result.json --out report.html
     """
     files = _named(results, RESULT)
-    shown = _given(frames, list(files))
     page = PAGE if out is None and figures is None else out
     if images and page is None:
         raise InputError("--images puts pictures into the page, and --figures alone makes none: give --out as well.")
@@ -61,35 +77,71 @@ def report(
         check_writable(page)
     if figures is not None:
         check_writable(figures, folder=True)
+    found = _results(files)
+    shown = _given(frames, list(found))
     # Made before figures are written: what is wrong with the page is said while nothing is there yet.
-    text = None if page is None else page_text(files, frames=shown, images=images, image_root=image_root)
+    text = None if page is None else page_text(found, frames=shown, images=images, image_root=image_root)
     if figures is not None:
-        _write_figures(figures, files, frames=shown)
+        _write_figures(figures, found, frames=shown)
     if page is not None and text is not None:
         write_atomically(page, text)
-        cells = "1 cell" if len(files) == 1 else f"{len(files)} cells"
+        cells = "1 cell" if len(found) == 1 else f"{len(found)} cells"
         typer.echo(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 
+def _results(files: Mapping[str, Path]) -> dict[str, Kept]:
+    """Results by name; of a cell's folder all that lie there, or the judgement of the scores beside it."""
+    found: dict[str, Kept] = {}
+    for name, path in files.items():
+        saved = sorted(path.glob(f"{RESULT}*.json")) if path.is_dir() else [path]
+        more = {_title(name, file) if path.is_dir() else name: kept(file) for file in saved}
+        twice = sorted(more.keys() & found)
+        if twice:
+            raise InputError(f"Cells need different names; {twice[0]!r} is given twice. Write NAME=FILE.")
+        found |= more or {name: Kept(path, _judged(path))}
+    return found
+
+
+def _title(cell: str, file: Path) -> str:
+    """What a result in a cell's folder is called: result-board.json of a cell is `cell, board`."""
+    more = file.stem.removeprefix(RESULT).strip("-_.")
+    return f"{cell}, {more}" if more else cell
+
+
+def _judged(folder: Path) -> Result:
+    """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
+    case = read_case(folder)
+    scores = case.scores({})
+    return deepval.evaluate(
+        case.table,
+        scores,
+        options.budgets(case, scores),
+        units=case.units(None, usual="test"),
+        terms=case.terms,
+        curve_points=CURVE_POINTS,
+        watch=options.watch,
+    )
+
+
 def page_text(
-    results: Mapping[str, Path],
+    results: Mapping[str, Kept],
     *,
     frames: Mapping[str, Path] | None = None,
     images: bool = False,
     image_root: Path | None = None,
 ) -> str:
-    """The page of saved results by cell; frames beside a result are taken."""
+    """The page of results by cell; frames in the folder of a result are taken."""
     from deepval.report import html
 
-    loaded = {name: Result.load(path) for name, path in results.items()}
+    loaded = {name: item.result for name, item in results.items()}
     shown = _shown(results, frames or {})
     return html.render(loaded, shown, images=_pictures(shown, image_root) if images else None)
 
 
-def _write_figures(folder: Path, results: Mapping[str, Path], *, frames: Mapping[str, Path]) -> None:
+def _write_figures(folder: Path, results: Mapping[str, Kept], *, frames: Mapping[str, Path]) -> None:
     from deepval.report.figures import write_figures
 
-    loaded = {name: Result.load(path) for name, path in results.items()}
+    loaded = {name: item.result for name, item in results.items()}
     gains = {name: _gains(path) for name, path in _beside(results, "evidence.parquet").items()}
     written, left_out = write_figures(folder, loaded, _shown(results, frames), gains=gains)
     for path in written:
@@ -100,7 +152,7 @@ def _write_figures(folder: Path, results: Mapping[str, Path], *, frames: Mapping
 
 def _gains(path: Path) -> dict[str, float]:
     """The perception gain of every input, from the evidence of a cell."""
-    from deepval.columns import read
+    from deepval.tables.columns import read
 
     found = read(path)
     cheap, full = f"cheap_{PERCEPTION_LOSS}", f"full_{PERCEPTION_LOSS}"
@@ -109,19 +161,25 @@ def _gains(path: Path) -> dict[str, float]:
     return dict(zip(map(str, found.ids("input").tolist()), gains.tolist(), strict=True))
 
 
-def _beside(results: Mapping[str, Path], file: str) -> dict[str, Path]:
+def _beside(results: Mapping[str, Kept], file: str) -> dict[str, Path]:
     """Files of a name that lie beside results, by cell."""
-    found = {name: path.parent / file for name, path in results.items()}
+    found = {name: item.folder / file for name, item in results.items()}
     return {name: path for name, path in found.items() if path.is_file()}
 
 
-def _shown(results: Mapping[str, Path], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+def _shown(results: Mapping[str, Kept], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     return {name: _frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}
 
 
 def _named(texts: list[str], usual: str) -> dict[str, Path]:
     """Files by cell: NAME=FILE, or the name of the file, or of its folder where the file has the usual name."""
-    return named_files(texts, "Cells", lambda path: path.resolve().parent.name if path.stem == usual else path.stem)
+
+    def name_of(path: Path) -> str:
+        if path.is_dir():
+            return path.resolve().name
+        return path.resolve().parent.name if path.stem == usual else path.stem
+
+    return options.named_files(texts, "Cells", name_of)
 
 
 def _given(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
@@ -135,7 +193,7 @@ def _given(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
 
 
 def _frames(path: Path) -> dict[str, Any]:
-    from deepval.benchmark.frames import FRAME_KEYS, KEYS, SCHEMA
+    from deepval.cells.explorer import FRAME_KEYS, KEYS, SCHEMA
 
     built = cell_content(path)
     try:
@@ -151,7 +209,7 @@ def _frames(path: Path) -> dict[str, Any]:
 
 
 def _pictures(frames: dict[str, dict[str, Any]], root: Path | None) -> dict[str, str]:
-    from deepval.benchmark.pictures import pictures
+    from deepval.cells.pictures import pictures
 
     found: dict[str, str] = {}
     for item in frames.values():

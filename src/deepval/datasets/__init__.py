@@ -1,22 +1,27 @@
-"""Readers that turn a data set's files into scenes (what the vehicle knows) and truths (the reference)."""
+"""Files of data sets -> scenes (what the vehicle knows) and truths (the reference), unit by unit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from deepval.datasets import kitti, synthetic
-from deepval.datasets.dataset import Dataset
+from deepval.datasets.dataset import Dataset, Recording
+from deepval.datasets.kitti import Kitti
+from deepval.datasets.synthetic import Synthetic
+from deepval.errors import InputError
 
-DATASETS: dict[str, Callable[..., Dataset]] = {"kitti": kitti.read, "synthetic": synthetic.read}
+DATASETS: dict[str, Callable[..., Dataset]] = {"kitti": Kitti, "synthetic": Synthetic}
 
-__all__ = ["DATASETS", "Dataset", "read_dataset"]
+__all__ = ["DATASETS", "Dataset", "Recording", "open_dataset", "read_dataset"]
 
 
-def read_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
+def open_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
     """The data set of that name under the folder `root`; the synthetic world needs none."""
-    from deepval.errors import InputError
-
     if name not in DATASETS:
         raise InputError(f"a data set must be one of {', '.join(DATASETS)}; found {name!r}.")
     if root is None and name != "synthetic":
         raise InputError(f"data set {name} must be read from a folder; found none: give its folder.")
     return DATASETS[name](root, **options)
+
+
+def read_dataset(name: str, root: Any = None, units: Sequence[str] | None = None, **options: Any) -> Recording:
+    """The named units of a data set (all where None), in memory."""
+    return open_dataset(name, root, **options).read(units)

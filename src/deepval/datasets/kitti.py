@@ -1,4 +1,4 @@
-"""KITTI tracking files -> scenes and truths, with the geometry of DEFINITIONS section 4.
+"""KITTI tracking files -> scenes and truths, with the geometry of docs/definitions.md, KITTI.
 
 Layout: `label_02/0000.txt`, `calib/0000.txt`, `oxts/0000.txt` or `poses/0000.txt` (odometry format), and
 where there are pictures `image_02/0000/000000.png` or `.jpg`; `times/0000.txt` (seconds, one per line)
@@ -6,23 +6,26 @@ where time stamps exist.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.datasets.dataset import Dataset
+from deepval.datasets.dataset import Dataset, Recording
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera, transformed
 from deepval.geometry.classes import KITTI_CLASSES
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.motion import track_closing_mps
-from deepval.scenes import FASTEST_MPS, Scene
-from deepval.truth import Truth
+from deepval.world.objects import Objects
+from deepval.world.scene import FASTEST_MPS, Scene
+from deepval.world.truth import Truth
 
 DT_S = 0.1033
+FILES = ("calib", "label_02", "oxts", "poses", "times")
+"""Folders with a text file per sequence."""
 ROAD_Z_M = -0.93
 LARGEST, FARTHEST = 1e6, 1e12
 """No length around the vehicle, in metres or pixels, is larger; no place in the world and no time stamp is farther."""
@@ -42,14 +45,19 @@ CALIBRATION_KEYS = {
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Mounting:
     """`ego_from_cam0` (rectified camera 0 to IMU) and camera 2 on the vehicle."""
 
     ego_from_cam0: Float[np.ndarray, "4 4"]
     camera: Camera
 
+    @property
+    def rectified(self) -> Camera:
+        """Camera 0, in whose axes labels and 3D results are given."""
+        return replace(self.camera, ego_from_cam=self.ego_from_cam0)
 
-class Labels(NamedTuple):
+
+class LabelRows(NamedTuple):
     """Columns of a label file, sorted by frame, DontCare rows included."""
 
     frame: Int[np.ndarray, "row"]
@@ -107,7 +115,7 @@ def refuse(
         raise InputError(f"{sentence} {told}: repair the file.")
 
 
-def read_calibration(path: Path) -> Calibration:
+def read_calibration(path: Path) -> Mounting:
     """Calibration from a file with either spelling of the keys, with or without colons."""
     if not path.is_file():
         raise InputError(f"the calibration must be at {path}; there is no such file: check the data set's folder.")
@@ -133,7 +141,7 @@ def read_calibration(path: Path) -> Calibration:
     except np.linalg.LinAlgError as error:
         raise InputError(f"a calibration must hold matrices that can be inverted; {path} does not: {error}.") from error
     camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], ego_from_cam2, ROAD_Z_M)
-    return Calibration(ego_from_cam0, camera)
+    return Mounting(ego_from_cam0, camera)
 
 
 def square(matrix: Float[np.ndarray, "3 columns"]) -> Float[np.ndarray, "4 4"]:
@@ -143,7 +151,7 @@ def square(matrix: Float[np.ndarray, "3 columns"]) -> Float[np.ndarray, "4 4"]:
     return result
 
 
-def read_labels(path: Path) -> Labels:
+def read_labels(path: Path) -> LabelRows:
     """Columns of a label file; the tracking benchmark's Person is Person_sitting."""
     rows = rows_of(path, LABEL_COLUMNS, what="labels")
     names = [row[2] for row in rows]
@@ -158,7 +166,7 @@ def read_labels(path: Path) -> Labels:
     table = table[order := np.argsort(table[:, 0], kind="stable")]
     cls = np.array([KITTI_CLASSES.get(names[place], "DontCare") for place in order], dtype="<U14")
     whole = table[:, [0, 1, 3]].astype(int)
-    return Labels(
+    return LabelRows(
         whole[:, 0],
         whole[:, 1],
         cls,
@@ -170,7 +178,7 @@ def read_labels(path: Path) -> Labels:
     )
 
 
-def reference_corners_m(labels: Labels, ego_from_cam0: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "row 4 2"]:
+def reference_corners_m(labels: LabelRows, ego_from_cam0: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "row 4 2"]:
     """Ground corners of labelled boxes in the ego frame; a label's yaw turns from camera x towards -z."""
     ground = ground_corners_m(labels.bottom_m[:, [0, 2]], labels.size_m[:, [2, 1]], yaw_rad=-labels.yaw_rad)
     height = np.broadcast_to(labels.bottom_m[:, 1][:, None], ground.shape[:2])
@@ -178,7 +186,7 @@ def reference_corners_m(labels: Labels, ego_from_cam0: Float[np.ndarray, "4 4"])
     return transformed(ego_from_cam0, in_cam0)[..., :2]
 
 
-def read_truth(path: Path, unit: str, *, calibration: Calibration, dt_s: Float[np.ndarray, "time"]) -> Truth:
+def read_truth(path: Path, unit: str, *, calibration: Mounting, dt_s: Float[np.ndarray, "time"]) -> Truth:
     """Reference objects of a unit: every labelled class but DontCare, whose boxes are the ignored regions."""
     labels = read_labels(path)
     if len(labels.frame) and not 0 <= labels.frame[0] <= labels.frame[-1] < len(dt_s):
@@ -188,19 +196,16 @@ def read_truth(path: Path, unit: str, *, calibration: Calibration, dt_s: Float[n
             "check that the ego file of the sequence has all its frames."
         )
     ignored = labels.cls == "DontCare"
-    kept = Labels(*(column[~ignored] for column in labels))
+    kept = LabelRows(*(column[~ignored] for column in labels))
     corners_m = reference_corners_m(kept, calibration.ego_from_cam0)
     closing_mps = track_closing_mps(kept.frame, kept.track, range_m=corners_m[..., 0].min(axis=-1), dt_s=dt_s)
     return Truth(
         unit=unit,
-        frames=len(dt_s),
-        frame=kept.frame,
-        cls=kept.cls,
-        track=kept.track,
+        objects=Objects.of(
+            len(dt_s), kept.frame, corners_m=corners_m, closing_mps=closing_mps, names=kept.cls, track=kept.track
+        ),
         box_px=kept.box_px,
         occlusion=kept.occlusion,
-        corners_m=corners_m,
-        closing_mps=closing_mps,
         ignored_frame=labels.frame[ignored],
         ignored_box_px=labels.box_px[ignored],
     )
@@ -273,40 +278,65 @@ def read_unit(root: Path, unit: str, *, images: str = "image_02", dt_s: float = 
         frame_ids=np.array(frame_ids, dtype="<U6"),
         time_s=motion.time_s,
         ego_speed_mps=motion.ego_speed_mps,
-        camera=calibration.camera,
+        cameras={"image_02": calibration.camera, "image_00": calibration.rectified},
         image_paths=image_files(root / images / unit, frame_ids),
     )
     truth = read_truth(root / "label_02" / f"{unit}.txt", unit, calibration=calibration, dt_s=scene.dt_s)
     return scene, truth
 
 
-def read(
-    root: Path | str,
-    units: Sequence[str] | None = None,
-    *,
-    images: str = "image_02",
-    require_images: bool = False,
-    dt_s: float = DT_S,
-) -> Dataset:
-    """The tracking sequences under `root` (the folder that holds `label_02`, or its parent).
+@dataclass(frozen=True)
+class Kitti(Dataset):
+    """The tracking sequences under a folder.
 
-    Args:
-        root: the folder.
-        units: sequence ids such as "0002"; all that have labels where None.
-        images: name of the picture folder.
-        require_images: raise where a frame has no picture.
-        dt_s: time between frames where there are no time stamps.
+    Attributes:
+        root: The folder that holds `label_02`, or its parent.
+        images: Name of the picture folder.
+        require_images: Whether a frame without a picture is an error.
+        dt_s: Time between frames where there are no time stamps.
     """
-    root = Path(root)
-    root = root / "training" if (root / "training" / "label_02").is_dir() else root
-    if not (root / "label_02").is_dir():
-        raise InputError(f"a KITTI tracking folder must hold label_02; found none in {root}: give the right folder.")
-    chosen = tuple(units) if units is not None else tuple(sorted(p.stem for p in (root / "label_02").glob("*.txt")))
-    if not chosen:
-        raise InputError(f"a KITTI tracking folder must hold label files; {root / 'label_02'} has none.")
-    pairs = [read_unit(root, unit, images=images, dt_s=dt_s) for unit in chosen]
-    if require_images:
-        for scene, _ in pairs:
-            if not scene.has_image.all():
-                scene.image_source(int(np.argmin(scene.has_image)))
-    return Dataset("kitti", tuple(scene for scene, _ in pairs), tuple(truth for _, truth in pairs))
+
+    root: Path | str
+    images: str = "image_02"
+    require_images: bool = False
+    dt_s: float = DT_S
+
+    @property
+    def name(self) -> str:
+        """Its name; splits are drawn under it."""
+        return "kitti"
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds `label_02`."""
+        root = Path(self.root)
+        root = root / "training" if (root / "training" / "label_02").is_dir() else root
+        if not (root / "label_02").is_dir():
+            raise InputError(
+                f"a KITTI tracking folder must hold label_02; found none in {root}: give the right folder."
+            )
+        return root
+
+    def files(self, unit: str) -> dict[str, Path]:
+        """Labels, calibration and motion of a sequence."""
+        found = [self.folder / part / f"{unit}.txt" for part in FILES]
+        return {f"{path.parent.name}/{path.name}": path for path in found if path.is_file()}
+
+    def unit_ids(self) -> tuple[str, ...]:
+        """Sequence ids such as 0002: all that have labels."""
+        units = tuple(sorted(path.stem for path in (self.folder / "label_02").glob("*.txt")))
+        if not units:
+            raise InputError(f"a KITTI tracking folder must hold label files; {self.folder / 'label_02'} has none.")
+        return units
+
+    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
+        """What the vehicle knows of one sequence, and its reference."""
+        scene, truth = read_unit(self.folder, unit, images=self.images, dt_s=self.dt_s)
+        if self.require_images and not scene.has_image.all():
+            scene.image_source(int(np.argmin(scene.has_image)))
+        return scene, truth
+
+
+def read(root: Path | str, units: Sequence[str] | None = None, **options: Any) -> Recording:
+    """The named sequences under `root` (all where None), in memory; the options are those of `Kitti`."""
+    return Kitti(root, **options).read(units)

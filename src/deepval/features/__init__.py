@@ -1,13 +1,12 @@
-"""What an allocator may look at: 65 cheap-side features, for the frames of a unit at once or for one as it arrives.
+"""What an allocator may look at: 65 cheap-side features of a frame as it arrives.
 
-A unit: View -> look -> Sight -> cheap_features. One frame: Frame and Past -> glance -> Glance -> frame_features; the
-glance's `after` is the past of the next frame. Both give the same bits.
+Frame and Past -> glance -> Glance -> cheap_features; the glance's `after` is the past of the next frame. A unit is a
+View -> Sight, which holds the glances of its frames.
 """
 
 from deepval.features.cheap import cheap_features
 from deepval.features.glances import Glance, glance
-from deepval.features.sights import Sight, look
-from deepval.features.single import frame_features
+from deepval.features.sights import Sight
 from deepval.features.table import FEATURE_NAMES, FEATURES, Feature
 
 __all__ = [
@@ -17,7 +16,5 @@ __all__ = [
     "Glance",
     "Sight",
     "cheap_features",
-    "frame_features",
     "glance",
-    "look",
 ]

@@ -1,15 +1,15 @@
-"""Sight -> the 65 cheap-side features of each frame of a unit. Names, order and formulas are those of `table`."""
+"""Glance -> the 65 cheap-side features of a frame. Names, order and formulas are those of `table`."""
+
+from bisect import bisect_right
+from math import inf, isnan, nan, sqrt
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import Float
+from deepval.features.glances import CODES, Glance, ahead, box_iou, stopping_mps2
 from deepval.features.images import IMAGE_STATISTICS, image_statistics
-from deepval.features.quantities import BRAKING, PLACE, demand_mps2
-from deepval.features.segments import Segments, segments
-from deepval.features.sights import CODES, Sight
-from deepval.features.table import CONFIDENCE, FEATURE_NAMES, UNCERTAINTY, WITHOUT_BOXES
-from deepval.geometry.boxes import area_px2, frame_pairs, iou
-from deepval.geometry.motion import stopping_deceleration_mps2, time_to_collision_s
+from deepval.features.quantities import BRAKING, PLACE
+from deepval.features.table import FEATURE_NAMES
 
 LEAST_PROBABILITY = 0.10
 LOW_CONFIDENCE = 0.25
@@ -29,52 +29,62 @@ CLASS_GROUPS = {
 }
 GROUP_OF_CLASS = [next(group for group, names in CLASS_GROUPS.items() if name in names) for name in CODES]
 """The feature that counts each class, by its code."""
-ON_BOXES = np.array([name not in WITHOUT_BOXES for name in FEATURE_NAMES])
+STEPS = list(CONFIDENCE_STEPS.values())
+COUNT, EGO_SPEED = PLACE["count"], PLACE["ego_speed_mps"]
+UNKNOWN = dict.fromkeys(FEATURE_NAMES, nan)
 
-Columns = dict[str, np.ndarray]
-
-
-def cheap_features(sight: Sight) -> Float[np.ndarray, "time feature"]:
-    """The 65 features of each frame, columns as in FEATURES."""
-    columns = dict.fromkeys([feature.name for feature in CONFIDENCE + UNCERTAINTY], np.full(len(sight), np.nan))
-    if sight.view.mode.has_probabilities:
-        columns |= _confidence(sight)
-    columns |= _overlaps(sight) | _complexity(sight) | _pictures(sight) | _criticality(sight)
-    features = np.stack([columns[name] for name in FEATURE_NAMES], axis=1)
-    features[np.ix_(~sight.view.detections.run, ON_BOXES)] = np.nan
-    return features
+Values = dict[str, float]
 
 
-def _confidence(sight: Sight) -> Columns:
-    """Confidence and uncertainty but for suppression; boxes are sorted by falling p."""
-    counted = sight.boxes.probability >= LEAST_PROBABILITY
-    p = sight.boxes.probability[counted]
-    frames = segments(sight.boxes.frames.frame[counted], len(sight))
-    mean, entropy = frames.mean(p), binary_entropy(p)
-    step = np.searchsorted(list(CONFIDENCE_STEPS.values()), p, side="right")
-    columns = {
-        "confidence_sum": frames.total(p),
-        "confidence_mean": mean,
-        "confidence_std": np.sqrt(frames.mean((p - mean[frames.frame]) ** 2)),
-        "entropy_sum": frames.total(entropy),
-        "entropy_mean": frames.mean(entropy),
-        "entropy_max": frames.highest(entropy),
-        "doubt_sum": frames.total(4.0 * p * (1.0 - p)),
-        "low_count": frames.total(p < LOW_CONFIDENCE),
+def cheap_features(glance: Glance) -> Float[np.ndarray, "feature"]:
+    """The 65 features of a frame, in the order of FEATURES."""
+    values = UNKNOWN | _motion(glance)
+    if glance.frame.image is not None:
+        values |= zip(IMAGE_STATISTICS, image_statistics(glance.after.grey, glance.past.grey), strict=True)
+    if glance.frame.run:
+        if glance.mode.has_probabilities:
+            values |= _confidence(glance)
+        values |= zip(PLACE, glance.row, strict=True)
+        values |= _overlaps(glance) | _complexity(glance) | _criticality(glance)
+    return np.array([values[name] for name in FEATURE_NAMES])
+
+
+def total(values: list[float]) -> float:
+    """Sum of the values one after the other, which the built-in `sum` is not everywhere."""
+    result = 0.0
+    for value in values:
+        result += value
+    return result
+
+
+def _confidence(glance: Glance) -> Values:
+    p = [box.probability for box in glance.boxes if box.probability >= LEAST_PROBABILITY]
+    number, entropy = len(p), binary_entropy(np.array(p)).tolist()
+    steps = [bisect_right(STEPS, each) for each in p]
+    sums = {
+        "confidence_sum": total(p),
+        "entropy_sum": total(entropy),
+        "doubt_sum": total([4.0 * each * (1.0 - each) for each in p]),
+        "low_count": sum(each < LOW_CONFIDENCE for each in p),
+        "entropy_max": max(entropy, default=0.0),
     }
-    columns |= {name: _quantile(p, frames, quarters) for name, quarters in QUARTERS.items()}
-    columns |= {name: _ranked(p, frames, np.full(len(sight), rank)) for name, rank in LEADERS.items()}
-    columns |= {name: frames.total(step == number) for number, name in enumerate(CONFIDENCE_STEPS, 1)}
-    threshold = sight.view.mode.threshold_probability
-    return columns if np.isnan(threshold) else columns | _margins(np.abs(p - threshold), frames)
-
-
-def _margins(margin: Float[np.ndarray, "det"], frames: Segments) -> Columns:
-    return {
-        "margin_sum": frames.total(margin),
-        "margin_mean": frames.mean(margin),
-        "margin_min": frames.lowest(margin, empty=np.nan),
-    } | {name: frames.total(margin <= bound) for name, bound in MARGINS.items()}
+    sums |= {name: steps.count(step) for step, name in enumerate(CONFIDENCE_STEPS, 1)}
+    threshold = glance.mode.threshold_probability
+    margin = [] if isnan(threshold) else [abs(each - threshold) for each in p]
+    if not isnan(threshold):
+        sums["margin_sum"] = total(margin)
+        sums |= {name: sum(each <= bound for each in margin) for name, bound in MARGINS.items()}
+    if not number:
+        return sums
+    mean = sums["confidence_sum"] / number
+    sums |= {
+        "confidence_mean": mean,
+        "confidence_std": sqrt(total([(each - mean) * (each - mean) for each in p]) / number),
+        "entropy_mean": sums["entropy_sum"] / number,
+    }
+    if margin:
+        sums |= {"margin_mean": sums["margin_sum"] / number, "margin_min": min(margin)}
+    return sums | _order_statistics(p)
 
 
 def binary_entropy(p: Float[np.ndarray, "det"]) -> Float[np.ndarray, "det"]:
@@ -84,93 +94,103 @@ def binary_entropy(p: Float[np.ndarray, "det"]) -> Float[np.ndarray, "det"]:
     return np.where(inside, -safe * np.log(safe) - (1.0 - safe) * np.log(1.0 - safe), 0.0)
 
 
-def _ranked(p: Float[np.ndarray, "det"], frames: Segments, rank: Int[np.ndarray, "time"]) -> Float[np.ndarray, "time"]:
-    """The value of this rank (0 is the largest) in each frame, NaN where it has fewer."""
-    there = (rank >= 0) & (rank < frames.number)
-    return np.append(p, np.nan)[np.where(there, frames.start[:-1] + rank, len(p))]
+def _order_statistics(p: list[float]) -> Values:
+    """Quartiles and leaders of values that fall."""
+    values = {name: p[rank] for name, rank in LEADERS.items() if rank < len(p)}
+    for name, quarters in QUARTERS.items():
+        rank, rest = divmod((len(p) - 1) * quarters, 4)
+        upper, lower = p[rank], p[rank + (rest > 0)]
+        values[name] = upper + (lower - upper) * (rest / 4.0)
+    return values
 
 
-def _quantile(p: Float[np.ndarray, "det"], frames: Segments, quarters: int) -> Float[np.ndarray, "time"]:
-    """The value so many quarters of the way down from the largest, linear between order statistics."""
-    way = (frames.number - 1) * quarters
-    rank, rest = way // 4, way % 4
-    upper, lower = _ranked(p, frames, rank), _ranked(p, frames, rank + (rest > 0))
-    return upper + (lower - upper) * (rest / 4.0)
-
-
-def _overlaps(sight: Sight) -> Columns:
-    boxes = sight.boxes
-    frame = boxes.frames.frame
-    pairs = frame_pairs(frame, frame)
-    once = pairs.first < pairs.second
-    first, second = pairs.first[once], pairs.second[once]
-    overlap = iou(boxes.box_px[first], boxes.box_px[second])
-    rival = (boxes.code[first] == boxes.code[second]) & (overlap > SUPPRESSED_IOU)
-    rivalry = np.where(rival, overlap, 0.0)
-    used = np.where(boxes.used[first] & boxes.used[second], overlap, 0.0)
-    frames = segments(frame[first], len(sight))
+def _overlaps(glance: Glance) -> Values:
+    rivals, used = [], [0.0]
+    boxes = glance.boxes
+    for place, one in enumerate(boxes):
+        for other in boxes[place + 1 :]:
+            overlap = box_iou(one, other)
+            if overlap > SUPPRESSED_IOU and one.code == other.code:
+                rivals.append(overlap)
+            if overlap > 0 and one.used and other.used:
+                used.append(overlap)
     return {
-        "suppression_pairs": frames.total(rival),
-        "suppression_sum": frames.total(rivalry),
-        "suppression_max": frames.highest(rivalry),
-        "overlap_sum": frames.total(used),
-        "overlap_max": frames.highest(used),
+        "suppression_pairs": len(rivals),
+        "suppression_sum": total(rivals),
+        "suppression_max": max(rivals, default=0.0),
+        "overlap_sum": total(used),
+        "overlap_max": max(used),
     }
 
 
-def _complexity(sight: Sight) -> Columns:
-    frames, used, scene = sight.objects.frames, sight.boxes.used, sight.view.scene
-    area = area_px2(sight.boxes.box_px[used]) / (scene.camera.fx_px * scene.camera.fy_px)
-    change = dict(zip(PLACE, (sight.ago(0) - sight.ago(1)).T, strict=True))
-    before = ~np.isnan(change["count"])
-    group = np.array(GROUP_OF_CLASS)[sight.boxes.code[used]]
-    return {name: frames.total(group == name) for name in CLASS_GROUPS} | {
-        "count": sight.ago(0)[:, PLACE["count"]],
-        "area_sum": frames.total(area),
-        "area_max": frames.highest(area),
-        "fresh_count": np.where(before, frames.total(sight.age == 1), np.nan),
-        "vanished_count": np.where(before, sight.lost.frames.total(sight.missing == 1), np.nan),
-        "count_change": change["count"],
-        "ego_speed_mps": scene.ego_speed_mps,
-        "ego_acceleration_mps2": change["ego_speed_mps"] / scene.dt_s,
+def _motion(glance: Glance) -> Values:
+    speed_mps = glance.frame.ego_speed_mps
+    if not glance.past.rows:
+        return {"ego_speed_mps": speed_mps}
+    change_mps = speed_mps - glance.past.rows[-1][EGO_SPEED]
+    return {"ego_speed_mps": speed_mps, "ego_acceleration_mps2": change_mps / glance.frame.dt_s}
+
+
+def _complexity(glance: Glance) -> Values:
+    camera = glance.frame.camera
+    scale = camera.fx_px * camera.fy_px
+    area = [each.area / scale for each in glance.objects]
+    values = dict.fromkeys(CLASS_GROUPS, 0.0) | {"area_sum": total(area), "area_max": max(area, default=0.0)}
+    for each in glance.objects:
+        values[GROUP_OF_CLASS[each.code]] += 1.0
+    if glance.past.rows and not isnan(glance.past.rows[-1][COUNT]):
+        values["fresh_count"] = sum(each.age == 1 for each in glance.objects)
+        values["vanished_count"] = sum(each.missing == 1 for each in glance.lost)
+        values["count_change"] = glance.row[COUNT] - glance.past.rows[-1][COUNT]
+    return values
+
+
+def _criticality(glance: Glance) -> Values:
+    speed_mps, row, corridor_m = glance.frame.ego_speed_mps, glance.row, BRAKING.corridor_m
+    nearest_m = side_m = BRAKING.farthest_m
+    time_s, aside_m, closing, close = LONGEST_S, WIDEST_M, 0.0, 0
+    for each in glance.objects:
+        near_m = each.near_m
+        if not ahead(near_m):
+            continue
+        nearest_m = min(nearest_m, near_m)
+        close += near_m <= CLOSE_M
+        if near_m <= AROUND_M:
+            aside_m = min(aside_m, each.aside_m)
+        if each.aside_m < corridor_m:
+            if each.closing_mps > 0:
+                time_s = min(time_s, near_m / each.closing_mps)
+                closing = max(closing, stopping_mps2(near_m, each.closing_mps))
+        elif each.aside_m < SIDE_M:
+            side_m = min(side_m, near_m)
+    headway_s = min(row[PLACE["corridor_nearest_m"]] / speed_mps, LONGEST_S) if speed_mps > 0 else LONGEST_S
+    return {
+        "headway_s": headway_s,
+        "required_closing": closing,
+        "required_reported": max(row[PLACE["required"]], _required_unused(glance)),
+        "nearest_m": nearest_m,
+        "side_nearest_m": side_m,
+        "time_to_collision_s": time_s,
+        "aside_m": aside_m,
+        "close_count": close,
+        "demanding_confidence": _demanding_confidence(glance),
     }
 
 
-def _pictures(sight: Sight) -> Columns:
-    pairs = zip(sight.greys, [None, *sight.greys], strict=False)
-    table = np.array([image_statistics(now, before) for now, before in pairs], dtype=float)
-    return dict(zip(IMAGE_STATISTICS, table.reshape(-1, len(IMAGE_STATISTICS)).T, strict=True))
+def _required_unused(glance: Glance) -> float:
+    needed, speed_mps = 0.0, glance.frame.ego_speed_mps
+    for box in glance.boxes:
+        if not box.used and box.aside_m < BRAKING.corridor_m and ahead(box.near_m):
+            needed = max(needed, stopping_mps2(box.near_m, speed_mps))
+    return needed
 
 
-def _criticality(sight: Sight) -> Columns:
-    objects, speed_mps = sight.objects, sight.view.scene.ego_speed_mps
-    frames, near_m, aside_m, corridor = objects.frames, objects.near_m, objects.aside_m, objects.in_corridor
-    now = dict(zip(PLACE, sight.ago(0).T, strict=True))
-    beside = objects.ahead & (aside_m >= BRAKING.corridor_m) & (aside_m < SIDE_M)
-    around = objects.ahead & (near_m <= AROUND_M) & (aside_m < WIDEST_M)
-    at_closing = stopping_deceleration_mps2(near_m, objects.closing_mps, settings=BRAKING)
-    time_s = time_to_collision_s(near_m, objects.closing_mps, longest_s=LONGEST_S)
-    moving = speed_mps > 0
-    headway_s = np.minimum(now["corridor_nearest_m"] / np.where(moving, speed_mps, 1.0), LONGEST_S)
-    p = np.where(objects.demanding, sight.boxes.probability[sight.boxes.used], -np.inf)
-    confidence = frames.highest(p, empty=-np.inf)
-    return now | {
-        "headway_s": np.where(moving, headway_s, LONGEST_S),
-        "required_closing": frames.highest(np.where(corridor, at_closing, 0.0)),
-        "required_reported": np.maximum(now["required"], _required_unused(sight)),
-        "nearest_m": objects.nearest_m(objects.ahead),
-        "side_nearest_m": objects.nearest_m(beside),
-        "time_to_collision_s": frames.lowest(np.where(corridor, time_s, LONGEST_S), empty=LONGEST_S),
-        "aside_m": frames.lowest(np.where(around, aside_m, WIDEST_M), empty=WIDEST_M),
-        "close_count": frames.total(objects.ahead & (near_m <= CLOSE_M)),
-        "demanding_confidence": np.where(np.isinf(confidence), np.nan, confidence),
-    }
-
-
-def _required_unused(sight: Sight) -> Float[np.ndarray, "time"]:
-    """Largest deceleration that a box below the threshold requires at ego speed."""
-    boxes = sight.boxes
-    rest = ~boxes.used & (boxes.aside_m < BRAKING.corridor_m)
-    speed_mps = sight.view.scene.ego_speed_mps[boxes.frames.frame]
-    demand = demand_mps2(boxes.near_m, np.zeros(len(speed_mps)), ego_mps=speed_mps)
-    return boxes.frames.highest(np.where(rest, demand, 0.0))
+def _demanding_confidence(glance: Glance) -> float:
+    required = glance.row[PLACE["required"]]
+    if not required or not glance.mode.has_probabilities:
+        return nan
+    used = [box.probability for box in glance.boxes if box.used]
+    found = zip(glance.objects, glance.demands, used, strict=True)
+    return max(
+        (p for each, demand, p in found if demand == required and each.aside_m < BRAKING.corridor_m), default=-inf
+    )

@@ -1,7 +1,12 @@
 """Frame and Past -> Glance: what one frame shows, given what is remembered, as a deployed router sees it arrive.
 
-The formulas are those of `sights`, in plain numbers: for the few boxes of a frame that is several times faster than
-arrays, and the same operations in the same order give the same bits.
+The formulas of lift, overlap and braking are those of `geometry`, in plain numbers: for the few boxes of a frame that
+is several times faster than arrays, and the same operations in the same order give the same bits. Boxes are put into
+one canonical order, so that the order in which they are reported never matters.
+
+A box continues the object of the frame before with the highest IoU of its class, if that is at least 0.3. An object is
+missing from the first frame in which no box overlaps its last box by that much, until one does or the window has
+passed.
 """
 
 from math import inf, isnan, nan, sqrt
@@ -9,21 +14,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deepval.arrays import Shaped
 from deepval.errors import InputError
 from deepval.features.images import grey
-from deepval.features.quantities import BRAKING, CORRIDORS_M, NEAR_M, QUANTITIES
-from deepval.features.sights import HEIGHTS_M, check_boxes, codes
-from deepval.features.tracks import LEAST_IOU, WINDOW
+from deepval.features.quantities import BRAKING, CORRIDORS_M, NEAR_M, QUANTITIES, WINDOW
+from deepval.features.views import CheapMode, Frame, Past, Remembered
 from deepval.geometry.camera import Camera
+from deepval.geometry.classes import CLASSES, HEIGHT_M
 from deepval.geometry.lift import LiftSettings
-from deepval.views import CheapMode, Frame, Past, Track
 
 LIFT = LiftSettings()
-HEIGHTS = HEIGHTS_M.tolist()
+CODES = {name: code for code, name in enumerate(CLASSES)}
+HEIGHTS = [HEIGHT_M[name] for name in CLASSES]
+LEAST_IOU = 0.3
+"""IoU from which on a box continues an object that was seen before, or shows that it is not missing."""
 
 
 class Box(NamedTuple):
-    """A box that the cheap mode reports; fields as in `sights.Boxes`."""
+    """A box that the cheap mode reports, lifted.
+
+    `code` is the class (a place in CLASSES), `probability` NaN where the mode does not say, `used` whether the box is
+    used downstream. `aside_m` is the distance of its nearer side from the middle of the corridor: it reaches into a
+    corridor of half-width w iff that is below w.
+    """
 
     x1: float
     y1: float
@@ -37,7 +50,7 @@ class Box(NamedTuple):
     aside_m: float
 
 
-class Lost(NamedTuple):
+class Missing(NamedTuple):
     """A missing object: where the way travelled since has brought it, and since when it is missing."""
 
     near_m: float
@@ -54,7 +67,7 @@ class Glance(NamedTuple):
         frame: The frame.
         past: What is remembered of those before it.
         mode: How the cheap mode's report is read.
-        boxes: All boxes that the cheap mode reports, in canonical order.
+        boxes: All boxes that the cheap mode reports, sorted by falling score, then by box and class.
         objects: Those that are used downstream, as objects in the ego frame.
         demands: The deceleration that each of them requires wherever it stands aside.
         lost: Objects seen within the window and missing now.
@@ -66,9 +79,9 @@ class Glance(NamedTuple):
     past: Past
     mode: CheapMode
     boxes: list[Box]
-    objects: list[Track]
+    objects: list[Remembered]
     demands: list[float]
-    lost: list[Lost]
+    lost: list[Missing]
     row: tuple[float, ...]
     after: Past
 
@@ -89,13 +102,13 @@ def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
             growth_per_s = ((box.y2 - box.y1) / (partner.y2 - partner.y1) - 1.0) / frame.dt_s
             closing_mps = box.near_m * max(growth_per_s, 0.0)
             age = min(partner.age + 1, WINDOW)
-        objects.append(Track(*box[:6], box.near_m, box.aside_m, closing_mps, odometer_m, age, number))
+        objects.append(Remembered(*box[:6], box.near_m, box.aside_m, closing_mps, odometer_m, age, number))
         demands.append(_demand_mps2(box.near_m, speed_mps, closing_mps))
     lost = []
     for track in kept:
         near_m = track.near_m - (odometer_m - track.odometer_m)
         demand = _demand_mps2(near_m, speed_mps, track.closing_mps)
-        lost.append(Lost(near_m, track.aside_m, demand, number - track.seen, track.age))
+        lost.append(Missing(near_m, track.aside_m, demand, number - track.seen, track.age))
     row = _row(frame, objects, demands)
     picture = None if frame.image is None else grey(frame.image)
     after = Past(number + 1, (*objects, *kept), (*past.rows, row)[-(WINDOW - 1) :], odometer_m, picture)
@@ -106,12 +119,13 @@ def _boxes(frame: Frame, mode: CheapMode) -> list[Box]:
     """The reported boxes in canonical order, lifted."""
     if not len(frame.score):
         return []
-    check_boxes(frame.box_px)
-    score = np.asarray(frame.score, float)
+    box_px, score = np.asarray(frame.box_px, float), np.asarray(frame.score, float)
+    if np.isnan(box_px).any():
+        raise InputError("a view needs image boxes; this source has none: project its cuboids into the image first.")
     columns = (
         [inf if isnan(each) else -each for each in score.tolist()],
-        np.asarray(frame.box_px, float).tolist(),
-        codes(frame.cls),
+        box_px.tolist(),
+        _codes(frame.cls),
         mode.probability(score).tolist(),
         mode.used(score).tolist(),
     )
@@ -122,6 +136,14 @@ def _boxes(frame: Frame, mode: CheapMode) -> list[Box]:
         area = max(x2 - x1, 0.0) * max(y2 - y1, 0.0)
         found.append(Box(x1, y1, x2, y2, area, code, probability, used, near_m, aside_m))
     return found
+
+
+def _codes(cls: Shaped[np.ndarray, "det"]) -> list[int]:
+    """The place of each class in CLASSES."""
+    try:
+        return [CODES[name] for name in cls.tolist()]
+    except KeyError as error:
+        raise InputError(f"classes must be among {', '.join(CLASSES)}; found {error}: give a class map.") from error
 
 
 class _Lens(NamedTuple):
@@ -169,11 +191,11 @@ class _Lens(NamedTuple):
         return depth_m + t_x, max(right_m, -left_m)
 
 
-def _linked(used: list[Box], past: Past) -> tuple[list[Track | None], list[Track]]:
+def _linked(used: list[Box], past: Past) -> tuple[list[Remembered | None], list[Remembered]]:
     """The track of the frame before that each box continues, and the tracks that no box overlaps."""
     last = past.frames - 1
     best: list[float] = [0.0] * len(used)
-    partners: list[Track | None] = [None] * len(used)
+    partners: list[Remembered | None] = [None] * len(used)
     kept = []
     for track in past.tracks:
         found = False
@@ -188,7 +210,7 @@ def _linked(used: list[Box], past: Past) -> tuple[list[Track | None], list[Track
     return partners, kept
 
 
-def box_iou(one: Box | Track, other: Box | Track) -> float:
+def box_iou(one: Box | Remembered, other: Box | Remembered) -> float:
     """Intersection over union of two boxes."""
     left = one.x1 if one.x1 > other.x1 else other.x1
     right = one.x2 if one.x2 < other.x2 else other.x2
@@ -222,16 +244,19 @@ def _demand_mps2(range_m: float, speed_mps: float, closing_mps: float) -> float:
     return max(stopping_mps2(range_m, speed_mps), stopping_mps2(range_m, closing_mps))
 
 
-def required_mps2(objects: list[Track] | list[Lost], demands: list[float]) -> tuple[float, ...]:
+def required_mps2(objects: list[Remembered] | list[Missing], demands: list[float]) -> tuple[float, ...]:
     """Largest demand within each of the corridors, 0 if none."""
-    sides = [each.aside_m for each in objects]
-    return tuple(
-        max((demand for demand, aside_m in zip(demands, sides, strict=True) if aside_m < corridor_m), default=0.0)
-        for corridor_m in CORRIDORS_M.values()
-    )
+    largest = [0.0] * len(CORRIDORS_M)
+    for each, demand in zip(objects, demands, strict=True):
+        # Most objects require nothing.
+        if demand > 0:
+            for place, corridor_m in enumerate(CORRIDORS_M.values()):
+                if each.aside_m < corridor_m and demand > largest[place]:
+                    largest[place] = demand
+    return tuple(largest)
 
 
-def _row(frame: Frame, objects: list[Track], demands: list[float]) -> tuple[float, ...]:
+def _row(frame: Frame, objects: list[Remembered], demands: list[float]) -> tuple[float, ...]:
     """The quantities of the frame, in their order."""
     if not frame.run:
         return tuple(frame.ego_speed_mps if name == "ego_speed_mps" else nan for name in QUANTITIES)

@@ -1,7 +1,7 @@
 """Monocular lift: an image box and a class height become range and lateral extent in the ego frame.
 
 The depth fuses a ground cue (the box's bottom edge meets the road) and a height cue (the class's height over
-the box's height), each weighted by 1/spread². Range is the near face. DEFINITIONS section 5.
+the box's height), each weighted by 1/spread². Range is the near face. See docs/definitions.md, Monocular lift.
 """
 
 from dataclasses import dataclass

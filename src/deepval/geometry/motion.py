@@ -6,12 +6,11 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.geometry.boxes import best_partner, frame_pairs, iou
-from deepval.geometry.objects import Objects
 
 
 @dataclass(frozen=True)
 class BrakingSettings:
-    """What an object must be to count, and how much room is kept: DEFINITIONS section 6."""
+    """What an object must be to count, and how much room is kept: docs/definitions.md, Braking controller."""
 
     corridor_m: float = 1.2
     farthest_m: float = 80.0
@@ -30,27 +29,6 @@ def stopping_deceleration_mps2(
     with np.errstate(over="ignore"):
         needed = np.where(room_m > 0, speed_mps**2 / (2 * safe_m), settings.limit_mps2)
     return np.where(speed_mps > 0, np.minimum(needed, settings.limit_mps2), 0.0)
-
-
-def object_deceleration_mps2(
-    objects: Objects, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
-) -> Float[np.ndarray, "obj"]:
-    """Deceleration that each object requires at ego or closing speed; 0 if it is not considered."""
-    settings = settings or BrakingSettings()
-    ahead = (objects.near_m > 0) & (objects.near_m <= settings.farthest_m)
-    inside = (objects.lateral_m[:, 1] > -settings.corridor_m) & (objects.lateral_m[:, 0] < settings.corridor_m)
-    at_ego = stopping_deceleration_mps2(objects.near_m, ego_speed_mps[objects.frame], settings=settings)
-    at_closing = stopping_deceleration_mps2(objects.near_m, objects.closing_mps, settings=settings)
-    return np.where(ahead & inside, np.maximum(at_ego, at_closing), 0.0)
-
-
-def required_deceleration_mps2(
-    objects: Objects, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
-) -> Float[np.ndarray, "time"]:
-    """Largest deceleration that an object of the frame requires, 0 if none: a_req, section 6."""
-    required = np.zeros(objects.frames)
-    np.maximum.at(required, objects.frame, object_deceleration_mps2(objects, ego_speed_mps, settings=settings))
-    return required
 
 
 def expansion_per_s(

@@ -9,20 +9,18 @@ from itertools import cycle
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from deepval.errors import InputError
 from deepval.metering.cost_files import Entry, write_entries
 from deepval.metering.energy import Spent, spent_over_idle
 from deepval.metering.machine import held_to, processor, processors
 from deepval.metering.rails import rails
-from deepval.metering.timing import DEFAULT_TOLERANCE, Items, Stages, Timing, measured, turns_of
+from deepval.metering.timing import DEFAULT_TOLERANCE, Items, Stages, Timing, figures, measured, turns_of
 
 NOT_ASKED = "not asked for"
 
 
 @dataclass(frozen=True)
-class Card:
+class CostCard:
     """What an allocator costs per input.
 
     Attributes:
@@ -48,7 +46,7 @@ class Card:
         threads: int | None = None,
         device: str | None = None,
         energy: Spent | str = NOT_ASKED,
-    ) -> "Card":
+    ) -> "CostCard":
         """A card whose threads and device are this machine's unless said otherwise."""
         return cls(name, timing, threads or processors(), device or processor(), energy)
 
@@ -73,7 +71,7 @@ class Card:
         entry |= {"served": self.served, "p95_ms": timing.p95_ms}
         entry |= {} if math.isnan(low) else {"ms_lo": low, "ms_hi": high}
         for stage, times in timing.stages.items():
-            parts = {f"{stage}_ms": float(np.median(times)), f"{stage}_p95_ms": float(np.quantile(times, 0.95))}
+            parts = figures(f"{stage}_", times)
             if entry.keys() & parts.keys():
                 raise InputError(f"A stage needs a name of its own, and {stage!r} would be read as another figure.")
             entry |= parts
@@ -83,7 +81,7 @@ class Card:
         return entry | ({"note": " ".join(self.notes)} if self.notes else {})
 
 
-def add_cards(path: str | Path, cards: Sequence[Card]) -> None:
+def add_cards(path: str | Path, cards: Sequence[CostCard]) -> None:
     """Put cards into a costs file, in place of those of the same names; all else stays as it is."""
     write_entries(Path(path), "allocators", {card.name: card.entry() for card in cards})
 
@@ -98,7 +96,7 @@ def measured_cards(
     tolerance: float = DEFAULT_TOLERANCE,
     threads: int | None = None,
     energy: bool = False,
-) -> list[Card]:
+) -> list[CostCard]:
     """The card of single calls, and with a batch size that of batches too, under the name `<name>-batched`.
 
     Args:
@@ -108,7 +106,7 @@ def measured_cards(
         batch: Inputs of a batch; None measures single calls only.
         seconds: Time limit of each measurement.
         tolerance: How tight the median must be, see `timing.measured`.
-        threads: Threads that BLAS and OpenMP are held to; None leaves them as they are.
+        threads: Threads that BLAS, OpenMP and OpenCV are held to; None leaves them as they are.
         energy: Whether energy is measured as well; without a sensor that is an error.
     """
     found = rails() if energy else ()
@@ -120,7 +118,7 @@ def measured_cards(
             if found:
                 spent = spent_over_idle(lambda size=size: _served(stages, items, seconds=seconds, batch=size), found)
             called = name if size is None else f"{name}-batched"
-            cards.append(Card.of(called, timing, threads=held, energy=spent))
+            cards.append(CostCard.of(called, timing, threads=held, energy=spent))
     return cards
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from deepval.canonical import read_toml
 from deepval.errors import InputError
 from deepval.files import write_atomically
 
@@ -18,10 +19,7 @@ def read_entries(path: Path, kind: Kind) -> dict[str, Mapping[str, object]]:
     """The tables of one kind in a costs file, by name; empty where there is no file yet."""
     if not path.exists():
         return {}
-    try:
-        tables = tomllib.loads(_text(path)).get(kind, {})
-    except (OSError, ValueError) as error:
-        raise InputError(f"The costs must be a TOML file, and {path} cannot be read: {error}.") from error
+    tables = read_toml(path).get(kind, {})
     if not isinstance(tables, dict) or not all(isinstance(entry, dict) for entry in tables.values()):
         raise InputError(f"The costs of {kind} must be tables [{kind}.<name>], and are not in {path}.")
     return tables

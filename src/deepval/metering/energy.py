@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from deepval.costs import Convention
 from deepval.errors import InputError
 from deepval.metering.rails import Rail, conventions, rails
 from deepval.metering.timing import Clock
+from deepval.tables.costs import Convention
 
 PERIOD_S = 0.01
 """Time between samples of power."""

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +23,19 @@ def processors() -> int:
 
 @contextmanager
 def held_to(threads: int | None) -> Iterator[int]:
-    """Hold the thread pools of BLAS and OpenMP that are loaded to so many threads; None leaves them as they are."""
+    """Hold the thread pools of BLAS, OpenMP and OpenCV that are loaded to so many; None leaves them as they are."""
     if threads is None:
         yield processors()
         return
     from threadpoolctl import threadpool_limits
 
+    opencv = sys.modules.get("cv2")
+    before = None if opencv is None else opencv.getNumThreads()
     with threadpool_limits(limits=threads):
-        yield threads
+        try:
+            if opencv is not None:
+                opencv.setNumThreads(threads)
+            yield threads
+        finally:
+            if opencv is not None:
+                opencv.setNumThreads(before)

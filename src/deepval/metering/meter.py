@@ -8,7 +8,7 @@ from types import TracebackType
 import numpy as np
 
 from deepval.errors import InputError
-from deepval.metering.cards import NOT_ASKED, Card
+from deepval.metering.cards import NOT_ASKED, CostCard
 from deepval.metering.energy import Spent
 from deepval.metering.timing import DEFAULT_TOLERANCE, Clock, Timing
 
@@ -77,6 +77,6 @@ class Meter(ContextDecorator):
         device: str | None = None,
         energy: Spent | str = NOT_ASKED,
         tolerance: float = DEFAULT_TOLERANCE,
-    ) -> Card:
+    ) -> CostCard:
         """The cost card of what was measured; `threads` and `device` are this machine's unless said otherwise."""
-        return Card.of(self.name, self.timing(tolerance=tolerance), threads=threads, device=device, energy=energy)
+        return CostCard.of(self.name, self.timing(tolerance=tolerance), threads=threads, device=device, energy=energy)

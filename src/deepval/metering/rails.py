@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval.costs import ALL_RAILS, GPU_RAIL, MODULE, Convention
 from deepval.errors import InputError, InputWarning
+from deepval.tables.costs import ALL_RAILS, GPU_RAIL, MODULE, Convention
 
 PARTS = frozenset({"GPU", "CPU", "SOC"})
 """What the module convention counts."""

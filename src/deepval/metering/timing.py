@@ -51,12 +51,12 @@ class Timing:
     @property
     def ms(self) -> float:
         """The median time per input."""
-        return float(np.median(self.total_ms))
+        return figures("", self.total_ms)["ms"]
 
     @property
     def p95_ms(self) -> float:
         """The 95th percentile of the time per input, linear between order statistics."""
-        return float(np.quantile(self.total_ms, 0.95))
+        return figures("", self.total_ms)["p95_ms"]
 
     @property
     def interval_ms(self) -> tuple[float, float]:
@@ -92,6 +92,7 @@ def measured(
     tolerance: float = DEFAULT_TOLERANCE,
     seconds: float = 5.0,
     batch: int | None = None,
+    calls: int | None = None,
     clock: Clock = perf_counter_ns,
 ) -> Timing:
     """Times per input of calls over the items in turn, until the median is tight or a limit is reached.
@@ -105,16 +106,29 @@ def measured(
         tolerance: How far the 95 % interval of the median may reach from it, relative to it.
         seconds: Time for the calls that count; the one under way is finished.
         batch: Inputs of a call; None gives one item to a call.
+        calls: Calls that count, whatever their median and time; None makes as many as it takes.
         clock: Nanoseconds since some moment.
     """
-    _check(stages, items, warmup=warmup, least=least, most=most, tolerance=tolerance, seconds=seconds, batch=batch)
+    _check(
+        stages,
+        items,
+        warmup=warmup,
+        least=least,
+        most=most,
+        tolerance=tolerance,
+        seconds=seconds,
+        batch=batch,
+        calls=calls,
+    )
     turns = turns_of(items, batch)
     for turn in range(warmup):
         _marks(stages, turns[turn % len(turns)], clock)
     marks, limit, look = [], None, least
-    while limit is None:
+    while limit is None and len(marks) != calls:
         # The warm-up went through the items as well, so the first turn is not always the same one.
         marks.append(_marks(stages, turns[(warmup + len(marks)) % len(turns)], clock))
+        if calls is not None:
+            continue
         if len(marks) == look:
             if _is_tight(_total_ms(marks, batch), tolerance):
                 break
@@ -126,6 +140,11 @@ def measured(
             limit = f"{most} calls were the most allowed"
     steps = np.diff(np.array(marks, dtype=np.int64), axis=1) / (1e6 * (batch or 1))
     return Timing(_total_ms(marks, batch), dict(zip(stages, steps.T, strict=True)), batch, tolerance, limit)
+
+
+def figures(prefix: str, times_ms: Float[np.ndarray, "call"]) -> dict[str, float]:
+    """Median and 95th percentile, linear between order statistics, as a costs file names them."""
+    return {f"{prefix}ms": float(np.median(times_ms)), f"{prefix}p95_ms": float(np.quantile(times_ms, 0.95))}
 
 
 def turns_of(items: Items, batch: int | None) -> list[Any]:
@@ -175,6 +194,8 @@ def _marks(stages: Stages, item: Any, clock: Clock) -> list[int]:
 def _check(stages: Stages, items: Items, **numbers: Any) -> None:
     if not stages or not len(items):
         raise InputError(f"A measurement needs a stage and an item; found {len(stages)} and {len(items)}.")
+    if numbers["calls"] is not None and numbers["calls"] < 1:
+        raise InputError(f"A measurement needs a call or more; found {numbers['calls']}.")
     if numbers["batch"] is not None and not 1 <= numbers["batch"] <= len(items):
         raise InputError(f"A batch must hold 1 to {len(items)} items, as there are; found {numbers['batch']}.")
     if numbers["warmup"] < 0 or not LEAST_CALLS <= numbers["least"] <= numbers["most"]:

@@ -4,7 +4,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from deepval.comparison import Comparison
+from deepval.judging.comparison import Comparison
 from deepval.report.tables import Table, comparison_table, headline, tables
 from deepval.results import Result
 

@@ -1,6 +1,6 @@
 """Result -> LaTeX tables (booktabs): bold where an allocator beats random, an asterisk where it loses to it."""
 
-from deepval.report.tables import Cell, Table, headline, tables
+from deepval.report.tables import Table, TableCell, headline, tables
 from deepval.results import Result
 
 SPECIAL = {
@@ -23,18 +23,18 @@ def table_text(table: Table) -> str:
     return (
         "\\begin{table}[t]\n\\centering\n\\small\n"
         f"\\caption{{{_escaped(table.title)}. {notes}}}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n"
-        + _line([Cell(name) for name in table.header])
+        + _line([TableCell(name) for name in table.header])
         + "\\midrule\n"
         + body
         + "\\bottomrule\n\\end{tabular}\n\\end{table}"
     )
 
 
-def _line(cells: list[Cell] | tuple[Cell, ...]) -> str:
+def _line(cells: list[TableCell] | tuple[TableCell, ...]) -> str:
     return " & ".join(_marked(cell) for cell in cells) + " \\\\\n"
 
 
-def _marked(cell: Cell) -> str:
+def _marked(cell: TableCell) -> str:
     text = _escaped(cell.text)
     return f"\\textbf{{{text}}}" if cell.mark == "better" else f"{text}$^{{*}}$" if cell.mark == "worse" else text
 

@@ -1,6 +1,6 @@
 """Result -> Markdown tables: bold where an allocator beats random, an asterisk where it loses to it."""
 
-from deepval.report.tables import Cell, Table, headline, tables
+from deepval.report.tables import Table, TableCell, headline, tables
 from deepval.results import Result
 
 
@@ -21,7 +21,7 @@ def _line(texts: list[str] | tuple[str, ...]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-def _marked(cell: Cell) -> str:
+def _marked(cell: TableCell) -> str:
     text = escaped(cell.text)
     return f"**{text}**" if cell.mark == "better" else f"{text}\\*" if cell.mark == "worse" else text
 

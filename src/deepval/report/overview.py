@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from deepval.budget_key import BudgetKey
-from deepval.report.tables import MISSING, Cell, Mark, Table, number
-from deepval.results import Result, Row
+from deepval.report.tables import MISSING, Mark, Table, TableCell, number
+from deepval.results import BudgetKey, Result, Row
 
 LADDER = "oracle-ladder"
 UNLISTED = ("all-full", "oracle", LADDER)
@@ -38,29 +37,35 @@ def _label(results: Mapping[str, Result], kind: str, alpha: float) -> str:
 
 def _budget(result: Result, kind: str, alpha: float) -> BudgetKey | None:
     """The result's first budget of the kind and share."""
-    return next((BudgetKey.of(row) for row in result.rows if (row.kind, row.alpha) == (kind, alpha)), None)
+    return next((row.budget for row in result.rows if (row.kind, row.alpha) == (kind, alpha)), None)
 
 
 def _rows(result: Result, kind: str, alpha: float) -> dict[str, Row]:
     budget = _budget(result, kind, alpha)
-    return {row.allocator: row for row in result.rows if BudgetKey.of(row) == budget}
+    return {row.allocator: row for row in result.rows if row.budget == budget}
 
 
-def _line(name: str, rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> tuple[Cell, ...]:
+def _line(name: str, rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> tuple[TableCell, ...]:
     values = [None if row is None else row.ndg for row in rows]
     mean = number(fmean(known)) if len(known := [v for v in values if v is not None]) == len(rows) else MISSING
     verdicts = [row.verdict for row in rows if row is not None]
     counts = ["" if name in ("random", "random-ladder") else str(verdicts.count(word)) for word in ("better", "worse")]
-    return (Cell(name), *map(_shown, rows), Cell(mean), Cell(number(_harm(rows, cells), 2)), *map(Cell, counts))
+    return (
+        TableCell(name),
+        *map(_shown, rows),
+        TableCell(mean),
+        TableCell(number(_harm(rows, cells), 2)),
+        *map(TableCell, counts),
+    )
 
 
-def _shown(row: Row | None) -> Cell:
+def _shown(row: Row | None) -> TableCell:
     if row is None:
-        return Cell(MISSING)
+        return TableCell(MISSING)
     if row.verdict == "infeasible":
-        return Cell("inf.")
+        return TableCell("inf.")
     mark: Mark = row.verdict if row.verdict in ("better", "worse") else ""
-    return Cell(number(row.ndg, 2) + "+" * (mark == "better"), mark)
+    return TableCell(number(row.ndg, 2) + "+" * (mark == "better"), mark)
 
 
 def _harm(rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> float | None:

@@ -1,8 +1,9 @@
 """Texts that a page carries -> a content security policy under which nothing else styles or runs, and nothing loads."""
 
-import hashlib
 from base64 import b64encode
 from collections.abc import Sequence
+
+from deepval.canonical import sha256
 
 
 def content_policy(*, styles: Sequence[str], scripts: Sequence[str] = (), images: str = "") -> str:
@@ -25,4 +26,4 @@ def content_policy(*, styles: Sequence[str], scripts: Sequence[str] = (), images
 
 
 def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    return f"'sha256-{b64encode(bytes.fromhex(sha256(text.encode()))).decode()}'"

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from deepval.budget_key import UNITS, BudgetKey
-from deepval.comparison import Comparison
-from deepval.results import Result, Row, Stream
+from deepval.judging.comparison import Comparison
+from deepval.results import UNITS, Result, Row, Stream
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
@@ -24,7 +23,7 @@ IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positi
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A short text and how it is marked."""
 
     text: str
@@ -37,7 +36,7 @@ class Table:
 
     title: str
     header: tuple[str, ...]
-    sections: tuple[tuple[tuple[Cell, ...], ...], ...]
+    sections: tuple[tuple[tuple[TableCell, ...], ...], ...]
     notes: tuple[str, ...] = ()
     extra: frozenset[str] = frozenset()
 
@@ -51,7 +50,7 @@ class Table:
         """The table with a further column, one text per row."""
         place, told = self.header.index(after) + 1, iter(texts)
         sections = tuple(
-            tuple((*row[:place], Cell(next(told)), *row[place:]) for row in section) for section in self.sections
+            tuple((*row[:place], TableCell(next(told)), *row[place:]) for row in section) for section in self.sections
         )
         return replace(self, header=(*self.header[:place], name, *self.header[place:]), sections=sections)
 
@@ -111,7 +110,7 @@ def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table
     if dropped:
         notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval (small prize).")
     sections = []
-    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, BudgetKey.of(row).label)):
+    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, row.budget.label)):
         first = f"{label}, {budget}" if sliced else budget
         sections.append(tuple(_verdict(row, first if i == 0 else "", every=every) for i, row in enumerate(members)))
     extra = frozenset({"escalated", "gain", "vs random", "vs random 95 %"})
@@ -135,7 +134,7 @@ def _simultaneous(row: Row) -> str:
     return interval(row.versus_random_simultaneous_lo, row.versus_random_simultaneous_hi, percent)
 
 
-def _verdict(row: Row, budget: str, *, every: bool) -> tuple[Cell, ...]:
+def _verdict(row: Row, budget: str, *, every: bool) -> tuple[TableCell, ...]:
     mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
     loss = row.cheap_loss if row.versus_random_unit == "share" else None
 
@@ -143,17 +142,17 @@ def _verdict(row: Row, budget: str, *, every: bool) -> tuple[Cell, ...]:
         return number(value) if loss is None or value is None else percent(value / loss)
 
     return (
-        Cell(budget),
-        Cell(row.allocator, mark if mark == "better" else ""),
-        Cell("inf." if row.verdict == "infeasible" else number(row.escalated, 1)),
-        Cell(share(row.gain)),
-        Cell(share(row.benefit)),
-        Cell(share(row.harm)),
-        Cell(number(row.ndg), mark),
-        Cell(interval(row.ndg_lo, row.ndg_hi)),
-        *map(Cell, _versus_random(row)),
-        *([Cell(_simultaneous(row))] if every else []),
-        Cell(row.verdict or ""),
+        TableCell(budget),
+        TableCell(row.allocator, mark if mark == "better" else ""),
+        TableCell("inf." if row.verdict == "infeasible" else number(row.escalated, 1)),
+        TableCell(share(row.gain)),
+        TableCell(share(row.benefit)),
+        TableCell(share(row.harm)),
+        TableCell(number(row.ndg), mark),
+        TableCell(interval(row.ndg_lo, row.ndg_hi)),
+        *map(TableCell, _versus_random(row)),
+        *([TableCell(_simultaneous(row))] if every else []),
+        TableCell(row.verdict or ""),
     )
 
 
@@ -172,7 +171,7 @@ def _streams(result: Result) -> Table:
         "verdict",
     )
     sections = []
-    for (budget, _), members in groupby(result.streams, key=lambda row: (BudgetKey.of(row).label, row.allocator)):
+    for (budget, _), members in groupby(result.streams, key=lambda row: (row.budget.label, row.allocator)):
         rows = []
         for i, row in enumerate(members):
             kept = "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
@@ -181,7 +180,7 @@ def _streams(result: Result) -> Table:
                 number(row.ndg), number(row.versus_ranking), interval(row.versus_ranking_lo, row.versus_ranking_hi),
                 *_versus_random(row), row.verdict or "",
             )  # fmt: skip
-            rows.append(tuple(Cell(text) for text in cells))
+            rows.append(tuple(TableCell(text) for text in cells))
         sections.append(tuple(rows))
     notes = ["Policies are calibrated on other units; 'vs ranking' is the difference in nDG: what causality costs."]
     for what, field in (("ranking", "versus_ranking_dropped"), ("random", "versus_random_dropped")):
@@ -201,14 +200,14 @@ def _gaps(result: Result) -> Table:
         return share(None if value is None else value / loss if loss > 0 else value)
 
     sections = []
-    for budget, members in groupby(result.gaps, key=lambda gap: BudgetKey.of(gap).label):
+    for budget, members in groupby(result.gaps, key=lambda gap: gap.budget.label):
         rows = []
         for i, gap in enumerate(members):
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
             parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
             even = MISSING if gap.break_even is None else f"{number(gap.break_even, 2)}{unit}"
             texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
-            rows.append(tuple(Cell(text) for text in texts))
+            rows.append(tuple(TableCell(text) for text in texts))
         sections.append(tuple(rows))
     notes = ("gap = missed + harm - left out = overhead + ranking (+ causal).",)
     return Table("Where the gap to the oracle goes", header, tuple(sections), notes)
@@ -222,8 +221,8 @@ def _ladder(result: Result) -> Table:
         others = [item for item in entry["spent"] if item["convention"] != entry["convention"]]
         excess = ", ".join(f"{UNITS[item['convention']]} {percent(item['excess'], 1)}" for item in others)
         numbers = (number(entry["value"]), number(entry["full_only"]), percent(entry["full_only_share"], 1))
-        texts = (BudgetKey.of(entry).label, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
-        rows.append(tuple(Cell(text) for text in texts))
+        texts = (entry.budget.label, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
+        rows.append(tuple(TableCell(text) for text in texts))
     notes = ("'share' is what the best plan restricted to the full mode reaches of the optimum over all modes.",)
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
 
@@ -234,11 +233,19 @@ def comparison_table(rows: Sequence[Comparison]) -> Table:
     cells = []
     for row in rows:
         mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
-        budget = BudgetKey.of(row).label
+        budget = row.budget.label
         ndg = MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"
         shares = percent(row.difference), interval(row.lo, row.hi, percent)
         difference, bounds = (number(row.loss), interval(row.loss_lo, row.loss_hi)) if row.unit == "loss" else shares
-        cells.append((Cell(budget), Cell(difference, mark), Cell(bounds), Cell(ndg), Cell(row.verdict or "")))
+        cells.append(
+            (
+                TableCell(budget),
+                TableCell(difference, mark),
+                TableCell(bounds),
+                TableCell(ndg),
+                TableCell(row.verdict or ""),
+            )
+        )
     title = (
         f"{rows[0].candidate} against {rows[0].baseline}, shares of the all-cheap loss" if rows else "Nothing compared"
     )

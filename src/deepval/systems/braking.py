@@ -1,19 +1,23 @@
-"""Braking controller: keep speed, brake, or brake hard for what is in the corridor. DEFINITIONS section 6.
+"""Keep speed, brake, or brake hard for what is in the corridor: docs/definitions.md, Braking controller.
 
 Action = commanded deceleration (0, 2.5, 6 m/s2). Loss = (a*-a)+^2 + 0.12 (a-a*)+^2 + 0.02 |a-a_prev|
 + 6 [(a*-a)+ >= 8], with a* the deceleration that the reference objects require.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from deepval.arrays import Float, Int
-from deepval.geometry.motion import BrakingSettings, object_deceleration_mps2, required_deceleration_mps2
-from deepval.geometry.objects import Objects
-from deepval.scenes import Ego
+from deepval.arrays import Bool, Float
+from deepval.geometry.motion import BrakingSettings
+from deepval.systems.paths import smooth_path_m
 from deepval.systems.system import System
+from deepval.world.demand import object_deceleration_mps2, required_deceleration_mps2
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Braking(System):
     change_weight: float = 0.02
     collision_weight: float = 6.0
 
+    also_called: ClassVar[Mapping[str, str]] = {"corridor_half_width_m": "corridor_m"}
     loss_fields: ClassVar[frozenset[str]] = frozenset(
         {"shortfall_weight", "excess_weight", "change_weight", "collision_weight"}
     )
@@ -40,25 +45,30 @@ class Braking(System):
         """Every action, in the order in which ties are settled."""
         return np.array([[0.0], [self.brake_mps2], [self.hard_mps2]])
 
-    def act(
-        self, perceived: Objects, ego: Ego, *, previous: Float[np.ndarray, "time act"] | None = None
+    def plan(
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: Bool[np.ndarray, "time"] | None = None,
+        previous: Float[np.ndarray, "time act"] | None = None,
     ) -> Float[np.ndarray, "time act"]:
         """The action in each frame."""
-        needed = required_deceleration_mps2(perceived, ego.speed_mps, settings=self.required)
+        needed = required_deceleration_mps2(perceived, scene.ego_speed_mps, settings=self.required)
         some = np.where(needed < self.hard_from_mps2, self.brake_mps2, self.hard_mps2)
         return np.where(needed < self.brake_from_mps2, 0.0, some)[:, None]
 
     def terms(
         self,
-        actions: Float[np.ndarray, "time act"],
-        reference: Objects,
+        plans: Float[np.ndarray, "time act"],
+        scene: Scene,
+        truth: Truth,
         *,
-        ego: Ego,
         previous: Float[np.ndarray, "time act"],
     ) -> dict[str, Float[np.ndarray, "time"]]:
         """Loss terms of the actions against the reference objects, before weighting."""
-        action, before = actions[:, 0], previous[:, 0]
-        needed = required_deceleration_mps2(reference, ego.speed_mps, settings=self.required)
+        action, before = plans[:, 0], previous[:, 0]
+        needed = required_deceleration_mps2(truth.objects, scene.ego_speed_mps, settings=self.required)
         shortfall = np.maximum(needed - action, 0.0)
         return {
             "shortfall": shortfall**2,
@@ -77,13 +87,22 @@ class Braking(System):
             "collision": self.collision_weight,
         }
 
+    def words(self, plan: Float[np.ndarray, "act"]) -> str:
+        """Keep speed, brake, or brake hard."""
+        wanted = float(plan[0])
+        return "keep speed" if not wanted else f"brake{' hard' if wanted == self.hard_mps2 else ''}, {wanted:g} m/s²"
 
-def most_demanding(objects: Objects, ego: Ego, *, settings: BrakingSettings | None = None) -> Int[np.ndarray, "time"]:
-    """Index of the object that requires the most deceleration in each frame, -1 where none requires any."""
-    demand = object_deceleration_mps2(objects, ego.speed_mps, settings=settings)
-    order = np.lexsort((-demand, objects.frame))
-    order = order[demand[order] > 0]
-    frame, place = np.unique(objects.frame[order], return_index=True)
-    index = np.full(objects.frames, -1)
-    index[frame] = order[place]
-    return index
+    def path_m(self, plan: Float[np.ndarray, "act"], speed_mps: float) -> Float[np.ndarray, "point 2"]:
+        """Straight on, slower."""
+        return smooth_path_m(speed_mps, acceleration_mps2=-float(plan[0]), shift_m=0.0)
+
+    @property
+    def corridor_m(self) -> Mapping[str, float]:
+        """The corridor in which objects are considered."""
+        return {"half_width": self.required.corridor_m, "far": self.required.farthest_m}
+
+    def decisive(self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 act"]) -> int | None:
+        """The object that requires the most deceleration, where that is enough to brake."""
+        demand = object_deceleration_mps2(objects, scene.ego_speed_mps, settings=self.required)
+        brakes = self.plan(objects, scene, previous=previous)[0, 0] > 0
+        return int(np.argmax(demand)) if brakes else None

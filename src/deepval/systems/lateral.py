@@ -1,19 +1,22 @@
-"""Lateral corridor controller: stay, or shift the corridor to the right or left. DEFINITIONS section 8.
+"""Stay, or shift the corridor to the right or left: docs/definitions.md, Lateral corridor controller.
 
 Action = shift (0, -1, +1 m; +1 is left), the first in that order whose corridor is free of perceived
 objects within the stopping distance, 0 if none is. Loss = [the chosen corridor holds a reference object
 there] + 0.1 shift^2.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.geometry.objects import Objects
-from deepval.scenes import Ego
+from deepval.systems.paths import FAR_M, sideways, smooth_path_m
 from deepval.systems.system import System
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class LateralCorridor(System):
     blocked_weight: float = 1.0
     shift_weight: float = 0.1
 
+    also_called: ClassVar[Mapping[str, str]] = {"corridor_half_width_m": "half_width_m"}
     loss_fields: ClassVar[frozenset[str]] = frozenset({"blocked_weight", "shift_weight"})
 
     @property
@@ -46,28 +50,46 @@ class LateralCorridor(System):
         np.add.at(count, objects.frame, (inside & ahead[:, None]).astype(int))
         return count > 0
 
-    def act(
-        self, perceived: Objects, ego: Ego, *, previous: Float[np.ndarray, "time act"] | None = None
+    def plan(
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: Bool[np.ndarray, "time"] | None = None,
+        previous: Float[np.ndarray, "time act"] | None = None,
     ) -> Float[np.ndarray, "time act"]:
         """The action in each frame."""
-        blocked = self.blocked(perceived, ego.speed_mps)
+        blocked = self.blocked(perceived, scene.ego_speed_mps)
         chosen = self.choices[blocked.argmin(axis=1)]
         return np.where(blocked.all(axis=1, keepdims=True), 0.0, chosen)
 
     def terms(
         self,
-        actions: Float[np.ndarray, "time act"],
-        reference: Objects,
+        plans: Float[np.ndarray, "time act"],
+        scene: Scene,
+        truth: Truth,
         *,
-        ego: Ego,
         previous: Float[np.ndarray, "time act"],
     ) -> dict[str, Float[np.ndarray, "time"]]:
         """Loss terms of the actions against the reference objects, before weighting."""
-        taken = actions == np.array(self.shifts_m)
-        blocked = self.blocked(reference, ego.speed_mps)
-        return {"blocked": (taken & blocked).any(axis=1).astype(float), "shift": actions[:, 0] ** 2}
+        taken = plans == np.array(self.shifts_m)
+        blocked = self.blocked(truth.objects, scene.ego_speed_mps)
+        return {"blocked": (taken & blocked).any(axis=1).astype(float), "shift": plans[:, 0] ** 2}
 
     @property
     def weights(self) -> dict[str, float]:
         """The weight of each loss term."""
         return {"blocked": self.blocked_weight, "shift": self.shift_weight}
+
+    def words(self, plan: Float[np.ndarray, "act"]) -> str:
+        """Straight on, or how far to which side."""
+        return sideways(float(plan[0]))
+
+    def path_m(self, plan: Float[np.ndarray, "act"], speed_mps: float) -> Float[np.ndarray, "point 2"]:
+        """On at the same speed, to the side."""
+        return smooth_path_m(speed_mps, acceleration_mps2=0.0, shift_m=float(plan[0]))
+
+    @property
+    def corridor_m(self) -> Mapping[str, float]:
+        """The corridor before it is shifted."""
+        return {"half_width": self.half_width_m, "far": FAR_M}

@@ -1,4 +1,4 @@
-"""Perceived objects of two or more modes -> losses per input and mode, with the terms they are made of."""
+"""Perceived objects of two or more modes on one unit -> losses per input and mode, with the terms they are made of."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,15 +8,19 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
-from deepval.geometry.objects import Objects, stacked
-from deepval.scenes import Scene, ego_of
-from deepval.systems.system import System, constants, previous_actions, same_actions
-from deepval.terms import weighted_loss
+from deepval.systems.system import System, constants, first_only, previous_plans, same_plans
+from deepval.tables.terms import weighted_loss
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What each mode leads to on each input: `loss` is the weighted sum of `terms`; cheap comes first."""
+    """What each mode leads to on each input: `loss` is the weighted sum of `terms`; cheap comes first.
+
+    `columns` is what the system keeps of its plans, by name and mode.
+    """
 
     system: System
     modes: tuple[str, ...]
@@ -25,7 +29,7 @@ class Outcomes:
     order: Int[np.ndarray, "input"]
     loss: Float[np.ndarray, "input mode"]
     terms: Mapping[str, Float[np.ndarray, "input mode"]]
-    actions: Float[np.ndarray, "input mode act"]
+    columns: Mapping[str, Float[np.ndarray, "input mode"]]
 
     @property
     def losses(self) -> dict[str, Float[np.ndarray, "input"]]:
@@ -38,77 +42,134 @@ class Outcomes:
         return self.loss[:, 0] - self.loss[:, -1]
 
 
-def outcomes(
+class Branches(NamedTuple):
+    """The plans of a unit: `before` are those of all-cheap operation one frame earlier, then one list per mode."""
+
+    before: Float[np.ndarray, "time *plan"]
+    plans: Mapping[str, Float[np.ndarray, "time *plan"]]
+
+
+def branches(
     system: System,
-    scenes: Sequence[Scene],
-    *,
-    reference: Sequence[Objects],
-    perceived: Mapping[str, Sequence[Objects]],
-    run: Mapping[str, Sequence[Bool[np.ndarray, "_"]]] | None = None,
-) -> Outcomes:
-    """Losses of every mode on every input, each escalated alone from all-cheap operation.
+    scene: Scene,
+    perceived: Mapping[str, Objects],
+    run: Mapping[str, Bool[np.ndarray, "time"]] | None = None,
+) -> Branches:
+    """What the system plans on a unit under every mode, cheap first, each escalated alone from all-cheap operation.
 
     Args:
-        system: the decision rule.
-        scenes: the units.
-        reference: the reference objects of each scene (`Truth.objects`).
-        perceived: for each mode, cheap first, the perceived objects of each scene.
-        run: for each mode, the frames of each scene on which it was run; all where None. Frames that some
-            mode was not run on are no inputs, and an action has no predecessor after a frame without the
-            cheap mode.
+        system: The decision rule.
+        scene: The unit.
+        perceived: For each mode, cheap first, the perceived objects.
+        run: For each mode, the frames on which it was run; all where None. A plan has no predecessor after a frame
+            without the cheap mode.
     """
     modes = tuple(perceived)
     if len(modes) < 2:
         raise InputError(f"decision values need two modes or more, cheap first; found {len(modes)}.")
-    ego = ego_of(scenes, None if run is None else run[modes[0]])
-    truth = stacked(reference)
-    seen = {mode: stacked(objects) for mode, objects in perceived.items()}
-    for name, objects in [("reference", truth), *seen.items()]:
-        if objects.frames != len(ego.speed_mps):
-            raise InputError(f"{name} objects must span the {len(ego.speed_mps)} frames; found {objects.frames}.")
-    cheap = system.act(seen[modes[0]], ego)
-    previous = previous_actions(cheap, ego)
-    actions = [cheap, *(system.act(seen[mode], ego, previous=previous) for mode in modes[1:])]
-    terms = [system.terms(action, truth, ego=ego, previous=previous) for action in actions]
-    kept = np.ones(len(ego.speed_mps), dtype=bool)
+    for name, objects in perceived.items():
+        _check_span(name, objects, scene)
+    starts = first_only(len(scene))
+    if run is not None:
+        starts[1:] |= ~run[modes[0]][:-1]
+    cheap = system.plan(perceived[modes[0]], scene, starts=starts)
+    before = previous_plans(cheap, starts)
+    others = {mode: system.plan(perceived[mode], scene, starts=starts, previous=before) for mode in modes[1:]}
+    return Branches(before, {modes[0]: cheap} | others)
+
+
+def unit_outcomes(
+    system: System,
+    scene: Scene,
+    truth: Truth,
+    *,
+    branches: Branches,
+    run: Mapping[str, Bool[np.ndarray, "time"]] | None = None,
+) -> Outcomes:
+    """Losses of every mode on every input of a unit.
+
+    Frames that some mode was not run on, or that the system cannot judge, are no inputs.
+    """
+    _check_span("reference", truth.objects, scene)
+    kept = system.judged(scene, truth)
     for marks in (run or {}).values():
-        kept &= np.concatenate(list(marks))
-    columns = {name: np.stack([found[name] for found in terms], axis=1)[kept] for name in terms[0]}
+        kept = kept & marks
+    terms = [system.terms(plans, scene, truth, previous=branches.before) for plans in branches.plans.values()]
+    columns = [system.columns(plans) for plans in branches.plans.values()]
+    loss_terms = _side_by_side(terms, kept)
     return Outcomes(
         system=system,
-        modes=modes,
-        unit=np.repeat([scene.unit for scene in scenes], [len(scene) for scene in scenes])[kept],
-        input=np.concatenate([scene.inputs for scene in scenes])[kept],
-        order=np.concatenate([np.arange(len(scene)) for scene in scenes])[kept],
-        loss=weighted_loss(columns, system.weights),
-        terms=columns,
-        actions=np.stack(actions, axis=1)[kept],
+        modes=tuple(branches.plans),
+        unit=np.full(int(kept.sum()), scene.unit),
+        input=scene.inputs[kept],
+        order=np.flatnonzero(kept),
+        loss=weighted_loss(loss_terms, system.weights),
+        terms=loss_terms,
+        columns=_side_by_side(columns, kept),
     )
 
 
+def joined(parts: Sequence[Outcomes]) -> Outcomes:
+    """The outcomes of several units as one, unit after unit."""
+    first = parts[0]
+
+    def column(name: str) -> np.ndarray:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    def each(name: str) -> dict[str, np.ndarray]:
+        return {key: np.concatenate([getattr(part, name)[key] for part in parts]) for key in getattr(first, name)}
+
+    flat = {name: column(name) for name in ("unit", "input", "order", "loss")}
+    return Outcomes(first.system, first.modes, **flat, terms=each("terms"), columns=each("columns"))
+
+
+def outcomes(
+    system: System,
+    scenes: Sequence[Scene],
+    truths: Sequence[Truth],
+    *,
+    perceived: Mapping[str, Sequence[Objects]],
+    run: Mapping[str, Sequence[Bool[np.ndarray, "_"]]] | None = None,
+) -> Outcomes:
+    """Losses of every mode on every input of several units; `perceived` and `run` hold one item per unit."""
+    parts = []
+    for place, (scene, truth) in enumerate(zip(scenes, truths, strict=True)):
+        marks = None if run is None else {mode: marks[place] for mode, marks in run.items()}
+        made = branches(system, scene, {mode: seen[place] for mode, seen in perceived.items()}, marks)
+        parts.append(unit_outcomes(system, scene, truth, branches=made, run=marks))
+    return joined(parts)
+
+
 def own_losses(
-    system: System, scenes: Sequence[Scene], *, reference: Sequence[Objects], perceived: Sequence[Objects]
+    system: System, scenes: Sequence[Scene], truths: Sequence[Truth], *, perceived: Sequence[Objects]
 ) -> Float[np.ndarray, "input"]:
-    """Loss per frame of running one mode all the time, with its own chain of actions."""
-    ego, truth = ego_of(scenes), stacked(reference)
-    actions = system.act(stacked(perceived), ego)
-    terms = system.terms(actions, truth, ego=ego, previous=previous_actions(actions, ego))
-    return weighted_loss(terms, system.weights)
+    """Loss per frame of running one mode all the time, with its own chain of plans."""
+    losses = []
+    for scene, truth, seen in zip(scenes, truths, perceived, strict=True):
+        losses.append(_chained_loss(system, scene, truth, system.plan(seen, scene)))
+    return np.concatenate(losses)
 
 
-def recombined(found: Outcomes, variant: System) -> Outcomes:
-    """The outcomes under other loss weights, exactly; an error where actions would change."""
-    if not same_actions(found.system, variant):
+def _chained_loss(
+    system: System, scene: Scene, truth: Truth, plans: Float[np.ndarray, "time *plan"]
+) -> Float[np.ndarray, "time"]:
+    previous = previous_plans(plans, first_only(len(scene)))
+    return weighted_loss(system.terms(plans, scene, truth, previous=previous), system.weights)
+
+
+def recombined(given: Outcomes, variant: System) -> Outcomes:
+    """The outcomes under other loss weights, exactly; an error where plans would change."""
+    if not same_plans(given.system, variant):
         changed = [
             name
             for name, value in constants(variant).items()
-            if name not in variant.loss_fields and constants(found.system).get(name) != value
+            if name not in variant.loss_fields and constants(given.system).get(name) != value
         ]
         raise InputError(
             f"only loss weights can be recombined; {', '.join(changed) or type(variant).__name__} "
             "changes actions: build the outcomes again."
         )
-    return replace(found, system=variant, loss=weighted_loss(found.terms, variant.weights))
+    return replace(given, system=variant, loss=weighted_loss(given.terms, variant.weights))
 
 
 class Composition(NamedTuple):
@@ -118,18 +179,18 @@ class Composition(NamedTuple):
     harm: dict[str, float]
 
 
-def composition(found: Outcomes) -> Composition:
+def composition(given: Outcomes) -> Composition:
     """What benefit and harm are made of; each sums to the total of the positive and negative values."""
-    values, benefit, harm = found.values, {}, {}
-    for name, weight in found.system.weights.items():
-        gain = weight * (found.terms[name][:, 0] - found.terms[name][:, -1])
+    values, benefit, harm = given.values, {}, {}
+    for name, weight in given.system.weights.items():
+        gain = weight * (given.terms[name][:, 0] - given.terms[name][:, -1])
         benefit[name] = float(gain[values > 0].sum())
         harm[name] = float(-gain[values < 0].sum())
     return Composition(benefit, harm)
 
 
 class Viability(NamedTuple):
-    """Mean loss per mode and of the best trivial predictor (one action, always), and who beats it."""
+    """Mean loss per mode and of the best trivial predictor (one plan, always), and who beats it."""
 
     loss: dict[str, float]
     trivial_action: tuple[float, ...]
@@ -137,18 +198,36 @@ class Viability(NamedTuple):
     viable: dict[str, bool]
 
 
-def viability(found: Outcomes, scenes: Sequence[Scene], *, reference: Sequence[Objects]) -> Viability:
-    """Whether acting on each mode beats always taking the same action, on all frames of `scenes` (M41).
+def viability(given: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth]) -> Viability:
+    """Whether acting on each mode beats always making the same plan, on all frames of `scenes`.
 
-    A constant action never changes, so its change term is 0 throughout.
+    A constant plan never changes, so its change term is 0 throughout.
     """
-    ego, truth, system = ego_of(scenes), stacked(reference), found.system
+    system, choices = given.system, given.system.choices
+    if choices is None:
+        raise InputError(f"{type(system).__name__} has no short list of plans, so none to take as a trivial predictor.")
     trivial = []
-    for choice in system.choices:
-        actions = np.broadcast_to(choice, (len(ego.speed_mps), len(choice))).copy()
-        terms = system.terms(actions, truth, ego=ego, previous=previous_actions(actions, ego))
-        trivial.append(float(weighted_loss(terms, system.weights).mean()))
+    for choice in choices:
+        losses = [
+            _chained_loss(system, scene, truth, np.broadcast_to(choice, (len(scene), *choice.shape)).copy())
+            for scene, truth in zip(scenes, truths, strict=True)
+        ]
+        trivial.append(float(np.concatenate(losses).mean()))
     best = int(np.argmin(trivial))
-    loss = {mode: float(column.mean()) for mode, column in found.losses.items()}
-    action = tuple(float(x) for x in system.choices[best])
+    loss = {mode: float(column.mean()) for mode, column in given.losses.items()}
+    action = tuple(float(x) for x in choices[best].ravel())
     return Viability(loss, action, trivial[best], {mode: mean < trivial[best] for mode, mean in loss.items()})
+
+
+def _check_span(name: str, objects: Objects, scene: Scene) -> None:
+    if objects.frames != len(scene):
+        raise InputError(
+            f"{name} objects of unit {scene.unit} must span its {len(scene)} frames; found {objects.frames}."
+        )
+
+
+def _side_by_side(
+    columns: Sequence[Mapping[str, Float[np.ndarray, "time"]]], kept: Bool[np.ndarray, "time"]
+) -> dict[str, Float[np.ndarray, "input mode"]]:
+    """Columns by name with one place per mode, of the kept frames."""
+    return {name: np.stack([column[name] for column in columns], axis=1)[kept] for name in columns[0]}

@@ -1,4 +1,4 @@
-"""Receding-horizon controller: the cheapest of 35 short paths past still obstacles. DEFINITIONS section 7.
+"""The cheapest of 35 short paths past still obstacles: docs/definitions.md, Receding-horizon controller.
 
 Action = (acceleration a, lateral offset d). Loss = 10 collision + 1.5 c^2 + progress^2 + 0.01 a^2 T
 + 0.5 d^2 + 0.05 ((a-a_prev)^2/4 + (d-d_prev)^2), c = shortfall of the worst lateral clearance below 1 m, at
@@ -6,6 +6,7 @@ most 2. The planning cost is the same formula on perceived objects; ties go to t
 smaller |d|, then the smaller d.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,10 +14,12 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.geometry.objects import Objects
-from deepval.scenes import Ego
-from deepval.systems.system import System
-from deepval.terms import weighted_loss
+from deepval.systems.paths import FAR_M, sideways, smooth_path_m, travelled_m
+from deepval.systems.system import System, first_only
+from deepval.tables.terms import weighted_loss
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,13 @@ class RecedingHorizon(System):
     offset_weight: float = 0.5
     change_weight: float = 0.05
 
+    def __post_init__(self) -> None:
+        if min(self.accelerations, self.offsets) < 1 or not 0 < self.step_s <= self.horizon_s:
+            raise InputError(
+                "A receding horizon needs accelerations and offsets of 1 or more, and 0 < step_s <= horizon_s; found "
+                f"{self.accelerations}, {self.offsets}, {self.step_s:g} and {self.horizon_s:g}."
+            )
+
     @property
     def choices(self) -> Float[np.ndarray, "choice act"]:
         """Every action, in the order in which ties are settled."""
@@ -54,37 +64,44 @@ class RecedingHorizon(System):
         """Times at which a path is checked."""
         return np.arange(1, round(self.horizon_s / self.step_s) + 1) * self.step_s
 
-    def act(
-        self, perceived: Objects, ego: Ego, *, previous: Float[np.ndarray, "time act"] | None = None
+    def plan(
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: Bool[np.ndarray, "time"] | None = None,
+        previous: Float[np.ndarray, "time act"] | None = None,
     ) -> Float[np.ndarray, "time act"]:
         """The action in each frame."""
-        fixed = self.fixed_costs(perceived, ego)
+        fixed = self.fixed_costs(perceived, scene.ego_speed_mps)
         choices = self.choices
         if previous is not None:
             change = change_term(choices[None], previous[:, None])
             return choices[(fixed + self.change_weight * change).argmin(axis=1)]
-        return choices[chained_choice(fixed, self.change_weight * change_term(choices, choices[:, None]), ego.first)]
+        starts = first_only(len(scene)) if starts is None else starts
+        return choices[chained_choice(fixed, self.change_weight * change_term(choices, choices[:, None]), starts)]
 
-    def fixed_costs(self, perceived: Objects, ego: Ego) -> Float[np.ndarray, "time choice"]:
+    def fixed_costs(self, perceived: Objects, speed_mps: Float[np.ndarray, "time"]) -> Float[np.ndarray, "time choice"]:
         """Planning cost of every candidate without the change term."""
-        worst_m = worst_clearances_m(self, perceived, ego.speed_mps).reshape(len(ego.speed_mps), -1)
+        worst_m = worst_clearances_m(self, perceived, speed_mps).reshape(len(speed_mps), -1)
         choices = np.broadcast_to(self.choices, (*worst_m.shape, 2))
-        terms = path_terms(self, worst_m, choices, speed_mps=ego.speed_mps[:, None])
+        terms = path_terms(self, worst_m, choices, speed_mps=speed_mps[:, None])
         return weighted_loss(terms, {name: weight for name, weight in self.weights.items() if name != "change"})
 
     def terms(
         self,
-        actions: Float[np.ndarray, "time act"],
-        reference: Objects,
+        plans: Float[np.ndarray, "time act"],
+        scene: Scene,
+        truth: Truth,
         *,
-        ego: Ego,
         previous: Float[np.ndarray, "time act"],
     ) -> dict[str, Float[np.ndarray, "time"]]:
         """Loss terms of the actions against the reference objects, before weighting."""
-        worst_m = worst_clearances_m(self, reference.where(reference.far_m > 0), ego.speed_mps)
-        chosen_m = np.take_along_axis(worst_m, choice_index(self, actions)[:, None], axis=1)[:, 0]
-        found = path_terms(self, chosen_m, actions, speed_mps=ego.speed_mps)
-        return found | {"change": change_term(actions, previous)}
+        ahead = truth.objects.where(truth.objects.far_m > 0)
+        worst_m = worst_clearances_m(self, ahead, scene.ego_speed_mps)
+        chosen_m = np.take_along_axis(worst_m, choice_index(self, plans)[:, None], axis=1)[:, 0]
+        found = path_terms(self, chosen_m, plans, speed_mps=scene.ego_speed_mps)
+        return found | {"change": change_term(plans, previous)}
 
     @property
     def weights(self) -> dict[str, float]:
@@ -98,14 +115,19 @@ class RecedingHorizon(System):
             "change": self.change_weight,
         }
 
+    def words(self, plan: Float[np.ndarray, "act"]) -> str:
+        """How hard it brakes, and how far to which side."""
+        wanted = float(plan[0])
+        return ", ".join([f"brake, {-wanted:.2g} m/s²" if wanted else "keep speed", sideways(float(plan[1]))])
 
-def travelled_m(speed_mps: np.ndarray, acceleration_mps2: np.ndarray | float, time_s: np.ndarray | float) -> np.ndarray:
-    """Distance after `time_s` at constant deceleration, standing still once stopped; arguments broadcast."""
-    acceleration_mps2 = np.asarray(acceleration_mps2)
-    braking = acceleration_mps2 < 0
-    stop_s = np.where(braking, -speed_mps / np.where(braking, acceleration_mps2, -1.0), np.inf)
-    moving_s = np.minimum(time_s, stop_s)
-    return speed_mps * moving_s + 0.5 * acceleration_mps2 * moving_s**2
+    def path_m(self, plan: Float[np.ndarray, "act"], speed_mps: float) -> Float[np.ndarray, "point 2"]:
+        """The chosen path."""
+        return smooth_path_m(speed_mps, acceleration_mps2=float(plan[0]), shift_m=float(plan[1]))
+
+    @property
+    def corridor_m(self) -> Mapping[str, float]:
+        """What the vehicle itself takes up."""
+        return {"half_width": self.half_width_m, "far": FAR_M}
 
 
 def change_term(actions: Float[np.ndarray, "*a act"], previous: Float[np.ndarray, "*b act"]) -> np.ndarray:

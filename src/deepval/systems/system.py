@@ -1,67 +1,130 @@
-"""What a downstream system is: a decision rule with a loss, over the frames of one or more units at once.
+"""What a downstream system is: a decision rule with a loss, over the frames of one unit.
 
-(perceived objects, ego) -> actions; (actions, reference objects) -> named loss terms; loss = their weighted
-sum. Both branches of an input use the previous action of all-cheap operation; where there is none, change
-costs nothing.
+(perceived objects, scene) -> plans; (plans, scene, truth) -> named loss terms; loss = their weighted sum. A plan is a
+row of numbers per frame: an action, a path, a heat map. Both branches of an input use the previous plan of all-cheap
+operation; where there is none, change costs nothing.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Bool, Float
 from deepval.errors import InputError
-from deepval.geometry.objects import Objects
-from deepval.scenes import Ego
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 
 
 class System(ABC):
     """A decision rule with a loss: a frozen dataclass whose fields are its constants.
 
-    `loss_fields` names the fields that only weigh the loss: changing them changes no action, so that losses
-    can be recombined from the terms instead of acting again.
+    `loss_fields` names the fields that only weigh the loss: changing them changes no plan, so that losses can be
+    recombined from the terms instead of planning again. What is not abstract says what most systems mean.
     """
 
     loss_fields: ClassVar[frozenset[str]] = frozenset()
-
-    @property
-    @abstractmethod
-    def choices(self) -> Float[np.ndarray, "choice act"]:
-        """Every action the system can take; each, taken always, is a trivial predictor to beat."""
+    also_called: ClassVar[Mapping[str, str]] = {}
+    """Plain names of constants, for a command line."""
 
     @abstractmethod
-    def act(
-        self, perceived: Objects, ego: Ego, *, previous: Float[np.ndarray, "time act"] | None = None
-    ) -> Float[np.ndarray, "time act"]:
-        """The action in each frame, given the previous actions (NaN: none).
+    def plan(
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: Bool[np.ndarray, "time"] | None = None,
+        previous: Float[np.ndarray, "time *plan"] | None = None,
+    ) -> Float[np.ndarray, "time *plan"]:
+        """The plan in each frame, given the previous plans (NaN: none).
 
-        `previous=None` means the system's own action of the frame before: the chain of all-cheap operation.
+        `previous=None` means the system's own plan of the frame before: the chain of all-cheap operation, which begins
+        anew where `starts` says so (at the first frame where it is None).
         """
 
     @abstractmethod
     def terms(
         self,
-        actions: Float[np.ndarray, "time act"],
-        reference: Objects,
+        plans: Float[np.ndarray, "time *plan"],
+        scene: Scene,
+        truth: Truth,
         *,
-        ego: Ego,
-        previous: Float[np.ndarray, "time act"],
+        previous: Float[np.ndarray, "time *plan"],
     ) -> dict[str, Float[np.ndarray, "time"]]:
-        """Loss terms of the actions against the reference objects, before weighting."""
+        """Loss terms of the plans against the truth, before weighting."""
 
     @property
     @abstractmethod
     def weights(self) -> dict[str, float]:
         """The weight of each loss term."""
 
+    @property
+    def choices(self) -> Float[np.ndarray, "choice *plan"] | None:
+        """Every plan the system can make, if they are few; each, made always, is a trivial predictor to beat."""
+        return None
 
-def previous_actions(actions: Float[np.ndarray, "time act"], ego: Ego) -> Float[np.ndarray, "time act"]:
-    """The action of the frame before, NaN where there is none."""
-    shifted = np.full_like(actions, np.nan)
-    shifted[1:] = actions[:-1]
-    shifted[ego.first] = np.nan
+    def judged(self, scene: Scene, truth: Truth) -> Bool[np.ndarray, "time"]:
+        """Frames that the system can judge; the others are no inputs of its cells."""
+        return np.ones(len(scene), dtype=bool)
+
+    def columns(self, plans: Float[np.ndarray, "time *plan"]) -> dict[str, Float[np.ndarray, "time"]]:
+        """What a cell keeps of the plans, by name: every number of a short plan, nothing of a long one."""
+        flat = plans.reshape(len(plans), -1)
+        flat = flat if flat.shape[1] <= MOST_COLUMNS else flat[:, :0]
+        return {f"action{part}": flat[:, part] for part in range(flat.shape[1])}
+
+    def words(self, plan: Float[np.ndarray, "*plan"]) -> str:
+        """A plan as a person would say it."""
+        return ", ".join(f"{part:g}" for part in plan.ravel()[:MOST_COLUMNS])
+
+    def path_m(self, plan: Float[np.ndarray, "*plan"], speed_mps: float) -> Float[np.ndarray, "point 2"] | None:
+        """Where the vehicle goes in the next seconds, (x, y) in the ego frame; None where the plan does not say."""
+        return None
+
+    @property
+    def corridor_m(self) -> Mapping[str, float] | None:
+        """Half the width and the length of the corridor in which objects count; None where there is none."""
+        return None
+
+    def decisive(self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 *plan"]) -> int | None:
+        """The object of a single frame that fixes the plan; None where the plan is that of an empty road.
+
+        The nearest one without which the plan is another, and where several would do, the nearest one that alone leads
+        to the plan.
+        """
+        every = np.ones(len(objects), dtype=bool)
+        made = self.plan(objects, scene, previous=previous)
+
+        def same(keep: np.ndarray) -> bool:
+            return np.array_equal(self.plan(objects.where(keep), scene, previous=previous), made)
+
+        if same(~every):
+            return None
+        near = np.argsort(objects.near_m, kind="stable")
+        needed = (i for i in near if not same(np.arange(len(objects)) != i))
+        enough = (i for i in near if same(np.arange(len(objects)) == i))
+        return next((int(i) for group in (needed, enough) for i in group), None)
+
+
+MOST_COLUMNS = 8
+"""Numbers up to which a plan is kept and said in full."""
+
+
+def first_only(frames: int) -> Bool[np.ndarray, "time"]:
+    """Where a chain of plans begins if nothing interrupts it: at the first frame."""
+    return np.arange(frames) == 0
+
+
+def previous_plans(
+    plans: Float[np.ndarray, "time *plan"], starts: Bool[np.ndarray, "time"]
+) -> Float[np.ndarray, "time *plan"]:
+    """The plan of the frame before, NaN where there is none."""
+    shifted = np.full_like(plans, np.nan)
+    shifted[1:] = plans[:-1]
+    shifted[starts] = np.nan
     return shifted
 
 
@@ -72,7 +135,38 @@ def constants(system: System) -> dict[str, Any]:
     return {field.name: getattr(system, field.name) for field in fields(system)}
 
 
-def same_actions(system: System, variant: System) -> bool:
+def with_constants(system: System, changes: Mapping[str, float]) -> System:
+    """The system with some constants changed by name, also those of the settings it holds."""
+    numbers = settable(system)
+    for given, value in changes.items():
+        name = system.also_called.get(given, given)
+        if name not in numbers:
+            raise InputError(f"A constant must be one of {', '.join(sorted(numbers))}; found {given!r}.")
+        if name != given and name in changes:
+            raise InputError(f"The constant {given} is {name}, which is given too: leave one of them out.")
+        holder, before = numbers[name]
+        if value * (1 if before >= 0 else -1) < 0:
+            raise InputError(f"The constant {given} must be 0 or {'more' if before >= 0 else 'less'}; found {value:g}.")
+        if isinstance(before, int) and value != int(value):
+            raise InputError(f"The constant {given} must be a whole number; found {value:g}.")
+        inner: Any = system if holder is None else getattr(system, holder)
+        inner = replace(inner, **{name: type(before)(value)})
+        system = inner if holder is None else replace(system, **{holder: inner})  # pyright: ignore[reportArgumentType]
+    return system
+
+
+def settable(system: System) -> dict[str, tuple[str | None, float]]:
+    """The constants that are single numbers, with the settings that hold them (None: the system itself)."""
+    found: dict[str, tuple[str | None, float]] = {}
+    for name, value in constants(system).items():
+        if is_dataclass(value):
+            found |= {field.name: (name, getattr(value, field.name)) for field in fields(value)}
+        elif isinstance(value, int | float):
+            found[name] = (None, value)
+    return found
+
+
+def same_plans(system: System, variant: System) -> bool:
     """Whether the variant differs from the system in nothing but the weights of its loss."""
     if type(system) is not type(variant):
         return False

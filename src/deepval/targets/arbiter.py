@@ -7,7 +7,8 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.selection import inclusion, quota
+from deepval.judging.ties import inclusion
+from deepval.tables.shares import quota
 
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 """The benchmark's selection budgets."""

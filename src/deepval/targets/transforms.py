@@ -87,7 +87,7 @@ class Cdf(Transform):
 
 @dataclass(frozen=True)
 class SignedCdf(Transform):
-    """Distribution functions of benefit and harm apart, 0 staying 0: DEFINITIONS section 12.
+    """Distribution functions of benefit and harm apart, 0 staying 0: docs/definitions.md, Targets.
 
     A value whose sign no fit value has is NaN: there is nothing to compare it with.
     """

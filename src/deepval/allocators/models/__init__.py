@@ -1,13 +1,14 @@
 """Rows of numbers -> one prediction each, by models that need NumPy alone: linear, trees, network, quantile.
 
-Each module holds a model, what makes it from a fit, and its plain form for files. A batch and a single row give the
-same bits.
+Each module holds a model, what makes it from a fit, and its plain form for files. To add one: a Model, and a row of
+MODELS.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from deepval.allocators.models.linear import Linear, Ridge
+from deepval.allocators.models.model import Learner, Model
 from deepval.allocators.models.network import Mlp, Network
 from deepval.allocators.models.quantile import Quantile
 from deepval.allocators.models.trees import Boosting, Trees
@@ -26,8 +27,6 @@ __all__ = [
     "model_of",
 ]
 
-Model = Linear | Trees | Network | Quantile
-Learner = Ridge | Boosting | Mlp
 MODELS: dict[str, type[Model]] = {"linear": Linear, "trees": Trees, "network": Network, "quantile": Quantile}
 """Models by the name that a file gives them."""
 

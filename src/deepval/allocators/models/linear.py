@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from deepval.allocators.models.fits import one_thread
+from deepval.allocators.models.model import Learner, Model
 from deepval.allocators.models.standard import Standard
 from deepval.arrays import Float
 from deepval.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class Linear(Model):
     """intercept + sum of weight x standardised column."""
 
     standard: Standard
@@ -23,10 +24,6 @@ class Linear:
     def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
         """The prediction for each row."""
         return self.intercept + np.einsum("rc,c->r", self.standard.applied(rows), self.weight)
-
-    def predict_row(self, row: Float[np.ndarray, "column"]) -> float:
-        """The prediction for one row."""
-        return float(self.predict(row[None])[0])
 
     def to_dict(self) -> dict[str, Any]:
         """The model in plain lists and numbers."""
@@ -47,13 +44,13 @@ class Linear:
         return cls(Standard(mean, inverse), weight, float(content["intercept"]))
 
     @property
-    def columns(self) -> int:
+    def width(self) -> int:
         """How many numbers a row must have."""
         return len(self.weight)
 
 
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(Learner):
     """Ridge regression on standardised columns; the penalty is that of 13 from 1e-2 to 1e4 that leave-one-out likes."""
 
     least_penalty: float = 1e-2

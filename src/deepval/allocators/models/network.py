@@ -9,13 +9,14 @@ import numpy as np
 
 from deepval.allocators.models.fits import one_thread
 from deepval.allocators.models.links import Link, checked_link, linked
+from deepval.allocators.models.model import Learner, Model
 from deepval.allocators.models.standard import Standard
 from deepval.arrays import Float
 from deepval.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class Network(Model):
     """Standardised columns through layers with max(0, x) between them; the last has one output.
 
     Attributes:
@@ -39,10 +40,6 @@ class Network:
             # Unlike a matrix product, whose blocks depend on the number of rows, this gives a row the same bits always.
             signal = np.einsum("ri,io->ro", signal if not number else np.maximum(signal, 0.0), weight) + bias
         return linked(signal[:, 0] * self.scale + self.shift, self.link)
-
-    def predict_row(self, row: Float[np.ndarray, "column"]) -> float:
-        """The prediction for one row."""
-        return float(self.predict(row[None])[0])
 
     def to_dict(self) -> dict[str, Any]:
         """The model in plain lists and numbers."""
@@ -72,13 +69,13 @@ class Network:
         return cls(Standard(mean, inverse), layers, link, float(content["scale"]), float(content["shift"]))
 
     @property
-    def columns(self) -> int:
+    def width(self) -> int:
         """How many numbers a row must have."""
         return len(self.standard.mean)
 
 
 @dataclass(frozen=True)
-class Mlp:
+class Mlp(Learner):
     """Two layers of 64 units, trained for a fixed number of epochs; depends on the seed."""
 
     units: tuple[int, ...] = (64, 64)

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from deepval.allocators.models.model import Model
 from deepval.arrays import Float
 
 
 @dataclass(frozen=True, eq=False)
-class Quantile:
+class Quantile(Model):
     """Share of the fit inputs whose sum lies below, ties counting half; a gap anywhere in the sum ranks in the middle.
 
     Attributes:
@@ -29,16 +30,17 @@ class Quantile:
         sums = _sums(rows, weight)
         return cls(dict(weight), np.sort(sums[~np.isnan(sums)]), rows.shape[1])
 
+    @property
+    def width(self) -> int:
+        """How many numbers a row must have."""
+        return self.columns
+
     def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
         """The share for each row."""
         sums = _sums(rows, self.weight)
         below, upto = (np.searchsorted(self.reference, sums, side=side) for side in ("left", "right"))
         shares = (below + upto) / (2 * max(len(self.reference), 1))
         return np.where(np.isnan(sums), 0.5, shares)
-
-    def predict_row(self, row: Float[np.ndarray, "column"]) -> float:
-        """The share for one row."""
-        return float(self.predict(row[None])[0])
 
     def to_dict(self) -> dict[str, Any]:
         """The model in plain lists and numbers."""

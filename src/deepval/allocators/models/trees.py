@@ -13,6 +13,7 @@ import numpy as np
 
 from deepval.allocators.models.fits import one_thread
 from deepval.allocators.models.links import Link, checked_link, linked
+from deepval.allocators.models.model import Learner, Model
 from deepval.arrays import Bool, Float, Int
 
 BINS = 255
@@ -22,7 +23,7 @@ CHUNK = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Trees:
+class Trees(Model):
     """Trees as heaps: the children of node k are 2k+1 (value <= threshold) and 2k+2.
 
     Attributes:
@@ -42,6 +43,11 @@ class Trees:
     gap_left: Bool[np.ndarray, "tree node"]
     leaf: Float[np.ndarray, "tree leaf"]
     columns: int
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row must have."""
+        return self.columns
 
     def raw(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
         """The sum of the leaves that each row ends in."""
@@ -141,7 +147,7 @@ class Trees:
 
 
 @dataclass(frozen=True)
-class Boosting:
+class Boosting(Learner):
     """Histogram gradient boosting: depth, trees, learning rate and leaf size of the paper; nothing in it is random."""
 
     trees: int = 200

@@ -1,5 +1,5 @@
 """The synthetic world, the embedded default: seeded road traffic -> scenes, truths, pictures and detections."""
 
-from deepval.datasets.synthetic.world import MODES, World, WorldSettings, make_world, read
+from deepval.datasets.synthetic.world import MODES, Simulated, Synthetic, World, WorldSettings, make_world, read
 
-__all__ = ["MODES", "World", "WorldSettings", "make_world", "read"]
+__all__ = ["MODES", "Simulated", "Synthetic", "World", "WorldSettings", "make_world", "read"]

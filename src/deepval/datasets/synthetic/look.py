@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.perception.profile_simulation import Conditions
+from deepval.perception.simulated.simulation import Conditions
 
 RGB = tuple[float, float, float]
 

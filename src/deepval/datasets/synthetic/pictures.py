@@ -20,7 +20,7 @@ from deepval.datasets.synthetic.traffic import Drive
 from deepval.errors import InputError
 from deepval.files import write_atomically
 from deepval.geometry.camera import Camera
-from deepval.scenes import Scene
+from deepval.world.scene import Scene
 
 ENDINGS = ("jpg", "png")
 _painters: dict[str, Callable[[int], np.ndarray]] = {}

@@ -118,7 +118,7 @@ def sky_of(brush: Brush, *, top: int) -> np.ndarray:
     return np.repeat(brush.pixel(rgb)[:, None], brush.camera.width_px or 1242, axis=1)
 
 
-class Standing(NamedTuple):
+class Upright(NamedTuple):
     """What stands on the road plane in one frame, far to near: ground corners, height, kind and colour."""
 
     corners_m: Float[np.ndarray, "thing 4 2"]
@@ -128,7 +128,7 @@ class Standing(NamedTuple):
     oncoming: np.ndarray
 
 
-def standing(drive: Drive, frame: int, *, scenery: Scenery, paint: np.ndarray) -> Standing:
+def standing(drive: Drive, frame: int, *, scenery: Scenery, paint: np.ndarray) -> Upright:
     """Scenery and road users ahead in the ego frame, far to near."""
     actors = drive.actors
     s = np.concatenate([scenery.s_m, actors.s_m[:, frame]]) - drive.s_m[frame]
@@ -143,7 +143,7 @@ def standing(drive: Drive, frame: int, *, scenery: Scenery, paint: np.ndarray) -
     distance = np.hypot(*np.moveaxis(corners_m, -1, 0)).min(axis=1)
     order = keep[np.argsort(-distance[keep], kind="stable")]
     oncoming = np.cos(heading) < 0
-    return Standing(corners_m[order], size_m[order, 2], [str(kind[i]) for i in order], rgb[order], oncoming[order])
+    return Upright(corners_m[order], size_m[order, 2], [str(kind[i]) for i in order], rgb[order], oncoming[order])
 
 
 def paints(drive: Drive, rng: np.random.Generator) -> Float[np.ndarray, "actor 3"]:

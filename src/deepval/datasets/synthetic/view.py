@@ -9,7 +9,8 @@ from deepval.datasets.synthetic.traffic import Drive
 from deepval.geometry.camera import Camera, projected_px, transformed
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.motion import track_closing_mps
-from deepval.truth import Truth
+from deepval.world.objects import Objects
+from deepval.world.truth import Truth
 
 CAMERA_AXES = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 NEAREST_M = 0.4
@@ -26,7 +27,7 @@ def kitti_camera() -> Camera:
     return Camera(721.5, 721.5, 609.6, 172.9, pose, -0.93, 1242, 375)
 
 
-class Cuboids(NamedTuple):
+class Bodies(NamedTuple):
     """Actors in the ego frame, one row per actor and frame in reach: ground corners, heights, and who they are."""
 
     frame: Int[np.ndarray, "row"]
@@ -35,7 +36,7 @@ class Cuboids(NamedTuple):
     height_m: Float[np.ndarray, "row"]
 
 
-def cuboids(drive: Drive, *, farthest_m: float) -> Cuboids:
+def cuboids(drive: Drive, *, farthest_m: float) -> Bodies:
     """Actors ahead of the ego vehicle, in its frame: y = d - d_ego + curvature x^2 / 2, turned by curvature x."""
     actors = drive.actors
     x = actors.s_m - drive.s_m
@@ -45,10 +46,10 @@ def cuboids(drive: Drive, *, farthest_m: float) -> Cuboids:
     place = (actor, frame)
     yaw = actors.heading_rad[place] + drive.curvature_per_m * x[place]
     corners_m = ground_corners_m(np.stack([x[place], y[place]], axis=-1), actors.size_m[actor][:, :2], yaw_rad=yaw)
-    return Cuboids(frame, actor, corners_m, actors.size_m[actor, 2])
+    return Bodies(frame, actor, corners_m, actors.size_m[actor, 2])
 
 
-def solid_corners_m(found: Cuboids, road_z_m: float) -> Float[np.ndarray, "row 8 3"]:
+def solid_corners_m(found: Bodies, road_z_m: float) -> Float[np.ndarray, "row 8 3"]:
     """The eight corners of each cuboid: the four on the road, then the four above them."""
     low = np.full((*found.corners_m.shape[:2], 1), road_z_m)
     bottom = np.concatenate([found.corners_m, low], axis=-1)
@@ -73,7 +74,7 @@ def boxes_px(points_m: Float[np.ndarray, "row 8 3"], camera: Camera) -> Float[np
     return np.concatenate([pixel.min(axis=1), pixel.max(axis=1)], axis=-1)
 
 
-def in_picture(found: Cuboids, camera: Camera, *, least_px: float = 8.0, most_cut: float = 0.85) -> Seen:
+def in_picture(found: Bodies, camera: Camera, *, least_px: float = 8.0, most_cut: float = 0.85) -> Seen:
     """The cuboids of which enough is in the picture: tall and wide enough, not cut off too far."""
     whole = boxes_px(solid_corners_m(found, camera.road_z_m), camera)
     size_px = np.array([camera.width_px, camera.height_px], dtype=float)
@@ -124,16 +125,19 @@ def truth_of(drive: Drive, unit: str, *, camera: Camera, dt_s: Float[np.ndarray,
     distance_m = np.hypot(*np.moveaxis(corners_m, -1, 0)).min(axis=1)
     visible = visible_share(frame, seen.box_px, distance_m=distance_m, size_px=size_px)
     range_m = corners_m[..., 0].min(axis=-1)
-    return Truth(
-        unit=unit,
-        frames=len(drive.speed_mps),
-        frame=frame,
-        cls=drive.actors.cls[actor],
-        track=actor,
-        box_px=seen.box_px,
-        occlusion=occlusion_level(visible),
+    objects = Objects.of(
+        len(drive.speed_mps),
+        frame,
         corners_m=corners_m,
         closing_mps=track_closing_mps(frame, actor, range_m=range_m, dt_s=dt_s),
+        names=drive.actors.cls[actor],
+        track=actor,
+    )
+    return Truth(
+        unit=unit,
+        objects=objects,
+        box_px=seen.box_px,
+        occlusion=occlusion_level(visible),
         ignored_frame=np.zeros(0, dtype=int),
         ignored_box_px=np.zeros((0, 4)),
     )

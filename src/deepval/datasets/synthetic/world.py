@@ -5,24 +5,26 @@ drawn by whoever holds the world's drives; a Scene itself holds no more than a n
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from hashlib import sha256
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deepval.datasets.dataset import Dataset
+from deepval.canonical import sha256
+from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.synthetic.look import Look, conditions_of, look
 from deepval.datasets.synthetic.pictures import pictures_of, write_pictures
 from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.datasets.synthetic.view import kitti_camera, truth_of
 from deepval.errors import InputError
-from deepval.perception.detections import Detections, DetectionSet
-from deepval.perception.profile import Profile, read_profile
-from deepval.perception.profile_simulation import detected, draw, street
-from deepval.scenes import Scene
-from deepval.truth import Truth
+from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
+from deepval.perception.reported.modes import ModeReader
+from deepval.perception.simulated.profile import Profile, read_profile
+from deepval.perception.simulated.simulation import Draw, detected, draw, street
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 
 MODES: dict[str, int] = {"yolov8s-320": 320, "yolov8s-384": 384, "yolov8s-512": 512, "yolov8s-640": 640}
 TRAFFIC, LOOK, DETECTOR = 0, 1, 2
@@ -38,6 +40,9 @@ class WorldSettings:
     frames: int = 40
     traffic: TrafficSettings = field(default_factory=TrafficSettings)
 
+    def __hash__(self) -> int:  # the traffic's streets are a dict
+        return hash((self.scenes, self.frames))
+
     def __post_init__(self) -> None:
         if self.scenes < 1 or self.frames < 2:
             raise InputError(f"a world needs 1 scene of 2 frames or more; found {self.scenes} of {self.frames}.")
@@ -47,7 +52,7 @@ class WorldSettings:
 class World:
     """The data set and, for each mode, the detections on it."""
 
-    dataset: Dataset
+    dataset: Recording
     modes: Mapping[str, DetectionSet]
 
 
@@ -80,18 +85,18 @@ class SceneParts:
             frame_ids=np.array([f"{frame:06d}" for frame in range(frames)], dtype="<U6"),
             time_s=np.arange(frames) * self.settings.traffic.dt_s,
             ego_speed_mps=self.drive.speed_mps,
-            camera=self.camera,
+            cameras={"front": self.camera},
             image_paths=tuple(paths or ()),
             images=None if paths else pictures_of(self.drive, self.look, camera=self.camera),
         )
 
-    def detections(self, scene: Scene, truth: Truth, *, profile: Profile, modes: Mapping[str, int]) -> list[Detections]:
-        """What the detector reports in each mode; what is wholly hidden it cannot see."""
-        rng = self.rng(DETECTOR)
+    @cached_property
+    def drawn(self) -> Draw:
+        """What the detector makes of the scene before a picture size is chosen; what is wholly hidden it cannot see."""
+        profile, rng = shipped_profile(), self.rng(DETECTOR)
         clutter = self.settings.traffic.streets[self.drive.street].clutter
         conditions = conditions_of(self.look, street=street(profile, rng), clutter=clutter)
-        drawn = draw(profile, scene, truth=visible(truth), rng=rng, conditions=conditions)
-        return [detected(drawn, size) for size in modes.values()]
+        return draw(profile, self.scene(), truth=visible(self.truth()), rng=rng, conditions=conditions)
 
 
 def unit_id(place: int) -> str:
@@ -101,15 +106,7 @@ def unit_id(place: int) -> str:
 
 def visible(truth: Truth) -> Truth:
     """The truth without what is hidden (level 3)."""
-    keep = truth.occlusion < 3
-    columns = ("frame", "cls", "track", "box_px", "occlusion", "corners_m", "closing_mps")
-    return Truth(
-        unit=truth.unit,
-        frames=truth.frames,
-        ignored_frame=truth.ignored_frame,
-        ignored_box_px=truth.ignored_box_px,
-        **{name: getattr(truth, name)[keep] for name in columns},
-    )
+    return truth.where(truth.occlusion < 3)
 
 
 def make_world(
@@ -117,40 +114,106 @@ def make_world(
     *,
     settings: WorldSettings | None = None,
     modes: Mapping[str, int] | None = None,
-    profile: Profile | None = None,
     units: Sequence[str] | None = None,
 ) -> World:
-    """The synthetic world of a seed.
+    """The synthetic world of a seed, in memory.
 
     Args:
         seed: everything follows from it.
         settings: number and length of scenes, traffic.
         modes: name -> long side of the picture in pixels; YOLOv8s at 320, 384, 512 and 640 where None.
-        profile: how the detector sees; the one that ships with deepval where None.
         units: only these scenes, unchanged by leaving out the others.
     """
-    settings, modes, profile = settings or WorldSettings(), modes or MODES, profile or read_profile()
-    parts = scene_parts(seed, settings=settings, units=units)
-    scenes, truths = [part.scene() for part in parts], [part.truth() for part in parts]
-    found = [
-        part.detections(scene, truth, profile=profile, modes=modes)
-        for part, scene, truth in zip(parts, scenes, truths, strict=True)
-    ]
-    sets = {
-        name: DetectionSet(name, "probabilities", {d[place].unit: d[place] for d in found})
-        for place, name in enumerate(modes)
-    }
-    return World(Dataset("synthetic", tuple(scenes), tuple(truths)), sets)
+    settings, modes = settings or WorldSettings(), modes or MODES
+    data = Synthetic(seed=seed, settings=settings).read(units)
+    sets = {}
+    for name, size in modes.items():
+        reader = Simulated(seed, settings, size)
+        made = {
+            scene.unit: reader.detections(scene, truth) for scene, truth in zip(data.scenes, data.truths, strict=True)
+        }
+        sets[name] = DetectionSet(name, "probabilities", made)
+    return World(data, sets)
 
 
-def scene_parts(seed: int, *, settings: WorldSettings, units: Sequence[str] | None = None) -> list[SceneParts]:
-    """The scenes of a world in the making, or those of `units`."""
+@dataclass(frozen=True)
+class Synthetic(Dataset):
+    """The synthetic world of a seed.
+
+    Attributes:
+        root: Folder under which pictures are written; they are drawn each time they are asked for, in this process
+            only, where it is None.
+        seed: Everything follows from it.
+        settings: Number and length of scenes, traffic.
+        picture_format: Ending of the pictures that are written.
+    """
+
+    root: Path | str | None = None
+    seed: int = 0
+    settings: WorldSettings = field(default_factory=WorldSettings)
+    picture_format: str = "jpg"
+
+    @property
+    def name(self) -> str:
+        """Its name; splits are drawn under it."""
+        return "synthetic"
+
+    def files(self, unit: str) -> dict[str, Path]:
+        """None: the seed says it all."""
+        return {}
+
+    def unit_ids(self) -> tuple[str, ...]:
+        """scene-00, scene-01, ..."""
+        return tuple(unit_id(place) for place in range(self.settings.scenes))
+
+    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
+        """What the vehicle knows of one scene, and its reference."""
+        part = scene_of(self.seed, self.settings, unit)
+        scene = part.scene()
+        if self.root is not None:
+            # The name tells one world's pictures from another's, but not how to make that world.
+            facts = repr((self.seed, self.settings.frames, self.settings.traffic, VERSION)).encode()
+            place = Path(self.root) / f"image_02-{sha256(facts)[:12]}"
+            scene = part.scene(write_pictures(scene, place / unit, ending=self.picture_format))
+        return scene, part.truth()
+
+
+@dataclass(frozen=True)
+class Simulated(ModeReader):
+    """What the simulated detector reports of the synthetic world at one picture size."""
+
+    seed: int
+    settings: WorldSettings
+    size: int
+
+    @property
+    def scores(self) -> ScoreKind:
+        """Its scores are probabilities."""
+        return "probabilities"
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """How it was made: part of a cell's id."""
+        return {"source": "synthetic", "seed": self.seed, "settings": asdict(self.settings), "size": self.size}
+
+    def detections(self, scene: Scene, truth: Truth) -> Detections:
+        """What the detector reports on one scene."""
+        return detected(scene_of(self.seed, self.settings, scene.unit).drawn, self.size)
+
+
+@cache
+def shipped_profile() -> Profile:
+    """How the detector sees: the profile that ships with deepval."""
+    return read_profile()
+
+
+@lru_cache(maxsize=2)
+def scene_of(seed: int, settings: WorldSettings, unit: str) -> SceneParts:
+    """One scene in the making; the last ones are kept, for the modes of a unit share it."""
     known = [unit_id(place) for place in range(settings.scenes)]
-    unknown = sorted(set(units or ()) - set(known))
-    if unknown:
-        raise InputError(f"units must be {known[0]} to {known[-1]}; found {', '.join(unknown)}.")
-    chosen = [place for place, unit in enumerate(known) if units is None or unit in set(units)]
-    return [SceneParts(place, seed=seed, settings=settings) for place in chosen]
+    if unit not in known:
+        raise InputError(f"units must be {known[0]} to {known[-1]}; found {unit}.")
+    return SceneParts(known.index(unit), seed=seed, settings=settings)
 
 
 def read(
@@ -161,19 +224,7 @@ def read(
     scenes: int = 48,
     frames: int = 40,
     picture_format: str = "jpg",
-) -> Dataset:
-    """Scenes and truths of the synthetic world; pictures are written under the folder `root` where one is given.
-
-    Without a folder pictures are drawn each time they are asked for, in this process only.
-    """
+) -> Recording:
+    """The named scenes (all where None) in memory; pictures are written under the folder `root` where one is given."""
     settings = WorldSettings(scenes=scenes, frames=frames)
-    parts = scene_parts(seed, settings=settings, units=units)
-    made, truths = [part.scene() for part in parts], tuple(part.truth() for part in parts)
-    if root is not None:
-        folder = Path(root)
-        # The name tells one world's pictures from another's, but not how to make that world.
-        facts = repr((seed, frames, settings.traffic, VERSION)).encode()
-        place = folder / f"image_02-{sha256(facts).hexdigest()[:12]}"
-        paths = [write_pictures(scene, place / scene.unit, ending=picture_format) for scene in made]
-        made = [part.scene(files) for part, files in zip(parts, paths, strict=True)]
-    return Dataset("synthetic", tuple(made), truths)
+    return Synthetic(root, seed=seed, settings=settings, picture_format=picture_format).read(units)

@@ -4,12 +4,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from deepval.budget_key import BudgetKey
 from deepval.report.figures import style
 from deepval.report.figures.style import Figure, LeftOutError
 from deepval.report.tables import number
-from deepval.results import Curve, Gap, Result, Row
-from deepval.scores import REFERENCES
+from deepval.results import BudgetKey, Curve, Gap, Result, Row
+from deepval.tables.scores import REFERENCES
 
 HEADLINE = 0.2
 """The budget that is drawn where there are several: the nearest to it."""
@@ -36,7 +35,7 @@ def at_one_budget(entries: Iterable[Budgeted], kinds: Sequence[str]) -> list[Bud
         return []
     alpha = min((entry.alpha for entry in found), key=lambda a: (round(abs(a - HEADLINE), 9), a))
     found = [entry for entry in found if entry.alpha == alpha]
-    return [entry for entry in found if BudgetKey.of(entry) == BudgetKey.of(found[0])]
+    return [entry for entry in found if entry.budget == found[0].budget]
 
 
 def gap(result: Result) -> Figure:
@@ -58,9 +57,18 @@ def gap(result: Result) -> Figure:
     colours = CAUSES if charged else FREE_CAUSES
     figure, (axes,) = style.panels(height_in=0.85 + 0.17 * len(gaps))
     drawn = {name: 0 for name in colours}
+    rows = {(row.allocator, row.budget): row for row in result.rows}
     for y, item in enumerate(gaps):
         if item.gap is None:
-            axes.text(0.0, y, f" {_absent(item)}", va="center_baseline", color=style.SOFT, fontsize=6, style="italic")
+            axes.text(
+                0.0,
+                y,
+                f" {_absent(rows.get((item.allocator, item.budget)))}",
+                va="center_baseline",
+                color=style.SOFT,
+                fontsize=6,
+                style="italic",
+            )
             continue
         reach = {True: 0.0, False: 0.0}
         for name, part in _parts(item, charged=charged).items():
@@ -73,7 +81,7 @@ def gap(result: Result) -> Figure:
     style.named_rows(axes, [item.allocator for item in gaps])
     axes.axvline(0, color=style.SOFT, linewidth=0.6)
     axes.margins(x=0.12)
-    axes.set_xlabel(f"Gap to the oracle at {BudgetKey.of(gaps[0]).label}\n(% of the all-cheap loss)")
+    axes.set_xlabel(f"Gap to the oracle at {gaps[0].budget.label}\n(% of the all-cheap loss)")
     handles = [Patch(color=colours[name], label=name.capitalize()) for name, count in drawn.items() if count]
     style.legend_above(figure, handles)
     return figure
@@ -85,8 +93,8 @@ def _parts(item: Gap, *, charged: bool) -> dict[str, float]:
     return {"missed value": (item.missed or 0.0) - (item.left_out or 0.0), "selected harm": item.selected_harm or 0.0}
 
 
-def _absent(item: Gap | Row) -> str:
-    return "infeasible" if (item.reason or "").startswith("infeasible") else "undefined"
+def _absent(row: Row | None) -> str:
+    return "infeasible" if row is not None and row.verdict == "infeasible" else "undefined"
 
 
 def curves(result: Result) -> Figure:
@@ -161,7 +169,7 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     """
     shared = {row.alpha for row in free.rows if row.kind == "selection"}
     paid = {row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)}
-    budget = next((BudgetKey.of(row) for row in paid.values()), BudgetKey("", math.nan))
+    budget = next((row.budget for row in paid.values()), BudgetKey("", math.nan))
     given = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == budget.alpha}
     names = [n for n in given if n in paid and n not in REFERENCES and given[n].ndg is not None]
     if not names:

@@ -6,13 +6,13 @@ text by textContent only.
 """
 
 import html
-import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from deepval.canonical import json_packed
 from deepval.errors import InputError
 from deepval.report import csv, latex, markdown
 from deepval.report.policy import content_policy
@@ -108,7 +108,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 def _json(data: Any) -> str:
     """JSON that no text in it can break out of: every <, > and & is escaped, and so are line separators."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json_packed(data)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text

@@ -1,1 +1,0 @@
-"""The protocol over both halves: data sets and modes -> cells, splits, submissions, leaderboard."""

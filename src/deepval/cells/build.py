@@ -1,0 +1,207 @@
+"""Specifications -> cells: a map over units, then a combine of their parts into tables, views and evidence.
+
+What needs many units is found in the combine: the map from raw scores to probabilities from the training units, routing
+objectives from the fit units. The same specification gives the same bytes, whoever mapped the units and in what order.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float, Shaped
+from deepval.cells.spec import CellSpec, Material, specs
+from deepval.cells.unit import SharedPart, UnitPart, scored_outcomes, shared_part, unit_part
+from deepval.cells.view_files import picture_files, view_files
+from deepval.diagnostics import role_column
+from deepval.errors import InputError
+from deepval.features.views import CheapMode, View
+from deepval.perception.reported.ap_swap import numbered_on
+from deepval.perception.reported.calibration import fit_calibration
+from deepval.perception.reported.coverage import check_coverage, check_whole
+from deepval.perception.reported.detections import Calibration
+from deepval.progress import Watch, unwatched
+from deepval.systems import System
+from deepval.systems.outcomes import Outcomes, joined
+from deepval.tables.columns import positions
+from deepval.tables.values import ValueTable
+from deepval.targets.objectives import ROUTING
+
+Map = Callable[[Callable[[str], Any], Iterable[str]], Iterable[Any]]
+"""Applies a function to unit ids and gives the results in their order: the built-in `map`, or an engine's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What the cells of one data set and its modes share: views, and evidence for labels and diagnostics."""
+
+    spec: CellSpec
+    parts: tuple[SharedPart, ...]
+    calibrations: Mapping[str, Calibration]
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What an allocator may look at, unit by unit: scene and the cheap mode's report, never the reference."""
+        cheap = self.spec.modes[0]
+        assert cheap.reader is not None
+        mode = CheapMode(cheap.reader.scores, cheap.threshold, self.calibrations.get(cheap.name))
+        return tuple(View(part.scene, part.cheap, mode) for part in self.parts)
+
+    @cached_property
+    def view_files(self) -> dict[str, bytes]:
+        """The views as files of a cell's folder."""
+        return view_files(self.views)
+
+    @cached_property
+    def picture_files(self) -> dict[str, bytes]:
+        """Their pictures as files, drawn or read once for all cells."""
+        return picture_files(self.views)
+
+    @cached_property
+    def inputs(self) -> Shaped[np.ndarray, "input"]:
+        """Ids of the frames on which both ends of the ladder were run."""
+        return np.concatenate([part.inputs for part in self.parts])
+
+    @cached_property
+    def evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
+        """Columns for labels and diagnostics, per input of `inputs`.
+
+        Perception losses of both modes and what the reference requires; where both modes have probabilities also the
+        routing objectives, which look at many frames: found once from the fit units only and once from the training
+        units only, NaN elsewhere, so that who fits on training units has not seen validation frames.
+        """
+        columns = _of_all([part.evidence for part in self.parts])
+        if all(part.graded is not None for part in self.parts):
+            for role in ("fit", "train"):
+                columns |= self._routed(role)
+        return columns
+
+    def _routed(self, role: str) -> dict[str, Float[np.ndarray, "input"]]:
+        """The routing objectives of a role's units, found from those alone, NaN elsewhere."""
+        chosen = np.isin(self.spec.units, getattr(self.spec.roles, role))
+        parts = [part for part, inside in zip(self.parts, chosen, strict=True) if inside and len(part.inputs)]
+        inside = np.repeat(chosen, [len(part.inputs) for part in self.parts])
+        values = {role_column(each.column, role): np.full(len(inside), np.nan) for each in ROUTING}
+        graded = [part.graded for part in parts if part.graded is not None]
+        # A cell whose training units alone have nothing to find is a cell: there is only nothing to learn there.
+        lenient = role == "train"
+        if lenient and not graded:
+            return values
+        weak, strong = (numbered_on([pair[end] for pair in graded]) for end in (0, 1))
+        for column, objective in zip(values.values(), ROUTING, strict=True):
+            with suppress(InputError) if lenient else nullcontext():
+                column[inside] = objective.found(weak, strong)
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A cell in memory.
+
+    Attributes:
+        spec: Everything that it rests on.
+        table: The losses to judge on.
+        outcomes: Plans and loss terms behind them.
+        shown: The frames that matter, drawn, unit by unit.
+        shared: Views and evidence, shared with other cells of the same data set and modes.
+    """
+
+    spec: CellSpec
+    table: ValueTable
+    outcomes: Outcomes
+    shown: Sequence[Mapping[str, dict[str, Any]]] = field(repr=False)
+    shared: Shared = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.spec.id
+
+    @property
+    def evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
+        """Columns for labels and diagnostics, per input of the table."""
+        rows = positions(self.table.input, self.shared.inputs)
+        return {name: column[rows] for name, column in self.shared.evidence.items()}
+
+
+def cells(
+    material: Material,
+    *,
+    geometries: Sequence[str] = ("monocular",),
+    systems: Sequence[str | System] = ("braking",),
+    persistence: bool = False,
+    strict: bool = False,
+    watch: Watch = unwatched,
+) -> Iterator[Cell]:
+    """Every combination of geometry and system on a material; arguments as for `spec.specs` and `built`."""
+    wanted = specs(material, geometries=geometries, systems=systems, persistence=persistence)
+    yield from built(wanted, strict=strict, watch=watch)
+
+
+def built(
+    wanted: Sequence[CellSpec], *, strict: bool = False, map_units: Map = map, watch: Watch = unwatched
+) -> Iterator[Cell]:
+    """The cells of specifications that share a data set and modes, one after the other.
+
+    Args:
+        wanted: What to build, as `spec.specs` makes them.
+        strict: Whether a unit in which a mode reports nothing is an error.
+        map_units: How units are mapped.
+        watch: Who is told how far long loops are.
+    """
+    first = wanted[0]
+    calibrations = _calibrations(first, map_units)
+    work = partial(_parts, tuple(wanted), calibrations)
+    done = list(map_units(work, watch(first.units, f"units of {first.dataset}")))
+    shared = Shared(first, tuple(part for part, _ in done), calibrations)
+    _check_coverage(first, shared.parts, strict=strict)
+    for place, spec in enumerate(wanted):
+        yield _cell(spec, [parts[place] for _, parts in done], shared)
+
+
+def _parts(
+    specs: tuple[CellSpec, ...], calibrations: Mapping[str, Calibration], unit: str
+) -> tuple[SharedPart, list[UnitPart]]:
+    """All that is wanted of one unit, so that it is read once."""
+    return shared_part(specs[0], unit, calibrations), [unit_part(spec, unit) for spec in specs]
+
+
+def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
+    outcomes = joined([part.outcomes for part in parts])
+    if not len(outcomes.input):
+        raise InputError(f"{spec.id}: no frame can be judged; all modes must have been run on some frame.")
+    known = _of_all([part.known for part in parts])
+    table = ValueTable.from_columns(
+        unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order, attributes=known
+    )
+    return Cell(spec, table, outcomes, [part.shown for part in parts], shared)
+
+
+def _of_all(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The columns that every unit has: a unit without detections does not tell whether its mode gives image boxes."""
+    names = [name for name in parts[0] if all(name in part for part in parts)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def _calibrations(spec: CellSpec, map_units: Map) -> dict[str, Calibration]:
+    """The map from raw scores to probabilities of both ends of the ladder, fitted on the training units."""
+    found = {}
+    for mode in (spec.modes[0], spec.modes[-1]):
+        if mode.reader is not None and mode.reader.scores == "raw":
+            train = [unit for unit in spec.units if unit in set(spec.roles.train)]
+            parts = map_units(partial(scored_outcomes, spec, mode=mode.name), train)
+            found[mode.name] = fit_calibration(list(parts), mode.name)
+    return found
+
+
+def _check_coverage(spec: CellSpec, parts: Sequence[SharedPart], *, strict: bool) -> None:
+    covered = {mode: {part.scene.unit: part.covered[mode.name] for part in parts} for mode in spec.modes}
+    for mode, units in covered.items():  # what refuses the build comes before any note
+        if mode.reader is not None and mode.reader.whole:
+            check_whole(mode.name, units)
+    for mode, units in covered.items():
+        scored = mode.reader is not None and mode.reader.scores != "none"
+        check_coverage(mode.name, units, scored=scored, strict=strict)

@@ -1,0 +1,122 @@
+"""A values file or a cell's folder -> what scores are judged on: table, loss terms, units by role, scores beside it."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deepval.cells.splits import ROLES, units_of
+from deepval.errors import InputError, InputWarning
+from deepval.tables.costs import Costs
+from deepval.tables.scores import Scores, align_all
+from deepval.tables.values import ValueTable, read_values
+
+if TYPE_CHECKING:
+    from deepval.cells.folder import BuiltCell
+
+ALLOCATORS, SCORES = "allocators", "scores"
+"""Folders beside a cell's files: what was fitted on it, and scores of its inputs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What scores are judged on.
+
+    Attributes:
+        source: Where it was read from.
+        table: The losses; a cell's with every unit of its split listed, so that its cells share their draws.
+        cell: The cell, None where there is only a values file.
+        own_costs: Whether the costs are the cell's and nobody asked for them.
+    """
+
+    source: Path
+    table: ValueTable
+    cell: "BuiltCell | None" = None
+    own_costs: bool = False
+
+    @property
+    def terms(self) -> Any:
+        """The cell's loss terms."""
+        return None if self.cell is None else self.cell.terms
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Words that stand for units."""
+        return () if self.cell is None else ROLES
+
+    def units(self, given: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
+        """Units by name or role; without any, those of a cell that have the usual role. A values file has no roles."""
+        if self.cell is not None:
+            wanted = usual if given is None else given
+            return None if wanted is None else list(units_of(self.cell.split, wanted))
+        known = set(self.table.unit_ids.tolist())
+        roles = [name for name in given or () if name in ROLES and name not in known]
+        if roles:
+            raise InputError(
+                f"{self.source}: units by role ({', '.join(roles)}) need a cell, whose split says who has it, and this "
+                "is a values file: give the cell's folder, or name the units."
+            )
+        return None if given is None else list(given)
+
+    def scores(self, given: Mapping[str, Path]) -> dict[str, Scores]:
+        """Scores in files, aligned with the table; of a cell, also by their name beside it, or all that lie there."""
+        files = dict(given) if self.cell is None else self._beside(given)
+        if not files:
+            raise InputError(f"{self.source}: at least one scores file must be given to judge; found none: give -s.")
+        return {item.name: item for item in align_all(self.table, files)}
+
+    def _beside(self, given: Mapping[str, Path]) -> dict[str, Path]:
+        """The files given, each of them a file or the name of one beside the cell; all that lie there if none are."""
+        folder = self.source / SCORES
+        beside = {path.stem: path for path in sorted(folder.glob("*.csv"))}
+        if not given and not beside:
+            raise InputError(
+                f"{self.source}: there must be scores to judge, and none lie in {folder}: write some with "
+                f"`deepval score {self.source} ego-speed`, or give -s FILE."
+            )
+        for file in given.values():
+            if not file.suffix and not file.exists() and str(file) not in beside:
+                raise InputError(
+                    f"{file}: must be a scores file or the name of one in {folder} ({', '.join(beside) or 'empty'}); "
+                    "there is neither."
+                )
+        chosen = {name: file if file.exists() else beside.get(str(file), file) for name, file in given.items()}
+        return chosen or beside
+
+    def kinds(self, scores: Mapping[str, Scores], convention: str) -> list[str]:
+        """Kinds of budgets that the costs allow; of a cell's own costs, those that charge all that is judged."""
+        costs = self.table.costs
+        if costs is None:
+            return ["selection"]
+        charged = [] if self.own_costs else list(costs.allocators.values())
+        measured = {"latency": "ms", "energy": convention}
+        found = [k for k, unit in measured.items() if all(unit in entry for entry in [*costs.modes.values(), *charged])]
+        free = {kind: [s.name for s in scores.values() if not _charged(costs, s, measured[kind])] for kind in found}
+        left_out = [kind for kind in found if self.own_costs and free[kind]]
+        if left_out:
+            names = dict.fromkeys(name for kind in left_out for name in free[kind])
+            note = (
+                f"No {' and no '.join(left_out)} budgets: the cell's costs do not charge {', '.join(names)}. Name "
+                "others with -s, or give --costs that do."
+            )
+            warnings.warn(InputWarning(note), stacklevel=2)
+        return ["selection", *(kind for kind in found if kind not in left_out)]
+
+
+def _charged(costs: Costs, scores: Scores, unit: str) -> bool:
+    return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})
+
+
+def read_case(source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None) -> Case:
+    """The cell in a folder, or the losses in a values file; with these costs instead of the cell's, and these modes."""
+    if source.is_dir():
+        from deepval.cells.folder import read_cell
+
+        cell = read_cell(source)
+        table = cell.listed if modes is None else cell.listed.with_modes(modes)
+        table = table if costs is None else replace(table, costs=Costs.of(costs))
+        return Case(source, table, cell, own_costs=costs is None)
+    if not source.exists() and not source.suffix:
+        raise InputError(f"{source}: must be a values file (.csv, .parquet) or a cell's folder; there is neither.")
+    return Case(source, read_values(source, costs=costs, modes=modes))

@@ -1,0 +1,219 @@
+"""A built cell and a recipe -> a fitted allocator; a built cell and an allocator -> scores of its inputs.
+
+Labels come from training and validation units only: a fit that names a test unit is refused.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deepval.allocators import (
+    Allocator,
+    Examples,
+    FittedAllocator,
+    Recipe,
+    Training,
+    read_allocator,
+    recipe_named,
+)
+from deepval.allocators.signals import SIGNALS
+from deepval.arrays import Float, Shaped
+from deepval.cells.case import ALLOCATORS
+from deepval.cells.folder import BuiltCell
+from deepval.cells.splits import units_of
+from deepval.diagnostics import DIAGNOSTICS
+from deepval.errors import InputError, InputWarning
+from deepval.features import Sight
+from deepval.progress import Watch, unwatched
+from deepval.tables.columns import positions
+from deepval.tables.scores import Kind, Scores
+from deepval.tables.values import ValueTable
+from deepval.targets import TARGETS, labels
+from deepval.targets.objectives import RoutingObjective
+
+
+def _holding(cell: BuiltCell, units: Sequence[str]) -> list[str]:
+    """Those of the units that hold inputs in the cell; the others are warned of by name."""
+    here = set(cell.table.unit_ids.tolist())
+    empty = [unit for unit in units if unit not in here]
+    if len(empty) == len(units):
+        raise InputError(f"{cell.id}: units must hold inputs; none of {', '.join(empty)} does.")
+    if empty:
+        warnings.warn(
+            InputWarning(f"{cell.id}: no inputs in {', '.join(empty)}; the other {len(units) - len(empty)} are used."),
+            stacklevel=3,
+        )
+    return [unit for unit in units if unit in here]
+
+
+def fit_on(
+    cell: BuiltCell,
+    recipe: str | Recipe,
+    *,
+    target: str | None = None,
+    units: str | Sequence[str] = "fit",
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> FittedAllocator:
+    """The allocator of a recipe, fitted on a cell's training and validation units.
+
+    Args:
+        cell: The cell.
+        recipe: Name of the recipe, or a recipe.
+        target: What to predict, a name in TARGETS; the recipe's own if not given.
+        units: The units to fit on, by role or by name; none may be a test unit.
+        seed: Seed of what is random in the fit.
+        watch: Told of every step of a long fit.
+    """
+    made = recipe_named(recipe) if isinstance(recipe, str) else recipe
+    used = units_of(cell.split, units)
+    held = sorted(set(used) & set(cell.split.test))
+    if held:
+        raise InputError(
+            f"An allocator is fitted on training and validation units only; of {cell.id}, {', '.join(held)} are test "
+            "units: leave them out."
+        )
+    wanted = target or made.target
+    evidence = cell.evidence.restrict(_holding(cell, used))
+    table = evidence.table
+    allowed = [name for name, each in TARGETS.items() if made.admits(name, classifies=each.classifies)]
+    if wanted not in allowed:
+        raise InputError(f"{made.name}: a target must be one of {', '.join(allowed)}; found {wanted!r}.")
+    if made.per_mode:
+        learned, classify = table.mode_values[:, 1:], False
+    else:
+        objective = TARGETS[wanted].objective
+        if isinstance(objective, RoutingObjective):
+            evidence = evidence.found_from(_role(cell, used, wanted), objective.column)
+        found = labels(wanted, evidence)
+        learned, classify = found.values, TARGETS[wanted].classifies
+    fitted_on = tuple(map(str, table.unit_ids))
+    training = Training(cell.id, made.name, wanted, fitted_on, len(table), seed, cell.table.modes, {})
+    sights = _sights(cell, used)
+    examples = Examples(sights, positions(table.input, _frames(sights)), learned, classify)
+    return made.fit(examples, training, watch=watch)
+
+
+def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
+    """The role whose units these are; a target whose numbers rest on many frames is kept for these roles only."""
+    here = set(cell.table.unit_ids.tolist())
+    for role, units in (("train", cell.split.train), ("fit", cell.split.fit)):
+        if here & set(units) == here & set(used):
+            return role
+    raise InputError(
+        f"The target {target} rests on all frames of a fit at once, so the units must be train or fit (train and "
+        f"validation); found {', '.join(used)}: fit on --units train or fit, or take another target."
+    )
+
+
+def _sights(cell: BuiltCell, units: Sequence[str]) -> tuple[Sight, ...]:
+    """What the frames of some units show."""
+    return tuple(sight for sight in cell.sights if sight.view.scene.unit in units)
+
+
+def _frames(sights: Sequence[Sight]) -> Shaped[np.ndarray, "time"]:
+    """Input ids of the frames, unit after unit."""
+    return np.concatenate([sight.view.scene.inputs for sight in sights])
+
+
+def refit(cell: BuiltCell, like: FittedAllocator, *, watch: Watch = unwatched) -> FittedAllocator:
+    """The allocator fitted again from what its file says: the same bytes on the same cell."""
+    told = like.training
+    if told.cell != cell.id:
+        raise InputError(f"The allocator was fitted on cell {told.cell}; this is {cell.id}: give that cell.")
+    recipe = recipe_named(told.recipe).like(told.settings)
+    return fit_on(cell, recipe, target=told.target, units=told.units, seed=told.seed, watch=watch)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Scores of some inputs of a cell.
+
+    Attributes:
+        name: Name of what scored.
+        kind: Whether a vehicle could compute them.
+        input: The inputs that have a score.
+        score: The score of each; one per mode above cheap where the allocator gives as many.
+        modes: Names of those modes, empty for a plain score.
+        inputs: How many inputs there are, with a score or without.
+        reason: Why inputs are without, None where all have one.
+    """
+
+    name: str
+    kind: Kind
+    input: Shaped[np.ndarray, "input"]
+    score: Float[np.ndarray, "input *mode"]
+    modes: tuple[str, ...]
+    inputs: int
+    reason: str | None = None
+
+    @property
+    def coverage(self) -> float:
+        """Share of the inputs that have a score."""
+        return len(self.input) / self.inputs
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Columns of a scores file."""
+        kind = {"kind": np.full(len(self.input), self.kind)} if self.kind == "diagnostic" else {}
+        if not self.modes:
+            return {"input": self.input, "score": self.score, **kind}
+        return {"input": self.input, **{f"score_{mode}": self.score[:, m] for m, mode in enumerate(self.modes)}, **kind}
+
+    def over(self, table: ValueTable) -> Scores:
+        """The scores aligned with a table; inputs without one are marked."""
+        rows = positions(table.input, self.input)
+        covered = rows >= 0
+        values = np.full((len(table), *self.score.shape[1:]), np.nan)
+        values[covered] = self.score[rows[covered]]
+        return Scores(self.name, values, covered, self.modes, self.kind)
+
+
+def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
+    """The untrained signal of this name, or the fitted allocator in this file, or of this name beside a cell."""
+    if isinstance(text, str) and text in SIGNALS:
+        return SIGNALS[text]
+    file = Path(text)
+    if cell is not None and file.name == str(text) and not file.is_file():
+        beside = fitted_file(cell, file.name)
+        file = beside if beside.is_file() else file
+    if not file.exists():
+        raise InputError(
+            f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic ({', '.join(DIAGNOSTICS)}) "
+            f"or a file that `deepval fit` wrote; found {str(text)!r}."
+        )
+    return read_allocator(file)
+
+
+def fitted_file(cell: Path, name: str) -> Path:
+    """Where an allocator lies that was fitted on a cell and kept nowhere else."""
+    return cell / ALLOCATORS / f"{name}.json"
+
+
+def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str | Sequence[str] = "test") -> Scored:
+    """Scores of a cell's inputs by an allocator, a signal or a diagnostic; inputs that it cannot score are left out."""
+    used = _holding(cell, units_of(cell.split, units))
+    table = cell.table.restrict(used)
+    if isinstance(allocator, str) and allocator in DIAGNOSTICS:
+        values = DIAGNOSTICS[allocator].scores(cell.evidence)[positions(table.input, cell.table.input)]
+        return _scored(allocator, "diagnostic", table, values, (), "the diagnostic is undefined there")
+    found = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
+    if found.per_mode and found.modes != table.modes:
+        raise InputError(
+            f"{found.name} scores the modes {', '.join(found.modes)}; the cell has {', '.join(table.modes)}: fit it on "
+            "a cell with these modes."
+        )
+    sights = _sights(cell, used)
+    values = np.concatenate([found.score(sight) for sight in sights])[positions(table.input, _frames(sights))]
+    reason = found.undefined(cell.views[0].mode) or "the cheap mode was not run there"
+    return _scored(found.name, "deployable", table, values, found.modes[1:] if found.per_mode else (), reason)
+
+
+def _scored(
+    name: str, kind: Kind, table: ValueTable, values: np.ndarray, modes: tuple[str, ...], reason: str
+) -> Scored:
+    known = ~np.isnan(values if values.ndim == 1 else values.sum(axis=1))
+    told = None if known.all() else reason
+    return Scored(name, kind, table.input[known], values[known], modes, len(table), told)

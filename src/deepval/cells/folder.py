@@ -1,0 +1,185 @@
+"""A cell <-> its folder: what an evaluation, a fit and a report start from.
+
+values.parquet holds losses per input and mode with columns to slice by; terms.parquet actions and loss terms per mode,
+from which other loss weights recombine; frames.json frames to look at; view/ all that an allocator may look at;
+evidence.parquet what labels and diagnostics may know; split.json the frozen split; costs.toml costs where they are
+known; manifest.json the definition, the SHA-256 of every file that went in and came out, and the id that rests on them.
+Files are written whole, the manifest last, so a folder without one is not a cell. The same inputs give the same bytes.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.canonical import digest_of, json_text, sha256
+from deepval.cells.build import Cell
+from deepval.cells.explorer import frames_file
+from deepval.cells.spec import CellSpec
+from deepval.cells.splits import Split, read_split
+from deepval.cells.view_files import read_views
+from deepval.diagnostics import Evidence
+from deepval.errors import InputError
+from deepval.features import Sight
+from deepval.features.views import View
+from deepval.files import locked, write_atomically
+from deepval.manifests import MANIFEST, TOP, Manifest, read_manifest
+from deepval.systems.outcomes import Outcomes
+from deepval.tables.column_files import cell_columns, parquet_bytes, parquet_columns
+from deepval.tables.columns import Columns, positions
+from deepval.tables.costs import Costs, check_modes, costs_bytes
+from deepval.tables.terms import weight_columns
+from deepval.tables.values import ValueTable, read_values
+from deepval.version import __version__
+
+
+def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures: bool = False) -> Path:
+    """Write a cell's folder and return its manifest; a cell that is already there, whole, is left alone."""
+    folder = Path(folder)
+    if costs is not None:
+        check_modes(costs, cell.table.modes)
+    definition = {"deepval": __version__, "id": cell.id, "definition": cell.spec.definition}
+    files = {
+        "values.parquet": _values_file(cell.table),
+        "terms.parquet": _terms_file(cell.outcomes),
+        "frames.json": frames_file(cell.spec, cell.shown),
+        "evidence.parquet": parquet_bytes({"input": cell.table.input, **cell.evidence}),
+        "split.json": cell.spec.roles.to_json().encode(),
+        **cell.shared.view_files,
+    }
+    if pictures:
+        files |= cell.shared.picture_files
+    if costs is not None:
+        files["costs.toml"] = costs_bytes(costs)
+    content = definition | {"files": {name: sha256(data) for name, data in files.items()}}
+    text = json_text(content, sort_keys=True, ensure_ascii=True)
+    with locked(folder, f"{folder}: another process is building a cell there; wait for it, or give another folder."):
+        _replace(folder, files, text)
+    return folder / MANIFEST
+
+
+def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
+    """Make a folder's cell this one; what was of the cell before it and is not of this one goes, other files stay.
+
+    The old manifest stays until the new one is there, so what is neither cell is refused by every reader.
+    """
+    try:
+        old = read_manifest(folder)
+        if (folder / MANIFEST).read_bytes() == text.encode():
+            old.check()
+            return
+    except InputError:
+        old = None
+    for name, data in files.items():
+        write_atomically(folder / name, data, make_folder=True, alone=True)
+    for name in [] if old is None else old.files:
+        if name not in files and (name in TOP or (name.startswith("view/") and ".." not in name)):
+            with suppress(OSError):  # what the manifest does not name is not used, should it stay
+                (folder / name).unlink()
+                (folder / name).parent.rmdir()
+    write_atomically(folder / MANIFEST, text, alone=True)
+
+
+@dataclass(frozen=True)
+class BuiltCell:
+    """A cell read back from its folder; what it holds is loaded when it is asked for.
+
+    Attributes:
+        manifest: What its folder says of it; every file is read as the manifest has it, or not at all.
+        digest: SHA-256 of its files.
+    """
+
+    manifest: Manifest
+    digest: str = field(repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self.manifest.folder
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.manifest.id
+
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        """Everything that it rests on."""
+        return self.manifest.definition
+
+    @cached_property
+    def spec(self) -> CellSpec:
+        """What the cell is."""
+        return CellSpec.from_definition(self.definition, self.table.modes)
+
+    @cached_property
+    def table(self) -> ValueTable:
+        """The losses, with costs where the cell has some."""
+        return read_values(cell_columns(self.manifest, "values.parquet"), costs=self._costs)
+
+    @cached_property
+    def terms(self) -> Columns:
+        """Actions and loss terms behind the losses."""
+        return cell_columns(self.manifest, "terms.parquet")
+
+    @cached_property
+    def _costs(self) -> Costs | None:
+        name = "costs.toml"
+        return (
+            Costs.of_file(self.manifest.content(name), str(self.folder / name)) if name in self.manifest.files else None
+        )
+
+    @property
+    def listed(self) -> ValueTable:
+        """The table with every unit of the split in its list, so that all cells of a data set share their draws."""
+        return self.table.listing(self.split.units)
+
+    @cached_property
+    def split(self) -> Split:
+        """The frozen split of its units."""
+        return read_split(self.folder / "split.json", self.manifest.content("split.json"))
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """All that an allocator may look at, unit by unit."""
+        return read_views(self.manifest)
+
+    @cached_property
+    def sights(self) -> tuple[Sight, ...]:
+        """What the frames of each unit show, looked at when asked for; with pictures where the folder keeps them."""
+        return tuple(Sight(view) for view in self.views)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What labels and diagnostics may know."""
+        kept = parquet_columns(cell_columns(self.manifest, "evidence.parquet"))
+        rows = positions(self.table.input, kept.pop("input"))
+        return Evidence(self.table, kept={name: column[rows] for name, column in kept.items()})
+
+
+def read_cell(folder: Path | str) -> BuiltCell:
+    """The cell in a folder, which must be as `deepval build` wrote it: every file there, none altered."""
+    manifest = read_manifest(Path(folder))
+    manifest.check()
+    return BuiltCell(manifest, digest_of(manifest.files))
+
+
+def _values_file(table: ValueTable) -> bytes:
+    columns: dict[str, Any] = {"unit": table.unit_ids[table.unit], "input": table.input}
+    if table.order is not None:
+        columns["order"] = table.order.astype(np.int64)
+    columns |= {f"loss_{mode}": table.losses[:, m] for m, mode in enumerate(table.modes)}
+    return parquet_bytes(columns | dict(table.attributes))
+
+
+def _terms_file(found: Outcomes) -> bytes:
+    columns: dict[str, Any] = {"input": found.input}
+    for m, mode in enumerate(found.modes):
+        columns |= {f"{name}_{mode}": column[:, m] for name, column in found.columns.items()}
+        columns |= {f"term_{name}_{mode}": term[:, m] for name, term in found.terms.items()}
+    free = [name for name in found.terms if {name, f"{name}_weight"} & found.system.loss_fields]
+    return parquet_bytes(columns | weight_columns(found.system.weights, free, len(found.input)))

@@ -1,0 +1,81 @@
+"""Names and files as a user gives them -> material of cells, with the hashes of what the modes rest on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, Material, ModeSpec
+from deepval.datasets import Dataset
+from deepval.datasets.synthetic import MODES, Simulated, Synthetic, WorldSettings
+from deepval.errors import InputError
+from deepval.perception.reported.detections import ScoreKind
+from deepval.perception.reported.modes import FileMode
+
+
+@dataclass(frozen=True)
+class ModeFile:
+    """One mode as a file of detections and how it is used.
+
+    Attributes:
+        name: The mode's name.
+        path: Detections of any kind that `read_detections` knows, or a mode's folder in a cache.
+        threshold: Detections below this score are dropped; None keeps all.
+        scores: What the scores are; None takes what the file declares.
+        classes: Classes kept; None keeps all.
+    """
+
+    name: str
+    path: Path
+    threshold: float | None = None
+    scores: ScoreKind | None = None
+    classes: tuple[str, ...] | None = None
+
+
+def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:
+    """A data set on disk and files of detections on it, cheap first."""
+    _refuse_repeated([file.name for file in files])
+    chosen = source.chosen(units)
+    return Material(source, tuple(_from_file(file, chosen) for file in files), chosen)
+
+
+def _from_file(file: ModeFile, units: Sequence[str]) -> ModeSpec:
+    reader = FileMode.of(file.path, file.name, file.scores, units)
+    if file.threshold is not None and reader.scores == "none":
+        raise InputError(f"mode {file.name} has no scores; a threshold needs some: leave the threshold out.")
+    return ModeSpec(file.name, reader.made, file.threshold, file.classes, reader)
+
+
+def synthetic(
+    modes: Sequence[str] = DEFAULT_MODES,
+    *,
+    seed: int = 0,
+    settings: WorldSettings | None = None,
+    threshold: float | Mapping[str, float] = DEFAULT_THRESHOLD,
+    classes: Sequence[str] | None = None,
+    units: Sequence[str] | None = None,
+) -> Material:
+    """The synthetic world of a seed and what its detector reports.
+
+    Args:
+        modes: Names of its modes, cheap first.
+        seed: Seed of the world.
+        settings: Its size.
+        threshold: Detections below this score are dropped; or by mode, the usual one for those not named.
+        classes: Classes kept; None keeps all.
+        units: Units to make; None makes all.
+    """
+    unknown = [name for name in modes if name not in MODES]
+    if unknown:
+        raise InputError(f"Modes of the synthetic world must be among {', '.join(MODES)}; found {unknown[0]!r}.")
+    _refuse_repeated(modes)
+    world = Synthetic(seed=seed, settings=settings or WorldSettings())
+    limits = threshold if isinstance(threshold, Mapping) else dict.fromkeys(modes, threshold)
+    kept = None if classes is None else tuple(classes)
+    readers = {name: Simulated(seed, world.settings, MODES[name]) for name in modes}
+    used = [ModeSpec(name, r.made, limits.get(name, DEFAULT_THRESHOLD), kept, r) for name, r in readers.items()]
+    return Material(world, tuple(used), world.chosen(units))
+
+
+def _refuse_repeated(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise InputError("Modes need different names; one is given twice.")

@@ -1,0 +1,313 @@
+"""CellSpec: all that a cell is, whichever way it is told: by a command line, a track's file or a manifest.
+
+A specification gives the cell's id, a hash of all that it rests on (files by SHA-256, thresholds, constants), and
+says which other one it equals. Told by a command line it also knows where data set and reports lie on this machine.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+from deepval.canonical import digest_of, file_digest, plain
+from deepval.cells.splits import Split, split
+from deepval.datasets import Dataset
+from deepval.errors import InputError
+from deepval.perception.placing import PLACINGS
+from deepval.perception.reported.modes import ModeReader
+from deepval.systems import SYSTEMS, System
+from deepval.systems.system import constants, settable, with_constants
+from deepval.tables.columns import shown
+
+DEFAULT_MODES = ("yolov8s-320", "yolov8s-640")
+DEFAULT_THRESHOLD = 0.25
+"""What both modes of the synthetic world report from: operating point S0."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModeSpec:
+    """One perception mode as a cell uses it.
+
+    Attributes:
+        name: Its name.
+        made: How its report was made (file and its SHA-256, or seed and settings; what its scores are).
+        threshold: Detections from this score on are used; None where all are.
+        classes: Classes of which detections are used; None where all are.
+        reader: How its report is had on this machine; None where only its definition is known.
+    """
+
+    name: str
+    made: Mapping[str, Any]
+    threshold: float | None = None
+    classes: tuple[str, ...] | None = None
+    reader: ModeReader | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The mode in a cell's definition."""
+        classes = None if self.classes is None else sorted(self.classes)
+        return {**plain(self.made), "threshold": self.threshold, "classes": classes}
+
+    @classmethod
+    def from_definition(cls, name: str, told: Mapping[str, Any]) -> "ModeSpec":
+        """The mode that a manifest tells of."""
+        made = {key: value for key, value in told.items() if key not in ("threshold", "classes")}
+        classes = told.get("classes")
+        return cls(name, made, told.get("threshold"), None if classes is None else tuple(classes))
+
+
+@dataclass(frozen=True, eq=False)
+class CellSpec:
+    """A cell: data set x modes x placing x downstream system. Two are equal iff they say the same.
+
+    Attributes:
+        dataset: Name of the data set.
+        files: SHA-256 of its files by name, or of its folders where no more is told.
+        units: Its units, in order.
+        modes: The modes, cheap first.
+        geometry: How detections become objects, a name in PLACINGS.
+        persistence: Whether a detection must persist over three frames to pass.
+        system: Name of the downstream system.
+        constants: Its constants by name; None where this version does not know the system.
+        source: The data set on this machine; None where only its definition is known.
+        rule: The downstream system itself; None where this version does not know it.
+    """
+
+    dataset: str
+    files: Mapping[str, str]
+    units: tuple[str, ...]
+    modes: tuple[ModeSpec, ...]
+    geometry: str
+    persistence: bool
+    system: str
+    constants: Mapping[str, Any] | None
+    source: Dataset | None = field(default=None, repr=False)
+    rule: System | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.modes) < 2:
+            raise InputError(f"A cell needs two modes or more, cheap first; found {len(self.modes)}.")
+        if len({mode.name for mode in self.modes}) < len(self.modes):
+            raise InputError("Modes need different names; one is given twice.")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CellSpec) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @cached_property
+    def key(self) -> dict[str, Any]:
+        """What makes it this cell and no other."""
+        return {
+            "data set": self.dataset,
+            "units": len(self.units),
+            "files": folder_digests_of(self.files),
+            "modes": list(self.order),
+            "mode": {m.name: {k: v for k, v in m.definition.items() if k != "source"} for m in self.modes},
+            "geometry": self.geometry,
+            "persistence": self.persistence,
+            "system": self.definition["system"],
+        }
+
+    def differences(self, other: "CellSpec") -> tuple[str, ...]:
+        """Every point in which another cell is not this one, one phrase each; empty where they are equal."""
+        return tuple(unlike(self.key, other.key))
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Names of the modes, cheap first."""
+        return tuple(mode.name for mode in self.modes)
+
+    @cached_property
+    def definition(self) -> dict[str, Any]:
+        """Everything that the cell rests on, as a manifest holds it."""
+        return {
+            "dataset": {"name": self.dataset, "files": dict(self.files), "units": list(self.units)},
+            "modes": {mode.name: mode.definition for mode in self.modes},
+            "geometry": self.geometry,
+            "persistence": self.persistence,
+            "system": {"name": self.system, "constants": None if self.constants is None else plain(self.constants)},
+        }
+
+    @property
+    def id(self) -> str:
+        """Name of the cell with the first digits of the hash of everything that defines it."""
+        return f"{self.name}-{digest_of(self.definition)[:12]}"
+
+    @property
+    def name(self) -> str:
+        """Data set, modes, geometry and system."""
+        return "-".join([self.dataset, *self.order, self.geometry, self.system])
+
+    def command(self, *, root: str, files: Mapping[str, str], out: str, costs: str | None = None) -> str:
+        """The command line that makes the cell.
+
+        Args:
+            root: Folder of the data set; not needed by the synthetic world.
+            files: Where each mode's report lies.
+            out: Folder to build in.
+            costs: Cost profile to put into it.
+        """
+        words = ["deepval build", f"--geometry {self.geometry}", f"--system {self.system}"]
+        words += [f"--costs {costs}"] if costs else []
+        words += [f"--set {name}={_number(value)}" for name, value in sorted(self._set_constants().items())]
+        words += ["--persistence"] if self.persistence else []
+        if self.dataset == "synthetic":
+            words += _synthetic_words(self.modes)
+        else:
+            words.append(f"--dataset {self.dataset} --root {root}")
+        for mode in self.modes if self.dataset != "synthetic" else ():
+            words.append(f"--mode {mode.name}={files[mode.name]} --scores-are {mode.name}={mode.made['scores']}")
+            words += [] if mode.threshold is None else [f"--threshold {mode.name}={_number(mode.threshold)}"]
+        words += [f"--class {name}" for name in sorted(self.modes[0].classes or ())]
+        if all(self.units) and (self.source is None or self.units != self.source.unit_ids()):
+            words.append(f"--units {','.join(self.units)}")
+        return " ".join([*words, f"--out {out}"])
+
+    def _set_constants(self) -> dict[str, float]:
+        """Single constants that are not the system's usual ones."""
+        usual, told = SYSTEMS.get(self.system), plain(self.constants or {})
+        if usual is None:
+            return {}
+        found = {}
+        for name, (holder, value) in settable(usual).items():
+            now = told.get(name) if holder is None else told.get(holder, {}).get(name)
+            found |= {name: now} if now != value and now is not None else {}
+        return found
+
+    @cached_property
+    def roles(self) -> Split:
+        """The frozen split of its units."""
+        return split(self.dataset, self.units)
+
+    @classmethod
+    def from_definition(cls, told: Mapping[str, Any], order: Sequence[str]) -> "CellSpec":
+        """The cell that a manifest tells of; a manifest does not keep the order of modes, a table does."""
+        try:
+            system = told["system"]
+            return cls(
+                dataset=told["dataset"]["name"],
+                files=dict(told["dataset"]["files"]),
+                units=tuple(told["dataset"]["units"]),
+                modes=tuple(ModeSpec.from_definition(name, told["modes"][name]) for name in order),
+                geometry=told["geometry"],
+                persistence=told["persistence"],
+                system=system["name"],
+                constants=system["constants"],
+                rule=SYSTEMS.get(system["name"]),
+            )
+        except (AttributeError, KeyError, TypeError) as error:
+            raise InputError(
+                f"a cell's definition must name its data set, modes, geometry and system as `deepval build` does; "
+                f"this one does not ({error}): build the cell again."
+            ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What cells are made from: a data set, those of its units that are read, and the modes, cheap first."""
+
+    source: Dataset
+    modes: tuple[ModeSpec, ...]
+    units: tuple[str, ...]
+
+
+def specs(
+    material: Material,
+    *,
+    geometries: Sequence[str] = ("monocular",),
+    systems: Sequence[str | System] = ("braking",),
+    persistence: bool = False,
+    changes: Mapping[str, float] | None = None,
+) -> list[CellSpec]:
+    """Every combination of placing and system on a material.
+
+    Args:
+        material: Data set and modes.
+        geometries: How detections become objects: names in PLACINGS.
+        systems: Names of downstream systems, or systems.
+        persistence: Whether a detection must persist over three frames to pass.
+        changes: Constants of the systems that are not the usual ones, by name; each must be one of some system.
+    """
+    source = material.source
+    files = {name: file_digest(path) for unit in material.units for name, path in source.files(unit).items()}
+    for geometry in geometries:
+        if geometry not in PLACINGS:
+            raise InputError(f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}.")
+    rules = [(given, _system(given)) if isinstance(given, str) else (type(given).__name__, given) for given in systems]
+    rules = _changed(rules, changes or {})
+    return [
+        CellSpec(
+            dataset=source.name,
+            files=files,
+            units=material.units,
+            modes=material.modes,
+            geometry=geometry,
+            persistence=persistence,
+            system=name,
+            constants=constants(rule),
+            source=source,
+            rule=rule,
+        )
+        for geometry in geometries
+        for name, rule in rules
+    ]
+
+
+def _synthetic_words(modes: Sequence[ModeSpec]) -> list[str]:
+    words = [f"--seed {modes[0].made['seed']}"] if modes[0].made["seed"] else []
+    if [mode.name for mode in modes] != list(DEFAULT_MODES):
+        words += [f"--mode {mode.name}" for mode in modes]
+    return words + [
+        f"--threshold {m.name}={_number(m.threshold)}" for m in modes if m.threshold not in (None, DEFAULT_THRESHOLD)
+    ]
+
+
+def _number(value: float) -> str:
+    """A number in as few digits as tell it exactly."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def folder_digests_of(files: Mapping[str, str]) -> dict[str, str]:
+    """One SHA-256 per folder of a data set, over the names and hashes of the files in it."""
+    folders: dict[str, dict[str, str]] = {}
+    for name, sha256 in files.items():
+        folders.setdefault(PurePosixPath(name).parts[0], {})[name] = sha256
+    return {
+        folder: held[folder] if list(held) == [folder] else digest_of(held) for folder, held in sorted(folders.items())
+    }
+
+
+def unlike(told: Any, found: Any, point: str = "") -> Iterator[str]:
+    """Where plain data differ from what they must be, in words."""
+    if isinstance(told, Mapping) and isinstance(found, Mapping):
+        for key in dict.fromkeys([*told, *found]):
+            yield from unlike(told.get(key), found.get(key), f"{point} {key}".lstrip())
+    elif told != found:
+        yield f"{point} must be {_said(told)}; found {_said(found)}"
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return shown(value["profile"]) if "profile" in value else f"a table of {', '.join(value)}"
+    return "none" if value is None else shown(value)
+
+
+def _changed(rules: Sequence[tuple[str, System]], changes: Mapping[str, float]) -> list[tuple[str, System]]:
+    """The systems with those of the constants that each has."""
+    known = {name: {*settable(rule), *rule.also_called} for name, rule in rules} if changes else {}
+    for constant in changes:
+        if not any(constant in names for names in known.values()):
+            every = sorted(set().union(*known.values()))
+            raise InputError(f"A constant must be one of {', '.join(every)}; found {constant!r}.")
+    own = [{c: value for c, value in changes.items() if c in known[name]} for name, _ in rules] if changes else []
+    return [(n, with_constants(r, c)) for (n, r), c in zip(rules, own, strict=True)] if changes else list(rules)
+
+
+def _system(name: str) -> System:
+    if name not in SYSTEMS:
+        raise InputError(f"A downstream system must be one of {', '.join(SYSTEMS)}; found {name!r}.")
+    return SYSTEMS[name]

@@ -1,0 +1,88 @@
+"""Units of a data set -> a frozen split into training, validation and test units: docs/definitions.md, Split.
+
+Units are sorted by the SHA-256 of "deepval:" + data set + ":" + unit id; the first ones are test, the next 15 % of
+all units validation, the rest training. Nothing but the names decides, so nobody can choose.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from deepval.canonical import digest_of, json_text, sha256
+from deepval.errors import InputError
+
+TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
+"""Rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test."""
+ROLES = ("train", "validation", "test", "fit", "all")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Units by role, each list sorted as text."""
+
+    dataset: str
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+
+    @property
+    def fit(self) -> tuple[str, ...]:
+        """Training and validation units: what learned allocators are fitted on."""
+        return tuple(sorted((*self.train, *self.validation)))
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """All units of the data set."""
+        return tuple(sorted((*self.fit, *self.test)))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the split."""
+        return digest_of(asdict(self))
+
+    def to_json(self) -> str:
+        """The split as a file, with its hash."""
+        return json_text(asdict(self) | {"sha256": self.digest}, ensure_ascii=True)
+
+
+def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) -> Split:
+    """The split of a data set's units; `test_units` overrides how many are test."""
+    ordered = sorted(set(units), key=lambda unit: sha256(f"deepval:{dataset}:{unit}".encode()))
+    number = len(ordered)
+    if number < 3:
+        raise InputError(f"A split needs three units or more; data set {dataset!r} has {number}.")
+    test = max(1, math.floor(TEST_SHARE * number + 0.5)) if test_units is None else test_units
+    validation = max(1, math.floor(VALIDATION_SHARE * number + 0.5))
+    if test < 1 or test + validation >= number:
+        raise InputError(f"A split needs units of every kind; {test} test units of {number} leave none to train on.")
+    roles = ordered[test + validation :], ordered[test : test + validation], ordered[:test]
+    return Split(dataset, *(tuple(sorted(role)) for role in roles))
+
+
+def read_split(path: Path | str, text: bytes | None = None) -> Split:
+    """The split in a file, whose hash must fit; its text is read unless it was."""
+    try:
+        content = json.loads(Path(path).read_bytes() if text is None else text)
+        told = content.pop("sha256")
+        found = Split(content["dataset"], *(tuple(content[role]) for role in ("train", "validation", "test")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: must be a split as `deepval build` writes it; {error!r} is in the way.") from error
+    if found.digest != told:
+        raise InputError(f"{path}: the split was altered: its hash does not fit. Build the cell again.")
+    return found
+
+
+def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
+    """Units by role (train, validation, test, fit = train and validation, all), by name, or both: "validation,test"."""
+    parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
+    known = set(roles.units)
+    by_role = {role: known if role == "all" else getattr(roles, role) for role in ROLES}
+    named = [unit for part in parts for unit in by_role.get(part, (part,))]
+    unknown = [unit for unit in named if unit not in known]
+    if unknown or not named:
+        raise InputError(
+            f"Units must be {', '.join(ROLES)}, or among those of the cell; found {', '.join(unknown) or 'none'}."
+        )
+    return tuple(sorted(set(named)))

@@ -1,0 +1,50 @@
+"""A built cell -> scores of its inputs by every signal and every recipe, and their judgement on its test units."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from deepval.allocators import RECIPES
+from deepval.allocators.signals import SIGNALS
+from deepval.cells.fitting import Scored, fit_on, score_on
+from deepval.cells.folder import BuiltCell
+from deepval.judging.budgets import Budget
+from deepval.judging.evaluation import evaluate
+from deepval.progress import Watch, unwatched
+from deepval.results import Result
+from deepval.tables.costs import Costs
+
+
+def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
+    """The recipes that make sense on a cell and need no extra: choosing among fidelities needs more than two."""
+    many = len(cell.table.modes) > 2
+    return tuple(name for name, recipe in RECIPES.items() if recipe.extra is None and (many or not recipe.per_mode))
+
+
+def scored_by_all(
+    cell: BuiltCell,
+    recipes: Iterable[str] | None = None,
+    *,
+    units: str | Sequence[str] = "fit",
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> dict[str, Scored]:
+    """Scores of all inputs by every signal, and by every recipe fitted on `units`; judge on the test units only."""
+    found = {name: score_on(cell, signal, units="all") for name, signal in SIGNALS.items()}
+    wanted = list(recipes_for(cell) if recipes is None else recipes)
+    for name in watch(wanted, f"fitting on {cell.folder.name}"):
+        found[name] = score_on(cell, fit_on(cell, name, units=units, seed=seed), units="all")
+    return found
+
+
+def priced(scored: Mapping[str, Scored], costs: Costs | None) -> dict[str, Scored]:
+    """The allocators whose latency a profile knows."""
+    known = {} if costs is None else costs.allocators
+    return {name: item for name, item in scored.items() if "ms" in known.get(name, {})}
+
+
+def judged(
+    cell: BuiltCell, scored: Mapping[str, Scored], budgets: Sequence[Budget] | None = None, **settings: Any
+) -> Result:
+    """The judgement of scores on a cell's test units; what scores nothing is left out."""
+    scores = {name: item.over(cell.table) for name, item in scored.items() if len(item.input)}
+    return evaluate(cell.listed, scores, budgets, units=list(cell.split.test), **settings)

@@ -1,0 +1,133 @@
+"""One unit's part of a cell: pure and picklable, so that a build can map it over units in any process.
+
+`unit_part` says what the downstream system makes of the unit under every mode; `shared_part` what every cell of the
+same data set and modes shares: what an allocator may look at, and what only labels and diagnostics may know.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Shaped
+from deepval.cells.explorer import extremes
+from deepval.cells.sighting import Sighting, perceived, sighting
+from deepval.cells.spec import CellSpec, ModeSpec
+from deepval.errors import InputError
+from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
+from deepval.perception.reported.calibration import GradedScores, graded_scores
+from deepval.perception.reported.coverage import Covered, covered
+from deepval.perception.reported.detections import Calibration, Detections, calibrated
+from deepval.perception.reported.losses import perception_losses
+from deepval.systems.outcomes import Outcomes, branches, unit_outcomes
+from deepval.world.demand import required_deceleration_mps2
+from deepval.world.scene import Scene
+
+LEAST_SCORE = 0.10
+"""Probability from which detections are graded as right or wrong, for objectives that rest on average precision."""
+
+
+@dataclass(frozen=True)
+class UnitPart:
+    """One unit of a cell.
+
+    Attributes:
+        outcomes: Loss terms and plans of every mode.
+        known: Columns that are known before escalation, per input, to slice by.
+        shown: The most harmed and the most helped frame by sign, drawn, where the unit is one to show.
+    """
+
+    outcomes: Outcomes
+    known: Mapping[str, np.ndarray]
+    shown: Mapping[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class SharedPart:
+    """What all cells of a data set and its modes share of one unit.
+
+    Attributes:
+        scene: What the vehicle knows.
+        cheap: What the cheap mode reports.
+        inputs: Ids of the frames on which both ends of the ladder were run.
+        evidence: Per such frame, perception losses of both modes and what the reference requires.
+        graded: Detections of both modes from a low probability on, right or wrong; None without probabilities.
+        covered: What each mode covers of the unit.
+    """
+
+    scene: Scene
+    cheap: Detections
+    inputs: Shaped[np.ndarray, "input"]
+    evidence: Mapping[str, Float[np.ndarray, "input"]]
+    graded: tuple[GradedFrames, GradedFrames] | None
+    covered: Mapping[str, Covered]
+
+
+def unit_part(spec: CellSpec, unit: str) -> UnitPart:
+    """What the downstream system makes of one unit under every mode."""
+    if spec.rule is None:
+        raise InputError(f"{spec.id}: this version does not know the downstream system {spec.system!r}.")
+    seen = sighting(spec, unit)
+    objects = perceived(spec, seen)
+    plans = branches(spec.rule, seen.scene, objects, seen.run)
+    outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
+    shows = unit in spec.roles.test
+    shown = extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes) if shows else {}
+    return UnitPart(outcomes, _known_before(seen, outcomes), shown)
+
+
+def _known_before(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarray]:
+    """Columns that are known before escalation: ego speed, cheap boxes, what cheap boxes require."""
+    scene, cheap = seen.scene, next(iter(seen.used.values()))
+    columns = {
+        "ego_speed_mps": scene.ego_speed_mps,
+        "cheap_boxes": np.bincount(cheap.frame, minlength=len(scene)),
+    }
+    if cheap.boxed:
+        columns["cheap_required_mps2"] = required_deceleration_mps2(
+            monocular_objects(cheap, scene), scene.ego_speed_mps
+        )
+    return {name: column[outcomes.order] for name, column in columns.items()}
+
+
+def scored_outcomes(spec: CellSpec, unit: str, mode: str) -> GradedScores:
+    """Scores of a mode's detections on a unit and whether each is right: what a calibration is fitted on."""
+    seen = sighting(spec, unit)
+    return graded_scores(seen.reported[mode], seen.truth)
+
+
+def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibration]) -> SharedPart:
+    """What all cells of the specification's data set and modes share of one unit."""
+    seen = sighting(spec, unit)
+    scene, truth = seen.scene, seen.truth
+    cheap, full = spec.modes[0], spec.modes[-1]
+    marks = seen.used[cheap.name].run & seen.used[full.name].run
+    evidence: dict[str, np.ndarray] = {}
+    for end, mode in (("cheap", cheap), ("full", full)):
+        if seen.used[mode.name].boxed:
+            losses = perception_losses(seen.used[mode.name], truth)
+            evidence |= {f"{end}_{name}": column[marks] for name, column in losses.items()}
+    evidence["reference_required_mps2"] = required_deceleration_mps2(truth.objects, scene.ego_speed_mps)[marks]
+    graded = [_graded(seen, mode, calibrations.get(mode.name), marks) for mode in (cheap, full)]
+    return SharedPart(
+        scene=scene,
+        cheap=seen.reported[cheap.name],
+        inputs=scene.inputs[marks],
+        evidence=evidence,
+        graded=None if graded[0] is None or graded[1] is None else (graded[0], graded[1]),
+        covered={mode: covered(detections) for mode, detections in seen.used.items()},
+    )
+
+
+def _graded(
+    seen: Sighting, mode: ModeSpec, calibration: Calibration | None, marks: Bool[np.ndarray, "time"]
+) -> GradedFrames | None:
+    """Detections of a mode from a low probability on, right or wrong; None where it has no probabilities."""
+    report = seen.reported[mode.name]
+    if calibration is not None:
+        report = calibrated(report, calibration)
+    elif mode.reader is None or mode.reader.scores != "probabilities":
+        return None
+    return graded_frames(report.where(report.score >= LEAST_SCORE), seen.truth, frames=marks) if report.boxed else None

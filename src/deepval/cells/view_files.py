@@ -1,0 +1,144 @@
+"""Views <-> files: all that an allocator may look at, in the folder view/ of a cell.
+
+frames.parquet has a row per frame of every unit, boxes.parquet one per box that the cheap mode reports, view.json the
+cameras and how the report is read, pictures/<unit>.npy small pictures where they were asked for.
+"""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from deepval.canonical import json_text
+from deepval.errors import InputError
+from deepval.features.images import sampled
+from deepval.features.views import CheapMode, View, picture
+from deepval.geometry.camera import Camera
+from deepval.manifests import Manifest
+from deepval.perception.reported.detections import Calibration, Detections
+from deepval.tables.column_files import cell_columns, parquet_bytes, parquet_columns
+from deepval.world.scene import Scene
+
+PICTURES = "view/pictures"
+
+
+def view_files(views: Sequence[View]) -> dict[str, bytes]:
+    """Content of each file but pictures by its name in the cell's folder."""
+    return {
+        "view/frames.parquet": parquet_bytes(_frames(views)),
+        "view/boxes.parquet": parquet_bytes(_boxes(views)),
+        "view/view.json": json_text(_readings(views), sort_keys=True, ensure_ascii=True).encode(),
+    }
+
+
+def picture_files(views: Sequence[View]) -> dict[str, bytes]:
+    """Content of a file of pictures for each unit, sampled as the image features see them."""
+    return {f"{PICTURES}/{view.scene.unit}.npy": _pictures(view) for view in views}
+
+
+def read_views(cell: Manifest) -> tuple[View, ...]:
+    """The views of a cell's folder, unit by unit."""
+    frames, boxes = (parquet_columns(cell_columns(cell, f"view/{name}.parquet")) for name in ("frames", "boxes"))
+    readings = json.loads(cell.content("view/view.json"))
+    mode = _mode(readings["mode"])
+    ids, first, length = np.unique(frames["unit"], return_index=True, return_counts=True)
+    views = []
+    parts = zip(ids.tolist(), first.tolist(), length.tolist(), strict=True)
+    for unit, begin, frames_there in sorted(parts, key=lambda part: part[1]):
+        rows = slice(begin, begin + frames_there)
+        stored = f"{PICTURES}/{unit}.npy"
+        scene = Scene(
+            unit=unit,
+            frame_ids=frames["frame"][rows],
+            time_s=frames["time_s"][rows],
+            ego_speed_mps=frames["ego_speed_mps"][rows],
+            cameras={"front": _camera(readings["cameras"][unit])},
+            images=_mapped(cell, stored) if stored in cell.files else None,
+        )
+        views.append(View(scene, _detections(unit, boxes, begin, frames["status"][rows]), mode))
+    return tuple(views)
+
+
+def _mapped(cell: Manifest, name: str) -> np.ndarray:
+    """An array that stays on disk, in the very file that was hashed."""
+    with cell.opened(name, in_memory=False) as file:
+        np.lib.format.read_magic(file)
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        order: Literal["F", "C"] = "F" if fortran else "C"
+        return np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+
+
+def _frames(views: Sequence[View]) -> dict[str, np.ndarray]:
+    return {
+        "unit": np.concatenate([np.full(len(view), view.scene.unit) for view in views]),
+        "frame": np.concatenate([view.scene.frame_ids.astype(str) for view in views]),
+        "time_s": np.concatenate([view.scene.time_s for view in views]),
+        "ego_speed_mps": np.concatenate([view.scene.ego_speed_mps for view in views]),
+        "status": np.concatenate([view.detections.status for view in views]).astype(np.int64),
+    }
+
+
+def _boxes(views: Sequence[View]) -> dict[str, np.ndarray]:
+    """Boxes with the row of their frame; what a lifted box would add, such as a cuboid, is not part of a view."""
+    begin = np.cumsum([0, *(len(view) for view in views)])
+    box_px = np.concatenate([view.detections.box_px for view in views])
+    row = np.concatenate([start + view.detections.frame for start, view in zip(begin, views, strict=False)])
+    return {
+        "row": row.astype(np.int64),
+        "cls": np.concatenate([view.detections.cls.astype(str) for view in views]),
+        "score": np.concatenate([view.detections.score for view in views]),
+    } | {name: box_px[:, place] for place, name in enumerate(("x1_px", "y1_px", "x2_px", "y2_px"))}
+
+
+def _detections(unit: str, boxes: Mapping[str, np.ndarray], begin: int, status: np.ndarray) -> Detections:
+    low, high = np.searchsorted(boxes["row"], (begin, begin + len(status)))
+    part = slice(int(low), int(high))
+    return Detections(
+        unit=unit,
+        frame=boxes["row"][part] - begin,
+        cls=boxes["cls"][part],
+        score=boxes["score"][part],
+        box_px=np.stack([boxes[name][part] for name in ("x1_px", "y1_px", "x2_px", "y2_px")], axis=1),
+        status=status,
+    )
+
+
+def _readings(views: Sequence[View]) -> dict[str, Any]:
+    mode = views[0].mode
+    knots = mode.calibration
+    return {
+        "mode": {
+            "scores": mode.scores,
+            "threshold": mode.threshold,
+            "calibration": None
+            if knots is None
+            else {"raw": knots.raw.tolist(), "probability": knots.probability.tolist()},
+        },
+        "cameras": {view.scene.unit: _camera_entry(view.scene.camera) for view in views},
+    }
+
+
+def _mode(entry: Mapping[str, Any]) -> CheapMode:
+    knots = entry["calibration"]
+    calibration = None if knots is None else Calibration(np.array(knots["raw"]), np.array(knots["probability"]))
+    return CheapMode(entry["scores"], entry["threshold"], calibration)
+
+
+def _camera_entry(camera: Camera) -> dict[str, Any]:
+    entry = dict(vars(camera)) | {"ego_from_cam": camera.ego_from_cam.tolist()}
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in entry.items()}
+
+
+def _camera(entry: Mapping[str, Any]) -> Camera:
+    return Camera(**{**entry, "ego_from_cam": np.array(entry["ego_from_cam"], float)})
+
+
+def _pictures(view: View) -> bytes:
+    if not view.scene.has_image.all():
+        missing = view.scene.inputs[int(np.flatnonzero(~view.scene.has_image)[0])]
+        raise InputError(f"Pictures are kept of whole units; {missing} has none: build without them, or add the file.")
+    out = io.BytesIO()
+    np.save(out, np.stack([sampled(picture(view.scene, place)) for place in range(len(view))]), allow_pickle=False)
+    return out.getvalue()

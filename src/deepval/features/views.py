@@ -1,0 +1,200 @@
+"""View: all that an allocator may look at before escalation, for a whole unit (View) or one frame (Frame and Past).
+
+A view holds the scene (ego motion, calibration, time, images) and what the cheap mode reports. No reference and no
+higher mode is in it, so nothing that reads a view can leak an answer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Shaped
+from deepval.errors import InputError
+from deepval.geometry.camera import Camera
+from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
+from deepval.world.scene import FASTEST_MPS, Scene
+
+
+@dataclass(frozen=True)
+class CheapMode:
+    """How the cheap mode's report is read.
+
+    Attributes:
+        scores: What its scores are.
+        threshold: Boxes with a score of at least this much are used downstream; all are where it is None.
+        calibration: The map from raw scores to probabilities that was fitted on training units, if there is one.
+    """
+
+    scores: ScoreKind = "probabilities"
+    threshold: float | None = None
+    calibration: Calibration | None = None
+
+    def __post_init__(self) -> None:
+        if self.scores == "none" and self.threshold is not None:
+            raise InputError("a cheap mode without scores cannot have a threshold: leave the threshold out.")
+        if self.calibration is not None and self.scores != "raw":
+            raise InputError(f"only raw scores are calibrated; those of the cheap mode are {self.scores}.")
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the scores are probabilities, or can be turned into them."""
+        return self.scores == "probabilities" or self.calibration is not None
+
+    def probability(self, score: Float[np.ndarray, "det"]) -> Float[np.ndarray, "det"]:
+        """Probability that a box with this score is right; NaN where the scores do not say."""
+        if self.calibration is not None:
+            return np.interp(score, self.calibration.raw, self.calibration.probability)
+        return score if self.scores == "probabilities" else np.full(len(score), np.nan)
+
+    def used(self, score: Float[np.ndarray, "det"]) -> Bool[np.ndarray, "det"]:
+        """Whether a box with this score is used downstream."""
+        return np.ones(len(score), dtype=bool) if self.threshold is None else score >= self.threshold
+
+    @cached_property
+    def threshold_probability(self) -> float:
+        """The threshold as a probability, NaN where there is none."""
+        if self.threshold is None or not self.has_probabilities:
+            return np.nan
+        return float(self.probability(np.array([float(self.threshold)]))[0])
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame as a deployed router receives it; the box arrays are in any order.
+
+    Attributes:
+        ego_speed_mps: Forward speed.
+        dt_s: Time since the unit's frame before; whatever is given at its first frame is not read.
+        camera: Calibration.
+        cls: Class name of each box that the cheap mode reports.
+        score: Score of each box, NaN where the mode has none.
+        box_px: The boxes.
+        image: The picture (RGB), where a router looks at it.
+        run: Whether the cheap mode was run to its end; the box arrays are empty where it was not.
+    """
+
+    ego_speed_mps: float
+    dt_s: float
+    camera: Camera
+    cls: Shaped[np.ndarray, "det"]
+    score: Float[np.ndarray, "det"]
+    box_px: Float[np.ndarray, "det 4"]
+    image: Shaped[np.ndarray, "h w 3"] | None = field(default=None, repr=False)
+    run: bool = True
+
+    def __post_init__(self) -> None:
+        if not len(self.cls) == len(self.score) == len(self.box_px):
+            found = len(self.cls), len(self.score), len(self.box_px)
+            raise InputError(f"a frame needs a class, a score and a box for each detection; found {found}.")
+        if not 0 <= self.ego_speed_mps <= FASTEST_MPS:
+            raise InputError(
+                f"a frame's ego speed must be finite and not negative, and at most {FASTEST_MPS:g} m/s; "
+                f"found {self.ego_speed_mps}."
+            )
+        if np.isinf(self.box_px).any():
+            raise InputError("a frame's boxes must be finite; found infinity: check the cheap mode's output.")
+        if not self.run and len(self.box_px):
+            raise InputError(f"a frame on which the cheap mode was not run has no boxes; found {len(self.box_px)}.")
+
+
+class Remembered(NamedTuple):
+    """An object as it was last seen: its box, its place, and for how long it had been seen.
+
+    `aside_m` is the distance of its nearer side from the middle of the corridor, `odometer_m` the way travelled by
+    then, `age` in how many frames in a row it had been seen, `seen` the number of the frame in which it was seen last.
+    """
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    area: float
+    code: int
+    near_m: float
+    aside_m: float
+    closing_mps: float
+    odometer_m: float
+    age: int
+    seen: int
+
+
+class Past(NamedTuple):
+    """What is remembered of the earlier frames of a unit: `Past()` at its first frame. It does not grow with time.
+
+    Attributes:
+        frames: How many frames there have been.
+        tracks: Objects seen within the window and not seen again since, those of the last frame first.
+        rows: The quantities of the last frames, oldest first, one less than the window at most.
+        odometer_m: Way travelled since the unit's first frame.
+        grey: Small grey picture of the last frame.
+    """
+
+    frames: int = 0
+    tracks: tuple[Remembered, ...] = ()
+    rows: tuple[tuple[float, ...], ...] = ()
+    odometer_m: float = 0.0
+    grey: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """One unit before escalation: what the vehicle knows, what its cheap mode reports, and how that is read."""
+
+    scene: Scene
+    detections: Detections
+    mode: CheapMode = field(default_factory=CheapMode)
+
+    def __post_init__(self) -> None:
+        if self.scene.unit != self.detections.unit or len(self.scene) != len(self.detections.status):
+            raise InputError(
+                f"a view needs a scene and detections of one unit; found {self.scene.unit} ({len(self.scene)} frames) "
+                f"and {self.detections.unit} ({len(self.detections.status)} frames)."
+            )
+
+    def __len__(self) -> int:
+        return len(self.scene)
+
+    def until(self, frames: int) -> "View":
+        """The view of the unit's first `frames` frames: what was known when the last of them arrived."""
+        found = self.detections
+        kept = found.where(found.frame < frames)
+        return View(self.scene.part(slice(frames)), replace(kept, status=found.status[:frames]), self.mode)
+
+
+def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
+    """The unit's frames one after the other, as a deployed router would receive them."""
+    scene, found = view.scene, view.detections
+    bounds = np.searchsorted(found.frame, np.arange(len(view) + 1)).tolist()
+    dt_s, run = scene.dt_s, found.run
+    pictured = scene.has_image if images else np.zeros(len(view), dtype=bool)
+    for place, (begin, end) in enumerate(pairwise(bounds)):
+        yield Frame(
+            ego_speed_mps=float(scene.ego_speed_mps[place]),
+            dt_s=float(dt_s[place]),
+            camera=scene.camera,
+            cls=found.cls[begin:end],
+            score=found.score[begin:end],
+            box_px=found.box_px[begin:end],
+            image=picture(scene, place) if pictured[place] else None,
+            run=bool(run[place]),
+        )
+
+
+def picture(scene: Scene, frame: int) -> Shaped[np.ndarray, "h w 3"]:
+    """The picture of a frame (RGB, 8 bit), decoded where it lies in a file."""
+    source = scene.image_source(frame)
+    if not isinstance(source, Path):
+        return source
+    try:
+        import cv2
+    except ImportError as error:
+        raise InputError("reading pictures needs OpenCV: install deepval with the extra `vision`.") from error
+    image = cv2.imread(str(source), cv2.IMREAD_COLOR)
+    if image is None:
+        raise InputError(f"the picture of frame {scene.frame_ids[frame]} must be an image file; {source} is not.")
+    return np.ascontiguousarray(image[:, :, ::-1])

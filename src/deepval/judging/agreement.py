@@ -1,0 +1,299 @@
+"""From two quantities per input to how far they agree: in sign, in order, and in what they would escalate.
+
+Magnitudes up to `tolerance` count as zero (0 for discrete actions, 1e-9 for planners and geometric losses).
+Ties are exact equality of float64 and -0.0 equals 0.0. A statistic without a single case to judge is NaN.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Num
+from deepval.errors import InputError
+from deepval.judging.ties import nth_highest
+from deepval.tables.values import most_helpful
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of how many inputs; `share` is NaN where there are none to count among."""
+
+    count: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        """The count as a fraction of the inputs it was counted among."""
+        return self.count / self.of if self.of else math.nan
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """Pairs of inputs by how the two quantities order them; the five counts add up to n*(n-1)/2."""
+
+    concordant: int
+    discordant: int
+    tied_first: int
+    tied_second: int
+    tied_both: int
+
+    @property
+    def ordered_differently(self) -> float:
+        """Share of the pairs strictly ranked by both that they rank in opposite order: D/(C+D)."""
+        strict = self.concordant + self.discordant
+        return self.discordant / strict if strict else math.nan
+
+    @property
+    def gamma(self) -> float:
+        """Goodman-Kruskal gamma: (C-D)/(C+D); NaN where no pair is strictly ranked by both."""
+        strict = self.concordant + self.discordant
+        return (self.concordant - self.discordant) / strict if strict else math.nan
+
+    @property
+    def tau_b(self) -> float:
+        """Kendall tau-b: (C-D)/sqrt(pairs not tied in first * pairs not tied in second); NaN if that is 0."""
+        strict = self.concordant + self.discordant
+        untied = (strict + self.tied_second) * (strict + self.tied_first)
+        return (self.concordant - self.discordant) / math.sqrt(untied) if untied else math.nan
+
+
+@dataclass(frozen=True)
+class Member:
+    """An allocation with its gain and its nDG (NaN where the oracle's gain is not positive)."""
+
+    escalated: Bool[np.ndarray, "input"]
+    gain: float
+    ndg: float
+
+
+@dataclass(frozen=True)
+class TransferBounds:
+    """The most and least favourable optimum of one system under the other, and the other's own optimum."""
+
+    most: Member
+    least: Member
+    oracle_gain: float
+
+
+@dataclass(frozen=True)
+class TieAudit:
+    """What the top k of a score rests on: inputs above its cut, inputs tied at it, slots these fill."""
+
+    k: int
+    above: int
+    tied: int
+    slots: int
+
+    @property
+    def share(self) -> float:
+        """Share of the selection decided by ties: slots/k, 0 if the tied group fits exactly, NaN if k = 0."""
+        if self.k == 0:
+            return math.nan
+        return 0.0 if self.slots == self.tied else self.slots / self.k
+
+
+class Reversal(NamedTuple):
+    """Inputs that both systems want escalated: `first` before `second` for one, after it for the other."""
+
+    first: int
+    second: int
+
+
+def affected(value: Num[np.ndarray, "input"], *, tolerance: float = 0.0) -> Bool[np.ndarray, "input"]:
+    """Which inputs a quantity is non-zero on: |value| > tolerance."""
+    (v,) = _aligned(value)
+    return np.abs(v) > tolerance
+
+
+def sign_disagreement(
+    first: Num[np.ndarray, "input"], second: Num[np.ndarray, "input"], *, tolerance: float = 0.0
+) -> Share:
+    """Inputs with opposite signs among those where both quantities are non-zero."""
+    a, b = _aligned(first, second)
+    both = (np.abs(a) > tolerance) & (np.abs(b) > tolerance)
+    opposite = both & ((a > 0) != (b > 0))
+    return Share(int(opposite.sum()), int(both.sum()))
+
+
+def harm_given_gain(
+    gain: Num[np.ndarray, "input"], value: Num[np.ndarray, "input"], *, tolerance: float = 0.0
+) -> Share:
+    """P(V < 0 | V != 0, G > 0): harmed inputs among the affected ones whose perception improves."""
+    g, v = _aligned(gain, value)
+    improved = (g > tolerance) & (np.abs(v) > tolerance)
+    return Share(int((improved & (v < 0)).sum()), int(improved.sum()))
+
+
+def spearman(
+    first: Num[np.ndarray, "input"],
+    second: Num[np.ndarray, "input"],
+    *,
+    among: Bool[np.ndarray, "input"] | None = None,
+) -> float:
+    """Spearman rank correlation with average ranks for ties, over the inputs of `among` (e.g. the affected).
+
+    NaN with fewer than two inputs or where a quantity is constant.
+    """
+    a, b = _aligned(first, second)
+    if among is not None:
+        if among.dtype != np.bool_ or among.shape != a.shape:
+            raise InputError(
+                f"`among` must hold one boolean for each of the {a.size} inputs, got {among.dtype} of shape "
+                f"{among.shape}: pass a mask such as affected(value)."
+            )
+        a, b = a[among], b[among]
+    if a.size == 0:
+        return math.nan
+    rank_a, rank_b = _centred_ranks(a), _centred_ranks(b)
+    spread = float(rank_a @ rank_a) * float(rank_b @ rank_b)
+    return float(rank_a @ rank_b) / math.sqrt(spread) if spread > 0 else math.nan
+
+
+def pair_counts(first: Num[np.ndarray, "input"], second: Num[np.ndarray, "input"]) -> PairCounts:
+    """Concordant, discordant and tied pairs of inputs, exact integers in O(n log n).
+
+    In the order of (first, second) a pair is discordant iff it is a strict inversion of `second`.
+    """
+    a, b = _aligned(first, second)
+    if a.size == 0:
+        return PairCounts(0, 0, 0, 0, 0)
+    order = np.lexsort((b, a))
+    a, b = a[order], b[order]
+    change_a = a[1:] != a[:-1]
+    in_first = _tied_pairs(change_a)
+    in_both = _tied_pairs(change_a | (b[1:] != b[:-1]))
+    sorted_b = np.sort(b)
+    in_second = _tied_pairs(sorted_b[1:] != sorted_b[:-1])
+    discordant = _inversions(b)
+    total = a.size * (a.size - 1) // 2
+    return PairCounts(
+        concordant=total - in_first - in_second + in_both - discordant,
+        discordant=discordant,
+        tied_first=in_first - in_both,
+        tied_second=in_second - in_both,
+        tied_both=in_both,
+    )
+
+
+def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "input"], *, k: int) -> TransferBounds:
+    """The optimal allocations of at most k inputs for `value`, at their best and worst for `other_value`.
+
+    With at least k positive values an optimum holds everything strictly above the k-th largest and fills up
+    with inputs equal to it; with fewer it holds every positive input and any zero-valued ones in the slots
+    left. nDG = gain/OPT with OPT = the sum of the min(k, |P|) largest positive other values.
+    """
+    v, other = _aligned(value, other_value)
+    if k < 0:
+        raise InputError(f"k must be at least 0, got {k}: pass the number of inputs the budget allows.")
+    if not (np.isfinite(v).all() and np.isfinite(other).all()):
+        raise InputError("Decision values must be finite, found an infinite one: mend the losses behind it.")
+    taken = most_helpful(v, k)
+    cut = 0.0 if k > taken.size else taken.min(initial=np.inf)
+    sure, free = v > cut, v == cut
+    slots = k - int(sure.sum())
+    # Inputs at a positive cut must fill the slots; zero-valued ones join only where that is worth something.
+    optional = bool(cut == 0)
+    oracle_gain = math.fsum(most_helpful(other, k))
+    return TransferBounds(
+        most=_member(sure | _best(other, free, slots=slots, optional=optional), other, oracle_gain=oracle_gain),
+        least=_member(sure | _best(-other, free, slots=slots, optional=optional), other, oracle_gain=oracle_gain),
+        oracle_gain=oracle_gain,
+    )
+
+
+def tie_audit(score: Num[np.ndarray, "input"], k: int) -> TieAudit:
+    """How much of the top k of a score is decided by ties at its cut, the k-th largest score."""
+    (s,) = _aligned(score)
+    if not 0 <= k <= s.size:
+        raise InputError(f"k must lie between 0 and the number of inputs, {s.size}, got {k}: lower the budget.")
+    if k == 0:
+        return TieAudit(k=0, above=0, tied=0, slots=0)
+    cut = nth_highest(s, k)
+    above = int(np.count_nonzero(s > cut))
+    return TieAudit(k=k, above=above, tied=int(np.count_nonzero(s == cut)), slots=k - above)
+
+
+def reversal(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "input"]) -> Reversal | None:
+    """A pair positive under both with value[first] > value[second] and the opposite under the other, or None.
+
+    Where there is one, no single strict ranking is optimal for both systems at every budget.
+    """
+    v, other = _aligned(value, other_value)
+    wanted = np.flatnonzero((v > 0) & (other > 0))
+    ascending = wanted[np.lexsort((other[wanted], v[wanted]))]
+    # Inputs tied in value stand in ascending order of the other, so a step down means value rose strictly.
+    descents = np.flatnonzero(other[ascending[1:]] < other[ascending[:-1]])
+    if descents.size == 0:
+        return None
+    lower = int(descents[0])
+    return Reversal(first=int(ascending[lower + 1]), second=int(ascending[lower]))
+
+
+def _aligned(*quantities: Num[np.ndarray, "..."]) -> tuple[Float[np.ndarray, "input"], ...]:
+    """The quantities as float64, of one length and without NaN."""
+    arrays = tuple(np.asarray(quantity, dtype=np.float64) for quantity in quantities)
+    shapes = [array.shape for array in arrays]
+    if any(len(shape) != 1 or shape != shapes[0] for shape in shapes):
+        raise InputError(f"Quantities must hold one number per input, got shapes {shapes}: align them by input.")
+    if any(np.isnan(array).any() for array in arrays):
+        raise InputError("Quantities must not be NaN, found at least one: leave undefined inputs out of both.")
+    return arrays
+
+
+def _best(
+    worth: Float[np.ndarray, "input"], free: Bool[np.ndarray, "input"], *, slots: int, optional: bool
+) -> Bool[np.ndarray, "input"]:
+    """The `slots` free inputs of highest worth; if optional, only those of positive worth."""
+    rows = np.flatnonzero(free)
+    rows = rows[np.argsort(-worth[rows], kind="stable")][:slots]
+    chosen = np.zeros(worth.size, dtype=bool)
+    chosen[rows] = worth[rows] > 0 if optional else True
+    return chosen
+
+
+def _member(escalated: Bool[np.ndarray, "input"], value: Float[np.ndarray, "input"], *, oracle_gain: float) -> Member:
+    gain = math.fsum(value[escalated])
+    return Member(escalated, gain, gain / oracle_gain if oracle_gain > 0 else math.nan)
+
+
+def _run_starts(changes: Bool[np.ndarray, " step"]) -> Int[np.ndarray, " run"]:
+    """Where runs of equal neighbours start, then the length; `changes` says where neighbours differ."""
+    return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]])
+
+
+def _tied_pairs(changes: Bool[np.ndarray, " step"]) -> int:
+    """Pairs within runs of equal neighbours of a sorted sequence."""
+    lengths = np.diff(_run_starts(changes))
+    return int((lengths * (lengths - 1) // 2).sum())
+
+
+def _centred_ranks(x: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
+    """Twice the average rank minus twice its mean, a whole number: inputs below minus inputs above."""
+    order = np.argsort(x)
+    ascending = x[order]
+    starts = _run_starts(ascending[1:] != ascending[:-1])
+    ranks = np.empty(x.size)
+    ranks[order] = np.repeat(starts[:-1] + starts[1:] - x.size, np.diff(starts))
+    return ranks
+
+
+def _inversions(sequence: Float[np.ndarray, "input"]) -> int:
+    """Pairs i < j with sequence[i] > sequence[j]: a merge sort that merges all blocks of a level at once.
+
+    A stable merge puts the j-th item of a right half behind the left items that do not exceed it, so its
+    place tells how many do: width - (place - j).
+    """
+    # The padding adds no inversion: nothing exceeds +inf, and only its equals follow it.
+    size = 1 << (sequence.size - 1).bit_length()
+    blocks = np.concatenate([sequence, np.full(size - sequence.size, np.inf)])
+    inversions, width = 0, 1
+    while width < size:
+        rows = blocks.reshape(-1, 2 * width)
+        order = np.argsort(rows, axis=1, kind="stable")
+        places = int(np.count_nonzero(order >= width, axis=0) @ np.arange(2 * width))
+        inversions += len(rows) * (width * width + width * (width - 1) // 2) - places
+        blocks = np.take_along_axis(rows, order, axis=1)
+        width *= 2
+    return inversions

@@ -1,0 +1,177 @@
+"""Resamples and rows -> what surrounds them in a result: the setting, gaps, units, curves and half-widths."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from statistics import median
+
+import numpy as np
+
+from deepval.arrays import Float, Num
+from deepval.judging.budgets import Allowance, Selection, allowance
+from deepval.judging.draws import concentration
+from deepval.judging.gaps import break_even, split_gap
+from deepval.judging.oracle import oracle_gain, oracle_weights
+from deepval.judging.resamples import Resamples
+from deepval.judging.rows import Judged
+from deepval.judging.streams import Cap
+from deepval.judging.ties import inclusion
+from deepval.results import (
+    HEADLINE,
+    BudgetKey,
+    Curve,
+    Gap,
+    HalfWidth,
+    OracleAt,
+    Reason,
+    Row,
+    Setting,
+    Spread,
+    Unit,
+    known,
+)
+from deepval.tables.scores import REFERENCES, Scores
+from deepval.tables.values import ValueTable
+
+ALPHAS = (0.1, 0.2, 0.3, 0.5)
+
+
+def gaps(
+    resamples: Resamples,
+    scores: Sequence[Scores],
+    allowances: Sequence[Allowance],
+    *,
+    judged: Sequence[Judged],
+    caps: Mapping[tuple[str, int], Cap],
+) -> tuple[Gap, ...]:
+    """Where each allocator's gap goes under each budget; per-mode scores have no single ranking to account for."""
+    values = resamples.table.decision_values
+    rows = iter(item for item in judged if item.row.allocator not in REFERENCES)
+    gaps = []
+    for index, allowed in enumerate(allowances):
+        for item in scores:
+            row = next(rows).row
+            start = Gap(item.name, **allowed.key.fields)
+            if item.modes or row.gain is None:
+                gaps.append(replace(start, reason=row.reason or Reason.NO_RANKING.said()))
+                continue
+            capped = caps.get((item.name, index))
+            after = row.oracle_gain if row.cost is None else oracle_gain(values, row.slots or 0)
+            split = split_gap(
+                oracle=row.oracle_gain or 0.0,
+                oracle_after_cost=after or 0.0,
+                ranked=row.gain,
+                benefit=row.benefit or 0.0,
+                harm=row.harm or 0.0,
+                all_benefit=float(resamples.full_benefit[0]),
+                causal=capped,
+            )
+            gap = replace(start, **asdict(split))
+            if allowed.costs is not None:
+                even = break_even(item.values, values, allowed)
+                gap = replace(gap, break_even=even.largest, break_even_set=even.spans)
+            gaps.append(gap)
+    return tuple(gaps)
+
+
+def _headline(allowances: Sequence[Allowance]) -> Allowance:
+    selection = [a for a in allowances if a.costs is None]
+    return next((a for a in selection if a.budget.alpha == HEADLINE), (selection or allowances)[0])
+
+
+def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance]) -> tuple[Unit, ...]:
+    """Each unit's part of the gain at the headline budget, where units are few enough to list."""
+    table, number = resamples.table, len(resamples.table.unit_ids)
+    if resamples.left_out.start == resamples.left_out.stop:
+        return ()
+    allowed = _headline(allowances)
+    values = table.decision_values
+
+    def per_unit(weights: Float[np.ndarray, "input"] | None) -> Num[np.ndarray, "unit"]:
+        return np.bincount(table.unit, weights=weights, minlength=number)
+
+    parts = {}
+    for item in scores:
+        cost = allowed.cost_of(item.name)
+        if not item.modes and allowed.feasible(cost):
+            parts[item.name] = per_unit(inclusion(item.values, int(allowed.slots(len(table), cost))) * values)
+    oracle = per_unit(oracle_weights(values, int(allowed.slots(len(table)))) * values)
+    inputs, losses = per_unit(None), per_unit(table.losses[:, 0])
+    return tuple(
+        Unit(
+            unit=str(unit),
+            inputs=int(inputs[u]),
+            cheap_loss=float(losses[u]),
+            alpha=allowed.budget.alpha,
+            oracle_gain=float(oracle[u]),
+            gains={name: float(part[u]) for name, part in parts.items()},
+        )
+        for u, unit in enumerate(table.unit_ids)
+    )
+
+
+def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple[Curve, ...]:
+    """Gain share against the share of inputs escalated, for every allocator and reference."""
+    if points < 1:
+        return ()
+    alphas = np.linspace(0, 1, points + 1)[1:]
+    slots = np.column_stack(
+        [allowance(Selection(float(a)), resamples.table.modes).slots(resamples.inputs) for a in alphas]
+    )
+    lines = {"random": resamples.at_random(slots)}
+    lines |= {item.name: resamples.ranked(item.values, slots) for item in scores if not item.modes}
+    lines["oracle"] = resamples.best(slots)
+    curves = []
+    for name, samples in lines.items():
+        shares = [resamples.paired(s.gain, np.zeros_like(s.gain)).share for s in samples]
+        drawn = [s[resamples.drawn] for s in shares]
+        bounds = [resamples.draws.interval(s, ~np.isnan(s) & resamples.resampled) for s in drawn]
+        curves.append(
+            Curve(
+                allocator=name,
+                alpha=tuple(map(float, alphas)),
+                gain_share=tuple(known(s[0]) for s in shares),
+                lo=tuple(known(b.low) for b in bounds),
+                hi=tuple(known(b.high) for b in bounds),
+            )
+        )
+    return tuple(curves)
+
+
+def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[HalfWidth, ...]:
+    """Per budget, the median half-width of the paired interval over the allocators: typical, not the least effect."""
+    return tuple(HalfWidth(**a.key.fields, half_width=_half_width(rows, a.key)) for a in allowances)
+
+
+def _half_width(rows: Sequence[Row], budget: BudgetKey) -> float | None:
+    widths = [
+        (row.versus_random_hi - row.versus_random_lo) / 2
+        for row in rows
+        if row.allocator not in REFERENCES and row.budget == budget
+        if row.versus_random_hi is not None and row.versus_random_lo is not None
+    ]
+    return median(widths) if widths else None
+
+
+def setting(table: ValueTable) -> Setting:
+    """What escalation does on the judged inputs, and how the oracle's value is spread over units."""
+    values = table.decision_values
+    parts = np.bincount(table.unit, weights=np.maximum(values, 0.0), minlength=len(table.unit_ids))
+    summaries = [table.summary(alpha) for alpha in ALPHAS]
+    spread = concentration(parts, table.unit_ids)
+    return Setting(
+        inputs=len(table),
+        units=len(table.unit_ids),
+        modes=table.modes,
+        cheap_loss=table.cheap_loss,
+        affected=table.affected,
+        harm_rate=known(table.harm_rate),
+        harm_ratio=known(table.harm_ratio),
+        all_full_share=known(summaries[0].all_full_share),
+        budgets=tuple(
+            OracleAt(item.alpha, item.quota, known(item.oracle_share), item.budget_binds, item.quota_is_capacity)
+            for item in summaries
+        ),
+        concentration=Spread(
+            spread.top_unit, known(spread.top_share), known(spread.effective_units), known(spread.gini)
+        ),
+    )

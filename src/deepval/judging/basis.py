@@ -1,0 +1,64 @@
+"""Rows and the samples behind them -> the samples that a result holds, and the other way round."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError
+from deepval.judging.draws import Draws
+from deepval.judging.resamples import Resamples, Sample
+from deepval.judging.rows import Judged
+from deepval.judging.totals import Totals
+from deepval.results import Result, Samples
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What comparing and pooling work on: the totals of every resample, and every row with its samples."""
+
+    totals: Totals
+    judged: tuple[Judged, ...]
+
+
+def samples_of(resamples: Resamples, judged: Sequence[Judged]) -> Samples:
+    """What a result keeps of its rows' samples."""
+    nothing = np.full(len(resamples.counts), np.nan)
+
+    def stacked(part: Callable[[Judged], Float[np.ndarray, "resample"]]) -> Float[np.ndarray, "row resample"]:
+        return np.stack([part(item) for item in judged])
+
+    return Samples(
+        unit_ids=resamples.unit_ids,
+        counts=resamples.draws.counts,
+        weights=resamples.draws.weights,
+        seed=resamples.draws.seed,
+        cheap_loss=resamples.cheap_loss,
+        full_gain=resamples.full_gain,
+        full_benefit=resamples.full_benefit,
+        gain=stacked(lambda item: item.sample.gain if item.sample else nothing),
+        benefit=stacked(lambda item: item.sample.benefit if item.sample else nothing),
+        escalated=stacked(lambda item: item.sample.escalated if item.sample else nothing),
+        prize=stacked(lambda item: item.prize),
+        versus_random=stacked(lambda item: item.difference.loss),
+    )
+
+
+def basis(result: Result) -> Basis:
+    """What a result rests on; raises where its samples were not kept."""
+    held = result.samples
+    if held is None:
+        raise InputError(
+            "Draw by draw comparisons need a result with its samples; this one has none. Take it fresh from "
+            "evaluate(), or save it with result.save(path, samples=True)."
+        )
+    draws = Draws(held.counts, held.weights, held.seed)
+    totals = Totals(held.unit_ids, draws, held.cheap_loss, held.full_gain, held.full_benefit)
+    judged = []
+    for index, row in enumerate(result.rows):
+        sample = Sample(held.gain[index], held.benefit[index], held.escalated[index])
+        runs = not np.isnan(sample.gain[0])
+        difference = totals.difference(held.versus_random[index])
+        judged.append(Judged(row, sample if runs else None, held.prize[index], difference))
+    return Basis(totals, tuple(judged))

@@ -1,0 +1,173 @@
+"""Budgets: a share alpha of what a zero-cost allocator could escalate -> how many inputs an allocator may escalate.
+
+A selection budget counts escalations: k = floor(alpha*N + 0.5), whatever an allocator costs. A measured budget
+allows b = C_c + alpha*C_f per input, in milliseconds or millijoules. In a cascade the cheap mode and the allocator
+run on every input, so the share left is alpha - C_S/C_f; a skipping router runs the full mode instead of the cheap
+one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either way k = floor(N*share + 1e-9), and an allocator
+is infeasible iff C_S > alpha*C_f.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from deepval.arrays import Int, Num
+from deepval.errors import InputError
+from deepval.results import BudgetKey
+from deepval.tables.costs import Convention, Costs
+from deepval.tables.shares import capacity, checked_share, quota
+
+Accounting = Literal["cascade", "skipping"]
+LAST_DIGITS = 1e-12
+"""Relative error of a product or quotient of decimals: 0.29*100 falls short of 29, (1 - 0.7)/1 exceeds 0.3."""
+RAILS: tuple[Convention, ...] = ("mj", "mj_gpu", "mj_all")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A share `alpha` of the inputs may be escalated; allocators are free."""
+
+    alpha: float
+    kind: ClassVar[str] = "selection"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", checked_share(self.alpha))
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Every input may take C_c + alpha*C_f milliseconds on average, the allocator's own included.
+
+    Attributes:
+        alpha: Share of the inputs that a zero-cost allocator could escalate.
+        costs: Figures of modes and allocators (a file, a mapping or `Costs`), or None to take the table's.
+        accounting: Whether the full mode runs after the cheap one ("cascade") or instead of it ("skipping").
+    """
+
+    alpha: float
+    costs: Any = None
+    accounting: Accounting = "cascade"
+    kind: ClassVar[str] = "latency"
+    convention: ClassVar[Convention] = "ms"
+
+    def __post_init__(self) -> None:
+        _check_measured(self)
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Every input may take C_c + alpha*C_f millijoules on average, the allocator's own included.
+
+    Attributes:
+        alpha: As for `Latency`.
+        costs: As for `Latency`.
+        accounting: As for `Latency`.
+        convention: Rails that are counted: "mj" (module), "mj_gpu" (GPU rail only) or "mj_all" (all rails).
+    """
+
+    alpha: float
+    costs: Any = None
+    accounting: Accounting = "cascade"
+    convention: Convention = "mj"
+    kind: ClassVar[str] = "energy"
+
+    def __post_init__(self) -> None:
+        if self.convention not in RAILS:
+            raise InputError(f"The convention of an energy budget must be one of {RAILS}; found {self.convention!r}.")
+        _check_measured(self)
+
+
+Measured = Latency | Energy
+Budget = Selection | Latency | Energy
+
+
+def _check_measured(budget: Measured) -> None:
+    object.__setattr__(budget, "alpha", checked_share(budget.alpha))
+    if budget.accounting not in ("cascade", "skipping"):
+        raise InputError(f"accounting must be 'cascade' or 'skipping'; found {budget.accounting!r}.")
+    if budget.costs is not None:
+        object.__setattr__(budget, "costs", Costs.of(budget.costs))
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A budget with the figures it needs of one table: what is charged, and what that leaves.
+
+    Attributes:
+        budget: The budget.
+        costs: Where an allocator's cost is looked up; None under a selection budget, where nothing is charged.
+        cheap: C_c, the cost of the cheap mode.
+        full: C_f, the cost of the full mode.
+    """
+
+    budget: Budget
+    costs: Costs | None = None
+    cheap: float = 0.0
+    full: float = 1.0
+
+    @property
+    def uniform_from(self) -> float:
+        """Smallest alpha at which running the full mode alone on every input fits: (C_f - C_c)/C_f."""
+        return (self.full - self.cheap) / self.full
+
+    @property
+    def uniform_fits(self) -> bool:
+        """Whether running the full mode alone on every input fits: alpha >= (C_f - C_c)/C_f, up to the last digits."""
+        return self.budget.alpha >= self.uniform_from * (1 - LAST_DIGITS)
+
+    @property
+    def convention(self) -> Convention | None:
+        """What is counted, None under a selection budget."""
+        return None if isinstance(self.budget, Selection) else self.budget.convention
+
+    @property
+    def accounting(self) -> Accounting | None:
+        """How an escalation is charged, None under a selection budget."""
+        return None if isinstance(self.budget, Selection) else self.budget.accounting
+
+    @property
+    def key(self) -> BudgetKey:
+        """What rows under this budget say of it."""
+        return BudgetKey(self.budget.kind, self.budget.alpha, self.convention, self.accounting)
+
+    def cost_of(self, allocator: str) -> float:
+        """C_S of an allocator; 0 under a selection budget, an error where a measured figure is missing."""
+        if self.costs is None or self.convention is None:
+            return 0.0
+        return self.costs.of_allocator(allocator, self.convention)
+
+    def feasible(self, cost: float) -> bool:
+        """Whether an allocator of this cost can run at all: C_S <= alpha*C_f, up to the last digits of the product."""
+        return cost <= self.budget.alpha * self.full * (1 + LAST_DIGITS)
+
+    def share(self, cost: float = 0.0) -> float:
+        """Share of the inputs that an allocator of this cost can escalate; negative where it is infeasible."""
+        if self.accounting == "skipping":
+            return min(1.0, (self.budget.alpha * self.full - cost) / (self.full - self.cheap))
+        return self.budget.alpha - cost / self.full
+
+    def slots(self, inputs: int | Num[np.ndarray, "*draw"], cost: float = 0.0) -> Int[np.ndarray, "*draw"]:
+        """Number of inputs that an allocator of this cost may escalate."""
+        if self.costs is None:
+            return quota(inputs, self.budget.alpha)
+        return capacity(inputs, self.share(cost))
+
+
+def allowance(budget: Budget, modes: tuple[str, ...], costs: Costs | None = None) -> Allowance:
+    """The budget with the figures of its own costs, or else of the table's."""
+    if isinstance(budget, Selection):
+        return Allowance(budget)
+    figures = budget.costs or costs
+    if figures is None:
+        raise InputError(
+            f"{'An' if budget.kind == 'energy' else 'A'} {budget.kind} budget needs costs; none were given. Pass costs "
+            "to the budget or to the table (--costs)."
+        )
+    cheap, full = (figures.of_mode(mode, budget.convention) for mode in (modes[0], modes[-1]))
+    if not full > cheap:
+        raise InputError(
+            f"{figures.source}: the full mode must cost more than the cheap one; found {budget.convention} = {full} "
+            f"for {modes[-1]!r} and {cheap} for {modes[0]!r}."
+        )
+    return Allowance(budget, figures, cheap, full)

@@ -1,0 +1,243 @@
+"""Results -> differences between allocators, and means over cells: paired draw by draw.
+
+compare() asks whether one allocator is better than another on the same inputs. pool() averages allocators over cells
+with equal weight; cells of one dataset share their draws, so the mean of a draw is a draw of the mean.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError
+from deepval.judging.basis import Basis, basis
+from deepval.judging.draws import Draws, Interval
+from deepval.judging.rows import Judged
+from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known
+from deepval.tables.scores import REFERENCES
+
+
+@dataclass(frozen=True)
+class Comparison(BudgetRecord):
+    """One allocator against another under one budget.
+
+    Attributes:
+        candidate: The allocator in question.
+        baseline: What it is compared with.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        difference: (candidate's gain - baseline's gain) / all-cheap loss.
+        lo: Lower bound of its paired 95 % interval.
+        hi: Upper bound.
+        spread: Standard deviation over the draws.
+        loss: The same difference in units of the loss.
+        loss_lo: Lower bound of its paired 95 % interval.
+        loss_hi: Upper bound.
+        unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
+        ndg_difference: Difference of the two nDG, where both divide by the same oracle.
+        verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself; None without an
+            interval.
+        reason: Why something is None.
+    """
+
+    candidate: str
+    baseline: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    difference: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    spread: float | None = None
+    loss: float | None = None
+    loss_lo: float | None = None
+    loss_hi: float | None = None
+    unit: str = "share"
+    ndg_difference: float | None = None
+    verdict: str | None = None
+    reason: str | None = None
+
+
+def compare(result: Result, candidate: str, baseline: str) -> tuple[Comparison, ...]:
+    """Paired differences of two allocators (or references) of one result with samples, under each budget of both."""
+    held = basis(result)
+    ours, theirs = _by_budget(held, candidate), _by_budget(held, baseline)
+    return tuple(_compared(held, candidate, baseline, ours[key], theirs[key]) for key in ours if key in theirs)
+
+
+def _compared(held: Basis, candidate: str, baseline: str, one: Judged, other: Judged) -> Comparison:
+    row, re = one.row, held.totals
+    start: dict[str, Any] = {"candidate": candidate, "baseline": baseline} | row.budget.fields
+    if one.sample is None or other.sample is None:
+        missing, reason = (candidate, row.reason) if one.sample is None else (baseline, other.row.reason)
+        verdict = "infeasible" if one.sample is None else None
+        return Comparison(**start, verdict=verdict, reason=f"{missing}: {reason}")
+    paired = re.paired(one.sample.gain, other.sample.gain)
+    bounds = re.versus(paired)
+    both = row.ndg is not None and other.row.ndg is not None
+    alike = row.oracle == other.row.oracle
+    unlike = Reason.OTHER_ORACLES.said(one=row.oracle, other=other.row.oracle) if both and not alike else None
+    return Comparison(
+        **start,
+        difference=known(paired.share[0]),
+        lo=known(bounds.share.low),
+        hi=known(bounds.share.high),
+        spread=known(re.draws.spread(paired.share[re.drawn])) if re.resampled else None,
+        loss=known(paired.loss[0]),
+        loss_lo=known(bounds.loss.low),
+        loss_hi=known(bounds.loss.high),
+        unit=re.unit_shown,
+        ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
+        verdict=bounds.verdict,
+        reason=joined([reasons(one, other), unlike]),
+    )
+
+
+@dataclass(frozen=True)
+class Pooled(BudgetRecord):
+    """One allocator's equal-weight mean over cells under one budget.
+
+    Attributes:
+        allocator: Its name.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        cells: Number of cells.
+        oracle: What the cells' nDG divide by, as in `Row`; several where cells differ.
+        chance: What stands for random in them, likewise.
+        versus_random: Mean of the cells' paired differences with random, shares of each all-cheap loss.
+        versus_random_lo: Lower bound of its 95 % interval, every draw kept.
+        versus_random_hi: Upper bound.
+        ndg: Mean of the cells' nDG.
+        ndg_lo: Lower bound over the draws that every cell keeps.
+        ndg_hi: Upper bound.
+        draws: Number of draws.
+        draws_dropped: Draws that some cell drops from its nDG interval.
+        verdict: better, worse or unresolved against random; None without an interval.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    cells: int
+    oracle: str | None = None
+    chance: str | None = None
+    versus_random: float | None = None
+    versus_random_lo: float | None = None
+    versus_random_hi: float | None = None
+    ndg: float | None = None
+    ndg_lo: float | None = None
+    ndg_hi: float | None = None
+    draws: int = 0
+    draws_dropped: int = 0
+    verdict: str | None = None
+    reason: str | None = None
+
+
+def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
+    """Equal-weight means over cells of every allocator and budget that all of them judge."""
+    if not cells:
+        raise InputError("Pooling needs at least one cell; found none.")
+    held = {name: basis(result) for name, result in cells.items()}
+    draws = _shared_draws(held)
+    first = next(iter(held.values()))
+    pooled = []
+    for judged in first.judged:
+        if judged.row.allocator in REFERENCES:
+            continue
+        key, name = judged.row.budget, judged.row.allocator
+        members = [_by_budget(item, name, known_only=False).get(key) for item in held.values()]
+        if all(member is not None for member in members):
+            pooled.append(_pooled(name, key, [m for m in members if m], list(held.values()), draws))
+    return tuple(pooled)
+
+
+def _pooled(name: str, key: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis], draws: Draws) -> Pooled:
+    start: dict[str, Any] = {"allocator": name} | key.fields | {"cells": len(members)} | yardsticks(members)
+    out = next((m for m in members if m.sample is None), None)
+    if out is not None:
+        return Pooled(**start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
+    pairs = list(zip(members, cells, strict=True))
+    resampled = can_resample(cells)
+    bounds = versus_random_bounds(mean_paired(members, cells), cells)
+    ndg = np.mean([_ndg(m, c)[c.totals.drawn] for m, c in pairs], axis=0)
+    kept = np.all([c.totals.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
+    of_ndg = draws.interval(ndg, kept & resampled)
+    return Pooled(
+        **start,
+        versus_random=known(float(np.mean([m.paired[0] for m in members]))),
+        versus_random_lo=known(bounds.low),
+        versus_random_hi=known(bounds.high),
+        ndg=known(float(np.mean([_ndg(m, c)[0] for m, c in pairs]))),
+        ndg_lo=known(of_ndg.low),
+        ndg_hi=known(of_ndg.high),
+        draws=len(draws),
+        draws_dropped=int(np.count_nonzero(~kept)),
+        verdict=bounds.verdict,
+        reason=reasons(*members),
+    )
+
+
+def mean_paired(members: Sequence[Judged], cells: Sequence[Basis]) -> Float[np.ndarray, "draw"]:
+    """Mean over cells of one allocator's paired difference with random, draw by draw."""
+    return np.mean([m.paired[c.totals.drawn] for m, c in zip(members, cells, strict=True)], axis=0)
+
+
+def yardsticks(members: Sequence[Judged]) -> dict[str, Any]:
+    """Which oracle and which chance the rows are measured by, each named once."""
+    named = {part: dict.fromkeys(m.row[part] for m in members if m.row[part]) for part in ("oracle", "chance")}
+    return {part: ", ".join(names) or None for part, names in named.items()}
+
+
+def can_resample(cells: Sequence[Basis]) -> bool:
+    """Whether there are draws, and in every cell units to draw from."""
+    return all(cell.totals.resampled for cell in cells)
+
+
+def versus_random_bounds(paired: Float[np.ndarray, "draw"], cells: Sequence[Basis]) -> Interval:
+    """The interval of a mean difference over its draws, every draw kept."""
+    return cells[0].totals.draws.interval(paired, ~np.isnan(paired) & can_resample(cells)).snapped()
+
+
+def reasons(*judged: Judged) -> str | None:
+    """Why something is None on any side, each reason once."""
+    return joined(item.row.reason for item in judged)
+
+
+def _ndg(judged: Judged, held: Basis) -> Float[np.ndarray, "resample"]:
+    assert judged.sample is not None
+    return held.totals.ndg(judged.sample.gain, judged.prize)
+
+
+def _shared_draws(held: Mapping[str, Basis]) -> Draws:
+    first, units = next((item.totals.draws, item.totals.unit_ids) for item in held.values())
+    for name, item in held.items():
+        other = item.totals.draws
+        if other.method != first.method or len(other) != len(first):
+            raise InputError(
+                f"Cells are pooled draw by draw, so each needs as many draws of the same kind; {name!r} has "
+                f"{len(other)} {other.method}, another has {len(first)} {first.method}. Give a number of draws."
+            )
+        same_units = units == item.totals.unit_ids
+        if same_units and not np.array_equal(first.counts, other.counts):
+            raise InputError(f"Cells with the same units must share their draws; {name!r} has another seed.")
+        if first.method == "exact" and not same_units:
+            raise InputError("Exact draws can be pooled only over cells with the same units. Give a number of draws.")
+    return first
+
+
+def _by_budget(held: Basis, allocator: str, *, known_only: bool = True) -> dict[BudgetKey, Judged]:
+    by_budget = {item.row.budget: item for item in held.judged if item.row.allocator == allocator}
+    if known_only and not by_budget:
+        names = sorted({item.row.allocator for item in held.judged})
+        raise InputError(f"The result has no allocator {allocator!r}; it has {', '.join(names)}.")
+    return by_budget

@@ -1,0 +1,228 @@
+"""evaluate(): a table of losses, scores and budgets -> a Result.
+
+One pass per score: its expected sums over the highest scores are read off for the sample, for every draw of units
+and with every unit left out, under all budgets at once. Everything else is arithmetic on those sums.
+"""
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from deepval.errors import InputError, InputWarning
+from deepval.judging import audits, ladder
+from deepval.judging.basis import samples_of
+from deepval.judging.budgets import Allowance, Budget, Selection, allowance
+from deepval.judging.draws import make_draws
+from deepval.judging.resamples import Resamples
+from deepval.judging.rows import judge, with_simultaneous
+from deepval.judging.streams import Cap, streams
+from deepval.progress import Watch, unwatched
+from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed, Stream
+from deepval.tables import terms as loss_terms
+from deepval.tables.columns import positions
+from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align_all, filled
+from deepval.tables.slices import groups
+from deepval.tables.values import ValueTable, read_values
+from deepval.version import __version__
+
+
+def evaluate(
+    table: ValueTable | Any,
+    scores: Mapping[str, Any],
+    budgets: Iterable[Budget] | None = None,
+    *,
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+    modes: Sequence[str] | None = None,
+    units: Sequence[str] | None = None,
+    calibration: Sequence[str] | None = None,
+    by: str | Sequence[str] = (),
+    missing: Missing = "error",
+    simultaneous_intervals: bool = False,
+    curve_points: int = 0,
+    terms: Any = None,
+    weights: Mapping[str, float] | None = None,
+    watch: Watch = unwatched,
+) -> Result:
+    """Judge allocators on a table of losses under budgets.
+
+    Args:
+        table: A `ValueTable`, or anything `read_values` reads.
+        scores: Per allocator, an array in the table's order or columns `input` and `score` (aligned by id).
+        budgets: `Selection`, `Latency` or `Energy`; selection at 10, 20, 30 and 50 % where None.
+        draws: Number of bootstrap draws of units, or "exact" to enumerate them all; 0 for no intervals.
+        seed: Seed of the draws.
+        modes: Modes to judge, cheap first and full last; all in the order of the table where None.
+        units: Units to judge on; all but the calibration units where None.
+        calibration: Units on which streaming policies are calibrated; they are not judged.
+        by: Columns of the table; inputs are also judged within their groups, with the same draws.
+        missing: Whether an input without a score is an error or ranked last ("worst").
+        simultaneous_intervals: Whether to add intervals that hold for all rows of the table at once.
+        curve_points: Number of shares at which every allocator's gain is added as a curve.
+        terms: Loss terms of every input (a terms file, or columns like one's): the result then holds what its point
+            values are made of.
+        weights: Weights of some terms other than those given: the losses are made again from the terms.
+        watch: Who is told how far long loops are.
+    """
+    whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
+    whole = whole if modes is None else whole.with_modes(modes)
+    whole, parts = _recombined(whole, terms, weights)
+    judged_on, calibrated_on = _split(whole, units, calibration)
+    aligned = align_all(whole, scores)
+    given = [_on(judged_on, item, whole, missing) for item in aligned]
+    allowances = [allowance(b, whole.modes, whole.costs) for b in (budgets or [Selection(a) for a in audits.ALPHAS])]
+    _refuse_charging(aligned, allowances)
+    resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
+    judged = judge(resamples, given, allowances)
+    sliced = [row for column in _listed(by) for row in _slices(resamples, given, allowances, column)]
+    caps: dict[tuple[str, int], Cap] = {}
+    stream_rows: list[Stream] = []
+    if calibrated_on is not None:
+        calibration_scores = [_on(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
+        stream_rows, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
+    if simultaneous_intervals:
+        judged = with_simultaneous(judged, resamples)
+    notes = [*_notes(judged_on), *_notes_on_order(whole)]
+    for note in notes:
+        warnings.warn(InputWarning(note), stacklevel=2)
+    rows = tuple(item.row for item in judged)
+    compared = [row for row in (*rows, *sliced) if row.verdict in ("better", "worse", "unresolved")]
+    return Result(
+        provenance=_provenance(resamples, given, allowances, calibrated_on),
+        setting=audits.setting(judged_on),
+        comparisons=len(compared),
+        half_widths=audits.half_widths(rows, allowances),
+        rows=rows,
+        slices=tuple(sliced),
+        gaps=audits.gaps(resamples, given, allowances, judged=judged, caps=caps),
+        streams=tuple(stream_rows),
+        units=audits.units(resamples, given, allowances),
+        curves=audits.curves(resamples, given, curve_points),
+        ladder=tuple(ladder.optima(judged_on, allowances)),
+        warnings=tuple(notes),
+        inputs=None if parts is None else _inputs(judged_on, whole, parts, given),
+        samples=samples_of(resamples, judged),
+    )
+
+
+def _recombined(
+    table: ValueTable, terms: Any, weights: Mapping[str, float] | None
+) -> tuple[ValueTable, loss_terms.Terms | None]:
+    """The table under other loss weights where some are given, and its terms."""
+    if terms is None:
+        if weights:
+            raise InputError("Other weights need the loss terms; none were given: give terms (--terms FILE).")
+        return table, None
+    parts = loss_terms.align(table, terms)
+    if not weights:
+        return table, parts
+    parts = parts.reweighted(weights)
+    return loss_terms.with_losses(table, parts), parts
+
+
+def _inputs(judged_on: ValueTable, whole: ValueTable, terms: loss_terms.Terms, scores: Sequence[Scores]) -> Inputs:
+    plain = {item.name: item.values for item in scores if not item.modes}
+    return loss_terms.inputs_of(judged_on, terms, positions(judged_on.input, whole.input), scores=plain)
+
+
+def _listed(by: str | Sequence[str]) -> Sequence[str]:
+    return [by] if isinstance(by, str) else by
+
+
+def _split(
+    table: ValueTable, units: Sequence[str] | None, calibration: Sequence[str] | None
+) -> tuple[ValueTable, ValueTable | None]:
+    """The inputs to judge, and those to calibrate on."""
+    if calibration is None:
+        return (table if units is None else table.restrict(units)), None
+    held = table.restrict(calibration)
+    judged = [unit for unit in table.unit_ids if unit not in set(held.unit_ids)] if units is None else list(units)
+    shared = set(map(str, judged)) & set(held.unit_ids)
+    if shared:
+        raise InputError(f"Calibration units must not be judged; {sorted(shared)[0]!r} is in both lists.")
+    if not judged:
+        raise InputError("At least one unit must be left to judge; all are calibration units.")
+    return table.restrict(judged), held
+
+
+def _on(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
+    """Scores of a part of the table."""
+    if part is not whole:
+        inside = np.isin(whole.unit_ids, part.unit_ids)
+        scores = scores.keep(inside[whole.unit])
+    return filled(scores, part, missing, role=role)
+
+
+def _refuse_charging(scores: Sequence[Scores], allowances: Sequence[Allowance]) -> None:
+    """Raise where a diagnostic would be judged under a measured budget."""
+    knowing = next((item.name for item in scores if item.kind == "diagnostic"), None)
+    measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
+    if knowing and measured:
+        raise InputError(
+            f"{knowing} is a diagnostic: it knows what no vehicle could, so a {measured} budget has no cost to charge "
+            "for it; judge it under selection budgets only, or leave it out."
+        )
+
+
+def _slices(
+    resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance], column: str
+) -> Iterable[Row]:
+    for label, members in groups(resamples.table, column):
+        part = Resamples.of(resamples.table.keep(members), resamples.draws, leave_out_up_to=0, watch=resamples.watch)
+        for judged in judge(part, [item.keep(members) for item in scores], allowances, label):
+            yield judged.row
+
+
+def _provenance(
+    resamples: Resamples,
+    scores: Sequence[Scores],
+    allowances: Sequence[Allowance],
+    calibrated_on: ValueTable | None,
+) -> Provenance:
+    figures = next((a.costs for a in allowances if a.costs is not None), None)
+    draws = resamples.draws
+    return Provenance(
+        deepval=__version__,
+        table=resamples.table.digest,
+        scores={item.name: ScoresUsed(item.digest, float(item.covered.mean())) for item in scores},
+        costs=None if figures is None else figures.to_dict(),
+        draws=DrawsUsed(draws.method, len(draws), draws.seed),
+        units=resamples.unit_ids,
+        calibration_units=None if calibrated_on is None else tuple(map(str, calibrated_on.unit_ids)),
+    )
+
+
+def _notes_on_order(table: ValueTable) -> list[str]:
+    """What suggests that the modes stand the wrong way round, or that rewards were given as losses."""
+    cheap, full = table.modes[0], table.modes[-1]
+    figures = {} if table.costs is None else table.costs.modes
+    one, other = figures.get(cheap, {}), figures.get(full, {})
+    less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
+    told = []
+    if less:
+        told.append(f"costs less than {cheap!r} ({', '.join(less)})")
+    if table.decision_values.sum() < 0:
+        told.append(f"harms more than it helps (harm ratio {table.harm_ratio:.3g})")
+    if not told:
+        return []
+    return [
+        f"The last mode, {full!r}, {' and '.join(told)}: is {full!r} really the full mode, and is a lower loss better? "
+        "Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
+    ]
+
+
+def _notes(table: ValueTable) -> list[str]:
+    """What a reader must know: not errors, but nulls follow from them."""
+    notes = []
+    if not table.affected:
+        notes.append("All decision values are zero: no allocator can gain or lose, and nDG is undefined.")
+    if len(table.unit_ids) == 1:
+        notes.append(
+            f"There is a single unit, {str(table.unit_ids[0])!r}: nothing can be resampled, so there is no interval."
+        )
+    if not table.cheap_loss > 0:
+        notes.append(f"The all-cheap loss is {table.cheap_loss:g}, not positive: shares of it are undefined.")
+    return notes

@@ -1,0 +1,380 @@
+"""Values per mode, integer costs and a budget to the best plan there is; `plans` checks it.
+
+As in docs/definitions.md, More than two modes.
+
+Maximise Σ v[i, mode_i] subject to Σ c[mode_i] ≤ B, where mode 0 is cheap with value and cost 0. For any λ ≥ 0 let
+UB(λ) = λ·B + Σ_i max_m(v_im − λ·c_m) and r_im = max_m'(v_im' − λ·c_m') − (v_im − λ·c_m) ≥ 0, the reduced loss. Then
+value = UB(λ) − (λ·unspent + Σ_i r_i,mode_i) for every plan: the best plan is the one of least *deficit* (in brackets).
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float, Int, Num
+from deepval.judging.plans import Plan, check_problem, unspendable
+
+SOLVE_TOLERANCE = 8 * float(np.finfo(np.float64).eps)  # of the bound: smaller differences of a total are rounding
+FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8  # room of the first search round, and its factor from then on
+MOST_STATES = 2**18  # room of the last round; only values in exact proportion to large costs were seen to need more
+
+
+@dataclass(frozen=True)
+class BudgetCurve:
+    """The relaxed (LP) optimum over all budgets: concave, linear between these points, flat after the last."""
+
+    spend: Int[np.ndarray, "budget"]
+    value: Float[np.ndarray, "budget"]
+
+
+def solve(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"], budget: int) -> Plan:
+    """The plan of greatest value within the budget, exact up to the rounding of that value.
+
+    Hull steps of equal slope are filled in row order (sort the rows by input id), and the plan departs from that
+    fill only where it gains. The same arguments give the same plan, bit for bit. Should `MOST_STATES` not suffice,
+    the best plan found is returned, and `check` says that it is not proven.
+    """
+    check_problem(values, costs, budget)
+    menu = _menu(values, costs, budget)
+    found = _Found(menu.values.argmax(axis=0))  # the first of equals is the cheapest
+    if menu.costs[found.levels].sum() > budget:
+        found = _optimum(menu, budget)
+    modes = np.zeros(len(values), dtype=np.int64)
+    modes[menu.inputs] = menu.modes[found.levels]
+    for mode in menu.doubles:
+        rivals = np.flatnonzero(costs[modes] == costs[mode])
+        modes[rivals[values[rivals, mode] > values[rivals, modes[rivals]]]] = mode
+    value = float(values[menu.inputs, modes[menu.inputs]].sum(dtype=np.float64))
+    return Plan(
+        modes=modes,
+        value=value,
+        spent=int(menu.costs[found.levels].sum()),
+        budget=budget,
+        multiplier=found.multiplier,
+        bound=max(found.bound, value),
+        core=found.core,
+        states=found.states,
+        stop_loss=found.stop_loss,
+    )
+
+
+def budget_curve(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"]) -> BudgetCurve:
+    """The relaxed optimum at its breakpoints, from budget 0 to the least spend that gives all inputs their best."""
+    check_problem(values, costs, 0)
+    menu = _menu(values, costs, int(costs.max()))
+    slopes = _hull_slopes(menu.values, menu.costs)
+    descent, step = np.unique(-slopes, return_inverse=True)  # steepest first, equal slopes as one step
+    lengths = np.repeat(np.diff(menu.costs), slopes.shape[1])
+    length = np.bincount(step.ravel(), weights=lengths, minlength=len(descent))[descent < 0]
+    gain = -descent[descent < 0] * length
+    return BudgetCurve(spend=np.append(0, np.cumsum(length)).astype(np.int64), value=np.append(0.0, np.cumsum(gain)))
+
+
+def lp_value(curve: BudgetCurve, budgets: Num[np.ndarray, "budget"]) -> Float[np.ndarray, "budget"]:
+    """The relaxed optimum at each budget ≥ 0; no plan within the budget is worth more."""
+    return np.interp(budgets, curve.spend, curve.value)
+
+
+class _Menu(NamedTuple):
+    """The inputs with something to gain; per level (a distinct affordable cost) its best value and first mode.
+
+    Doubles are the modes that share their cost with an earlier one.
+    """
+
+    inputs: Int[np.ndarray, "input"]
+    costs: Int[np.ndarray, "level"]
+    values: Float[np.ndarray, "level input"]
+    modes: Int[np.ndarray, "level"]
+    doubles: list[int]
+
+
+class _Found(NamedTuple):
+    levels: Int[np.ndarray, "input"]
+    multiplier: float = 0.0
+    bound: float = 0.0
+    core: int = 0
+    states: int = 1
+    stop_loss: float = 0.0
+
+
+class _Changes(NamedTuple):
+    """Departures from the greedy fill: the input goes to the level for `cost` more (or less) and a loss ≥ 0.
+
+    Equal keys: from the same level to the same level. Equal key // levels: between the same two, either way.
+    """
+
+    input: Int[np.ndarray, "change"]
+    level: Int[np.ndarray, "change"]
+    cost: Int[np.ndarray, "change"]
+    loss: Float[np.ndarray, "change"]
+    key: Int[np.ndarray, "change"]
+
+
+class _Goal(NamedTuple):
+    """A deficit λ·slack + loss below `best`, searched with at most `limit` partial plans in a list."""
+
+    slack: int
+    multiplier: float
+    best: float
+    tolerance: float
+    limit: int
+
+
+class _Step(NamedTuple):
+    """A better plan: these inputs go to these levels."""
+
+    deficit: float
+    inputs: Int[np.ndarray, "change"]
+    levels: Int[np.ndarray, "change"]
+    states: int
+
+
+class _Group(NamedTuple):
+    """Options of which one is taken: the changes from `first` up to, not including, `stop`."""
+
+    first: Int[np.ndarray, "option"]
+    stop: Int[np.ndarray, "option"]
+    cost: Int[np.ndarray, "option"]
+    loss: Float[np.ndarray, "option"]
+
+
+class _States(NamedTuple):
+    """Partial plans, none dominated: slack falls along the list and so does the deficit λ·slack + loss."""
+
+    slack: Int[np.ndarray, "state"]
+    loss: Float[np.ndarray, "state"]
+    steps: tuple[tuple[_Group, int, Int[np.ndarray, "_"]], ...] = ()
+    peak: int = 1
+
+
+def _menu(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"], budget: int) -> _Menu:
+    affordable = np.flatnonzero(costs <= budget).tolist()
+    equals: dict[int, list[int]] = {}
+    for mode in sorted(affordable, key=costs.__getitem__):
+        equals.setdefault(int(costs[mode]), []).append(mode)
+    inputs = np.flatnonzero(np.logical_or.reduce([values[:, mode] > 0 for mode in affordable]))
+    best = [np.maximum.reduce([values[:, mode][inputs] for mode in modes]) for modes in equals.values()]
+    return _Menu(
+        inputs=inputs,
+        costs=np.array(list(equals), dtype=np.int64),
+        values=np.array(best, dtype=np.float64),
+        modes=np.array([modes[0] for modes in equals.values()]),
+        doubles=[mode for modes in equals.values() for mode in modes[1:]],
+    )
+
+
+def _hull_slopes(
+    values: Float[np.ndarray, "level input"], costs: Int[np.ndarray, "level"]
+) -> Float[np.ndarray, "level-1 input"]:
+    """Slopes of each input's upper concave hull between neighbouring costs k and k + 1.
+
+    min over a ≤ k of max over b > k of (v_b − v_a)/(c_b − c_a): never increases along k, rounding included.
+    """
+    hull = np.full((len(costs) - 1, values.shape[1]), np.inf)
+    for a in range(len(costs) - 1):
+        steepest = np.full(values.shape[1], -np.inf)
+        for b in range(len(costs) - 1, a, -1):
+            np.maximum(steepest, (values[b] - values[a]) / (costs[b] - costs[a]), out=steepest)
+            np.minimum(hull[b - 1], steepest, out=hull[b - 1])
+    return hull
+
+
+def _multiplier(slopes: Float[np.ndarray, "step input"], lengths: Int[np.ndarray, "step"], budget: int) -> float:
+    """λ: the slope at which hull steps filled from the steepest on exceed the budget (list halved, then sorted)."""
+    parts, size = list(slopes), slopes.size + 1
+    while 2048 < sum(map(len, parts)) < size:
+        size = sum(map(len, parts))
+        pivot = np.median(np.concatenate([part[:: size // 512] for part in parts]))
+        steeper = [part > pivot for part in parts]
+        filled = int(lengths @ [np.count_nonzero(mask) for mask in steeper])
+        if filled > budget:
+            parts = [part[mask] for part, mask in zip(parts, steeper, strict=True)]
+        else:
+            parts = [part[~mask] for part, mask in zip(parts, steeper, strict=True)]
+            budget -= filled
+    slope, length = np.concatenate(parts), np.repeat(lengths, [len(part) for part in parts])
+    order = np.argsort(-slope)
+    return float(slope[order[np.searchsorted(np.cumsum(length[order]), budget, side="right")]])
+
+
+def _greedy(menu: _Menu, budget: int) -> tuple[float, Int[np.ndarray, "input"]]:
+    """λ, and the levels after every hull step steeper than λ and, in row order, those equal to it that fit."""
+    slopes, lengths = _hull_slopes(menu.values, menu.costs), np.diff(menu.costs)
+    multiplier = _multiplier(slopes, lengths, budget)
+    levels = (slopes > multiplier).sum(axis=0)
+    tied = slopes == multiplier
+    rows = np.flatnonzero(tied.any(axis=0))
+    rows = rows[np.cumsum(lengths @ tied[:, rows]) <= budget - menu.costs[levels].sum()]
+    levels[rows] += tied[:, rows].sum(axis=0)
+    return multiplier, levels
+
+
+def _optimum(menu: _Menu, budget: int) -> _Found:
+    """The levels of least deficit: changes of the greedy fill, over ever more inputs until no other can matter."""
+    multiplier, base = _greedy(menu, budget)
+    reduced = menu.values - multiplier * menu.costs[:, None]
+    most, second = reduced[0], np.full(len(base), -np.inf)
+    for level in reduced[1:]:
+        most, second = np.maximum(most, level), np.maximum(second, np.minimum(most, level))
+    nearest = most - second
+    found = _Found(base, multiplier, bound=multiplier * budget + float(most.sum()))
+    slack = budget - int(menu.costs[base].sum()) - unspendable(menu.costs, budget)
+    best, tolerance, size, limit = multiplier * slack, SOLVE_TOLERANCE * found.bound, FIRST_INPUTS, FIRST_STATES
+    while best > tolerance and limit <= MOST_STATES:
+        inputs, reach = np.flatnonzero(nearest < best), best
+        if len(inputs) > size:
+            inputs = np.sort(inputs[np.argpartition(nearest[inputs], size)[:size]])
+            reach = float(nearest[inputs].max())
+        losses = np.maximum(most[inputs] - reduced[:, inputs], 0.0)
+        changes = _changes(menu, inputs, base[inputs], losses, best)
+        step = _least_deficit(changes, len(menu.costs), _Goal(slack, multiplier, best - tolerance, tolerance, limit))
+        stop_loss = reach if step.states <= limit else 0.0
+        found = found._replace(core=len(inputs), states=max(step.states, found.states), stop_loss=stop_loss)
+        if len(step.inputs):
+            best, levels = step.deficit, base.copy()
+            levels[step.inputs] = step.levels
+            found = found._replace(levels=levels)
+        if best <= stop_loss:
+            break
+        size, limit = size * GROWTH, limit * GROWTH
+    return found
+
+
+def _changes(
+    menu: _Menu,
+    inputs: Int[np.ndarray, "input"],
+    source: Int[np.ndarray, "input"],
+    losses: Float[np.ndarray, "level input"],
+    best: float,
+) -> _Changes:
+    """The inputs' changes that lose less than `best` and lead to a level worth more than all cheaper ones."""
+    values, count = menu.values[:, inputs], len(menu.costs)
+    useful = (losses < best) & (np.arange(count)[:, None] != source)
+    useful[1:] &= values[1:] > np.maximum.accumulate(values, axis=0)[:-1]
+    level, column = np.nonzero(useful)
+    source = source[column]
+    pair = np.minimum(source, level) * count + np.maximum(source, level)
+    return _Changes(
+        input=inputs[column],
+        level=level,
+        cost=menu.costs[level] - menu.costs[source],
+        loss=losses[level, column],
+        key=pair * count + (source > level),
+    )
+
+
+def _least_deficit(changes: _Changes, levels: int, goal: _Goal) -> _Step:
+    """The changes of least deficit below the goal's, each input at most once; none if there are no such changes.
+
+    Changes from one level to another differ only in loss, so they are taken in that order, and never together with
+    changes back. This relaxation lets an input change twice. Later inputs of the chain then take its place; where
+    they lose more than the relaxation, the inputs that clash get a group of their own and it is solved again.
+    """
+    none = np.zeros(0, np.int64)
+    best = _Step(goal.best, none, none, 1)
+    while True:
+        order = np.lexsort((changes.loss, changes.key))
+        changes = _Changes(*(column[order] for column in changes))
+        relaxed, taken, peak = _meet(_groups(changes, levels, goal.best), goal)
+        best = best._replace(states=max(best.states, peak))
+        inputs = np.sort(changes.input[taken])
+        clashes = inputs[1:][inputs[1:] == inputs[:-1]]
+        once = _spread(changes, taken) if len(clashes) else taken
+        deficit = relaxed + float(changes.loss[once].sum() - changes.loss[taken].sum())
+        if len(once) == len(taken) and deficit < goal.best:
+            best = best._replace(deficit=deficit, inputs=changes.input[once], levels=changes.level[once])
+            goal = goal._replace(best=deficit - goal.tolerance)
+        if relaxed >= goal.best:
+            return best
+        apart = (levels**2 + changes.input) * levels + changes.level
+        changes = changes._replace(key=np.where(np.isin(changes.input, clashes), apart, changes.key))
+
+
+def _spread(changes: _Changes, taken: Int[np.ndarray, "_"]) -> Int[np.ndarray, "_"]:
+    """As many changes of each key, by rising loss, with no input twice; fewer where inputs run out."""
+    once = np.zeros(0, np.int64)
+    for key, count in zip(*np.unique(changes.key[taken], return_counts=True), strict=True):
+        chain = np.flatnonzero(changes.key == key)
+        free = chain[~np.isin(changes.input[chain], changes.input[once])]
+        once = np.append(once, free[:count])
+    return once
+
+
+def _groups(changes: _Changes, levels: int, best: float) -> list[_Group]:
+    """One group per key // levels: nothing, or the first 1, 2, ... changes of one key while they lose < best."""
+    starts = [0, *(np.flatnonzero(changes.key[1:] != changes.key[:-1]) + 1).tolist()]
+    ends = [*starts[1:], len(changes.key)]
+    loss = np.concatenate([changes.loss[a:b].cumsum() for a, b in zip(starts, ends, strict=True)])
+    last = np.flatnonzero(loss < best)
+    if len(last) == 0:
+        return []
+    first, pair = np.repeat(starts, np.subtract(ends, starts))[last], changes.key[last] // levels
+    cost = changes.cost[last] * (last - first + 1)
+    fresh = np.append(True, pair[1:] != pair[:-1])
+    place = np.arange(len(last)) + np.cumsum(fresh)  # each group begins with its empty option
+    columns = [np.zeros(place[-1] + 1, dtype=column.dtype) for column in (first, last, cost, loss)]
+    for column, filled in zip(columns, (first, last + 1, cost, loss[last]), strict=True):
+        column[place] = filled
+    bounds = [*(place[fresh] - 1).tolist(), int(place[-1]) + 1]
+    return [_Group(*(column[a:b] for column in columns)) for a, b in pairwise(bounds)]
+
+
+def _meet(groups: list[_Group], goal: _Goal) -> tuple[float, Int[np.ndarray, "_"], int]:
+    """The least deficit over one option per group, from two half searches joined by binary search."""
+    left, right = (_States(np.array([start]), np.zeros(1)) for start in (goal.slack, 0))
+    for group in groups:
+        if (len(left.slack), len(left.steps)) <= (len(right.slack), len(right.steps)):
+            left = _merge(left, group, goal)
+        else:
+            right = _merge(right, group, goal)
+    peak = max(left.peak, right.peak)
+    partner = np.searchsorted(-right.slack, left.slack, side="right") - 1  # the feasible one of least deficit
+    deficit = goal.multiplier * left.slack + left.loss + (goal.multiplier * right.slack + right.loss)[partner]
+    deficit[partner < 0] = np.inf
+    least = int(deficit.argmin())
+    if not deficit[least] < goal.best:
+        return goal.best, np.zeros(0, np.int64), peak
+    return float(deficit[least]), np.append(_taken(left, least), _taken(right, int(partner[least]))), peak
+
+
+def _merge(states: _States, group: _Group, goal: _Goal) -> _States:
+    """Every state with every option of the group, but those that lose too much or are dominated.
+
+    Where that is too many, the options of cost and the states of slack nearest to 0 stay, and the peak tells.
+    """
+    peak, room = states.peak, 32 * goal.limit // len(states.slack)
+    if len(group.cost) > room:
+        group, peak = _Group(*(column[_nearest(group.cost, room)] for column in group)), goal.limit + 1
+    loss = (group.loss[:, None] + states.loss).ravel()
+    slack = (states.slack - group.cost[:, None]).ravel()
+    index = (loss < goal.best).nonzero()[0]
+    index = index[(-slack[index]).argsort(kind="stable")]
+    slack = slack[index]
+    deficit = goal.multiplier * slack + loss[index]
+    keep = np.ones(len(index), dtype=bool)
+    keep[1:] = deficit[1:] < np.minimum.accumulate(deficit)[:-1]
+    index, slack = index[keep], slack[keep]
+    keep = np.ones(len(index), dtype=bool)
+    keep[:-1] = slack[1:] != slack[:-1]  # the last of equal slacks has the least deficit
+    index, slack = index[keep], slack[keep]
+    peak = max(peak, len(index))
+    if len(index) > goal.limit:
+        near = _nearest(slack, goal.limit)
+        index, slack = index[near], slack[near]
+    return _States(slack, loss[index], (*states.steps, (group, len(states.slack), index)), peak)
+
+
+def _nearest(numbers: Int[np.ndarray, "_"], count: int) -> Int[np.ndarray, "_"]:
+    """Positions of the `count` numbers nearest to 0, in order."""
+    return np.sort(np.argpartition(np.abs(numbers), count)[:count])
+
+
+def _taken(states: _States, state: int) -> Int[np.ndarray, "_"]:
+    """The changes that led to a state, walking back through the merges."""
+    taken = [np.zeros(0, np.int64)]
+    for group, width, index in reversed(states.steps):
+        option, state = divmod(int(index[state]), width)
+        taken.append(np.arange(group.first[option], group.stop[option]))
+    return np.concatenate(taken)

@@ -1,0 +1,175 @@
+"""More than two modes: values or scores per mode and a budget -> which mode each input gets, by an exact knapsack.
+
+Costs are integers (microseconds or microjoules; one slot each under a selection budget) and a cascade runs a higher
+mode from scratch, so it costs C_m on top of the cheap pass. The budget is floor(1000*N*(alpha*C_f - C_S) + 1e-6).
+Per-mode scores are allocated by the same knapsack over scores above 0, equal ones by input id. What they must beat is
+the best mixture of modes that looks at no input: it gives mode m to a share p_m of them, whichever they are.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from deepval.arrays import Float, Int
+from deepval.errors import InputError
+from deepval.judging import knapsack, plans
+from deepval.judging.budgets import Allowance
+from deepval.judging.oracle import oracle_gain
+from deepval.judging.resamples import Resamples, Sample
+from deepval.results import Optimum, Spending
+from deepval.tables import columns
+from deepval.tables.costs import CONVENTIONS, Convention
+from deepval.tables.scores import Scores
+from deepval.tables.values import ValueTable
+
+
+def mode_costs(allowed: Allowance, modes: Sequence[str]) -> Int[np.ndarray, "mode"]:
+    """What each mode adds to the cheap pass, as integers; nothing for cheap."""
+    if allowed.costs is None or allowed.convention is None:
+        return np.array([0] + [1] * (len(modes) - 1))
+    above = [round(1000 * allowed.costs.of_mode(mode, allowed.convention)) for mode in modes[1:]]
+    return np.array([0, *above])
+
+
+def allowed_spend(allowed: Allowance, inputs: int, cost: float = 0.0) -> int:
+    """What may be spent on escalation, in the same integers."""
+    if allowed.costs is None:
+        return int(allowed.slots(inputs))
+    return max(0, math.floor(1000 * inputs * (allowed.budget.alpha * allowed.full - cost) + 1e-6))
+
+
+def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """The best multi-fidelity plan of every resample under each budget; None for two modes or a skipping router."""
+    if len(resamples.table.modes) == 2:
+        return [None] * len(allowances)
+    return [_oracle(resamples, allowed) for allowed in allowances]
+
+
+def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
+    if allowed.accounting == "skipping":
+        return None
+    values = resamples.table.mode_values
+    if allowed.costs is None:  # every escalation costs one slot, so each input has one best mode
+        return resamples.best(allowed.slots(resamples.inputs)[:, None], values.max(axis=1))[0]
+    return _planned(resamples, values, allowed, cost=0.0)
+
+
+def chances(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """The best information-free mixture of modes in every resample; None for two modes or a skipping router.
+
+    Maximises N*sum_m p_m*mean(V^m) over p >= 0 with sum p <= 1 and N*sum_m p_m*C_m within what a free allocator may
+    spend. It is an expectation, so a budget that pays for no whole escalation still buys a part of one.
+    """
+    table = resamples.table
+    if len(table.modes) == 2:
+        return [None] * len(allowances)
+    parts = (*table.mode_values.T, *np.maximum(table.mode_values, 0.0).T)
+    units = len(table.unit_ids)
+    totals = resamples.counts @ np.column_stack([np.bincount(table.unit, part, minlength=units) for part in parts])
+    gains, benefits = np.hsplit(totals, 2)
+    return [None if a.accounting == "skipping" else _mixture(resamples, a, gains, benefits) for a in allowances]
+
+
+def _mixture(
+    resamples: Resamples,
+    allowed: Allowance,
+    gains: Float[np.ndarray, "resample mode"],
+    benefits: Float[np.ndarray, "resample mode"],
+) -> Sample:
+    """The best of all mixtures of two modes: a linear programme with two constraints has no more in its optimum."""
+    costs = mode_costs(allowed, resamples.table.modes)
+    spend = np.array([allowed_spend(allowed, int(inputs)) for inputs in resamples.inputs])
+    each = spend / np.maximum(resamples.inputs, 1.0)
+    gain, benefit, escalated = np.zeros((3, len(each)))
+    for low, high in itertools.permutations(range(len(costs)), 2):
+        if costs[low] >= costs[high]:
+            continue
+        dear = np.clip((each - costs[low]) / (costs[high] - costs[low]), 0.0, 1.0)
+        mixed = (1 - dear) * gains[:, low] + dear * gains[:, high]
+        better = (costs[low] <= each) & (mixed > gain * (1 + 1e-12))
+        gain = np.where(better, mixed, gain)
+        benefit = np.where(better, (1 - dear) * benefits[:, low] + dear * benefits[:, high], benefit)
+        escalated = np.where(better, resamples.inputs * np.where(low > 0, 1.0, dear), escalated)
+    return Sample(gain, benefit, escalated)
+
+
+def planned(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """Plans of an allocator's per-mode scores at the capacity it leaves; None where it cannot pay for itself."""
+    if np.isposinf(scores.values).any():
+        raise InputError(f"{scores.name}: scores per mode are added up, so none can be infinite; found +inf.")
+    wanted = np.column_stack([np.zeros(len(scores.values)), np.maximum(scores.values, 0.0)])
+    samples: list[Sample | None] = []
+    for allowed in allowances:
+        cost = allowed.cost_of(scores.name)
+        possible = allowed.feasible(cost) and allowed.accounting != "skipping"
+        samples.append(_planned(resamples, wanted, allowed, cost=cost) if possible else None)
+    return samples
+
+
+def _planned(
+    resamples: Resamples, wanted: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
+) -> Sample:
+    """Solve every resample; inputs that no mode is wanted for stay cheap and take no part."""
+    table = resamples.table
+    costs = mode_costs(allowed, table.modes)
+    rows = np.flatnonzero((wanted > 0).any(axis=1))
+    rows = rows[np.argsort(columns.as_text(table.input[rows]), kind="stable")]
+    gain, benefit, escalated = np.zeros((3, len(resamples.counts)))
+    for index, counts in enumerate(resamples.watch(resamples.counts, "planning draws")):
+        drawn = np.repeat(rows, counts[table.unit[rows]].astype(np.int64))
+        spend = allowed_spend(allowed, int(resamples.inputs[index]), cost)
+        modes = knapsack.solve(wanted[drawn], costs, spend).modes
+        got = table.mode_values[drawn, modes]
+        gain[index], benefit[index] = got.sum(), np.maximum(got, 0.0).sum()
+        escalated[index] = np.count_nonzero(modes)
+    return Sample(gain, benefit, escalated)
+
+
+def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optimum]:
+    """Per measured cascade budget: the optimum with its certificate, and what it is worth beside other plans."""
+    if len(table.modes) == 2:
+        return
+    order = np.argsort(columns.as_text(table.input), kind="stable")
+    values = table.mode_values[order]
+    for allowed in allowances:
+        if allowed.costs is None or allowed.accounting != "cascade":
+            continue
+        costs = mode_costs(allowed, table.modes)
+        plan = knapsack.solve(values, costs, allowed_spend(allowed, len(table)))
+        proof = plans.check(plan, values, costs)
+        full_only = oracle_gain(table.decision_values, int(allowed.slots(len(table))))
+        yield Optimum(
+            kind=allowed.budget.kind,
+            alpha=allowed.budget.alpha,
+            convention=allowed.convention,
+            value=plan.value,
+            share_of_cheap_loss=plan.value / table.cheap_loss if table.cheap_loss > 0 else None,
+            full_only=full_only,
+            full_only_share=full_only / plan.value if plan.value > 0 else None,
+            lp_bound=plan.bound,
+            gap=float(proof.gap),
+            multiplier=plan.multiplier,
+            core_inputs=plan.core,
+            modes={mode: int(np.count_nonzero(plan.modes == m)) for m, mode in enumerate(table.modes)},
+            spent=tuple(
+                _spent(plan.modes, allowed, c, table.modes) for c in CONVENTIONS if _known(allowed, c, table.modes)
+            ),
+        )
+
+
+def _known(allowed: Allowance, convention: Convention, modes: Sequence[str]) -> bool:
+    return allowed.costs is not None and all(convention in allowed.costs.modes.get(mode, {}) for mode in modes)
+
+
+def _spent(
+    plan: Int[np.ndarray, "input"], allowed: Allowance, convention: Convention, modes: Sequence[str]
+) -> Spending:
+    """What one plan spends on escalation in a convention, and its excess over the budget of the same alpha there."""
+    costs = allowed.costs
+    assert costs is not None
+    each = np.array([0.0] + [costs.of_mode(mode, convention) for mode in modes[1:]])
+    spent = float(each[plan].sum())
+    limit = len(plan) * allowed.budget.alpha * each[-1]
+    return Spending(convention, spent, limit, float(spent / limit - 1))

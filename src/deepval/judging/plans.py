@@ -1,0 +1,122 @@
+"""A plan of modes, the values and the integer costs -> proof that it keeps its budget and how near the best it is.
+
+No plan is worth more than UB(λ) = λ·B + Σ_i max_m(v_im − λ·c_m), whatever λ ≥ 0: one pass over the values verifies it.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepval.arrays import Float, Int
+from deepval.errors import InputError
+
+CHECK_TOLERANCE = 1e-12  # of the bound: another machine may add in another order
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An exact optimum and its certificate; the last three fields are the search log.
+
+    Attributes:
+        modes: the mode of each input.
+        value: Σ v[i, modes_i].
+        spent: Σ c[modes_i] ≤ budget.
+        budget: B, in the unit of the costs.
+        multiplier: λ ≥ 0, the value of one more unit of budget in the relaxed (LP) problem.
+        bound: UB(λ) over the modes that cost at most B; no plan is worth more.
+        core: inputs whose changes were weighed: all that have one of reduced loss below `stop_loss`.
+        states: the longest list of partial plans.
+        stop_loss: a plan that changes any other input has at least this deficit; 0 if lists had to be cut.
+    """
+
+    modes: Int[np.ndarray, "input"]
+    value: float
+    spent: int
+    budget: int
+    multiplier: float
+    bound: float
+    core: int
+    states: int
+    stop_loss: float
+
+    @property
+    def gap(self) -> float:
+        """UB(λ) − value, at least 0."""
+        return self.bound - self.value
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `check` proved: the plan is feasible, worth its value, and at most `gap` below the optimum.
+
+    Attributes:
+        gap: 0 where value and bound meet (up to budget that whole costs cannot spend).
+        core: otherwise the inputs in which a better plan could differ.
+        optimal: whether the gap is 0 or the plan's search log covers it.
+    """
+
+    gap: float
+    core: int
+    optimal: bool
+
+
+def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"]) -> Verification:
+    """Proof of a plan's feasibility, value and bound in one pass over the values, and the gap that it leaves.
+
+    Raises InputError with the reason where a statement of the plan is false. The search log alone is taken on trust.
+    """
+    check_problem(values, costs, plan.budget)
+    if len(plan.modes) != len(values) or np.any((plan.modes < 0) | (plan.modes >= len(costs))):
+        raise InputError(
+            f"a plan must give each of {len(values)} inputs a mode from 0 to {len(costs) - 1}, this one has other "
+            "inputs or modes; check it against the values it was solved for"
+        )
+    value = float(values[np.arange(len(values)), plan.modes].sum(dtype=np.float64))
+    spent = int(costs[plan.modes].sum())
+    if spent != plan.spent:
+        raise InputError(f"the plan's modes cost {spent} but it states {plan.spent} spent; solve again")
+    if spent > plan.budget:
+        raise InputError(f"the plan spends {spent}, over its budget of {plan.budget}; solve again")
+    if not 0 <= plan.multiplier < math.inf:
+        raise InputError(f"the plan's multiplier must be at least 0, found {plan.multiplier}; solve again")
+    reduced = np.where(costs <= plan.budget, values - plan.multiplier * costs, -np.inf)
+    most = reduced.max(axis=1)
+    bound = plan.multiplier * plan.budget + float(most.sum())
+    tolerance = CHECK_TOLERANCE * bound
+    if not abs(plan.value - value) <= tolerance:
+        raise InputError(f"the plan's modes are worth {value!r} but it states {plan.value!r}; solve again")
+    if not abs(plan.bound - bound) <= tolerance:
+        wrong = "overstated" if plan.bound > bound else "understated"
+        raise InputError(f"the plan's bound is {wrong}: {plan.bound!r} instead of {bound!r}; solve again")
+    gap = bound - value - plan.multiplier * unspendable(costs, plan.budget)
+    if gap <= tolerance:
+        return Verification(gap=0.0, core=0, optimal=True)
+    near = (most[:, None] - reduced < gap) & ((values > 0) | (costs == 0))
+    core = int((near.sum(axis=1) > 1).sum())
+    return Verification(gap=gap, core=core, optimal=plan.stop_loss >= gap - tolerance)
+
+
+def check_problem(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"], budget: int) -> None:
+    """Raise InputError where values, costs or budget are not those of a problem."""
+    if values.ndim != 2 or values.shape[1:] != costs.shape or len(costs) == 0:
+        shapes = f"{values.shape} and {costs.shape}"
+        raise InputError(f"values must be inputs x modes and costs one per mode, found {shapes}; put cheap first")
+    if costs.dtype.kind != "i" or costs[0] != 0 or np.any(costs[1:] <= 0):
+        raise InputError(
+            f"costs must be signed integers, 0 for mode 0 and positive for the others, found {costs.tolist()}; "
+            "count microseconds or microjoules on top of the cheap mode"
+        )
+    if values[:, 0].any() or not np.isfinite(values).all():
+        row = int(np.flatnonzero((values[:, 0] != 0) | ~np.isfinite(values).all(axis=1))[0])
+        raise InputError(
+            f"values must be finite and 0 for mode 0, found {values[row].tolist()} in row {row}; "
+            "subtract the cheap mode's and leave out inputs without a value"
+        )
+    if budget < 0:
+        raise InputError(f"the budget must be at least 0, found {budget}; treat this case as infeasible")
+
+
+def unspendable(costs: Int[np.ndarray, "mode"], budget: int) -> int:
+    """What every plan leaves of the budget: spending is a multiple of the affordable costs' common divisor."""
+    return budget % max(int(np.gcd.reduce(costs[costs <= budget])), 1)

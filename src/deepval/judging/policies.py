@@ -1,0 +1,385 @@
+"""From scores in time order to causal escalations: four policies that see one input of a unit after another.
+
+A policy is its configuration. `decide` answers for whole arrays; `start` gives a stream for one unit that
+takes the same decisions input by input, for a deployed router. State resets at each unit; the rows of a unit
+are taken by `order`, equal orders as they stand. Scores may be infinite, not NaN.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Num, Shaped
+from deepval.errors import InputError
+
+RATE_TOLERANCE = 0.05
+"""A realised share further than this from alpha misses the rate."""
+SLACK = 1e-9
+"""What a count may fall short of a whole input by float noise."""
+
+
+class UnitStream(ABC):
+    """The state of a policy within one unit; the next unit needs a new one."""
+
+    @abstractmethod
+    def decide(self, score: float) -> bool:
+        """Whether the next input of the unit is escalated."""
+
+
+class Policy(ABC):
+    """When to escalate, knowing only the inputs of the unit so far."""
+
+    def decide(
+        self,
+        score: Float[np.ndarray, "input"],
+        unit: Int[np.ndarray, "input"],
+        order: Num[np.ndarray, "input"],
+    ) -> Float[np.ndarray, "input"]:
+        """Acceptance per input: 1 where it is escalated, 0 where it is not."""
+        score = _scores(score)
+        if not score.shape == unit.shape == order.shape or np.isnan(order).any():
+            raise InputError(
+                "Scores, units and orders must be one per input and orders not NaN, got shapes "
+                f"{score.shape}, {unit.shape}, {order.shape}: align them by input."
+            )
+        rows = np.lexsort((order, unit))
+        begins = np.diff(unit[rows], prepend=unit[rows[:1]] - 1) != 0
+        first = np.maximum.accumulate(np.where(begins, np.arange(rows.size), 0))
+        acceptance = np.empty(score.size)
+        acceptance[rows] = self.decide_sorted(score[rows], first)
+        return acceptance
+
+    @abstractmethod
+    def decide_sorted(
+        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
+    ) -> Bool[np.ndarray, "input"]:
+        """Which rows are escalated; they stand unit by unit in time order, `first` is their unit's first."""
+
+    @abstractmethod
+    def start(self) -> UnitStream:
+        """A stream at the beginning of a unit."""
+
+
+@dataclass(frozen=True)
+class FrozenThreshold(Policy):
+    """Escalates scores above theta, and scores equal to it with probability `tie_acceptance` = p.
+
+    Decisions are in the sure form: the j-th tied input of a unit is accepted iff floor(j*p) > floor((j-1)*p).
+    """
+
+    theta: float
+    tie_acceptance: float
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.theta) or not 0 <= self.tie_acceptance <= 1:
+            raise InputError(
+                "A frozen threshold needs a theta that is not NaN and a tie acceptance in [0, 1], got "
+                f"{self.theta} and {self.tie_acceptance}: calibrate it on validation scores."
+            )
+
+    @classmethod
+    def calibrate(cls, validation_scores: Float[np.ndarray, "input"], alpha: float) -> "FrozenThreshold":
+        """The threshold that accepts the expected share alpha of the validation scores.
+
+        theta is the largest score with share(s >= theta) >= alpha, and
+        p = (alpha - share(s > theta))/share(s = theta). Shares are taken as counts,
+        count(s >= theta) >= alpha*n - 1e-9, so that float noise in alpha*n does not move theta to the next
+        score; p is at most 1 for the same reason.
+        """
+        _check_alpha(alpha)
+        ascending = _validation(validation_scores)
+        wanted = alpha * ascending.size
+        theta = ascending[-max(1, math.ceil(wanted - SLACK))]
+        above, tied = int((ascending > theta).sum()), int((ascending == theta).sum())
+        return cls(theta=float(theta), tie_acceptance=min(1.0, (wanted - above) / tied))
+
+    def expected(self, score: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
+        """Expected acceptance per input: 1 above theta, p at theta, 0 below; for the exact expected gain."""
+        score = _scores(score)
+        return (score > self.theta) + self.tie_acceptance * (score == self.theta)
+
+    def decide_sorted(
+        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
+    ) -> Bool[np.ndarray, "input"]:
+        """Which rows are escalated."""
+        tied = score == self.theta
+        turn = _running_count(tied, first)
+        accepted = np.floor(turn * self.tie_acceptance) > np.floor((turn - 1) * self.tie_acceptance)
+        return (score > self.theta) | (tied & accepted)
+
+    def start(self) -> "FrozenStream":
+        """A stream at the beginning of a unit."""
+        return FrozenStream(self)
+
+
+@dataclass
+class FrozenStream(UnitStream):
+    """A frozen threshold within one unit, with the tied inputs seen so far."""
+
+    policy: FrozenThreshold
+    tied: int = 0
+
+    def decide(self, score: float) -> bool:
+        """Whether the next input of the unit is escalated."""
+        score = _one_score(score)
+        if score != self.policy.theta:
+            return score > self.policy.theta
+        self.tied += 1
+        p = self.policy.tie_acceptance
+        return math.floor(self.tied * p) > math.floor((self.tied - 1) * p)
+
+
+@dataclass(frozen=True)
+class CausalCap(Policy):
+    """Escalates what the threshold wants, at most floor(1 + alpha*t + 1e-9) of a unit's first t inputs."""
+
+    threshold: FrozenThreshold
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _check_alpha(self.alpha)
+
+    @classmethod
+    def calibrate(cls, validation_scores: Float[np.ndarray, "input"], alpha: float) -> "CausalCap":
+        """The cap at rate alpha over the threshold calibrated at that rate."""
+        return cls(FrozenThreshold.calibrate(validation_scores, alpha), alpha)
+
+    def decide_sorted(
+        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
+    ) -> Bool[np.ndarray, "input"]:
+        """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)) of the W_t wanted so far."""
+        row = np.arange(score.size)
+        wants = _running_count(self.threshold.decide_sorted(score, first), first)
+        cap = np.floor(1 + self.alpha * (row - first + 1) + SLACK).astype(np.int64)
+        # Each unit is lowered below all earlier ones, so that one running minimum serves them all.
+        drop = np.cumsum(first == row) * (2 * score.size + 2)
+        lowest = np.minimum.accumulate(cap - wants - drop) + drop
+        escalated = wants + np.minimum(0, lowest)
+        before = np.where(first == row, 0, np.concatenate([[0], escalated])[: score.size])
+        return escalated > before
+
+    def start(self) -> "CappedStream":
+        """A stream at the beginning of a unit."""
+        return CappedStream(self, self.threshold.start())
+
+
+@dataclass
+class CappedStream(UnitStream):
+    """A causal cap within one unit, with the inputs and the escalations so far."""
+
+    policy: CausalCap
+    wants: FrozenStream
+    seen: int = 0
+    escalated: int = 0
+
+    def decide(self, score: float) -> bool:
+        """Whether the next input of the unit is escalated."""
+        wanted = self.wants.decide(score)
+        self.seen += 1
+        escalate = wanted and self.escalated < math.floor(1 + self.policy.alpha * self.seen + SLACK)
+        self.escalated += escalate
+        return escalate
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveThreshold(Policy):
+    """Escalates iff F(s) > q, F(s) the share of validation scores <= s; q follows the rate.
+
+    q starts at 1 - alpha and moves by eta*(escalated - alpha), kept in [0, 1]. The scores are kept sorted.
+    """
+
+    eta: float
+    validation_scores: Float[np.ndarray, "input"]
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _check_alpha(self.alpha)
+        if not 0 <= self.eta < math.inf:
+            raise InputError(f"eta must be a finite step of at least 0, got {self.eta}.")
+        object.__setattr__(self, "validation_scores", _validation(self.validation_scores))
+
+    def decide_sorted(
+        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
+    ) -> Bool[np.ndarray, "input"]:
+        """Which rows are escalated."""
+        return _replayed(self, self.level(score), first)
+
+    def start(self) -> "AdaptiveStream":
+        """A stream at the beginning of a unit."""
+        return AdaptiveStream(self, 1 - self.alpha)
+
+    def level(self, score: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """F(s): the share of validation scores that do not exceed each score."""
+        below = np.searchsorted(self.validation_scores, score, side="right")
+        return np.asarray(below / self.validation_scores.size)
+
+
+@dataclass
+class AdaptiveStream(UnitStream):
+    """An adaptive threshold within one unit, with the quantile that the next score must exceed."""
+
+    policy: AdaptiveThreshold
+    q: float
+
+    def decide(self, score: float) -> bool:
+        """Whether the next input of the unit is escalated."""
+        return self.step(self.policy.level(np.array(_one_score(score))).item())
+
+    def step(self, level: float) -> bool:
+        """The decision on an input that is given by the F of its score."""
+        escalate = level > self.q
+        self.q = min(1.0, max(0.0, self.q + self.policy.eta * (escalate - self.policy.alpha)))
+        return escalate
+
+
+@dataclass(frozen=True)
+class TokenBucket(Policy):
+    """Escalates what the threshold wants while a token is left.
+
+    The level starts at 1; each input first adds alpha up to `cap`; an escalation needs a level of at least
+    1 - 1e-9 and costs 1. With an infinite cap the level is 1 + alpha*t - escalations, which is the causal cap
+    but for the float noise that the level gathers in units of some 1e5 inputs.
+    """
+
+    cap: float
+    threshold: FrozenThreshold
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _check_alpha(self.alpha)
+        if not self.cap >= 1:
+            raise InputError(f"A bucket must hold at least the one token it starts with, got a cap of {self.cap}.")
+
+    def decide_sorted(
+        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
+    ) -> Bool[np.ndarray, "input"]:
+        """Which rows are escalated."""
+        return _replayed(self, self.threshold.decide_sorted(score, first), first)
+
+    def start(self) -> "BucketStream":
+        """A stream at the beginning of a unit."""
+        return BucketStream(self, self.threshold.start())
+
+
+@dataclass
+class BucketStream(UnitStream):
+    """A token bucket within one unit, with its level."""
+
+    policy: TokenBucket
+    wants: FrozenStream
+    level: float = 1.0
+
+    def decide(self, score: float) -> bool:
+        """Whether the next input of the unit is escalated."""
+        return self.step(self.wants.decide(score))
+
+    def step(self, wanted: int) -> bool:
+        """The decision on an input that asks for one token or for none."""
+        self.level = min(self.policy.cap, self.level + self.policy.alpha)
+        escalate = wanted > 0 and self.level >= 1 - SLACK
+        self.level -= escalate
+        return escalate
+
+
+def rate_missed(realised: float, alpha: float) -> bool:
+    """Whether the realised share is more than 5 points from alpha; exactly 5 points is not missed."""
+    if math.isnan(realised):
+        raise InputError("A realised share must be a number, got NaN: a rate needs at least one input.")
+    return bool(abs(realised - alpha) > RATE_TOLERANCE + 1e-12)
+
+
+@dataclass(frozen=True)
+class UnitTotals:
+    """Sums per unit under an acceptance; a bootstrap draw is its counts per unit times these.
+
+    Gain = benefit - harm; harm is a positive number; `escalated` is the (expected) number of escalations.
+    """
+
+    gain: Float[np.ndarray, " unit"]
+    benefit: Float[np.ndarray, " unit"]
+    harm: Float[np.ndarray, " unit"]
+    escalated: Float[np.ndarray, " unit"]
+    inputs: Int[np.ndarray, " unit"]
+
+
+def unit_totals(
+    acceptance: Float[np.ndarray, "input"],
+    value: Float[np.ndarray, "input"],
+    *,
+    unit: Int[np.ndarray, "input"],
+    units: int,
+) -> UnitTotals:
+    """Gain, benefit, harm, escalations and inputs of each of the units 0 to `units` - 1."""
+    if not acceptance.shape == value.shape == unit.shape:
+        raise InputError(
+            "Acceptances, values and units must be one per input, got shapes "
+            f"{acceptance.shape}, {value.shape}, {unit.shape}: align them by input."
+        )
+    if unit.size and not 0 <= unit.min() <= unit.max() < units:
+        raise InputError(
+            f"Unit indices must lie between 0 and {units - 1}, got {unit.min()} to {unit.max()}: "
+            "number the units from 0."
+        )
+    # Weights of no input at all would be counted as integers.
+    weights = np.stack([acceptance * np.maximum(value, 0), acceptance * np.maximum(-value, 0), acceptance])
+    benefit, harm, escalated = (np.bincount(unit, w, minlength=units).astype(np.float64) for w in weights)
+    return UnitTotals(
+        gain=benefit - harm,
+        benefit=benefit,
+        harm=harm,
+        escalated=escalated,
+        inputs=np.bincount(unit, minlength=units),
+    )
+
+
+def _replayed(
+    policy: AdaptiveThreshold | TokenBucket,
+    signal: Shaped[np.ndarray, "input"],
+    first: Int[np.ndarray, "input"],
+) -> Bool[np.ndarray, "input"]:
+    """The decisions of a new stream per unit, stepped through what it needs to know of each row."""
+    begins = first == np.arange(signal.size)
+    stream, escalated = policy.start(), []
+    for known, new in zip(signal.tolist(), begins.tolist(), strict=True):
+        stream = policy.start() if new else stream
+        escalated.append(stream.step(known))
+    return np.array(escalated, dtype=bool)
+
+
+def _running_count(flag: Bool[np.ndarray, "input"], first: Int[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
+    """How many flags are set from the unit's first row up to each row."""
+    count = np.cumsum(flag, dtype=np.int64)
+    return count - (count - flag)[first]
+
+
+def _check_alpha(alpha: float) -> None:
+    if not 0 < alpha <= 1:
+        raise InputError(f"alpha must lie in (0, 1], got {alpha}: pass the share of inputs to escalate.")
+
+
+def _one_score(score: float) -> float:
+    if math.isnan(score):
+        raise InputError("Scores must not be NaN, got one: give every input a score.")
+    return float(score)
+
+
+def _scores(score: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """The scores as float64, none of them NaN."""
+    if np.isnan(score).any():
+        row = int(np.flatnonzero(np.isnan(score))[0])
+        raise InputError(f"Scores must not be NaN, found one in row {row}: give every input a score.")
+    return np.asarray(score, dtype=np.float64)
+
+
+def _validation(scores: Float[np.ndarray, "..."]) -> Float[np.ndarray, "input"]:
+    """Validation scores in ascending order, read-only, at least one."""
+    if scores.ndim != 1 or scores.size == 0:
+        raise InputError(
+            f"Calibration needs one score for at least one validation input, got shape {scores.shape}: "
+            "pass the scores of the validation units."
+        )
+    ascending = np.sort(_scores(scores))
+    ascending.flags.writeable = False
+    return ascending

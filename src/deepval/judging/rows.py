@@ -1,0 +1,211 @@
+"""Resamples, scores and budgets -> rows: every allocator and every reference under every budget, with a verdict.
+
+The verdict rests on the paired difference with random, as a share of the all-cheap loss, over every draw of units.
+Per-mode scores choose among more than two modes, so theirs are the oracle and the chance that do: those of the ladder.
+nDG has its own interval, without the draws whose prize is too small to divide by.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.judging import ladder
+from deepval.judging.agreement import tie_audit
+from deepval.judging.budgets import Allowance
+from deepval.judging.draws import simultaneous
+from deepval.judging.resamples import Resamples, Sample
+from deepval.judging.totals import Difference
+from deepval.results import Reason, Row, joined, known
+from deepval.tables.scores import Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A row, and the samples behind it."""
+
+    row: Row
+    sample: Sample | None
+    prize: Float[np.ndarray, "resample"]
+    difference: Difference
+
+    @property
+    def paired(self) -> Float[np.ndarray, "resample"]:
+        """The paired difference with random as a share of the all-cheap loss, NaN where undefined."""
+        return self.difference.share
+
+
+@dataclass(frozen=True, eq=False)
+class _Yardstick:
+    """What a row is measured by: the oracle that its nDG divides by and the chance that its verdict compares with."""
+
+    oracle: str
+    chance: str
+    prize: Float[np.ndarray, "resample"]
+    chance_gain: Float[np.ndarray, "resample"]
+
+
+def judge(
+    resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance], label: str | None = None
+) -> list[Judged]:
+    """Every allocator and every reference under every budget, budget by budget."""
+    free = np.column_stack([a.slots(resamples.inputs) for a in allowances])
+    oracle, chance = resamples.best(free), resamples.at_random(free)
+    ladders = list(zip(ladder.oracles(resamples, allowances), ladder.chances(resamples, allowances), strict=True))
+    ranked = {item.name: _ranked(resamples, item, allowances) for item in resamples.watch(scores, "ranking inputs")}
+    judged = []
+    for index, allowed in enumerate(allowances):
+        bench, slots = _Bench(resamples, allowed, label=label), int(free[0, index])
+        best, mixed = ladders[index]
+        full_only = _Yardstick("oracle", "random", oracle[index].gain, chance[index].gain)
+        of_ladder = _Yardstick("oracle-ladder", "random-ladder", best.gain, mixed.gain) if best and mixed else full_only
+        judged.append(bench.reference("random", chance[index], full_only, slots=slots))
+        if mixed:
+            judged.append(bench.reference("random-ladder", mixed, of_ladder, slots=None))
+        judged.append(bench.all_full(full_only))
+        for item in scores:
+            by = of_ladder if item.modes else full_only
+            judged.append(bench.allocator(item, ranked[item.name][index], by))
+        judged.append(bench.reference("oracle", oracle[index], full_only, slots=slots))
+        if best:
+            judged.append(bench.reference("oracle-ladder", best, of_ladder, slots=None))
+    return judged
+
+
+def _ranked(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """An allocator's samples under every budget; None where it cannot pay for itself."""
+    if scores.modes:
+        return ladder.planned(resamples, scores, allowances)
+    costs = [a.cost_of(scores.name) for a in allowances]
+    slots = np.column_stack([a.slots(resamples.inputs, cost) for a, cost in zip(allowances, costs, strict=True)])
+    samples = resamples.ranked(scores.values, slots)
+    return [s if a.feasible(c) else None for s, a, c in zip(samples, allowances, costs, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Bench:
+    """Turns samples under one budget into rows."""
+
+    resamples: Resamples
+    allowed: Allowance
+    label: str | None
+
+    def reference(self, name: str, sample: Sample, by: _Yardstick, *, slots: int | None) -> Judged:
+        judged = self._row(name, sample, by, slots=slots)
+        return replace(judged, row=replace(judged.row, verdict=None))
+
+    def all_full(self, by: _Yardstick) -> Judged:
+        """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
+        inputs = int(self.resamples.inputs[0])
+        if self.allowed.costs is None:
+            judged = self.reference("all-full", self.resamples.all_full(), by, slots=inputs)
+            blank = dict.fromkeys(("ndg", "ndg_lo", "ndg_hi", "ndg_without_lo", "ndg_without_hi", "ndg_without_unit"))
+            reason = joined([judged.row.reason, Reason.BEYOND_SELECTION])
+            return replace(judged, row=replace(judged.row, **blank, draws_dropped=0, weight_dropped=0.0, reason=reason))
+        if self.allowed.uniform_fits:
+            return self.reference("all-full", self.resamples.all_full(), by, slots=inputs)
+        reason = Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)
+        return self._blank("all-full", by, reason=reason)
+
+    def allocator(self, scores: Scores, sample: Sample | None, by: _Yardstick) -> Judged:
+        cost = self.allowed.cost_of(scores.name)
+        if scores.modes and self.allowed.accounting == "skipping":
+            by = replace(by, prize=np.full(len(self.resamples.counts), np.nan))
+            judged = self._blank(scores.name, by, reason=Reason.NO_SKIPPING.said())
+            return replace(judged, row=replace(judged.row, oracle=None, chance=None, verdict="infeasible"))
+        if sample is None:
+            limit = self.allowed.budget.alpha * self.allowed.full
+            reason = Reason.TOO_DEAR.said(cost=cost, convention=self.allowed.convention, limit=limit)
+            judged = self._blank(scores.name, by, reason=reason)
+            return replace(judged, row=replace(judged.row, cost=cost, verdict="infeasible"))
+        plain = not scores.modes
+        slots = int(self.allowed.slots(int(self.resamples.inputs[0]), cost)) if plain else None
+        judged = self._row(scores.name, sample, by, slots=slots)
+        ties = known(tie_audit(scores.values, slots).share) if plain and slots else None
+        charged = None if self.allowed.costs is None else cost
+        return replace(judged, row=replace(judged.row, ties=ties, cost=charged))
+
+    def _blank(self, name: str, by: _Yardstick, *, reason: str) -> Judged:
+        nothing = np.full(len(self.resamples.counts), np.nan)
+        row = replace(self._start(name, by), oracle_gain=known(by.prize[0]), reason=reason)
+        return Judged(row, None, by.prize, Difference(nothing, nothing))
+
+    def _start(self, name: str, by: _Yardstick) -> Row:
+        return Row(
+            allocator=name,
+            **self.allowed.key.fields,
+            slice=self.label,
+            oracle=by.oracle,
+            chance=by.chance,
+            inputs=int(self.resamples.inputs[0]),
+            units=len(self.resamples.table.unit_ids),
+            cheap_loss=float(self.resamples.cheap_loss[0]),
+            draws=len(self.resamples.draws),
+        )
+
+    def _row(self, name: str, sample: Sample, by: _Yardstick, *, slots: int | None) -> Judged:
+        re, draws, prize = self.resamples, self.resamples.draws, by.prize
+        difference, ndg = re.paired(sample.gain, by.chance_gain), re.ndg(sample.gain, prize)
+        against, resampled = re.versus(difference), re.resampled
+        reasons = ([] if prize[0] > 0 else [Reason.NO_PRIZE]) + re.undefined()
+        kept = re.prized(prize) & bool(prize[0] > 0) & resampled
+        of_ndg = draws.interval(ndg[re.drawn], kept)
+        if resampled and prize[0] > 0 and not kept.any():
+            reasons.append(Reason.NO_PRIZED_DRAW)
+        if resampled and re.cheap_loss[0] > 0 and against.share.verdict is None:
+            reasons.append(Reason.NO_SHARE_DRAWN)
+        without = ndg[re.left_out]
+        row = replace(
+            self._start(name, by),
+            slots=slots,
+            escalated=float(sample.escalated[0]),
+            gain=float(sample.gain[0]),
+            gain_share=known(re.paired(sample.gain, np.zeros_like(sample.gain)).share[0]),
+            benefit=float(sample.benefit[0]),
+            harm=max(0.0, float(sample.benefit[0] - sample.gain[0])),
+            oracle_gain=float(prize[0]),
+            ndg=known(ndg[0]),
+            ndg_lo=known(of_ndg.low),
+            ndg_hi=known(of_ndg.high),
+            ndg_without_lo=None if np.isnan(without).all() else float(np.nanmin(without)),
+            ndg_without_hi=None if np.isnan(without).all() else float(np.nanmax(without)),
+            ndg_without_unit=None if np.isnan(without).all() else str(re.table.unit_ids[np.nanargmin(without)]),
+            versus_random=known(difference.share[0]),
+            versus_random_lo=known(against.share.low),
+            versus_random_hi=known(against.share.high),
+            versus_random_spread=known(draws.spread(difference.share[re.drawn])) if resampled else None,
+            versus_random_loss=known(difference.loss[0]),
+            versus_random_loss_lo=known(against.loss.low),
+            versus_random_loss_hi=known(against.loss.high),
+            versus_random_unit=re.unit_shown,
+            verdict=against.verdict,
+            draws_dropped=int(np.count_nonzero(~kept)) if resampled and prize[0] > 0 else 0,
+            weight_dropped=draws.weight_of(~kept) if resampled and prize[0] > 0 else 0.0,
+            versus_random_dropped=against.dropped,
+            reason=joined(reasons),
+        )
+        return Judged(row, sample, prize, difference)
+
+
+def with_simultaneous(judged: Sequence[Judged], resamples: Resamples) -> list[Judged]:
+    """The same rows with intervals of the paired difference that cover all compared rows at once."""
+    shares = _at_once("versus_random", [item.difference.share for item in judged], judged, resamples)
+    losses = _at_once("versus_random_loss", [item.difference.loss for item in judged], judged, resamples)
+    return [
+        replace(item, row=replace(item.row, **shares.get(i, {}), **losses.get(i, {}))) for i, item in enumerate(judged)
+    ]
+
+
+def _at_once(
+    name: str, samples: Sequence[Float[np.ndarray, "resample"]], judged: Sequence[Judged], resamples: Resamples
+) -> dict[int, dict[str, float]]:
+    """Simultaneous bounds by the number of the row, of those rows whose difference of this name has an interval."""
+    compared = [i for i, item in enumerate(judged) if item.row.verdict and item.row[f"{name}_lo"] is not None]
+    if not compared:
+        return {}
+    table = np.stack([samples[i] for i in compared])
+    units = len(resamples.table.unit_ids)
+    bounds = simultaneous(table[:, 0], table[:, resamples.drawn], resamples.draws, units=units)
+    low, high = f"{name}_simultaneous_lo", f"{name}_simultaneous_hi"
+    return {i: {low: each.low, high: each.high} for i, each in zip(compared, bounds, strict=True)}

@@ -1,0 +1,145 @@
+"""Scores in time order, calibrated on other units -> what causal policies gain, and what causality costs.
+
+A ranking sees the whole test split before it decides. These policies see one input of a unit after another, at the
+rate that the budget leaves after the allocator has paid for itself. State resets per unit, so a draw of units is a
+sum of unit totals.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError
+from deepval.judging.budgets import Allowance
+from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed, unit_totals
+from deepval.judging.resamples import Resamples
+from deepval.judging.tuning import tune_adaptive_threshold, tune_token_bucket
+from deepval.results import Reason, Stream, joined, known
+from deepval.tables.scores import Scores
+from deepval.tables.values import ValueTable
+
+
+class Cap(NamedTuple):
+    """What the causal cap gains, in units of the loss."""
+
+    gain: float
+    benefit: float
+    harm: float
+
+
+@dataclass(frozen=True, eq=False)
+class Acceptance:
+    """A policy's name, what was tuned in it, and which inputs it escalates (or with what probability)."""
+
+    policy: str
+    parameter: float | None
+    weights: Float[np.ndarray, "input"]
+
+
+def streams(
+    resamples: Resamples,
+    scores: Sequence[Scores],
+    allowances: Sequence[Allowance],
+    *,
+    calibrated_on: tuple[ValueTable, Sequence[Scores]],
+) -> tuple[list[Stream], dict[tuple[str, int], Cap]]:
+    """Rows of every policy, and the causal cap's gain by allocator and number of the budget."""
+    held, held_scores = calibrated_on
+    rows: list[Stream] = []
+    caps: dict[tuple[str, int], Cap] = {}
+    for index, allowed in enumerate(allowances):
+        free = allowed.slots(resamples.inputs)[:, None]
+        prize, chance = resamples.best(free)[0].gain, resamples.at_random(free)[0].gain
+        for own, other in zip(scores, held_scores, strict=True):
+            if own.modes:
+                continue
+            cost = allowed.cost_of(own.name)
+            start = Stream(own.name, "any", None, **allowed.key.fields)
+            if not allowed.feasible(cost) or not allowed.share(cost) > 0:
+                rows.append(replace(start, verdict="infeasible", reason=Reason.NOTHING_LEFT.said()))
+                continue
+            rate = allowed.share(cost)
+            ranked = resamples.ranked(own.values, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
+            for accepted in _acceptances(own.values, resamples.table, other.values, held, rate):
+                row = _row(start, resamples, accepted, rate=rate, prize=prize, chance=chance, ranked=ranked)
+                rows.append(row)
+                if accepted.policy == "causal cap":
+                    caps[own.name, index] = Cap(row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0)
+    return rows, caps
+
+
+def _acceptances(
+    score: Float[np.ndarray, "input"],
+    table: ValueTable,
+    held_score: Float[np.ndarray, "held"],
+    held: ValueTable,
+    rate: float,
+) -> Iterator[Acceptance]:
+    """The four policies at a rate, calibrated and tuned on the held units."""
+    if table.order is None or held.order is None:
+        raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
+    frozen = FrozenThreshold.calibrate(held_score, rate)
+    yield Acceptance("frozen threshold", None, frozen.expected(score))
+    capped = CausalCap(frozen, rate)
+    yield Acceptance("causal cap", None, capped.decide(score, table.unit, table.order))
+    tuning = {"order": held.order, "value": held.decision_values, "alpha": rate}
+    adaptive = tune_adaptive_threshold(held_score, held.unit, **tuning).policy
+    yield Acceptance("adaptive threshold", adaptive.eta, adaptive.decide(score, table.unit, table.order))
+    bucket = tune_token_bucket(held_score, held.unit, **tuning).policy
+    size = bucket.cap if math.isfinite(bucket.cap) else None
+    yield Acceptance("token bucket", size, bucket.decide(score, table.unit, table.order))
+
+
+def _row(
+    start: Stream,
+    resamples: Resamples,
+    accepted: Acceptance,
+    *,
+    rate: float,
+    prize: Float[np.ndarray, "resample"],
+    chance: Float[np.ndarray, "resample"],
+    ranked: Float[np.ndarray, "resample"],
+) -> Stream:
+    table, drawn, draws = resamples.table, resamples.drawn, resamples.draws
+    totals = unit_totals(accepted.weights, table.decision_values, unit=table.unit, units=len(table.unit_ids))
+    gain = resamples.counts @ totals.gain
+    realised = float(totals.escalated.sum() / len(table))
+    behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
+    # Where a draw holds nothing to gain there is no nDG, but two that gain the same there do not differ.
+    in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
+    difference, resampled = resamples.paired(gain, chance), resamples.resampled
+    compared = resampled and bool(prize[0] > 0)
+    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snapped()
+    of_random = resamples.versus(difference)
+    reasons = ([] if prize[0] > 0 else [Reason.NO_PRIZE]) + resamples.undefined()
+    return replace(
+        start,
+        policy=accepted.policy,
+        parameter=accepted.parameter,
+        target_rate=rate,
+        rate=realised,
+        rate_missed=rate_missed(realised, rate),
+        gain=float(gain[0]),
+        benefit=float(totals.benefit.sum()),
+        harm=float(totals.harm.sum()),
+        ndg=known(resamples.ndg(gain, prize)[0]),
+        versus_ranking=known(behind[0]),
+        versus_ranking_lo=known(of_ranking.low),
+        versus_ranking_hi=known(of_ranking.high),
+        versus_random=known(difference.share[0]),
+        versus_random_lo=known(of_random.share.low),
+        versus_random_hi=known(of_random.share.high),
+        versus_random_loss=known(difference.loss[0]),
+        versus_random_loss_lo=known(of_random.loss.low),
+        versus_random_loss_hi=known(of_random.loss.high),
+        versus_random_unit=resamples.unit_shown,
+        verdict=of_random.verdict,
+        draws=len(draws),
+        versus_ranking_dropped=int(np.count_nonzero(np.isnan(in_draws))) if compared else 0,
+        versus_random_dropped=of_random.dropped,
+        reason=joined(reasons),
+    )

@@ -1,0 +1,141 @@
+"""Totals of a sample and of draws of its units -> paired differences, their intervals and their verdicts.
+
+Resample 0 is the sample itself; then come the draws, then the sample without each of its units (or none).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from deepval.arrays import Bool, Float
+from deepval.judging.draws import LEVEL, ROUNDING, Draws, Interval
+from deepval.results import Reason
+
+KEEP_PRIZE = 0.25
+"""A draw enters the nDG interval iff its oracle gain is at least this share of the full sample's."""
+NEARLY_ZERO = 0.1
+"""An all-cheap loss below this part of the sum of absolute decision values is too small to take shares of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """A paired difference of two gains over resamples.
+
+    Attributes:
+        loss: In units of the loss.
+        share: As a share of the all-cheap loss. NaN in a draw whose all-cheap loss is not positive, unless the
+            difference is 0 there; NaN everywhere if the all-cheap loss of the sample is not positive.
+    """
+
+    loss: Float[np.ndarray, "resample"]
+    share: Float[np.ndarray, "resample"]
+
+
+@dataclass(frozen=True)
+class Versus:
+    """What the draws say of a difference.
+
+    Attributes:
+        share: Its interval as a share of the all-cheap loss.
+        loss: Its interval in units of the loss: over the draws that the share has, or all where it has none.
+        dropped: Draws that the share leaves out for want of a positive all-cheap loss.
+    """
+
+    share: Interval
+    loss: Interval
+    dropped: int
+
+    @property
+    def verdict(self) -> Literal["better", "worse", "unresolved"] | None:
+        """That of the share where it has an interval, else that of the loss; None where neither has one."""
+        return self.share.verdict or self.loss.verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """What every resample holds, whatever the allocator.
+
+    Attributes:
+        unit_ids: Ids of the units.
+        draws: The draws of units.
+        cheap_loss: All-cheap loss in each resample.
+        full_gain: Gain of escalating everything in each.
+        full_benefit: Its positive part.
+    """
+
+    unit_ids: tuple[str, ...]
+    draws: Draws
+    cheap_loss: Float[np.ndarray, "resample"]
+    full_gain: Float[np.ndarray, "resample"]
+    full_benefit: Float[np.ndarray, "resample"]
+
+    @property
+    def drawn(self) -> slice:
+        """Where the draws stand among the resamples."""
+        return slice(1, 1 + len(self.draws))
+
+    @property
+    def size(self) -> Float[np.ndarray, "resample"]:
+        """Sum of all absolute decision values in each resample."""
+        return 2 * self.full_benefit - self.full_gain
+
+    @property
+    def resampled(self) -> bool:
+        """Whether there are draws, and more than one unit to draw from."""
+        return len(self.draws) > 0 and len(self.unit_ids) > 1
+
+    def same(
+        self, one: Float[np.ndarray, "resample"], other: Float[np.ndarray, "resample"]
+    ) -> Bool[np.ndarray, "resample"]:
+        """Whether two gains are equal but for the order of their sums: up to 1e-12 of all values."""
+        return np.abs(one - other) <= ROUNDING * self.size
+
+    def paired(self, one: Float[np.ndarray, "resample"], other: Float[np.ndarray, "resample"]) -> Difference:
+        """The difference in each resample; what is 1e-12 of all values or less is 0: the same sum in another order."""
+        return self.difference(np.where(self.same(one, other), 0.0, one - other))
+
+    def difference(self, loss: Float[np.ndarray, "resample"]) -> Difference:
+        """A difference in units of the loss, and as a share of the all-cheap loss."""
+        positive = self.cheap_loss > 0
+        share = np.divide(loss, self.cheap_loss, out=np.full(len(loss), np.nan), where=positive)
+        share = np.where(~positive & (loss == 0), 0.0, share)
+        return Difference(loss, share if positive[0] else np.full(len(loss), np.nan))
+
+    def versus(self, difference: Difference) -> Versus:
+        """Intervals and verdict of a difference over the draws."""
+        share, loss = difference.share[self.drawn], difference.loss[self.drawn]
+        defined = ~np.isnan(share) & self.resampled
+        kept = defined if defined.any() else np.full(len(loss), self.resampled)
+        return Versus(
+            self.draws.interval(share, defined).snapped(),
+            self.draws.interval(loss, kept).snapped(float(self.size[0])),
+            int(np.count_nonzero(~defined)) if self.resampled and defined.any() else 0,
+        )
+
+    @cached_property
+    def unit_shown(self) -> Literal["share", "loss"]:
+        """The unit in which differences can be read: loss where the all-cheap loss is not positive or nearly zero.
+
+        Nearly zero is less than a tenth of what escalating everything would change for better or worse (the sum of
+        absolute decision values), in the sample or in so many draws that they reach the interval's bounds.
+        """
+        small = self.cheap_loss < NEARLY_ZERO * self.size
+        often = self.draws.weight_of(small[self.drawn]) > (1 - LEVEL) / 2
+        return "loss" if small[0] or often or not self.cheap_loss[0] > 0 else "share"
+
+    def undefined(self) -> list[Reason]:
+        """Why no difference has a share of the all-cheap loss, or an interval."""
+        no_share = [] if self.cheap_loss[0] > 0 else [Reason.NO_SHARE]
+        return no_share + ([] if self.resampled else [Reason.SINGLE_UNIT if len(self.draws) else Reason.NO_DRAWS])
+
+    def ndg(
+        self, gain: Float[np.ndarray, "resample"], prize: Float[np.ndarray, "resample"]
+    ) -> Float[np.ndarray, "resample"]:
+        """Gain / oracle gain, NaN where the oracle gains nothing."""
+        return np.divide(gain, prize, out=np.full(len(gain), np.nan), where=prize > 0)
+
+    def prized(self, prize: Float[np.ndarray, "resample"]) -> Bool[np.ndarray, "draw"]:
+        """Draws whose oracle gain is at least a quarter of the sample's: those that enter the nDG interval."""
+        return prize[self.drawn] >= KEEP_PRIZE * prize[0] * (1 - 1e-12)

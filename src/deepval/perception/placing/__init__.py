@@ -1,0 +1,14 @@
+"""Placing: how a mode's detections become objects in the ego frame. One way per file, one row each in PLACINGS."""
+
+from deepval.perception.placing.cuboids import Cuboids
+from deepval.perception.placing.monocular import Monocular
+from deepval.perception.placing.oracle import OracleGeometry
+from deepval.perception.placing.placing import Placing
+
+PLACINGS: dict[str, Placing] = {
+    "monocular": Monocular(),
+    "oracle": OracleGeometry(),
+    "cuboids": Cuboids(),
+}
+
+__all__ = ["PLACINGS", "Cuboids", "Monocular", "OracleGeometry", "Placing"]

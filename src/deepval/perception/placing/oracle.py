@@ -1,0 +1,74 @@
+"""Oracle geometry: perceived objects whose image box fits a reference object take that object's geometry."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from deepval.arrays import Bool
+from deepval.geometry.boxes import Best, best_partner, frame_pairs, iou
+from deepval.geometry.classes import LENGTH_M, looked_up
+from deepval.geometry.lift import LiftSettings
+from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.placing.placing import Placing
+from deepval.perception.reported.detections import Detections
+from deepval.world.objects import Objects, boxed
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+
+@dataclass(frozen=True)
+class OracleGeometry(Placing):
+    """The geometry of the reference object that an image box fits, the lift of the others: knows the truth."""
+
+    settings: LiftSettings = field(default_factory=LiftSettings)
+    least_iou: float = 0.5
+
+    def place(
+        self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
+    ) -> Objects:
+        """The objects, on the reference where an image box fits it."""
+        return oracle_objects(
+            detections, scene, truth=truth, keep=keep, settings=self.settings, least_iou=self.least_iou
+        )
+
+
+def reference_partners(detections: Detections, truth: Truth) -> Best:
+    """For each detection the reference object of highest image IoU in its frame, whatever its class."""
+    pairs = frame_pairs(detections.frame, truth.frame)
+    return best_partner(pairs, iou(detections.box_px[pairs.first], truth.box_px[pairs.second]), len(detections))
+
+
+def oracle_objects(
+    detections: Detections,
+    scene: Scene,
+    *,
+    truth: Truth,
+    keep: Bool[np.ndarray, "det"] | None = None,
+    settings: LiftSettings | None = None,
+    least_iou: float = 0.5,
+) -> Objects:
+    """Perceived objects; those with IoU > `least_iou` to a reference object are placed on it.
+
+    They take its range, lateral extent and closing speed (several may take the same) and keep their class
+    length.
+    """
+    lifted = monocular_objects(detections, scene, settings=settings)
+    reference = truth.objects
+    best = reference_partners(detections, truth)
+    matched = best.overlap > least_iou
+    partner = best.place[matched]
+    near_m, lateral_m, closing_mps = lifted.near_m.copy(), lifted.lateral_m.copy(), lifted.closing_mps.copy()
+    near_m[matched] = reference.near_m[partner]
+    lateral_m[matched] = reference.lateral_m[partner]
+    closing_mps[matched] = reference.closing_mps[partner]
+    objects = boxed(
+        len(scene),
+        detections.frame,
+        near_m=near_m,
+        far_m=near_m + looked_up(detections.cls, LENGTH_M),
+        lateral_m=lateral_m,
+        closing_mps=closing_mps,
+        names=detections.cls,
+        track=detections.track,
+    )
+    return objects if keep is None else objects.where(keep)

@@ -1,0 +1,282 @@
+"""Graded detections of a weak and a strong mode -> what swapping one frame does to average precision, for every frame.
+
+Matching stays within a frame, so a swap takes some graded detections out of one long list and puts others in. Between
+the scores it touches, the counts shift by whole numbers; and down a run of right detections precision only rises, so
+that the best precision at no less recall can turn only at the ends of runs and at touched scores. The curve is needed
+there and nowhere else, and nothing is sorted again. Equal scores form one point, as in `average_precision`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.errors import InputError
+from deepval.geometry.classes import CLASSES, SUPER_CLASS, super_class
+from deepval.perception.reported.average_precision import greedy_matches, precision_curve
+from deepval.perception.reported.detections import Detections
+from deepval.perception.reported.matching import MatchSettings, match_candidates
+from deepval.world.truth import Truth
+
+GROUPS: tuple[str, ...] = tuple(sorted({SUPER_CLASS[name] for name in CLASSES}))
+CONTEXT = 1000
+"""Frames that an image's contextual AP is measured among."""
+CASES = 64
+"""Lists looked at in one go: more share the search for points, fewer have fewer points to share."""
+ELEMENTS = 1 << 18
+"""Points times lists looked at in one go; keeps the arrays in cache."""
+
+
+class GradedFrames(NamedTuple):
+    """Detections that count (frame, score, right or wrong, super-class) and the objects of each frame.
+
+    `group` and the columns of `objects` are places in GROUPS; one past them stands for any other class.
+    """
+
+    frame: Int[np.ndarray, "det"]
+    score: Float[np.ndarray, "det"]
+    right: Bool[np.ndarray, "det"]
+    group: Int[np.ndarray, "det"]
+    objects: Int[np.ndarray, "time group"]
+
+    def above(self, threshold: float) -> "GradedFrames":
+        """The detections from a score on: greedy matching gives those of higher scores the same partners either way."""
+        kept = self.score >= threshold
+        return GradedFrames(self.frame[kept], self.score[kept], self.right[kept], self.group[kept], self.objects)
+
+    def of_group(self, group: int) -> "GradedFrames":
+        """The detections of one super-class, with its objects only."""
+        own = self.group == group
+        return GradedFrames(
+            self.frame[own], self.score[own], self.right[own], self.group[own], self.objects[:, [group]]
+        )
+
+
+def graded_frames(
+    detections: Detections,
+    truth: Truth,
+    *,
+    frames: Bool[np.ndarray, "time"] | None = None,
+    settings: MatchSettings | None = None,
+) -> GradedFrames:
+    """The detections of a unit, right or wrong, in the frames that `frames` marks (all where None), counting those."""
+    mark = np.ones(truth.frames, dtype=bool) if frames is None else frames
+    if np.isnan(detections.score).any():
+        raise InputError(f"unit {detections.unit}: average precision needs scores; this source has none.")
+    if not detections.run[mark].all():
+        first = np.flatnonzero(mark & ~detections.run)[0]
+        raise InputError(
+            f"unit {detections.unit}: a mode must have been run on every frame graded; frame {first} was not."
+        )
+    candidates = match_candidates(detections, truth, settings=settings)
+    right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
+    counted = (right | ~candidates.excused) & mark[detections.frame]
+    wanted = candidates.judged & mark[truth.frame]
+    number = np.cumsum(mark) - 1
+    objects = np.zeros((int(mark.sum()), len(GROUPS) + 1), dtype=int)
+    np.add.at(objects, (number[truth.frame[wanted]], _group(truth.cls[wanted])), 1)
+    kept = detections.where(counted)
+    return GradedFrames(number[kept.frame], kept.score, right[counted], _group(kept.cls), objects)
+
+
+def numbered_on(units: Sequence[GradedFrames]) -> GradedFrames:
+    """The graded frames of several units as one list, frames numbered on from unit to unit."""
+    if not units:
+        raise InputError("At least one unit must be graded; found none.")
+    start = np.cumsum([0, *(len(unit.objects) for unit in units)])
+    moved = [unit._replace(frame=unit.frame + begin) for unit, begin in zip(units, start, strict=False)]
+    return GradedFrames(*(np.concatenate(columns) for columns in zip(*moved, strict=True)))
+
+
+def _group(cls: Shaped[np.ndarray, "obj"]) -> Int[np.ndarray, "obj"]:
+    names = super_class(cls)
+    code = np.full(len(cls), len(GROUPS))
+    for place, group in enumerate(GROUPS):
+        code[names == group] = place
+    return code
+
+
+def ap_swap(weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
+    """N x (AP with this frame's strong output - AP), all other frames weak; NaN with nothing to find.
+
+    One curve over all classes and frames, all-point interpolation.
+    """
+    frames = checked_frames(weak, strong)
+    total = int(weak.objects.sum())
+    if not total:
+        return np.full(frames, np.nan)
+    case = np.concatenate([weak.frame, strong.frame])
+    sign = np.repeat([-1, 1], [len(weak.frame), len(strong.frame)])
+    score = np.concatenate([weak.score, strong.score])
+    edits = _edits(case, score, right=sign * np.concatenate([weak.right, strong.right]), counted=sign)
+    change = np.zeros(frames)
+    for part in _curves(weak.score, weak.right, edits=edits, cases=frames):
+        rows = len(part.best)
+        edited = np.bincount(part.case, part.edit * part.best[part.case, part.point], minlength=rows)
+        # Terms that a swap leaves alone cancel exactly, so that a swap without effect is worth exactly 0.
+        moved = (part.best - part.base_best) @ np.diff(part.base_right, prepend=0)
+        change[part.first : part.first + rows] = moved + edited
+    return change * (frames / total)
+
+
+def context_sample(frames: int, *, rng: np.random.Generator, size: int = CONTEXT) -> Int[np.ndarray, "context"]:
+    """Frames drawn without replacement as context; all of them where there are no more than `size`."""
+    return np.sort(rng.choice(frames, size=min(size, frames), replace=False))
+
+
+def contextual_gains(
+    weak: GradedFrames, strong: GradedFrames, *, context: Int[np.ndarray, "context"]
+) -> Float[np.ndarray, "time"]:
+    """ORIC's reward: (n + 1) x (mAP of context and strong output - mAP of context and weak output), per frame.
+
+    The context is the weak output of the n frames of `context` other than the frame itself. mAP is the mean of the
+    101-point AP over the super-classes that have something to find; the reward is 0 where none has.
+    """
+    frames = checked_frames(weak, strong)
+    inside = np.zeros(frames, dtype=bool)
+    inside[context] = True
+    gain, known = np.zeros(frames), np.zeros(frames)
+    for group in range(len(GROUPS)):
+        one, other = weak.of_group(group), strong.of_group(group)
+        objects = one.objects[inside].sum() + np.where(inside, 0, one.objects[:, 0])
+        known += objects > 0
+        if len(one.frame) or len(other.frame):
+            gain += _contextual_ap_gain(one, other, inside=inside, objects=objects)
+    return gain / np.maximum(known, 1) * (inside.sum() - inside + 1)
+
+
+def checked_frames(weak: GradedFrames, strong: GradedFrames) -> int:
+    """How many frames both modes were graded on, which must be the same ones."""
+    if not np.array_equal(weak.objects, strong.objects):
+        raise InputError(
+            "Both modes must be graded on the same frames and objects; theirs differ: grade them together."
+        )
+    return len(weak.objects)
+
+
+def _contextual_ap_gain(
+    weak: GradedFrames, strong: GradedFrames, *, inside: Bool[np.ndarray, "time"], objects: Int[np.ndarray, "time"]
+) -> Float[np.ndarray, "time"]:
+    """Change of one super-class's AP in its context, 0 with nothing to find; case 2f is frame f weak, 2f+1 strong."""
+    of_context = inside[weak.frame]
+    new = ~of_context
+    case = [2 * weak.frame[new], 2 * weak.frame[of_context] + 1, 2 * strong.frame + 1]
+    sign = np.repeat([1, -1, 1], [len(part) for part in case])
+    right = np.concatenate([weak.right[new], weak.right[of_context], strong.right])
+    score = np.concatenate([weak.score[new], weak.score[of_context], strong.score])
+    edits = _edits(np.concatenate(case), score, right=sign * right, counted=sign)
+    wanted = np.repeat(objects, 2)
+    found = np.zeros(len(wanted))
+    for part in _curves(weak.score[of_context], weak.right[of_context], edits=edits, cases=len(wanted)):
+        rows = slice(part.first, part.first + len(part.best))
+        found[rows] = _mean_at_recalls(part, wanted[rows])
+    return np.where(objects > 0, found[1::2] - found[::2], 0.0)
+
+
+class _Edits(NamedTuple):
+    """Net changes to a list, case after case and within a case by falling score, each score once."""
+
+    case: Int[np.ndarray, "edit"]
+    score: Float[np.ndarray, "edit"]
+    right: Int[np.ndarray, "edit"]
+    counted: Int[np.ndarray, "edit"]
+
+
+class _Curves(NamedTuple):
+    """Curves of some cases from case `first` on, at points of falling score that all of them share.
+
+    `right` counts right detections down to a point, `best` is the best precision from there on; `base_*` are those of
+    the unedited list. Edit i changes the right ones of row `case[i]` by `edit[i]`, from point `point[i]` on.
+    """
+
+    first: int
+    right: Float[np.ndarray, "case point"]
+    best: Float[np.ndarray, "case point"]
+    base_right: Float[np.ndarray, "point"]
+    base_best: Float[np.ndarray, "point"]
+    case: Int[np.ndarray, "edit"]
+    point: Int[np.ndarray, "edit"]
+    edit: Int[np.ndarray, "edit"]
+
+
+def _edits(
+    case: Int[np.ndarray, "edit"],
+    score: Float[np.ndarray, "edit"],
+    *,
+    right: Int[np.ndarray, "edit"],
+    counted: Int[np.ndarray, "edit"],
+) -> _Edits:
+    if not len(case):
+        return _Edits(case, score, right, counted)
+    order = np.lexsort((-score, case))
+    case, score = case[order], score[order]
+    first = np.flatnonzero(np.concatenate([[True], (np.diff(case) != 0) | (np.diff(score) != 0)]))
+    right, counted = np.add.reduceat(right[order], first), np.add.reduceat(counted[order], first)
+    left = (right != 0) | (counted != 0)
+    return _Edits(case[first][left], score[first][left], right[left], counted[left])
+
+
+def _curves(
+    score: Float[np.ndarray, "det"], right: Bool[np.ndarray, "det"], *, edits: _Edits, cases: int
+) -> Iterator[_Curves]:
+    """The curves of a list under each case's edits, some cases at a time."""
+    curve = precision_curve(score, right)
+    falling = -np.unique(-score)
+    rights, counts = (np.concatenate([[0.0], column]) for column in curve)
+    gained = np.diff(rights)
+    pure = np.append(gained == np.diff(counts), False)[1:]
+    ends = np.flatnonzero((gained > 0) & ~pure)
+    own = -np.append(falling[ends], -np.inf)
+    upto = np.append(ends + 1, len(falling))
+    step = max(1, min(CASES, ELEMENTS // len(upto)))
+    firsts = range(0, cases, step)
+    bounds = np.searchsorted(edits.case, [*firsts, cases])
+    for first, low, high in zip(firsts, bounds[:-1], bounds[1:], strict=True):
+        touched, which = np.unique(-edits.score[low:high], return_inverse=True)
+        # Each touched score gives two points: just above it, and down to it, before any end of a run at that score.
+        at = np.searchsorted(own, touched, side="left")
+        above = np.searchsorted(-falling, touched, side="left")
+        down = np.searchsorted(-falling, touched, side="right")
+        place = np.insert(upto, np.repeat(at, 2), np.column_stack([above, down]).reshape(-1))
+        point = (at + 2 * np.arange(len(touched)) + 1)[which]
+        case, rows = edits.case[low:high] - first, min(step, cases - first)
+        base = rights[place]
+        base_best = np.maximum.accumulate((base / np.maximum(counts[place], 1.0))[::-1])[::-1]
+        # In place: at this size a fresh array costs more than the arithmetic that fills it.
+        now = _stepped(case, point, edits.right[low:high], shape=(rows, len(place)))
+        best = _stepped(case, point, edits.counted[low:high], shape=(rows, len(place)))
+        now += base
+        best += counts[place]
+        np.maximum(best, 1.0, out=best)
+        np.divide(now, best, out=best)
+        np.maximum.accumulate(best[:, ::-1], axis=1, out=best[:, ::-1])
+        yield _Curves(first, now, best, base, base_best, case, point, edits.right[low:high])
+
+
+def _stepped(
+    case: Int[np.ndarray, "edit"],
+    point: Int[np.ndarray, "edit"],
+    by: Int[np.ndarray, "edit"],
+    *,
+    shape: tuple[int, int],
+) -> Float[np.ndarray, "case point"]:
+    """For each case and point the sum of `by` over the case's edits at or before the point."""
+    rows, width = shape
+    total = np.bincount(case, by, minlength=rows)
+    place = np.concatenate([np.arange(rows) * width, case * width + point])
+    order = np.argsort(place, kind="stable")
+    change = np.concatenate([-np.append(0.0, total[:-1]), by])[order]
+    length = np.diff(place[order], append=rows * width)
+    return np.repeat(np.cumsum(change), length).reshape(shape)
+
+
+def _mean_at_recalls(part: _Curves, objects: Int[np.ndarray, "case"]) -> Float[np.ndarray, "case"]:
+    """Mean best precision at recalls 0, 0.01, ..., 1, in whole numbers; 0 where a recall is not reached."""
+    rows, width = part.right.shape
+    apart = 100.0 * max(part.right.max(), objects.max()) + 1.0
+    shift = apart * np.arange(rows)[:, None]
+    wanted = np.arange(101) * objects[:, None] + shift
+    place = np.searchsorted((100.0 * part.right + shift).reshape(-1), wanted) - width * np.arange(rows)[:, None]
+    best = np.take_along_axis(part.best, np.minimum(place, width - 1), axis=1)
+    return np.where(place < width, best, 0.0).mean(axis=1)

@@ -1,0 +1,304 @@
+"""Keeps detections on disk, one pair of Parquet files per mode and unit, so that a killed run can go on.
+
+`<mode>/detections/<unit>.parquet` has columns seq, frame, cls, score, x1, y1, x2, y2, the best score first.
+`<mode>/frames/<unit>.parquet` lists every frame that was run: `ok` with 0 boxes is empty, `failed` gives a
+reason, an absent frame was never run. `manifest.json` says what made them, and enters the hashes of a unit's files
+once both are written: a unit that it does not list is not done, and a file that does not fit its hash is never used.
+A file appears under its name only when complete, and holds no time and no path of the machine.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+
+from deepval import files
+from deepval.arrays import Float, Int, Shaped
+from deepval.canonical import json_text, plain, sha256
+from deepval.errors import InputError
+from deepval.files import write_atomically
+from deepval.perception.running.detector import FrameDetections
+from deepval.tables.columns import native
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class FrameRecord:
+    """What became of one frame in one mode: detections, or None with a reason."""
+
+    frame: int
+    image: str
+    image_sha256: str | None
+    image_hw_px: tuple[int, int] | None
+    detections: FrameDetections | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class CachedMode:
+    """The detections of a mode (axis det) and every frame that was run (axis input), failed or not."""
+
+    seq: Shaped[np.ndarray, "det"]
+    frame: Int[np.ndarray, "det"]
+    classes: Shaped[np.ndarray, "det"]
+    scores: Float[np.ndarray, "det"]
+    boxes_px: Float[np.ndarray, "det 4"]
+    run_seq: Shaped[np.ndarray, "input"]
+    run_frame: Int[np.ndarray, "input"]
+    run_failed: Shaped[np.ndarray, "input"]
+
+
+def detections_path(cache: Path, mode: str, unit: str) -> Path:
+    """Where the boxes of a unit lie."""
+    return cache / mode / "detections" / f"{quote(unit, safe='')}.parquet"
+
+
+def frames_path(cache: Path, mode: str, unit: str) -> Path:
+    """Where the list of a unit's frames lies."""
+    return cache / mode / "frames" / f"{quote(unit, safe='')}.parquet"
+
+
+def unit_done(cache: Path, mode: str, unit: str) -> bool:
+    """Whether the manifest lists the unit and both of its files are there."""
+    return unit in units_in(cache, mode)
+
+
+def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> None:
+    """Write a unit of a mode: its frames, its detections, and last the entry of the manifest with which it is done."""
+    records = sorted(records, key=lambda record: record.frame)
+    frames, detections = _parquet(_frames_table(unit, records)), _parquet(_detections_table(unit, records))
+    write_atomically(frames_path(cache, mode, unit), frames, make_folder=True, alone=True)
+    write_atomically(detections_path(cache, mode, unit), detections, make_folder=True, alone=True)
+    found = [record.detections for record in records if record.detections is not None]
+    entry = {
+        "frames": len(records),
+        "failed": len(records) - len(found),
+        "boxes": sum(item.scores.size for item in found),
+        "detections_sha256": sha256(detections),
+        "frames_sha256": sha256(frames),
+    }
+    manifest = _manifest(cache)
+    modes = {**manifest["modes"], mode: {**manifest["modes"].get(mode, {}), unit: entry}}
+    _write_manifest(cache, manifest["recipe"], modes)
+
+
+def check_unit(cache: Path, mode: str, *, unit: str, frames: Mapping[int, str | None], allow_failed: bool) -> None:
+    """Raise InputError unless a unit that is done is as written and was run on these frames (id to image SHA-256)."""
+    table = _tables(cache, mode, unit).frames
+    listed = dict(zip(table["frame"].to_pylist(), table["image_sha256"].to_pylist(), strict=True))
+    if listed != dict(frames):
+        changed = sorted(
+            frame
+            for frame in listed.keys() | frames.keys()
+            if frame not in listed or frame not in frames or listed[frame] != frames[frame]
+        )
+        raise InputError(
+            f"Unit {unit} of mode {mode} in {cache} was run on other images ({len(changed)} frames differ, "
+            f"first {changed[0]}): use another folder, or delete {detections_path(cache, mode, unit)}."
+        )
+    failed = [row["frame"] for row in table.to_pylist() if row["status"] == "failed"]
+    if failed and not allow_failed:
+        raise InputError(
+            f"Unit {unit} of mode {mode} in {cache} holds {len(failed)} failed frames, first {failed[0]}: "
+            f"record errors, or repair the images and delete {detections_path(cache, mode, unit)}."
+        )
+
+
+def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
+    """Tie a new cache to the recipe that fills it; InputError where an old one was filled by another."""
+    if not (cache / MANIFEST).exists():
+        _write_manifest(cache, recipe, {})
+        return
+    stored = _manifest(cache)
+    old = {**stored["recipe"], "format": stored["format"]}
+    new = {**plain(recipe), "format": FORMAT}
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            raise InputError(
+                f"The cache {cache} was filled with {key} {_short(old.get(key))} and is now asked for "
+                f"{_short(new.get(key))}: use another folder, or delete this one."
+            )
+
+
+def finish(cache: Path) -> Path:
+    """The manifest, without the units whose files were deleted since."""
+    manifest = _manifest(cache)
+    done = {mode: {unit: units[unit] for unit in units_in(cache, mode)} for mode, units in manifest["modes"].items()}
+    _write_manifest(cache, manifest["recipe"], {mode: units for mode, units in done.items() if units})
+    return cache / MANIFEST
+
+
+def silence(mode: str, images: int) -> str:
+    """The note on a mode that found no box in any image."""
+    return (
+        f"mode {mode} finds no box in any of {images} images: check the style, the class names and the resolution, "
+        "and look at an image."
+    )
+
+
+def modes_in(cache: Path) -> tuple[str, ...]:
+    """Names of the modes with at least one unit done, in alphabetical order."""
+    return tuple(sorted(mode for mode in _manifest(cache)["modes"] if units_in(cache, mode)))
+
+
+def units_in(cache: Path, mode: str) -> tuple[str, ...]:
+    """Names of the units that are done in a mode, in alphabetical order."""
+    listed = _manifest(cache)["modes"].get(mode, {})
+    places = (detections_path, frames_path)
+    return tuple(sorted(unit for unit in listed if all(place(cache, mode, unit).exists() for place in places)))
+
+
+def read_mode(cache: Path, mode: str) -> CachedMode:
+    """Everything the cache holds of a mode, sorted by unit and frame, best score first."""
+    import pyarrow as pa
+
+    if not (cache / MANIFEST).exists():
+        raise InputError(f"A detection cache must hold a {MANIFEST} with the hashes of its files; {cache} has none.")
+    units = units_in(cache, mode)
+    if not units:
+        known = ", ".join(modes_in(cache)) or "none"
+        raise InputError(f"The cache {cache} holds no unit of mode {mode}; its modes are: {known}.")
+    tables = [_tables(cache, mode, unit) for unit in units]
+    found = pa.concat_tables([table.detections for table in tables])
+    run = pa.concat_tables([table.frames for table in tables])
+    return CachedMode(
+        np.array(found["seq"].to_pylist(), dtype=np.str_),
+        found["frame"].to_numpy(),
+        np.array(found["cls"].to_pylist(), dtype=np.str_),
+        found["score"].to_numpy(),
+        np.stack([found[corner].to_numpy() for corner in ("x1", "y1", "x2", "y2")], axis=1),
+        np.array(run["seq"].to_pylist(), dtype=np.str_),
+        run["frame"].to_numpy(),
+        np.array(run["status"].to_pylist()) == "failed",
+    )
+
+
+@contextmanager
+def locked(cache: Path) -> Iterator[None]:
+    """Keep a second run out of the same cache; the lock goes with the process, however it ends."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The cache must be a folder to write to, and {cache} is not: {error.strerror}.") from error
+    with files.locked(cache, f"Another run is filling the cache {cache}: wait for it, or use another folder."):
+        yield
+
+
+def _frames_table(unit: str, records: Sequence[FrameRecord]) -> Any:
+    import pyarrow as pa
+
+    sizes = [record.image_hw_px or (None, None) for record in records]
+    found = [record.detections for record in records]
+    columns = {
+        "seq": pa.array([unit] * len(records), pa.string()),
+        "frame": pa.array([record.frame for record in records], pa.int32()),
+        "status": pa.array(["failed" if item is None else "ok" for item in found], pa.string()),
+        "reason": pa.array([record.reason for record in records], pa.string()),
+        "boxes": pa.array([None if item is None else item.scores.size for item in found], pa.int32()),
+        "width_px": pa.array([width for _, width in sizes], pa.int32()),
+        "height_px": pa.array([height for height, _ in sizes], pa.int32()),
+        "image": pa.array([record.image for record in records], pa.string()),
+        "image_sha256": pa.array([record.image_sha256 for record in records], pa.string()),
+    }
+    return pa.table(columns)
+
+
+def _detections_table(unit: str, records: Sequence[FrameRecord]) -> Any:
+    import pyarrow as pa
+
+    found = [(record.frame, record.detections) for record in records if record.detections is not None]
+    frames = [frame for frame, item in found for _ in range(item.scores.size)]
+    boxes = np.concatenate([np.zeros((0, 4), np.float32), *(item.boxes_px for _, item in found)])
+    scores = np.concatenate([np.zeros(0, np.float32), *(item.scores for _, item in found)])
+    columns = {
+        "seq": pa.array([unit] * len(frames), pa.string()),
+        "frame": pa.array(frames, pa.int32()),
+        "cls": pa.array([str(name) for _, item in found for name in item.classes], pa.string()),
+        "score": pa.array(scores.astype(np.float32), pa.float32()),
+    }
+    for corner, values in zip(("x1", "y1", "x2", "y2"), boxes.astype(np.float32).T, strict=True):
+        columns[corner] = pa.array(np.ascontiguousarray(values), pa.float32())
+    return pa.table(columns)
+
+
+def _parquet(table: Any) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+class _Tables(NamedTuple):
+    detections: Any
+    frames: Any
+
+
+def _tables(cache: Path, mode: str, unit: str) -> _Tables:
+    """The tables of a unit that is done, from the very bytes that fit the hashes of the manifest."""
+    entry = _manifest(cache)["modes"][mode][unit]
+    return _Tables(
+        _read_table(detections_path(cache, mode, unit), entry["detections_sha256"]),
+        _read_table(frames_path(cache, mode, unit), entry["frames_sha256"]),
+    )
+
+
+def _read_table(path: Path, digest: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        data = path.read_bytes()
+        if sha256(data) != digest:
+            raise InputError(
+                f"{path} does not fit its hash in the cache's {MANIFEST}, so it was changed after it was written: "
+                "delete it and run `deepval perceive` again."
+            )
+        return pq.ParquetFile(native(data)).read()
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} of the detection cache cannot be read: delete it and run again.") from error
+
+
+def _manifest(cache: Path) -> dict[str, Any]:
+    """What the manifest says; where there is none, nothing is done."""
+    path = cache / MANIFEST
+    if not path.exists():
+        return {"format": FORMAT, "recipe": {}, "modes": {}}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {"format": found["format"], "recipe": dict(found["recipe"]), "modes": _entries(found["modes"])}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not the manifest of a detection cache: use another folder.") from error
+
+
+def _entries(modes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    names = ("frames", "failed", "boxes", "detections_sha256", "frames_sha256")
+    return {
+        mode: {unit: {name: entry[name] for name in names} for unit, entry in units.items()}
+        for mode, units in modes.items()
+    }
+
+
+def _write_manifest(cache: Path, recipe: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> None:
+    content: dict[str, Any] = {"format": FORMAT, "recipe": recipe}
+    content["modes"] = {mode: dict(sorted(units.items())) for mode, units in sorted(modes.items())}
+    notes = []
+    for mode, units in content["modes"].items():
+        images = sum(unit["frames"] - unit["failed"] for unit in units.values())
+        if images and not any(unit["boxes"] for unit in units.values()):
+            notes.append(silence(mode, images))
+    text = json_text(content | ({"notes": notes} if notes else {}))
+    write_atomically(cache / MANIFEST, text, make_folder=True, alone=True)
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 70 else f"{text[:67]}..."

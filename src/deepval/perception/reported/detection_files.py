@@ -1,0 +1,320 @@
+"""Detection files -> one mode's detections: KITTI text, COCO results JSON, nuScenes results JSON, Parquet.
+
+A frame that a file does not mention was run without result unless the file, or `frames_run`, says it was not.
+"""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.errors import InputError
+from deepval.files import write_atomically
+from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
+from deepval.perception.reported.detection_rows import DetectionFile, Rows, Source, detection_file
+from deepval.perception.reported.detections import DONE, FAILED, DetectionSet
+from deepval.world.scene import Scene
+
+COCO_IDS = {1: "person", 2: "bicycle", 3: "car", 4: "motorcycle", 6: "bus", 7: "train", 8: "truck"}
+PARQUET_COLUMNS = ("frame", "cls", "x1", "y1", "x2", "y2")
+KITTI_COLUMNS = (17, 18)
+
+
+def read_detections(
+    path: Path | str,
+    scenes: Sequence[Scene],
+    *,
+    source: Source | None = None,
+    annotations: Path | str | None = None,
+) -> DetectionSet:
+    """What a file of any known kind reports on some scenes; arguments as for `open_detections`."""
+    units = [scene.unit for scene in scenes]
+    return open_detections(path, source=source, annotations=annotations, units=units).over(scenes)
+
+
+def open_detections(
+    path: Path | str,
+    *,
+    source: Source | None = None,
+    annotations: Path | str | None = None,
+    units: Sequence[str] | None = None,
+) -> DetectionFile:
+    """A file of any known kind, told by its name and content, ready to be laid over scenes.
+
+    Args:
+        path: The file or folder.
+        source: How it is to be read.
+        annotations: The COCO annotation file that names the images and categories of a COCO results file.
+        units: Of a folder of text files, the units to read; all where None.
+    """
+    path, source = Path(path), source or Source()
+    if not path.exists():
+        raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
+    if is_cache(path):
+        return read_cached(path, source)
+    if path.is_dir() or path.suffix == ".txt":
+        return read_kitti_text(path, source, units)
+    if path.suffix == ".parquet":
+        return read_parquet(path, source)
+    if path.suffix != ".json":
+        raise InputError(f"detections must be .parquet, .json, .txt or a folder of .txt files; found {path.name}.")
+    content = read_json(path)
+    if isinstance(content, dict) and "results" in content:
+        return nuscenes_detections(content["results"], path, source)
+    return coco_detections(content, path, source, annotations=annotations)
+
+
+def is_cache(path: Path) -> bool:
+    """Whether a path is a mode's folder in a cache that `deepval perceive` fills."""
+    return (path / "detections").is_dir() and (path / "frames").is_dir()
+
+
+def read_cached(path: Path, source: Source) -> DetectionFile:
+    """Detections of one mode from the cache that `deepval perceive` fills: `path` is the mode's folder in it."""
+    from deepval.perception.reported.cache import read_mode
+
+    found = read_mode(path.parent, path.name)
+
+    def listed(which: np.ndarray) -> dict[str, np.ndarray]:
+        return {str(unit): found.run_frame[which & (found.run_seq == unit)] for unit in np.unique(found.run_seq)}
+
+    rows = Rows(
+        unit=found.seq,
+        frame=found.frame.astype(int),
+        cls=found.classes,
+        score=found.scores.astype(float),
+        box_px=found.boxes_px.astype(float),
+    )
+    source = replace(
+        source,
+        mode=source.mode or path.name,
+        frames_run=source.frames_run or listed(~found.run_failed),
+        frames_failed=source.frames_failed or listed(found.run_failed),
+    )
+    return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
+
+
+def read_json(path: Path | str) -> Any:
+    """The content of a JSON file."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} must be a readable JSON file; it is not: {error}.") from error
+
+
+def read_parquet(path: Path, source: Source) -> DetectionFile:
+    """Detections from columns `unit` or `seq`, `frame`, `cls`, `x1 y1 x2 y2` and others where present.
+
+    The others are `score`, `track_id` and `h w l X Y Z ry` (KITTI's bottom-centre boxes). File metadata may
+    declare `scores`, `frames_run` and `frames_failed` (JSON: unit -> frame ids), which `source` overrides;
+    `frames_processed` (JSON: unit -> count) serves where a unit was run in full or not at all.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path} must be a readable Parquet file; it is not: {error}.") from error
+    unit_name = "unit" if "unit" in table.column_names else "seq"
+    missing = [name for name in (unit_name, *PARQUET_COLUMNS) if name not in table.column_names]
+    if missing:
+        raise InputError(
+            f"a detection file must have columns {', '.join(PARQUET_COLUMNS)} and unit or seq; "
+            f"{path} lacks {', '.join(missing)}."
+        )
+
+    def column(name: str, dtype: Any = float) -> np.ndarray:
+        try:
+            return table[name].to_numpy(zero_copy_only=False).astype(dtype)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"column {name} of {path} must hold numbers; it does not: {error}.") from error
+
+    frame = table["frame"].to_numpy(zero_copy_only=False)
+    names = table.column_names
+    solid = "ry" in names
+    size = [column(name) for name in ("l", "w", "h")] if solid else []
+    place = [column("X"), column("Y") - size[2] / 2, column("Z")] if solid else []
+    rows = Rows(
+        unit=column(unit_name, str),
+        frame=frame if np.issubdtype(frame.dtype, np.number) else frame.astype(str),
+        cls=column("cls", str),
+        score=column("score") if "score" in names else np.full(len(table), np.nan),
+        box_px=np.stack([column(name) for name in ("x1", "y1", "x2", "y2")], axis=-1),
+        track=column("track_id") if "track_id" in names else None,
+        cuboid_m=np.stack([*place, *size, column("ry")], axis=-1) if solid else None,
+    )
+    meta = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items() if not k.startswith(b"ARROW")}
+    source = declared(source, meta, path=path)
+    return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
+
+
+def declared(source: Source, meta: Mapping[str, str], *, path: Path) -> Source:
+    """The source with what the file's metadata declares filled in where the caller said nothing."""
+    run, failed = source.frames_run, source.frames_failed
+    if run is None and "frames_run" in meta:
+        run = json.loads(meta["frames_run"])
+    elif run is None and "frames_processed" in meta:
+        run = partial(_processed, json.loads(meta["frames_processed"]), path)
+    if failed is None and "frames_failed" in meta:
+        failed = json.loads(meta["frames_failed"])
+    scores: Any = source.scores or meta.get("scores")
+    return Source(source.mode or meta.get("mode"), scores, source.classes, run, failed)
+
+
+def _processed(counts: Mapping[str, int], path: Path, scene: Scene) -> np.ndarray:
+    """The frames of a scene that were run, where a file says no more than how many."""
+    count = counts.get(scene.unit, 0)
+    if count not in (0, len(scene)):
+        raise InputError(
+            f"{path} was made on {count} of the {len(scene)} frames of unit {scene.unit} "
+            "and does not say which: give frames_run."
+        )
+    return scene.frame_ids if count else scene.frame_ids[:0]
+
+
+def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = None) -> DetectionFile:
+    """Detections from KITTI tracking results: `<unit>.txt` or a folder of them; 17 columns, 18 with score.
+
+    A unit without a file was never run; an empty file means that it was run and nothing was found.
+    """
+    files = [path] if path.is_file() else sorted(path.glob("*.txt"))
+    files = [file for file in files if units is None or file.stem in units]
+    found = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
+    words = [row for _, _, row in found]
+    try:
+        table = np.array([[*row[:2], *row[3:17]] for row in words], dtype=float).reshape(-1, 16)
+        score = np.array([row[17] if len(row) > 17 else "nan" for row in words], dtype=float)
+    except ValueError as error:
+        raise InputError(f"KITTI results must hold numbers; {path} does not: {error}.") from error
+    centre = table[:, 12:15] - np.stack([0 * table[:, 9], table[:, 9] / 2, 0 * table[:, 9]], axis=-1)
+    solid = len(table) > 0 and bool((table[:, 9] > 0).all())
+    rows = Rows(
+        unit=np.array([unit for unit, _, _ in found], dtype=str),
+        frame=table[:, 0],
+        cls=np.array([row[2] for row in words], dtype=str),
+        score=score,
+        box_px=table[:, 5:9],
+        track=table[:, 1],
+        cuboid_m=np.column_stack([centre, table[:, [11, 10, 9]], table[:, 15]]) if solid else None,
+        line=np.array([number for _, number, _ in found], dtype=int),
+    )
+    if source.frames_run is None:
+        source = replace(source, frames_run=partial(_all_of, frozenset(file.stem for file in files)))
+    return detection_file(rows, path=path, source=source, classes=KITTI_CLASSES | COCO_CLASSES)
+
+
+def _all_of(units: frozenset[str], scene: Scene) -> np.ndarray:
+    """All frames of a scene whose unit was run, none of another."""
+    return scene.frame_ids if scene.unit in units else scene.frame_ids[:0]
+
+
+def kitti_rows(path: Path) -> list[tuple[int, list[str]]]:
+    """Number and words of each line of a KITTI result file that is not empty."""
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+    rows = [(number, line.split()) for number, line in lines if line.split()]
+    for number, row in rows:
+        if len(row) not in KITTI_COLUMNS:
+            raise InputError(f"KITTI results must have 17 or 18 columns; {path} has {len(row)} in line {number}.")
+    return rows
+
+
+def coco_detections(
+    content: Any, path: Path, source: Source, *, annotations: Path | str | None = None
+) -> DetectionFile:
+    """Detections from COCO results: a list of image_id, category_id, bbox (x, y, width, height), score.
+
+    Without annotations an image id must be an input id such as "0002/000010" and category ids COCO's own (1
+    to 90); with them, a file name's folder is the unit and its stem the frame id.
+    """
+    if not isinstance(content, list):
+        raise InputError(f"COCO results must be a list; {path} holds {type(content).__name__}.")
+    images, names = {}, dict(COCO_IDS)
+    if annotations is not None:
+        described = read_json(annotations)
+        images = {image["id"]: image["file_name"] for image in described["images"]}
+        names = {category["id"]: category["name"] for category in described["categories"]}
+    try:
+        files = [Path(str(images[row["image_id"]] if images else row["image_id"])) for row in content]
+        cls = [names.get(row["category_id"], f"category {row['category_id']}") for row in content]
+        box = np.array([row["bbox"] for row in content], dtype=float).reshape(-1, 4)
+        score = np.array([row.get("score", np.nan) for row in content], dtype=float)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            "COCO results must have image_id (known to the annotations), category_id, bbox and score "
+            f"in each row; {path} does not: {error!r}."
+        ) from error
+    rows = Rows(
+        unit=np.array([file.parent.name for file in files], dtype=str),
+        frame=np.array([file.stem for file in files], dtype=str),
+        cls=np.array(cls, dtype=str),
+        score=score,
+        box_px=np.column_stack([box[:, :2], box[:, :2] + box[:, 2:]]),
+    )
+    return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
+
+
+def nuscenes_detections(results: Mapping[str, Any], path: Path, source: Source) -> DetectionFile:
+    """Detections from nuScenes results: 3D boxes in the world frame per sample token, no image boxes.
+
+    The frame ids of the scenes are sample tokens; a token that the file does not list was never run.
+    """
+    listed = [(token, row) for token, found in results.items() for row in found]
+    try:
+        turn = np.array([row["rotation"] for _, row in listed], dtype=float).reshape(-1, 4)
+        centre = np.array([row["translation"] for _, row in listed], dtype=float).reshape(-1, 3)
+        size = np.array([row["size"] for _, row in listed], dtype=float).reshape(-1, 3)
+        velocity = np.array([row.get("velocity", (np.nan, np.nan)) for _, row in listed], dtype=float)
+        score = np.array([row["detection_score"] for _, row in listed], dtype=float)
+        cls = np.array([row["detection_name"] for _, row in listed], dtype=str)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"nuScenes results must follow the detection format; {path} does not: {error!r}.") from error
+    w, x, y, z = turn.T
+    yaw = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    rows = Rows(
+        unit=None,
+        frame=np.array([token for token, _ in listed], dtype=str),
+        cls=cls,
+        score=score,
+        box_px=np.full((len(listed), 4), np.nan),
+        cuboid_m=np.column_stack([centre, size[:, [1, 0, 2]], yaw]),
+        velocity_mps=velocity.reshape(-1, 2),
+        cuboid_frame="world",
+    )
+    if source.frames_run is None:
+        source = replace(source, frames_run=partial(_tokens_of, frozenset(results)))
+    return detection_file(rows, path=path, source=source, classes=NUSCENES_CLASSES)
+
+
+def _tokens_of(tokens: frozenset[str], scene: Scene) -> list[str]:
+    """The frames of a scene that are among the tokens."""
+    return [token for token in scene.frame_ids.tolist() if str(token) in tokens]
+
+
+def write_parquet(detections: DetectionSet, path: Path | str, *, scenes: Sequence[Scene]) -> None:
+    """Write detections with image boxes so that `read_parquet` gives them back, failed frames too."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    parts, run, failed = [], {}, {}
+    for scene in scenes:
+        found = detections[scene.unit]
+        run[scene.unit] = scene.frame_ids[found.status == DONE].tolist()
+        failed[scene.unit] = scene.frame_ids[found.status == FAILED].tolist()
+        columns: dict[str, Any] = {
+            "unit": np.repeat(scene.unit, len(found)),
+            "frame": scene.frame_ids[found.frame],
+        }
+        columns |= {"cls": found.cls, "score": found.score}
+        columns |= {name: found.box_px[:, place] for place, name in enumerate(("x1", "y1", "x2", "y2"))}
+        parts.append(pa.table({k: pa.array(v, pa.string()) if v.dtype.kind == "U" else v for k, v in columns.items()}))
+    meta = {"mode": detections.mode, "scores": detections.scores}
+    meta |= {"frames_run": json.dumps(run), "frames_failed": json.dumps(failed)}
+    out = io.BytesIO()
+    pq.write_table(pa.concat_tables(parts).replace_schema_metadata(meta), out, compression="zstd")
+    write_atomically(path, out.getvalue())

@@ -1,0 +1,237 @@
+"""Rows of a detection file -> one mode's detections laid over scenes, with what was run and what was dropped.
+
+Names are mapped to the benchmark's classes (others are dropped and counted), boxes without width or height
+are dropped and counted, and frames are those of the scenes given. Numbers that cannot be meant, such as half a
+frame or an infinite box, are refused with their row.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.errors import InputError
+from deepval.geometry.boxes import proper
+from deepval.perception.reported.detections import (
+    DONE,
+    FAILED,
+    NEVER_RUN,
+    Detections,
+    DetectionSet,
+    ScoreKind,
+)
+from deepval.world.scene import FASTEST_MPS, Scene
+
+LARGEST_PX, FARTHEST_M, MOST_NUMBERED = 1e6, 1e8, 2**53
+"""No image box is larger, no place in the world farther and no frame's number higher: beyond is a fault of the file."""
+
+Frames = Mapping[str, Sequence[Any] | np.ndarray] | Callable[[Scene], Sequence[Any] | np.ndarray]
+"""Frames of each unit by name, or told scene by scene."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a file holds, row by row, before it is laid over scenes; `frame` holds numbers or frame ids.
+
+    `unit` is None where frame ids are different in all units. `line` is where each row stands in its file, where that
+    is not its place here.
+    """
+
+    unit: Shaped[np.ndarray, "det"] | None
+    frame: Shaped[np.ndarray, "det"]
+    cls: Shaped[np.ndarray, "det"]
+    score: Float[np.ndarray, "det"]
+    box_px: Float[np.ndarray, "det 4"]
+    track: Shaped[np.ndarray, "det"] | None = None
+    cuboid_m: Float[np.ndarray, "det 7"] | None = None
+    velocity_mps: Float[np.ndarray, "det 2"] | None = None
+    cuboid_frame: str = "image_00"
+    line: Int[np.ndarray, "det"] | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """How a file is to be read: the mode's name, what its scores are, its class names, and what was run.
+
+    `scores=None` takes what the file declares, else probabilities where it has scores. `frames_run` and
+    `frames_failed` list frame ids (or frame numbers) per unit; a unit that `frames_run` leaves out was
+    never run.
+    """
+
+    mode: str | None = None
+    scores: ScoreKind | None = None
+    classes: Mapping[str, str] | None = None
+    frames_run: Frames | None = None
+    frames_failed: Frames | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DetectionFile:
+    """One mode's report as a file holds it: rows with the benchmark's classes, to be laid over one scene after another.
+
+    Attributes:
+        path: The file.
+        mode: The mode's name.
+        scores: What the scores are.
+        rows: What it holds; without units where frame ids are different in all units.
+        cls: The benchmark's class of each row.
+        kept: Rows with a known class and a proper box.
+        source: How it is read.
+        dropped: Rows that are not kept, counted by reason.
+    """
+
+    path: Path
+    mode: str
+    scores: ScoreKind
+    rows: Rows
+    cls: Shaped[np.ndarray, "det"]
+    kept: Bool[np.ndarray, "det"]
+    source: Source
+    dropped: Mapping[str, int]
+
+    def check_units(self, units: Sequence[str]) -> None:
+        """Raise where the file holds no unit of a data set."""
+        held = np.unique(self.rows.unit).tolist() if self.rows.unit is not None else []
+        if held and not set(units) & set(held):
+            raise InputError(
+                f"{self.path} must hold units of the data set ({', '.join(sorted(units)[:3])}, ...); found "
+                f"{', '.join(held[:3])}: check that both belong together."
+            )
+
+    def on(self, scene: Scene) -> Detections:
+        """What the mode reports on one scene, sorted by frame."""
+        rows = self.rows
+        here = np.isin(rows.frame, scene.frame_ids) if rows.unit is None else rows.unit == scene.unit
+        place = np.flatnonzero(here & self.kept)
+        frame = frame_index(rows.frame[place], scene, path=self.path)
+        order = np.argsort(frame, kind="stable")
+        place, frame = place[order], frame[order]
+        return Detections(
+            unit=scene.unit,
+            frame=frame,
+            cls=self.cls[place],
+            score=np.full(len(place), np.nan) if self.scores == "none" else rows.score[place],
+            box_px=rows.box_px[place],
+            status=frame_status(scene, self.source, path=self.path),
+            track=None if rows.track is None else rows.track[place],
+            cuboid_m=None if rows.cuboid_m is None else rows.cuboid_m[place],
+            velocity_mps=None if rows.velocity_mps is None else rows.velocity_mps[place],
+            cuboid_frame=rows.cuboid_frame,
+        )
+
+    def over(self, scenes: Sequence[Scene]) -> DetectionSet:
+        """What the mode reports on several scenes."""
+        self.check_units([scene.unit for scene in scenes])
+        return DetectionSet(self.mode, self.scores, {scene.unit: self.on(scene) for scene in scenes}, self.dropped)
+
+
+def detection_file(rows: Rows, *, path: Path, source: Source, classes: Mapping[str, str]) -> DetectionFile:
+    """Rows with classes mapped and checked; what is broken or of no known class is marked and counted."""
+    rows = checked(rows, path=path)
+    table = source.classes or classes
+    names, code = np.unique(rows.cls, return_inverse=True)
+    mapped = np.array([table.get(str(name), "") for name in names], dtype="<U14")
+    cls = mapped[code] if len(names) else np.zeros(0, dtype="<U14")
+    good = proper(rows.box_px)
+    kept = good & (cls != "")
+    kind = score_kind(rows.score[kept], source.scores, path=path)
+    dropped = {"degenerate": int((~good).sum()), "class": int((good & (cls == "")).sum())}
+    return DetectionFile(path, source.mode or path.stem, kind, rows, cls, kept, source, dropped)
+
+
+def checked(rows: Rows, *, path: Path) -> Rows:
+    """The rows, frame numbers and track ids as whole numbers; InputError for numbers that cannot be meant."""
+
+    def refuse(strange: Bool[np.ndarray, "det ..."], wanted: str, found: np.ndarray) -> None:
+        if strange.any():
+            row = int(np.argmax(strange.reshape(len(strange), -1).any(axis=1)))
+            line = row + 1 if rows.line is None else rows.line[row]
+            values = ", ".join(f"{value:g}" for value in np.atleast_1d(found[row]))
+            raise InputError(f"{wanted}; {path} has {values} in row {line} ({_input(rows, row)}): repair the file.")
+
+    def whole(numbers: np.ndarray, wanted: str) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            refuse(~((numbers % 1 == 0) & (np.abs(numbers) < MOST_NUMBERED)), wanted, numbers)
+        return numbers.astype(int)
+
+    numbered = np.issubdtype(rows.frame.dtype, np.number)
+    frame = whole(rows.frame, "frame numbers must be whole") if numbered else rows.frame
+    track = None if rows.track is None else whole(rows.track, "track ids must be whole numbers")
+    beyond = ~(np.abs(rows.box_px) <= LARGEST_PX)
+    if rows.cuboid_m is not None:
+        beyond &= ~np.isnan(rows.box_px).all(axis=1, keepdims=True)
+    refuse(beyond, f"boxes must be finite and within {LARGEST_PX:g} px", rows.box_px)
+    refuse(np.isinf(rows.score), "scores must be finite", rows.score)
+    if rows.cuboid_m is not None:
+        unknown = np.isnan(rows.cuboid_m).all(axis=1, keepdims=True)
+        beyond = ~(np.abs(rows.cuboid_m) <= FARTHEST_M) & ~unknown
+        refuse(beyond, f"cuboids must be finite and within {FARTHEST_M:g} m", rows.cuboid_m)
+    if rows.velocity_mps is not None:
+        beyond = np.abs(rows.velocity_mps) > FASTEST_MPS
+        refuse(beyond, f"velocities must be at most {FASTEST_MPS:g} m/s", rows.velocity_mps)
+    return replace(rows, frame=frame, track=track)
+
+
+def _input(rows: Rows, row: int) -> str:
+    return str(rows.frame[row]) if rows.unit is None else f"{rows.unit[row]}/{rows.frame[row]}"
+
+
+def score_kind(score: Float[np.ndarray, "det"], told: ScoreKind | None, *, path: Path) -> ScoreKind:
+    """What the scores are; raises where they are not what they are said to be."""
+    if told is not None and told not in get_args(ScoreKind):
+        raise InputError(f"scores must be probabilities, raw or none; found {told!r} for {path}.")
+    if told == "none" or (told is None and np.isnan(score).all() and len(score)):
+        return "none"
+    if np.isnan(score).any():
+        raise InputError(f"every detection must have a score; {path} has some without: declare scores as none.")
+    if told == "raw":
+        return "raw"
+    if len(score) and not (score.min() >= 0 and score.max() <= 1):
+        raise InputError(
+            f"probabilities must lie in 0 to 1; {path} has {score.min():g} to {score.max():g}: declare scores as raw."
+        )
+    return "probabilities"
+
+
+def frame_index(frame: Shaped[np.ndarray, "det"], scene: Scene, *, path: Path) -> Int[np.ndarray, "det"]:
+    """Positions in the scene of frames given by number (that of a frame id such as 000012) or by frame id."""
+    ids = scene.frame_ids
+    if not len(frame):
+        return np.zeros(0, dtype=int)
+    if np.issubdtype(frame.dtype, np.number):
+        digits = np.char.isdigit(ids.astype(str)).all()
+        ids = ids.astype(int) if digits else np.arange(len(ids))
+    order = np.argsort(ids, kind="stable")
+    place = np.minimum(np.searchsorted(ids, frame, sorter=order), len(ids) - 1)
+    found = order[place]
+    strange = ids[found] != frame
+    if strange.any():
+        raise InputError(
+            f"frames must be those of unit {scene.unit} ({len(scene)} frames); "
+            f"{path} has {frame[strange][0]}: check that the detections belong to this data set."
+        )
+    return found
+
+
+def frame_status(scene: Scene, source: Source, *, path: Path) -> Int[np.ndarray, "time"]:
+    """Whether the mode was run on each frame of the scene, failed there, or was never run."""
+    status = np.full(len(scene), DONE)
+    if source.frames_run is not None:
+        status[:] = NEVER_RUN
+        status[frame_index(_listed(source.frames_run, scene), scene, path=path)] = DONE
+    if source.frames_failed is not None:
+        status[frame_index(_listed(source.frames_failed, scene), scene, path=path)] = FAILED
+    return status
+
+
+def _listed(frames: Frames, scene: Scene) -> np.ndarray:
+    return as_frames(frames(scene) if callable(frames) else frames.get(scene.unit, ()))
+
+
+def as_frames(frames: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """Frame numbers or frame ids as an array; a mask of frames counts as their numbers."""
+    found = np.asarray(frames)
+    return np.flatnonzero(found) if found.dtype == bool else found

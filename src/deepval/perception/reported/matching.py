@@ -1,0 +1,142 @@
+"""Detections against reference objects: who is found, missed or invented. See docs/definitions.md, Matching.
+
+One-to-one, same super-class, IoU >= 0.5, largest total IoU (Hungarian). Reference objects that are too
+small or too occluded are ignored; an unmatched detection on an ignored object or region counts neither way.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int
+from deepval.errors import InputError
+from deepval.geometry.boxes import covered_share, frame_pairs, iou
+from deepval.geometry.classes import super_class
+from deepval.perception.reported.detections import Detections
+from deepval.world.truth import Truth
+
+
+@dataclass(frozen=True)
+class MatchSettings:
+    """What is judged, what is ignored, and how much overlap makes a match."""
+
+    least_iou: float = 0.5
+    least_height_px: float = 25.0
+    most_occluded: int = 2
+    ignored_share: float = 0.5
+    ignored_iou: float = 0.5
+
+
+class Candidates(NamedTuple):
+    """Pairs that may match, reference objects that count, and detections that lie on something ignored."""
+
+    det: Int[np.ndarray, "pair"]
+    obj: Int[np.ndarray, "pair"]
+    overlap: Float[np.ndarray, "pair"]
+    judged: Bool[np.ndarray, "obj"]
+    excused: Bool[np.ndarray, "det"]
+
+
+class Matching(NamedTuple):
+    """Partner of each detection (-1: none) and the IoU with it; who is a false positive and who is missed."""
+
+    partner: Int[np.ndarray, "det"]
+    overlap: Float[np.ndarray, "det"]
+    false_positive: Bool[np.ndarray, "det"]
+    missed: Bool[np.ndarray, "obj"]
+
+
+def match_candidates(detections: Detections, truth: Truth, *, settings: MatchSettings | None = None) -> Candidates:
+    """Everything about a unit that matching needs and that thresholds do not change."""
+    settings = settings or MatchSettings()
+    if np.isnan(detections.box_px).any():
+        raise InputError(f"unit {detections.unit}: matching needs image boxes; this source has none.")
+    judged = truth.judged(least_height_px=settings.least_height_px, most_occluded=settings.most_occluded)
+    judged &= detections.run[truth.frame]
+    pairs = frame_pairs(detections.frame, truth.frame)
+    overlap = iou(detections.box_px[pairs.first], truth.box_px[pairs.second])
+    same = super_class(detections.cls)[pairs.first] == super_class(truth.cls)[pairs.second]
+    may = (overlap >= settings.least_iou) & same & judged[pairs.second]
+    excused = np.zeros(len(detections), dtype=bool)
+    excused[pairs.first[(overlap >= settings.ignored_iou) & ~judged[pairs.second]]] = True
+    regions = frame_pairs(detections.frame, truth.ignored_frame)
+    share = covered_share(detections.box_px[regions.first], truth.ignored_box_px[regions.second])
+    excused[regions.first[share >= settings.ignored_share]] = True
+    return Candidates(pairs.first[may], pairs.second[may], overlap[may], judged, excused)
+
+
+def best_of_star(
+    centre: Int[np.ndarray, "pair"], leaf: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
+) -> tuple[Bool[np.ndarray, "pair"], Bool[np.ndarray, "pair"]]:
+    """Pairs whose centre has only leaves with no other pair, and of these the best pair of each centre."""
+    busiest = np.zeros(centre.max() + 1, dtype=int)
+    np.maximum.at(busiest, centre, np.bincount(leaf)[leaf])
+    star = busiest[centre] == 1
+    order = np.lexsort((-overlap, centre))
+    best = np.zeros(len(centre), dtype=bool)
+    best[order[np.unique(centre[order], return_index=True)[1]]] = True
+    return star, star & best
+
+
+def assigned(
+    det: Int[np.ndarray, "pair"], obj: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
+) -> Bool[np.ndarray, "pair"]:
+    """The one-to-one choice of pairs with the largest total overlap."""
+    if not len(det):
+        return np.zeros(0, dtype=bool)
+    by_object, chosen_by_object = best_of_star(obj, det, overlap=overlap)
+    by_detection, chosen_by_detection = best_of_star(det, obj, overlap=overlap)
+    chosen = chosen_by_object | chosen_by_detection
+    rest = np.flatnonzero(~(by_object | by_detection))
+    if len(rest):
+        chosen[rest] = assigned_knots(det[rest], obj[rest], overlap=overlap[rest])
+    return chosen
+
+
+def assigned_knots(
+    det: Int[np.ndarray, "pair"], obj: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
+) -> Bool[np.ndarray, "pair"]:
+    """The same choice by the Hungarian method, for each group of pairs that hang together."""
+    from scipy.optimize import linear_sum_assignment
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    chosen = np.zeros(len(det), dtype=bool)
+    d, o = np.unique(det, return_inverse=True)[1], np.unique(obj, return_inverse=True)[1]
+    nodes = d.max() + 1 + o.max() + 1
+    graph = coo_matrix((np.ones(len(det)), (d, d.max() + 1 + o)), shape=(nodes, nodes))
+    knot = connected_components(graph, directed=False)[1][d]
+    order = np.argsort(knot, kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(knot[order])) + 1):
+        row = np.unique(d[group], return_inverse=True)[1]
+        column = np.unique(o[group], return_inverse=True)[1]
+        gain = np.zeros((row.max() + 1, column.max() + 1))
+        gain[row, column] = overlap[group]
+        best = np.zeros_like(gain, dtype=bool)
+        best[linear_sum_assignment(gain, maximize=True)] = True
+        chosen[group] = best[row, column]
+    return chosen
+
+
+def matching(
+    detections: Detections,
+    truth: Truth,
+    *,
+    settings: MatchSettings | None = None,
+    candidates: Candidates | None = None,
+    keep: Bool[np.ndarray, "det"] | None = None,
+) -> Matching:
+    """The matching of a unit's detections, or of those that `keep` marks (the others are as if not there)."""
+    candidates = candidates or match_candidates(detections, truth, settings=settings)
+    keep = np.ones(len(detections), dtype=bool) if keep is None else keep
+    live = keep[candidates.det]
+    det, obj, overlap = candidates.det[live], candidates.obj[live], candidates.overlap[live]
+    chosen = assigned(det, obj, overlap=overlap)
+    partner = np.full(len(detections), -1)
+    partner[det[chosen]] = obj[chosen]
+    matched_overlap = np.zeros(len(detections))
+    matched_overlap[det[chosen]] = overlap[chosen]
+    missed = candidates.judged.copy()
+    missed[obj[chosen]] = False
+    return Matching(partner, matched_overlap, keep & (partner < 0) & ~candidates.excused, missed)

@@ -1,0 +1,123 @@
+"""How the report of a perception mode is had, unit by unit: from a file, from memory, or by simulation."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from deepval.canonical import file_digest, folder_digests
+from deepval.errors import InputError
+from deepval.perception.reported.detection_files import is_cache, open_detections
+from deepval.perception.reported.detection_rows import DetectionFile, Source
+from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+
+class ModeReader(ABC):
+    """Where a mode's report comes from: small and plain, so that it can be sent to another process."""
+
+    @property
+    @abstractmethod
+    def scores(self) -> ScoreKind:
+        """What its scores are."""
+
+    @property
+    @abstractmethod
+    def made(self) -> dict[str, Any]:
+        """How it was made, files by their hashes: part of a cell's id."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether a unit on which it was not run at all is a mistake rather than a gap."""
+        return False
+
+    @abstractmethod
+    def detections(self, scene: Scene, truth: Truth) -> Detections:
+        """All that the mode reports on one unit; only a simulation looks at the truth."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory(ModeReader):
+    """A report in memory."""
+
+    report: DetectionSet
+    definition: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def scores(self) -> ScoreKind:
+        """What its scores are."""
+        return self.report.scores
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """What was said of it."""
+        return dict(self.definition)
+
+    def detections(self, scene: Scene, truth: Truth) -> Detections:
+        """What the mode reports on one unit."""
+        return self.report[scene.unit]
+
+
+@dataclass(frozen=True)
+class FileMode(ModeReader):
+    """A report in a file, or in a mode's folder of a cache.
+
+    Attributes:
+        path: Detections of any kind that `open_detections` knows.
+        mode: The mode's name.
+        declared: What its scores are; None takes what the file says.
+        units: Units of the data set, of which the file must hold some.
+        sha256: Hash of the file, or of each file of the folder as pairs of name and hash: what is read must fit it.
+    """
+
+    path: Path
+    mode: str
+    declared: ScoreKind | None
+    units: tuple[str, ...]
+    sha256: str | tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, path: Path | str, mode: str, scores: ScoreKind | None, units: Sequence[str]) -> "FileMode":
+        """The report that lies at a path now."""
+        path = Path(path)
+        if not path.exists():
+            raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
+        return cls(path, mode, scores, tuple(units), _digests(path))
+
+    @property
+    def scores(self) -> ScoreKind:
+        """What its scores are."""
+        return _opened(self).scores
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """The file by name and hash, and what its scores are."""
+        sha256 = self.sha256 if isinstance(self.sha256, str) else dict(self.sha256)
+        return {"source": self.path.name, "sha256": sha256, "scores": self.scores}
+
+    @property
+    def whole(self) -> bool:
+        """A cache is filled unit by unit, so a unit that is missing was not reached yet."""
+        return is_cache(self.path)
+
+    def detections(self, scene: Scene, truth: Truth) -> Detections:
+        """What the mode reports on one unit."""
+        return _opened(self).on(scene)
+
+
+@lru_cache(maxsize=8)
+def _opened(mode: FileMode) -> DetectionFile:
+    """The file of a mode, read once in each process."""
+    source = Source(mode=mode.mode, scores=mode.declared)
+    file = open_detections(mode.path, source=source, units=mode.units)
+    if _digests(mode.path) != mode.sha256:
+        raise InputError(f"{mode.path}: must not change while it is read, and did: build again when it is whole.")
+    file.check_units(mode.units)
+    return file
+
+
+def _digests(path: Path) -> str | tuple[tuple[str, str], ...]:
+    return file_digest(path) if path.is_file() else tuple(folder_digests(path, ["**/*"]).items())

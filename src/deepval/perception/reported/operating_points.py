@@ -1,0 +1,120 @@
+"""Operating points: thresholds per mode, from precision, recall and counts, or from a mode's own loss.
+
+S0 shared 0.25; S1 the full mode reports as many boxes as the cheap one; S2 each at its F1 optimum; S3 the
+lowest full threshold at least as precise as the cheap mode. Chosen on training units, never from decision
+values.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float, Int
+from deepval.errors import InputError
+from deepval.perception.reported.detections import DetectionSet
+from deepval.perception.reported.matching import MatchSettings, match_candidates, matching
+from deepval.world.truth import Truth
+
+SHARED = 0.25
+GRID: tuple[float, ...] = tuple(step / 100 for step in range(10, 96))
+STEPS = (0.15, 0.25, 0.35, 0.45, 0.55)
+PAIRS: tuple[tuple[float, float], ...] = tuple(product(STEPS, STEPS))
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """A scheme's thresholds; None with a reason where it has no answer."""
+
+    scheme: str
+    cheap: float | None
+    full: float | None
+    reason: str = ""
+
+
+class Rates(NamedTuple):
+    """Counts of a mode at each threshold over all units: boxes, right ones, wrong ones, missed objects."""
+
+    threshold: Float[np.ndarray, "threshold"]
+    boxes: Int[np.ndarray, "threshold"]
+    right: Int[np.ndarray, "threshold"]
+    wrong: Int[np.ndarray, "threshold"]
+    missed: Int[np.ndarray, "threshold"]
+
+    @property
+    def precision(self) -> Float[np.ndarray, "threshold"]:
+        """Right over right and wrong; NaN where nothing counts."""
+        counted = self.right + self.wrong
+        return np.divide(self.right, counted, out=np.full(len(counted), np.nan), where=counted > 0)
+
+    @property
+    def f1(self) -> Float[np.ndarray, "threshold"]:
+        """2 right / (2 right + wrong + missed); 0 where nothing is right."""
+        return 2 * self.right / np.maximum(2 * self.right + self.wrong + self.missed, 1)
+
+
+def rates(
+    detections: DetectionSet,
+    truths: Sequence[Truth],
+    *,
+    grid: Sequence[float] = GRID,
+    settings: MatchSettings | None = None,
+) -> Rates:
+    """Counts of a mode over the units of `truths` at each threshold of the grid."""
+    if detections.scores != "probabilities":
+        raise InputError(
+            f"operating points need probabilities; the scores of mode {detections.mode} are "
+            f"{detections.scores}: calibrate them first."
+        )
+    counts = np.zeros((4, len(grid)), dtype=int)
+    for truth in truths:
+        found = detections[truth.unit]
+        candidates = match_candidates(found, truth, settings=settings)
+        for place, threshold in enumerate(grid):
+            keep = found.score >= threshold
+            match = matching(found, truth, candidates=candidates, keep=keep)
+            hits = (match.partner >= 0).sum()
+            counts[:, place] += (keep.sum(), hits, match.false_positive.sum(), match.missed.sum())
+    return Rates(np.array(grid, dtype=float), *counts)
+
+
+def operating_points(cheap: Rates, full: Rates) -> dict[str, OperatingPoint]:
+    """S0 to S3 from the counts of both modes on the same grid and the same (training) units.
+
+    S1 takes the nearest box count, ties to the higher threshold; S2 the F1 maximum, ties to the lower.
+    """
+    shared = np.flatnonzero(np.isclose(cheap.threshold, SHARED))
+    if len(cheap.threshold) != len(full.threshold) or (cheap.threshold != full.threshold).any() or len(shared) != 1:
+        raise InputError(f"both modes must be counted on one grid that holds {SHARED}; they are not.")
+    at = int(shared[0])
+    away = np.abs(full.boxes - cheap.boxes[at])
+    equal = len(away) - 1 - int(away[::-1].argmin())
+    precise = np.flatnonzero(full.precision >= cheap.precision[at])
+    grid = cheap.threshold.tolist()
+    third = (
+        OperatingPoint("S3", SHARED, grid[int(precise[0])])
+        if len(precise)
+        else OperatingPoint("S3", SHARED, None, "no full threshold is as precise as the cheap mode")
+    )
+    return {
+        "S0": OperatingPoint("S0", SHARED, SHARED),
+        "S1": OperatingPoint("S1", SHARED, grid[equal]),
+        "S2": OperatingPoint("S2", grid[int(cheap.f1.argmax())], grid[int(full.f1.argmax())]),
+        "S3": third,
+    }
+
+
+class Tuned(NamedTuple):
+    """The threshold at which a mode, used alone, loses least, and that loss."""
+
+    threshold: float
+    loss: float
+
+
+def tuned_threshold(loss_at: Callable[[float], float], *, grid: Sequence[float] = GRID) -> Tuned:
+    """The threshold of least loss, ties to the lower; `loss_at` is a mode's own downstream loss."""
+    losses = [loss_at(threshold) for threshold in grid]
+    best = int(np.argmin(losses))
+    return Tuned(grid[best], float(losses[best]))

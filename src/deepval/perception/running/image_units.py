@@ -1,0 +1,78 @@
+"""Turns a folder of images into units of numbered frames."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from deepval.canonical import sha256
+from deepval.errors import InputError
+from deepval.perception.running.decoding import FrameError
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"})
+INT32_MAX = 2**31 - 1
+
+Units = Mapping[str, Sequence[tuple[int, Path]]]
+"""Unit name to (frame id, image file)."""
+
+
+def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
+    """Units of a folder: each subfolder with images is one, or the folder itself when the images lie in it.
+
+    A frame's id is the number that its file is named after (`000012.jpg` is 12). Where a file of the unit is
+    named otherwise, the unit's frames are numbered from 0 in natural order of the names (`a2` before `a10`).
+    """
+    if not folder.is_dir():
+        raise InputError(f"The images must lie in a folder, and {folder} is none.")
+    own = _image_files(folder)
+    below = {sub.name: _image_files(sub) for sub in sorted(folder.iterdir()) if sub.is_dir()}
+    below = {name: files for name, files in below.items() if files}
+    if own and below:
+        raise InputError(f"A folder must hold images or subfolders of images, and {folder} holds both.")
+    if not own and not below:
+        raise InputError(f"There must be images ({', '.join(sorted(SUFFIXES))}) in {folder}, and there are none.")
+    units = below or {folder.resolve().name: own}
+    return {name: _numbered(files) for name, files in units.items()}
+
+
+def checked_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
+    """The units, frames in order; InputError for a unit without images or a frame id given twice."""
+    if not units:
+        raise InputError("At least one unit with images is needed, and there is none.")
+    for unit, frames in units.items():
+        ids = [frame for frame, _ in frames]
+        if not unit or not ids:
+            raise InputError(f"Every unit needs a name and images, and unit {unit!r} has {len(ids)} images.")
+        if len(set(ids)) != len(ids) or min(ids) < 0 or max(ids) > INT32_MAX:
+            raise InputError(f"Frame ids must be different numbers in 0..{INT32_MAX}; those of {unit} are not.")
+    return {unit: sorted(frames) for unit, frames in units.items()}
+
+
+def image_bytes(path: Path) -> bytes:
+    """The content of an image file; FrameError where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FrameError(f"the file cannot be read ({error.strerror})") from error
+
+
+def image_sha256(path: Path) -> str | None:
+    """SHA-256 of an image file, None where it cannot be read."""
+    try:
+        return sha256(image_bytes(path))
+    except FrameError:
+        return None
+
+
+def _image_files(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file()]
+
+
+def _numbered(files: Sequence[Path]) -> list[tuple[int, Path]]:
+    if all(re.fullmatch(r"[0-9]+", path.stem) for path in files):
+        return sorted((int(path.stem), path) for path in files)
+    return list(enumerate(sorted(files, key=_natural)))
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    parts = re.findall(r"[0-9]+|[^0-9]+", path.name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

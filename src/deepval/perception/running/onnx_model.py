@@ -1,0 +1,170 @@
+"""Opens an ONNX detection model: its session, the layout of its input, its class names and its hash."""
+
+import json
+import re
+from ast import literal_eval
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float, Shaped
+from deepval.canonical import joint_sha256
+from deepval.errors import InputError
+
+HALF_BY_TYPE = {"tensor(float)": False, "tensor(float16)": True}
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """An ONNX Runtime session that takes [1, 3, height, width]; `fixed_hw_px` is None for a dynamic input."""
+
+    session: Any
+    input_name: str
+    half: bool
+    fixed_hw_px: tuple[int, int] | None
+    metadata: Mapping[str, str]
+
+    @property
+    def stride(self) -> int:
+        """What the sides of a dynamic input are multiples of, as the model says, else 32."""
+        stated = self.metadata.get("stride", "")
+        return max(32, int(stated)) if stated.isdigit() else 32
+
+    @property
+    def declared_shapes(self) -> dict[str, list[int | None]]:
+        """The outputs' shapes as the file states them, None for a length that it leaves open."""
+        return {output.name: _known_lengths(output.shape) for output in self.session.get_outputs()}
+
+
+def library(module: str, *, purpose: str, extra: str) -> ModuleType:
+    """A library of an extra, or InputError where it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"{purpose} needs {module}, which is not installed: pip install 'deepval[{extra}]'."
+        ) from error
+
+
+def vision(module: str) -> ModuleType:
+    """A library of the extra `vision`, or InputError where it is not installed."""
+    return library(module, purpose="Running a detector", extra="vision")
+
+
+def open_model(weights: Path, *, threads: int, provider: str) -> OnnxModel:
+    """The model of an ONNX file, for one image at a time, with results that do not vary between runs."""
+    onnxruntime = vision("onnxruntime")
+    if not weights.is_file():
+        raise InputError(f"The weights must be an ONNX file, and there is none at {weights}.")
+    available = onnxruntime.get_available_providers()
+    if provider not in available:
+        raise InputError(f"The provider must be one of {', '.join(available)}, and is {provider!r}.")
+    session = open_session(str(weights), name=str(weights), threads=threads, provider=provider)
+    metadata = session.get_modelmeta().custom_metadata_map
+    _refuse_other_tasks(metadata, weights)
+    name, half, fixed = _input_layout(session, weights)
+    return OnnxModel(session, name, half, fixed, metadata)
+
+
+def open_session(source: str | bytes, *, name: str, threads: int, provider: str = "CPUExecutionProvider") -> Any:
+    """The ONNX Runtime session of a file or of its bytes, with results that do not vary between runs."""
+    onnxruntime = vision("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(source, options, providers=[provider])
+    except _runtime_errors() as error:
+        raise InputError(
+            f"The weights must be an ONNX model, and {name} cannot be loaded as one: {_first_line(error)}."
+        ) from error
+
+
+def run(model: OnnxModel, tensor: Float[np.ndarray, "1 3 h w"]) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """The model's output arrays by name."""
+    feed = tensor.astype(np.float16) if model.half else tensor
+    try:
+        arrays = model.session.run(None, {model.input_name: feed})
+    except _runtime_errors() as error:
+        columns, rows = tensor.shape[3], tensor.shape[2]
+        raise InputError(f"The model cannot be run at {columns} x {rows}: {_first_line(error)}.") from error
+    return {output.name: array for output, array in zip(model.session.get_outputs(), arrays, strict=True)}
+
+
+def class_names(model: OnnxModel, names: Path | None) -> tuple[str, ...]:
+    """Names by class index, from a JSON file (a list, or index to name), else from the model's metadata."""
+    try:
+        if names is not None:
+            content = json.loads(names.read_text(encoding="utf-8"))
+        else:
+            content = literal_eval(model.metadata["names"])
+    except KeyError as error:
+        raise InputError("The model holds no class names: give them as a JSON file.") from error
+    except (OSError, ValueError, SyntaxError) as error:
+        where = names or "the model's metadata"
+        raise InputError(f"The class names must be a list or index to name, and {where} cannot be read.") from error
+    if isinstance(content, dict):
+        by_index = {str(key): value for key, value in content.items()}
+        content = [by_index.get(str(index)) for index in range(len(by_index))]
+    found = tuple(name for name in content if isinstance(name, str)) if isinstance(content, list) else ()
+    if not found or len(found) != len(content):
+        raise InputError(
+            "The class names must be a list of text or a mapping of 0..C-1 to text, and are not in "
+            f"{names or 'the model'}."
+        )
+    return found
+
+
+def weights_sha256(weights: Path) -> str:
+    """SHA-256 of an ONNX file as `sha256sum` gives it, continued over files in which it keeps its tensors."""
+    data = weights.read_bytes()
+    # The file of an external tensor is the value of a protobuf entry with the key "location".
+    entries = re.finditer(rb"\n\x08location\x12([\x01-\x7f])", data)
+    beside = {data[entry.end() : entry.end() + entry[1][0]].decode(errors="replace") for entry in entries}
+    files = [weights.parent / name for name in sorted(beside)]
+    return joint_sha256([data, *(file.read_bytes() for file in files if file.is_file())])
+
+
+def _runtime_errors() -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises; its errors share no base class of their own."""
+    state = vars(vision("onnxruntime.capi.onnxruntime_pybind11_state"))
+    return tuple(v for v in state.values() if isinstance(v, type) and issubclass(v, Exception))
+
+
+def _input_layout(session: Any, weights: Path) -> tuple[str, bool, tuple[int, int] | None]:
+    inputs = session.get_inputs()
+    first = inputs[0]
+    lengths = _known_lengths(first.shape)
+    if len(inputs) == 1 and len(lengths) == 4 and first.type in HALF_BY_TYPE:
+        batch, channels, rows, columns = lengths
+        if batch in (None, 1) and channels in (None, 3) and (rows is None) == (columns is None):
+            fixed = None if rows is None or columns is None else (rows, columns)
+            return first.name, HALF_BY_TYPE[first.type], fixed
+    listed = ", ".join(f"{item.name} {item.shape} {item.type}" for item in inputs)
+    raise InputError(
+        "The model must have one float input [batch or 1, 3, height, width], the last two both dynamic or "
+        f"both fixed, and {weights} has {listed}: export it again."
+    )
+
+
+def _refuse_other_tasks(metadata: Mapping[str, str], weights: Path) -> None:
+    task = metadata.get("task", "detect")
+    if task != "detect":
+        raise InputError(f"The model must be a detector, and {weights} says that its task is {task!r}.")
+    if metadata.get("end2end") == "True" or "'nms': True" in metadata.get("args", ""):
+        raise InputError(f"The model must be exported without embedded NMS, and {weights} says that it has it.")
+
+
+def _known_lengths(shape: list[Any]) -> list[int | None]:
+    return [length if isinstance(length, int) else None for length in shape]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".")

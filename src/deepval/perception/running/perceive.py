@@ -1,0 +1,257 @@
+"""Runs one detector at several resolutions over images: fills the cache unit by unit and measures latencies.
+
+The function behind `deepval perceive`. A mode is named `<weights file>-<resolution>`, as `yolov8s-320`.
+Killed at any moment and run again, it goes on after the last unit written and ends with the same bytes.
+Latencies differ from run to run, so they go to a costs file of their own, written last.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from deepval.canonical import sha256
+from deepval.errors import InputError, InputWarning
+from deepval.metering.cost_files import read_entries, write_entries
+from deepval.perception.reported import cache as store
+from deepval.perception.reported.cache import FrameRecord
+from deepval.perception.running.decoding import FrameError
+from deepval.perception.running.detector import (
+    Detector,
+    DetectorConfig,
+    check_size,
+    decoded_image,
+    detect,
+    load_detector,
+)
+from deepval.perception.running.image_units import Units, checked_units, image_bytes, image_sha256, units_in_folder
+from deepval.perception.running.latency import cost_entry, mode_timing
+from deepval.perception.running.onnx_model import weights_sha256
+
+Step = Literal["run", "skip", "measure"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What was just done: a frame run, a finished unit skipped, or a mode's latency measured (unit empty).
+
+    `done` and `total` count frames of all modes and timed calls.
+    """
+
+    step: Step
+    mode: str
+    unit: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class ModeSummary:
+    """What the cache now holds of a mode for the units asked for; `units_run` counts those run this time."""
+
+    mode: str
+    size: int
+    units: int
+    units_run: int
+    frames: int
+    failed: int
+    boxes: int
+
+
+@dataclass(frozen=True)
+class Perceived:
+    """The files that a run wrote and a summary per mode, in the order of the resolutions given."""
+
+    manifest: Path
+    costs: Path | None
+    modes: tuple[ModeSummary, ...]
+
+
+def perceive(
+    source: Path | Units,
+    cache: Path,
+    *,
+    weights: Path,
+    sizes: Sequence[int],
+    names: Path | None = None,
+    config: DetectorConfig | None = None,
+    mode_prefix: str | None = None,
+    on_error: str = "raise",
+    costs: Path | None = None,
+    latency_samples: int = 50,
+    latency_warmup: int = 5,
+    progress: Callable[[Progress], None] | None = None,
+) -> Perceived:
+    """The detections of every unit at every resolution, in the cache folder, and their latencies.
+
+    Args:
+        source: A folder (see `units_in_folder`), or unit name to (frame id, image file).
+        cache: Folder to fill or to go on filling; its manifest binds it to the weights and the config.
+        weights: ONNX file.
+        sizes: Resolutions; later runs may add units and resolutions to a cache.
+        names: JSON file of class names; None takes them from the model's metadata.
+        config: Style, thresholds, threads; None for the defaults.
+        mode_prefix: What modes are named after; None for the name of the weights file.
+        on_error: A missing or broken image stops the run (`raise`) or is a failed frame (`record`).
+        costs: Costs file to add `[modes.<name>]` to; None for `costs.toml` in the cache folder. A mode that
+            the file has is not measured again.
+        latency_samples: Timed calls per mode; 0 measures nothing.
+        latency_warmup: Calls per mode before the timed ones.
+        progress: Called after every step.
+    """
+    if on_error not in ("raise", "record"):
+        raise InputError(f"on_error must be 'raise' or 'record', and is {on_error!r}.")
+    units = checked_units(units_in_folder(source) if isinstance(source, Path) else source)
+    detector = load_detector(weights, names=names, config=config)
+    modes = _named_modes(detector, sizes, mode_prefix or weights.stem)
+    recipe = _recipe(detector, weights)
+    costs = costs or cache / "costs.toml"
+    digest = recipe["weights_sha256"]
+    # Looked at before the run, which may take hours, so that a costs file at odds with it stops it at once.
+    unmeasured = _unmeasured(costs, modes, digest) if latency_samples else {}
+    frames = len(modes) * sum(map(len, units.values()))
+    tally = _Tally(frames + len(unmeasured) * latency_samples, progress)
+    with store.locked(cache):
+        store.bind(cache, recipe)
+        units_run = _fill(cache, detector, units, modes=modes, record=on_error == "record", tally=tally)
+        manifest = store.finish(cache)
+        images = _sample(units, latency_samples) if unmeasured else []
+        entries = {}
+        for mode, size in unmeasured.items():
+            timing = mode_timing(detector, images, size=size, samples=latency_samples, warmup=latency_warmup)
+            entries[mode] = cost_entry(timing, detector, size=size, weights_sha256=digest)
+            tally.add(latency_samples, "measure", mode)
+        if entries:
+            write_entries(costs, "modes", entries)
+    summaries = tuple(_summary(cache, mode, size, list(units), units_run[mode]) for mode, size in modes.items())
+    for summary in summaries:
+        images = summary.frames - summary.failed
+        if images and not summary.boxes:
+            warnings.warn(store.silence(summary.mode, images), InputWarning, stacklevel=2)
+    return Perceived(manifest, costs if latency_samples else None, summaries)
+
+
+class _Tally:
+    """Counts what is done and passes it on."""
+
+    def __init__(self, total: int, progress: Callable[[Progress], None] | None) -> None:
+        self.total = total
+        self.progress = progress
+        self.done = 0
+
+    def add(self, count: int, step: Step, mode: str, unit: str = "") -> None:
+        self.done += count
+        if self.progress is not None:
+            self.progress(Progress(step, mode, unit, self.done, self.total))
+
+
+def _fill(
+    cache: Path, detector: Detector, units: Units, *, modes: Mapping[str, int], record: bool, tally: _Tally
+) -> dict[str, int]:
+    """Units run per mode; a unit that is done is compared with its images and left as it is."""
+    units_run = dict.fromkeys(modes, 0)
+    for unit, frames in units.items():
+        hashes: dict[int, str | None] = {}
+        for mode, size in modes.items():
+            if store.unit_done(cache, mode, unit):
+                hashes = hashes or {frame: image_sha256(path) for frame, path in frames}
+                store.check_unit(cache, mode, unit=unit, frames=hashes, allow_failed=record)
+                tally.add(len(frames), "skip", mode, unit)
+                continue
+            records = []
+            for frame, path in frames:
+                records.append(_record(detector, frame, path, size=size))
+                if records[-1].reason is not None and not record:
+                    raise InputError(
+                        f"Every frame must be usable, and frame {frame} of unit {unit} ({path}) is not: "
+                        f"{records[-1].reason}; repair it, or record errors to go on without it."
+                    )
+                tally.add(1, "run", mode, unit)
+            store.write_unit(cache, mode, unit=unit, records=records)
+            units_run[mode] += 1
+    return units_run
+
+
+def _record(detector: Detector, frame: int, path: Path, *, size: int) -> FrameRecord:
+    digest, hw_px = None, None
+    try:
+        data = image_bytes(path)
+        digest = sha256(data)
+        image = decoded_image(data)
+        hw_px = (image.shape[0], image.shape[1])
+        return FrameRecord(frame, path.name, digest, hw_px, detect(detector, image, size=size))
+    except FrameError as error:
+        return FrameRecord(frame, path.name, digest, hw_px, None, str(error))
+
+
+def _unmeasured(costs: Path, modes: Mapping[str, int], digest: str) -> dict[str, int]:
+    """The modes that the costs file lacks, the cheapest first, as a costs file has them."""
+    known = read_entries(costs, "modes")
+    for mode in modes:
+        if known.get(mode, {}).get("weights_sha256", digest) != digest:
+            raise InputError(
+                f"{costs} holds the latency of mode {mode} for other weights: delete that entry, or use "
+                "another costs file."
+            )
+    return {mode: size for mode, size in sorted(modes.items(), key=itemgetter(1)) if mode not in known}
+
+
+def _sample(units: Units, samples: int) -> list[bytes]:
+    """At most `samples` encoded images that can be decoded, spread evenly over all frames."""
+    paths = [path for frames in units.values() for _, path in frames]
+    images = []
+    for index in np.linspace(0, len(paths) - 1, min(samples, len(paths))).astype(int):
+        try:
+            data = image_bytes(paths[index])
+            decoded_image(data)
+        except FrameError:
+            continue
+        images.append(data)
+    if not images:
+        raise InputError("A latency needs a readable image, and none of those tried is one: ask for 0 samples.")
+    return images
+
+
+def _recipe(detector: Detector, weights: Path) -> dict[str, Any]:
+    """Everything that settles the boxes of an image at a resolution."""
+    import cv2
+    import onnxruntime
+
+    return {
+        "weights": weights.name,
+        "weights_sha256": weights_sha256(weights),
+        **asdict(detector.config),
+        "style": detector.style,
+        "onnxruntime": onnxruntime.__version__,
+        "opencv": cv2.__version__,
+        "names": list(detector.names),
+    }
+
+
+def _named_modes(detector: Detector, sizes: Sequence[int], prefix: str) -> dict[str, int]:
+    if not sizes or len(set(sizes)) != len(sizes):
+        raise InputError(f"At least one resolution is needed and none twice, and {list(sizes)} were given.")
+    if not re.fullmatch(r"\w[\w.+-]*", prefix):
+        raise InputError(f"A mode's name is made of letters, digits and . _ + -, and {prefix!r} is not.")
+    for size in sizes:
+        check_size(detector, size)
+    return {f"{prefix}-{size}": size for size in sizes}
+
+
+def _summary(cache: Path, mode: str, size: int, units: Sequence[str], units_run: int) -> ModeSummary:
+    held = store.read_mode(cache, mode)
+    asked = np.isin(held.run_seq, units)
+    return ModeSummary(
+        mode=mode,
+        size=size,
+        units=len(units),
+        units_run=units_run,
+        frames=int(asked.sum()),
+        failed=int((asked & held.run_failed).sum()),
+        boxes=int(np.isin(held.seq, units).sum()),
+    )

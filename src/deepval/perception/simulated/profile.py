@@ -1,0 +1,260 @@
+"""A detector's profile, what it would report of objects it never saw: docs/definitions.md, Simulated detector.
+
+A thing in the picture has a latent score at every resolution: it grows with the thing's height in pixels at that
+resolution, depends on class, occlusion and range, and has parts that belong to the object, drift over time and
+resolution, or are fresh in each frame. score = top * sigmoid(latent); it is reported where score >= floor.
+False positives are second boxes on objects (doubles) and things that are not there (phantoms) with scores alike.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.canonical import read_toml
+from deepval.errors import InputError
+from deepval.files import write_atomically
+from deepval.geometry.classes import CLASSES, SUPER_CLASS, looked_up
+
+DEFAULT = "yolov8s-kitti"
+Table = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How a unit-variance disturbance is split: a share of the object, a share that drifts, the rest fresh.
+
+    The drifting part decays with `memory_s` over time and with `size_scale` over the logarithm of resolution.
+    """
+
+    of_object: float
+    drifting: float
+    memory_s: float
+    size_scale: float
+
+    def __post_init__(self) -> None:
+        if not (self.of_object >= 0 and self.drifting >= 0 and self.of_object + self.drifting <= 1 + 1e-9):
+            raise InputError("the shares of a noise must not be negative and sum to at most 1; check the profile.")
+
+
+@dataclass(frozen=True)
+class ScoreLaw:
+    """The latent score: piecewise linear in ln(height in px at the mode), plus class, occlusion and range.
+
+    Range counts as `range_logit` * ln(range / 20 m). `spread` is the standard deviation of what is left, which
+    `noise` splits. Classes that were never seen take the figure of Car.
+    """
+
+    height_px: tuple[float, ...]
+    height_logit: tuple[float, ...]
+    class_logit: Table
+    occlusion_logit: tuple[float, ...]
+    range_logit: float
+    spread: float
+    top: float
+    floor: float
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Left, top, right and bottom edge against the reference, in box widths and heights.
+
+    Scale = hypot(relative, px / height at the mode) * factor of the occlusion * exp(-per_logit * latent score), with
+    `relative` and `px` for the left and right and for the top and bottom edge: sure boxes are tight. `together` are
+    the correlations of left with right and of top with bottom: a box moves more than it grows.
+    """
+
+    bias: tuple[float, ...]
+    relative: tuple[float, ...]
+    px: tuple[float, ...]
+    occlusion_factor: tuple[float, ...]
+    per_logit: float
+    together: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Box noise of vehicles and of persons and cyclists: Student's t with `freedom`, its tails those of whole objects.
+
+    An object that is boxed badly stays so: the scale is that of the edges times sqrt(freedom / chi-squared), drawn
+    once per object.
+    """
+
+    vehicle: Edges
+    person: Edges
+    freedom: float
+    noise: Noise
+
+
+@dataclass(frozen=True)
+class Doubles:
+    """Second boxes on vehicles and on persons (a bicycle beside its rider): latent score over the object's mean.
+
+    Edges spread by `inward` box widths and heights into the object and by `outward` out of it: most are parts of it.
+    """
+
+    vehicle_logit: float
+    person_logit: float
+    vehicle_spread: float
+    person_spread: float
+    inward: float
+    outward: float
+
+
+@dataclass(frozen=True)
+class Phantoms:
+    """Things that are not there: how many stand in a frame, for how long, how tall, where and how they score.
+
+    Streets differ: a unit's phantoms are `per_frame` * exp(`unit_spread` * normal) many, and the mean of their ln
+    height spreads by `ln_height_unit`. In the lane only a share `in_lane` of what the places tell stands: an empty road
+    has little to be mistaken.
+    Latent score = logit + slope * ln(height in px at the mode / 20) + spread * noise. `place` are the quantiles
+    0, 0.1, ..., 1 of the box's middle over the image width; the bottom edge lies `bottom` +- `bottom_spread` box
+    heights below the road contact that the class height implies. `aspect` is width / height by class.
+    """
+
+    per_frame: float
+    unit_spread: float
+    lasting_s: float
+    logit: float
+    slope: float
+    spread: float
+    ln_height: float
+    ln_height_spread: float
+    ln_height_unit: float
+    place: tuple[float, ...]
+    in_lane: float
+    bottom: float
+    bottom_spread: float
+    classes: Table
+    aspect: Table
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a detector reports of the objects in a picture, at any resolution.
+
+    `confusion` gives, for each true class, the probability of each reported class.
+    """
+
+    name: str
+    fitted_on: str
+    scores: ScoreLaw
+    boxes: Boxes
+    confusion: Mapping[str, Table]
+    doubles: Doubles
+    phantoms: Phantoms
+
+    def __post_init__(self) -> None:
+        knots = self.scores.height_px
+        if len(knots) != len(self.scores.height_logit) or (np.diff(knots) <= 0).any():
+            raise InputError(f"profile {self.name}: heights must increase and have one latent score each.")
+        for told, shares in self.confusion.items():
+            if abs(sum(shares.values()) - 1) > 1e-3:
+                raise InputError(f"profile {self.name}: the reported classes of {told} must sum to 1.")
+
+
+def with_fallback(table: Table, cls: Shaped[np.ndarray, "obj"], *, fallback: str = "Car") -> Float[np.ndarray, "obj"]:
+    """A class's number, that of the fallback class where the class was never seen."""
+    known = {str(name): table.get(str(name), table[fallback]) for name in np.unique(cls)}
+    return looked_up(cls, known)
+
+
+def expected_logit(
+    profile: Profile,
+    height_px: Float[np.ndarray, "obj"],
+    *,
+    cls: Shaped[np.ndarray, "obj"],
+    occlusion: Int[np.ndarray, "obj"],
+    range_m: Float[np.ndarray, "obj"],
+) -> Float[np.ndarray, "obj"]:
+    """Mean latent score of objects whose height is given in pixels at the mode's resolution."""
+    scores = profile.scores
+    grown = np.interp(np.log(np.maximum(height_px, 0.5)), np.log(scores.height_px), scores.height_logit)
+    # Below the first knot the line goes on downwards: nothing is seen at one pixel.
+    first, second = np.log(scores.height_px[:2])
+    slope = (scores.height_logit[1] - scores.height_logit[0]) / (second - first)
+    grown = grown + slope * np.minimum(np.log(np.maximum(height_px, 0.5)) - first, 0.0)
+    hidden = np.asarray(scores.occlusion_logit)[np.clip(occlusion, 0, 3)]
+    far = scores.range_logit * np.log(np.clip(range_m, 2.0, 200.0) / 20.0)
+    return grown + with_fallback(scores.class_logit, cls) + hidden + far
+
+
+def detection_probability(
+    profile: Profile,
+    height_px: Float[np.ndarray, "obj"],
+    *,
+    cls: Shaped[np.ndarray, "obj"],
+    occlusion: Int[np.ndarray, "obj"],
+    range_m: Float[np.ndarray, "obj"],
+    threshold: float = 0.25,
+) -> Float[np.ndarray, "obj"]:
+    """Probability that an object is reported with score >= threshold, over all objects of its kind."""
+    from scipy.special import ndtr
+
+    mean = expected_logit(profile, height_px, cls=cls, occlusion=occlusion, range_m=range_m)
+    least = logit(max(threshold, profile.scores.floor), top=profile.scores.top)
+    return ndtr((mean - least) / profile.scores.spread)
+
+
+def is_person(cls: Shaped[np.ndarray, "obj"]) -> Bool[np.ndarray, "obj"]:
+    """Whether an object is a person or a cyclist."""
+    return ~np.isin(cls, [name for name in CLASSES if SUPER_CLASS[name] == "vehicle"])
+
+
+def logit(score: Any, *, top: float) -> Any:
+    """Latent score of a reported score: ln(s / (top - s))."""
+    share = np.clip(score / top, 1e-6, 1 - 1e-3)
+    return np.log(share / (1 - share))
+
+
+def write_profile(profile: Profile, path: Path | str, *, head: str) -> None:
+    """Write a profile as TOML with `head` (what made it) as comments above."""
+    lines = [f"# {line}".rstrip() for line in head.splitlines()]
+    lines += [f"{key} = {toml(value)}" for key, value in asdict(profile).items() if not isinstance(value, dict)]
+    for key, value in asdict(profile).items():
+        if isinstance(value, dict):
+            lines += ["", *section(key, value)]
+    write_atomically(path, "\n".join(lines) + "\n")
+
+
+def section(name: str, values: Mapping[str, Any]) -> list[str]:
+    """The lines of one TOML table, tables within it as inline tables."""
+    return [f"[{name}]", *(f"{key} = {toml(value)}" for key, value in values.items())]
+
+
+def toml(value: Any) -> str:
+    """A value as TOML; numbers keep four significant digits, which is more than the data hold."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(toml(item) for item in value) + "]"
+    return repr(float(f"{value:.4g}"))
+
+
+def read_profile(path: Path | str | None = None) -> Profile:
+    """A profile from a TOML file; the one that ships with deepval where None."""
+    source = Path(__file__).parent / "profiles" / f"{DEFAULT}.toml" if path is None else path
+    return built(Profile, read_toml(source), where=str(source))
+
+
+def built(kind: Any, content: Mapping[str, Any], *, where: str) -> Any:
+    """A frozen dataclass of that kind from tables and lists; raises with the key that is missing or unknown."""
+    hints = get_type_hints(kind)
+    names = [field.name for field in fields(kind)]
+    wrong = sorted(set(names) ^ set(content))
+    if wrong:
+        raise InputError(f"{where} must have the keys {', '.join(names)} in {kind.__name__}; see {wrong[0]}.")
+    values = {}
+    for name in names:
+        value, hint = content[name], hints[name]
+        if is_dataclass(hint):
+            value = built(hint, value, where=where)
+        values[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**values)

@@ -1,0 +1,1 @@
+"""The benchmark as a protocol: tracks, submissions, integrity, standings and the leaderboard."""

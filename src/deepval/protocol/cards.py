@@ -1,0 +1,170 @@
+"""card.toml -> what a submission says of itself, or every fault in it.
+
+A name is plain ASCII, so that it can neither be a formula nor markup; free text is bounded and shown as text.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deepval.canonical import toml_content
+from deepval.errors import InputError
+from deepval.tables import columns
+from deepval.tables.costs import CONVENTIONS, Convention
+from deepval.tables.scores import REFERENCES
+
+CARD = "card.toml"
+LARGEST_CARD = 64 * 2**10
+LONGEST_NOTES = 2000
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+()-]{0,59}")
+HANDLE = re.compile(r"[a-z0-9][a-z0-9-]{0,38}")
+DEPLOYABLE = ("image", "cheap-detections", "previous-frames", "calibration", "ego")
+"""What an allocator may look at: known before escalation."""
+DIAGNOSTIC = ("full-detections", "reference", "future-frames", "decision-values")
+ENTRIES = ("name", "handle", "inputs", "cells", "notes", "costs")
+SERVED = ("single", "batched")
+DEEPEST = 16
+"""Parts of a key in a line, and lists and tables within each other."""
+STRINGS = re.compile(
+    r"""\"{3}(?:\\.|[^\\])*?\"{3,5}|'{3}.*?'{3,5}|\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|#[^\n]*""", re.DOTALL
+)
+"""Text and comments of a TOML file: what dots and brackets do not count in."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a submission says of itself.
+
+    Attributes:
+        name: The allocator's name.
+        handle: Who submits.
+        inputs: What it looks at.
+        cells: Cells that it says it scores, None where it does not say.
+        costs: Per cost profile, its cost per input by convention.
+        measured: Per cost profile, how that was measured, and whether in single calls or batches.
+        notes: Anything else; shown as text.
+    """
+
+    name: str
+    handle: str
+    inputs: tuple[str, ...]
+    cells: tuple[str, ...] | None
+    costs: Mapping[str, Mapping[Convention, float]]
+    measured: Mapping[str, str]
+    notes: str
+
+    @property
+    def key(self) -> str:
+        """Handle and name: what a leaderboard calls it."""
+        return f"{self.handle}/{self.name}"
+
+
+def card_content(data: bytes) -> dict[str, Any]:
+    """The entries in a card's bytes, whatever they say; how deep they nest is bounded before they are parsed."""
+    try:
+        _check_depth(data.decode("utf-8-sig"))
+    except ValueError as error:
+        raise InputError(f"{CARD}: must be a TOML file in UTF-8; {str(error).rstrip('.')}.") from error
+    return toml_content(data, CARD)
+
+
+def _check_depth(text: str) -> None:
+    """Refuse keys and lists that nest deeply: the parser's memory grows with the square of a key's parts."""
+    depth = 0
+    for number, line in enumerate(STRINGS.sub(_lines, text).split("\n"), 1):
+        depth += sum(map(line.count, "[{")) - sum(map(line.count, "]}"))
+        if max(depth, line.count("."), *map(line.count, "[{")) > DEEPEST:
+            raise InputError(f"keys and lists may nest {DEEPEST} deep; line {number} goes deeper")
+
+
+def _lines(string: re.Match[str]) -> str:
+    return "\n" * string[0].count("\n")
+
+
+def card_of(content: Mapping[str, Any]) -> tuple[Card | None, list[str]]:
+    """The card with these entries, or one sentence for each fault."""
+    problems = [f"{CARD}: {problem}" for problem in _faults(content)]
+    return (None if problems else _card(content)), problems
+
+
+def _card(content: Mapping[str, Any]) -> Card:
+    costs = content.get("costs", {})
+    return Card(
+        name=content["name"],
+        handle=content["handle"],
+        inputs=tuple(content["inputs"]),
+        cells=tuple(content["cells"]) if "cells" in content else None,
+        costs={p: {c: float(entry[c]) for c in CONVENTIONS if c in entry} for p, entry in costs.items()},
+        measured={profile: f"{entry['measured']} ({entry['served']})" for profile, entry in costs.items()},
+        notes=content.get("notes", ""),
+    )
+
+
+def _faults(content: Mapping[str, Any]) -> Iterator[str]:
+    for entry in content:
+        if entry not in ENTRIES:
+            yield f"entries are {', '.join(ENTRIES)}; found {_shown(entry)} (results are computed, never reported)."
+    for entry, pattern in (("name", NAME), ("handle", HANDLE)):
+        value = content.get(entry)
+        if not isinstance(value, str) or not pattern.fullmatch(value) or value.lower() in REFERENCES:
+            taken = ", ".join(REFERENCES)
+            yield f"{entry!r} must match {pattern.pattern} and be none of {taken}; found {_shown(value)}."
+    yield from _faults_of_inputs(content.get("inputs"))
+    if "cells" in content and not _texts(content["cells"]):
+        yield f"'cells' must be a list of names of cells; found {_shown(content['cells'])}."
+    notes = content.get("notes", "")
+    if not isinstance(notes, str) or len(notes) > LONGEST_NOTES or _control(notes):
+        yield f"'notes' must be text of at most {LONGEST_NOTES:,} characters without control characters."
+    costs = content.get("costs", {})
+    if not isinstance(costs, dict):
+        yield "'costs' must be tables, such as [costs.jetson-agx-xavier] with ms = 0.65."
+        return
+    for profile, entry in costs.items():
+        yield from _faults_of_costs(profile, entry)
+
+
+def _faults_of_inputs(inputs: Any) -> Iterator[str]:
+    if not _texts(inputs):
+        yield f"'inputs' must list what the allocator looks at, among {', '.join(DEPLOYABLE)}; found {_shown(inputs)}."
+        return
+    for word in inputs:
+        if word in DIAGNOSTIC:
+            yield f"'inputs' declares {word!r}, unknown before escalation: diagnostic signals are not ranked."
+        elif word not in DEPLOYABLE:
+            yield f"'inputs' must be among {', '.join(DEPLOYABLE)}; found {_shown(word)}."
+
+
+def _faults_of_costs(profile: str, entry: Any) -> Iterator[str]:
+    what = f"costs of profile {_shown(profile)}"
+    if not NAME.fullmatch(profile) or not isinstance(entry, dict):
+        yield f"{what} must be a table under a plain name, such as [costs.jetson-agx-xavier]."
+        return
+    for convention in CONVENTIONS:
+        cost = entry.get(convention, 0.0)
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < 1e9:
+            yield f"{what}: {convention} must be a number, not negative; found {_shown(cost)}."
+    if entry.get("served") not in SERVED:
+        yield f"{what}: 'served' must be one of {', '.join(SERVED)}; found {_shown(entry.get('served'))}."
+    measured = entry.get("measured")
+    if not isinstance(measured, str) or not 0 < len(measured) <= LONGEST_NOTES or _control(measured):
+        yield f"{what}: 'measured' must say in a line how the cost was measured; found {_shown(measured)}."
+    unknown = sorted(set(entry) - {*CONVENTIONS, "served", "measured"})
+    if unknown:
+        yield f"{what}: entries are {', '.join(CONVENTIONS)}, served, measured; found {_shown(unknown[0])}."
+
+
+def _shown(value: Any) -> str:
+    try:
+        return columns.shown(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "a number without end"
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and NAME.fullmatch(item) for item in value)
+
+
+def _control(text: str) -> bool:
+    return any(unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in "\n\t" for sign in text)

@@ -1,0 +1,165 @@
+"""Folders of strangers -> submissions, or every reason why they are none; none can end or swell this process.
+
+Each folder is read by a process of its own (`submission_child`) whose memory, time and output are bounded. It is told
+which inputs a cell has and no answer, and says in plain text and numbers what it found; a process that breaks off is a
+reason to refuse. Nothing that it says is trusted: cards are checked again, and scores are numbers of a known shape.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.errors import InputError
+from deepval.progress import Watch, unwatched
+from deepval.protocol.cards import Card, card_of
+from deepval.protocol.cell_folders import TrackedCell
+from deepval.protocol.score_files import Wanted
+from deepval.protocol.submission_child import NO_MEMORY, Limits, write_wanted
+from deepval.protocol.submission_files import plain_name
+from deepval.tables.scores import Scores
+
+AT_ONCE = 2
+"""Folders that are read at the same time."""
+LARGEST_HEAD = 2**20
+"""Bytes of what a reader says besides the scores."""
+ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+ALONE |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Threads and pools of a reader reserve memory that would count although nobody uses it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Submission:
+    """A folder that passed.
+
+    Attributes:
+        folder: Its name.
+        card: What it says of itself.
+        scores: Per cell, the scores of validation and test inputs.
+        files: SHA-256 of every file.
+        remarks: What a reader may want to know, such as a last line without an end.
+    """
+
+    folder: str
+    card: Card
+    scores: Mapping[str, Scores] = field(repr=False)
+    files: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A submission, or why there is none."""
+
+    folder: str
+    submission: Submission | None
+    problems: tuple[str, ...]
+
+
+def check(folder: Path | str, cells: Mapping[str, TrackedCell], limits: Limits | None = None) -> Checked:
+    """Everything that is wrong with a submission's folder, one sentence each; the submission where nothing is."""
+    (checked,) = check_all([Path(folder)], cells, limits)
+    return checked
+
+
+def check_all(
+    folders: Sequence[Path],
+    cells: Mapping[str, TrackedCell],
+    limits: Limits | None = None,
+    *,
+    watch: Watch = unwatched,
+) -> list[Checked]:
+    """The same of many folders, in their order."""
+    told = wanted(cells)
+    with tempfile.TemporaryDirectory(prefix="deepval-") as home:
+        path = Path(home) / "wanted.npz"
+        write_wanted(path, told)
+        pool = ThreadPoolExecutor(AT_ONCE)
+        try:
+            begun = [pool.submit(_checked, folder, told, path, limits or Limits()) for folder in folders]
+            return [future.result() for future in watch(begun, "checking submissions")]
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, Wanted]:
+    """What a reader is told of cells."""
+    return {name: Wanted(c.table, (*c.split.validation, *c.split.test), c.profile) for name, c in cells.items()}
+
+
+def _checked(folder: Path, cells: Mapping[str, Wanted], path: Path, limits: Limits) -> Checked:
+    name = plain_name(folder.name)
+    most = LARGEST_HEAD + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
+    try:
+        said = _said(folder, path, limits, most)
+    except InputError as error:
+        return Checked(name, None, (str(error),))
+    try:
+        return _understood(name, said, cells)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return Checked(name, None, ("must be readable; its reader says what no reader says.",))
+
+
+def _said(folder: Path, path: Path, limits: Limits, most: int) -> bytes:
+    """What the process that reads a folder says, at most so many bytes."""
+    module = "deepval.protocol.submission_child"
+    bounds = [str(bound) for bound in (limits.memory_bytes, limits.cpu_s, most)]
+    with tempfile.TemporaryFile(dir=path.parent) as out:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-P", "-m", module, *bounds, path, folder.absolute()],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL,
+                env={**os.environ, **ALONE}, timeout=limits.wall_s, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise InputError(f"must be readable within {limits.wall_s:g} s; reading it takes longer.") from None
+        if done.returncode or out.seek(0, os.SEEK_END) > most:
+            raise InputError(_breakdown(done.returncode, limits))
+        out.seek(0)
+        return out.read()
+
+
+def _breakdown(code: int, limits: Limits) -> str:
+    """Why a reader that ended with this code said nothing."""
+    if code == NO_MEMORY:
+        return f"must be readable within {limits.memory_bytes // 2**20:,} MiB of memory; reading it takes more."
+    if -code == getattr(signal, "SIGXCPU", None):
+        return f"must be readable within {limits.cpu_s:,} s of processor time; reading it takes more."
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"must be readable; its reader broke off ({how})."
+
+
+def _understood(name: str, said: bytes, cells: Mapping[str, Wanted]) -> Checked:
+    head, _, numbers = said.partition(b"\n")
+    content = json.loads(head)
+    problems = _texts(content["problems"])
+    if problems:
+        return Checked(name, None, problems)
+    card, faults = card_of(content["card"])
+    if card is None:
+        return Checked(name, None, tuple(faults))
+    scores, start = {}, 0
+    for cell, file, axes in content["scores"]:
+        modes = cells[cell].table.modes[1:]
+        values = np.frombuffer(numbers, "<f8", len(cells[cell].scored) * (len(modes) if axes == 2 else 1), start)
+        start += values.nbytes
+        values = values.reshape(-1, len(modes)) if axes == 2 else values
+        scores[cell] = Scores(file, values, np.ones(len(values), dtype=bool), modes if axes == 2 else ())
+    files = dict(zip(_texts(content["files"]), _texts(content["files"].values()), strict=True))
+    if start != len(numbers) or any(np.isnan(found.values).any() for found in scores.values()):
+        raise ValueError
+    return Checked(name, Submission(name, card, scores, files, _texts(content["remarks"])), ())
+
+
+def _texts(found: Iterable[Any]) -> tuple[str, ...]:
+    """Texts as they are shown and written: whatever is no UTF-8 is spelled out."""
+    return tuple(str(text).encode("utf-8", "backslashreplace").decode() for text in found)

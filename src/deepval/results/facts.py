@@ -1,0 +1,186 @@
+"""What surrounds the rows of a result: the setting, where everything came from, optima and half-widths."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from deepval.results.budget_key import BudgetKey
+from deepval.results.records import BudgetRecord, Record
+
+
+@dataclass(frozen=True, eq=False)
+class OracleAt(Record):
+    """What the oracle reaches in a setting at one selection budget.
+
+    Attributes:
+        alpha: Share of the inputs.
+        quota: Number of inputs.
+        oracle_share: Share of the all-cheap loss that the oracle removes.
+        budget_binds: Whether more inputs than that have a positive value.
+        quota_is_capacity: Whether so many inputs can be escalated without harm.
+    """
+
+    alpha: float
+    quota: int
+    oracle_share: float | None
+    budget_binds: bool
+    quota_is_capacity: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Spread(Record):
+    """How evenly the value to gain is spread over units; None where there is none.
+
+    Attributes:
+        top_unit: Id of the unit with the largest part.
+        top_share: Its share of the total.
+        effective_units: 1 / sum of squared shares: U where all are equal, 1 where one unit holds everything.
+        gini: 0 where all are equal, near 1 where one unit holds everything.
+    """
+
+    top_unit: str | None
+    top_share: float | None
+    effective_units: float | None
+    gini: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Setting(Record):
+    """What escalation does on the judged inputs, whatever the allocator.
+
+    Attributes:
+        inputs: Number of inputs.
+        units: Number of units.
+        modes: Names of the modes, cheap first, full last.
+        cheap_loss: All-cheap loss.
+        affected: Number of inputs whose loss the full mode changes.
+        harm_rate: Share of those that it makes worse.
+        harm_ratio: Total harm over total benefit.
+        all_full_share: Share of the all-cheap loss that escalating everything removes.
+        budgets: What the oracle reaches at several shares.
+        concentration: How the value to gain is spread over units.
+    """
+
+    inputs: int
+    units: int
+    modes: tuple[str, ...]
+    cheap_loss: float
+    affected: int
+    harm_rate: float | None
+    harm_ratio: float | None
+    all_full_share: float | None
+    budgets: tuple[OracleAt, ...]
+    concentration: Spread
+
+
+@dataclass(frozen=True, eq=False)
+class ScoresUsed(Record):
+    """Which scores were judged: their SHA-256, and the share of the inputs that they cover."""
+
+    digest: str
+    coverage: float
+
+
+@dataclass(frozen=True, eq=False)
+class DrawsUsed(Record):
+    """How units were drawn.
+
+    Attributes:
+        method: drawn, exact (enumerated) or none.
+        number: Number of draws.
+        seed: Their seed; None where there is no chance in them.
+    """
+
+    method: str
+    number: int
+    seed: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Provenance(Record):
+    """What a result came from.
+
+    Attributes:
+        deepval: Version that judged.
+        table: SHA-256 of the table.
+        scores: Per allocator, its scores.
+        costs: Cost per input by modes and allocators, name and convention; None where nothing is charged.
+        draws: How units were drawn.
+        units: Ids of the units judged.
+        calibration_units: Ids of the units that policies are calibrated on; None without any.
+    """
+
+    deepval: str
+    table: str
+    scores: Mapping[str, ScoresUsed]
+    costs: Mapping[str, Mapping[str, Mapping[str, float | str]]] | None
+    draws: DrawsUsed
+    units: tuple[str, ...]
+    calibration_units: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class HalfWidth(BudgetRecord):
+    """The median half-width of the paired interval over the allocators under one budget, a share of the loss."""
+
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    half_width: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Spending(Record):
+    """What a plan spends on escalation in one convention.
+
+    Attributes:
+        convention: ms, mj, mj_gpu or mj_all.
+        spent: What it spends, in units of the convention.
+        allowed: What a budget of the same alpha allows there.
+        excess: spent / allowed - 1.
+    """
+
+    convention: str
+    spent: float
+    allowed: float
+    excess: float
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum(BudgetRecord):
+    """The best plan over all modes under one measured cascade budget, with its certificate.
+
+    Attributes:
+        kind: latency or energy.
+        alpha: The budget's share.
+        convention: What it counts.
+        value: What the plan gains, in units of the loss.
+        share_of_cheap_loss: The same as a share of the all-cheap loss.
+        full_only: What the best plan restricted to the full mode gains.
+        full_only_share: full_only / value.
+        lp_bound: No plan gains more.
+        gap: How far the value may lie below the optimum as far as the bound tells.
+        multiplier: Value of one more unit of budget in the relaxed problem.
+        core_inputs: Inputs whose changes were weighed.
+        modes: Number of inputs per mode.
+        spent: What the plan spends in each convention that is known.
+    """
+
+    kind: str
+    alpha: float
+    convention: str | None
+    value: float
+    share_of_cheap_loss: float | None
+    full_only: float
+    full_only_share: float | None
+    lp_bound: float
+    gap: float
+    multiplier: float
+    core_inputs: int
+    modes: Mapping[str, int]
+    spent: tuple[Spending, ...]
+
+    @property
+    def budget(self) -> BudgetKey:
+        """That of a cascade: there is no ladder under another."""
+        return replace(BudgetKey.of(self), accounting="cascade")

@@ -1,0 +1,32 @@
+"""Why something in a result is None: every reason once, with the words that a reader sees."""
+
+from collections.abc import Iterable
+from enum import Enum
+
+
+class Reason(Enum):
+    """A reason; words in braces are figures that `said` fills in."""
+
+    NO_PRIZE = "the oracle gains nothing: no nDG"
+    NO_PRIZED_DRAW = "no draw has a quarter of the prize: no nDG interval"
+    NO_SHARE = "the all-cheap loss is not positive: no share of it"
+    NO_SHARE_DRAWN = "no draw has a positive all-cheap loss: no interval of a share of it"
+    SINGLE_UNIT = "a single unit: no interval"
+    NO_DRAWS = "no draws: no interval"
+    BEYOND_SELECTION = "escalating everything does not respect a selection budget: no nDG"
+    FULL_TOO_DEAR = "infeasible: the full mode alone fits from alpha = {alpha:.4g}"
+    TOO_DEAR = "infeasible: costs {cost:g} {convention} per input, the budget leaves {limit:.4g}"
+    NOTHING_LEFT = "the allocator's own cost leaves nothing to escalate"
+    NO_SKIPPING = "per-mode scores have no skipping router: use a cascade"
+    NO_RANKING = "per-mode scores are not one ranking"
+    OTHER_ORACLES = "nDG of {one} and nDG of {other} have no difference"
+
+    def said(self, **figures: float | str | None) -> str:
+        """The reason in words."""
+        return self.value.format(**figures)
+
+
+def joined(reasons: Iterable[Reason | str | None]) -> str | None:
+    """All reasons as one text, each once; None where there are none."""
+    told = (reason.said() if isinstance(reason, Reason) else reason for reason in reasons if reason)
+    return "; ".join(dict.fromkeys(told)) or None

@@ -1,0 +1,144 @@
+"""Result: everything that a report reads, as plain records with a versioned JSON form.
+
+Undefined is None with a reason, never 0. `gain`, `benefit`, `harm` and `oracle_gain` are in units of the loss,
+`harm` a positive number, so that gain = benefit - harm; `gain_share` and `versus_random*` are shares of the all-cheap
+loss. There is no time of day in a result: the same inputs give the same bytes.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from deepval.canonical import plain, sha256
+from deepval.errors import InputError
+from deepval.files import write_atomically
+from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
+from deepval.results.records import typed
+from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Unit
+from deepval.results.samples import Samples, read_samples, samples_path
+
+SCHEMA = "deepval/result/1"
+HEADLINE = 0.2
+"""The share that is meant where several are there and none is named."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
+
+    Attributes:
+        provenance: Version, digests of table, scores and costs, how the units were drawn, and the seed.
+        setting: What escalation does on the judged inputs, whatever the allocator.
+        comparisons: Number of comparisons with random that `rows` and `slices` make.
+        half_widths: Per budget, the median half-width of the paired interval over the allocators.
+        rows: Every allocator under every budget.
+        slices: The same within groups of inputs, where asked for.
+        gaps: Where each allocator's gap to the oracle goes.
+        streams: Causal policies, where calibration units are given.
+        units: Per unit at the headline budget.
+        curves: Gain against budget, where asked for.
+        ladder: Multi-fidelity optima, where the table has more than two modes and costs are known.
+        warnings: Sentences that the reader must see.
+        inputs: Every judged input with its loss terms, where terms are given; absent else.
+        samples: What the rows rest on, draw by draw, for comparing and pooling; saved where asked for.
+    """
+
+    provenance: Provenance
+    setting: Setting
+    comparisons: int
+    half_widths: tuple[HalfWidth, ...]
+    rows: tuple[Row, ...]
+    slices: tuple[Row, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    units: tuple[Unit, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    ladder: tuple[Optimum, ...] = ()
+    warnings: tuple[str, ...] = ()
+    inputs: Inputs | None = None
+    samples: Samples | None = field(default=None, repr=False, compare=False)
+
+    def row(
+        self,
+        allocator: str,
+        kind: str | None = None,
+        alpha: float | None = None,
+        *,
+        convention: str | None = None,
+        accounting: str | None = None,
+    ) -> Row:
+        """The row of an allocator under a budget.
+
+        Only as much of the budget need be named as tells it from the result's others: nothing where there is one.
+        Where several are left, what is not named is the headline: selection, and 20 %; an error lists them otherwise.
+        """
+        asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
+        rows = {row.budget: row for row in reversed(self.rows) if row.allocator == allocator}
+        left = {key: row for key, row in rows.items() if key.holds(**asked)}
+        if len(left) > 1:
+            kind, alpha = kind or "selection", HEADLINE if alpha is None else alpha
+            left = {key: row for key, row in left.items() if key.holds(kind=kind, alpha=alpha)}
+        if len(left) == 1:
+            return next(iter(left.values()))
+        if not rows:
+            names = dict.fromkeys(row.allocator for row in self.rows)
+            raise InputError(f"The result has no allocator {allocator!r}; it has {', '.join(names)}.")
+        named = ", ".join(f"{k} = {v!r}" for k, v in asked.items() if v is not None) or "no budget named"
+        budgets = ", ".join(key.label for key in reversed(rows))
+        raise InputError(f"One budget of {allocator!r} must be meant; found {named} and the budgets {budgets}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain lists, dicts and numbers, in the published schema."""
+        absent = {"samples"} | ({"inputs"} if self.inputs is None else set())
+        saved = [item.name for item in dataclasses.fields(self) if item.name not in absent]
+        return {"schema": SCHEMA} | {name: plain(getattr(self, name)) for name in saved}
+
+    def to_json(self) -> str:
+        """The result as JSON text, the same bytes for the same result."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def save(self, path: str | Path, *, samples: bool = False) -> None:
+        """Write the JSON form; the file is complete or not there.
+
+        Args:
+            path: The file.
+            samples: Whether to keep what the rows rest on too, in `<name>.samples.npz` beside it, so that the result
+                can be compared and pooled after it is loaded.
+        """
+        text = self.to_json()
+        if samples:
+            if self.samples is None:
+                raise InputError(f"{path}: the result has no samples to save; it must be fresh from evaluate().")
+            write_atomically(samples_path(path), self.samples.to_bytes(sha256(text.encode())))
+        write_atomically(path, text)
+
+    def to_arrow(self) -> Any:
+        """Rows and slices as a pyarrow Table."""
+        import pyarrow as pa
+
+        kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
+        fields = [
+            pa.field(item.name, kinds[(get_args(item.type) or (item.type,))[0]]) for item in dataclasses.fields(Row)
+        ]
+        return pa.Table.from_pylist([dict(row) for row in (*self.rows, *self.slices)], schema=pa.schema(fields))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Result":
+        """A saved result, with its samples where they lie beside it."""
+        try:
+            data = Path(path).read_bytes()
+            content = json.loads(data.decode())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
+        found = content.pop("schema", None) if isinstance(content, dict) else type(content).__name__
+        if found != SCHEMA:
+            raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {found!r}.")
+        forms = {item.name: item.type for item in dataclasses.fields(cls)}
+        try:
+            loaded = cls(**{name: typed(forms[name], part) for name, part in content.items()})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
+        samples = read_samples(samples_path(path), sha256(data), rows=len(loaded.rows))
+        return dataclasses.replace(loaded, samples=samples)

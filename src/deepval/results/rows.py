@@ -1,0 +1,261 @@
+"""Rows of a result: every allocator and policy under every budget, and every unit, curve and input behind them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deepval.results.records import BudgetRecord, Record
+
+
+@dataclass(frozen=True)
+class Row(BudgetRecord):
+    """One allocator under one budget.
+
+    Attributes:
+        allocator: Its name. References have no verdict: `random`, `all-full` and `oracle`, and with three modes or more
+            `random-ladder` and `oracle-ladder`.
+        kind: selection, latency or energy.
+        alpha: Share of the inputs that a zero-cost allocator could escalate.
+        convention: ms, mj, mj_gpu or mj_all under a measured budget.
+        accounting: cascade or skipping under a measured budget.
+        slice: Group of inputs that was judged, such as weather=rain; None for all.
+        cost: What the allocator is charged per input, in units of the convention.
+        inputs: Number of inputs judged.
+        units: Number of units judged.
+        cheap_loss: All-cheap loss of those inputs.
+        slots: k, how many inputs may be escalated after the allocator has paid for itself.
+        escalated: Expected number of inputs escalated.
+        ties: Share of the selection that tie-breaks decide, not the score.
+        gain: Sum of decision values over what is escalated.
+        gain_share: gain / all-cheap loss.
+        benefit: Positive part of the gain.
+        harm: Negative part of the gain, as a positive number.
+        oracle_gain: What a zero-cost oracle reaches under the same budget.
+        oracle: Which one: `oracle` (full mode only) or, for per-mode scores, `oracle-ladder`.
+        ndg: gain / oracle_gain.
+        ndg_lo: Lower bound of its 95 % interval, draws with a small prize left out.
+        ndg_hi: Upper bound.
+        ndg_without_lo: Smallest nDG when any one unit is left out.
+        ndg_without_hi: Largest.
+        ndg_without_unit: The unit whose absence gives the smallest.
+        chance: What stands for random below: `random` (full mode only) or, for per-mode scores, `random-ladder`.
+        versus_random: (gain - random's gain) / all-cheap loss.
+        versus_random_lo: Lower bound of its paired 95 % interval.
+        versus_random_hi: Upper bound.
+        versus_random_spread: Standard deviation over the draws: what `units_to_resolve` plans with.
+        versus_random_simultaneous_lo: Lower bound that holds for all rows of the table at once, where asked for.
+        versus_random_simultaneous_hi: Upper bound.
+        versus_random_loss: The same difference in units of the loss, gain - random's gain.
+        versus_random_loss_lo: Lower bound of its paired 95 % interval.
+        versus_random_loss_hi: Upper bound.
+        versus_random_loss_simultaneous_lo: Lower bound that holds for all rows of the table at once, where asked for.
+        versus_random_loss_simultaneous_hi: Upper bound.
+        versus_random_unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
+        verdict: better, worse or unresolved against random; infeasible where the allocator cannot pay for itself;
+            None without an interval, for nobody looked. It rests on the share, or on the loss where that is undefined.
+        draws: Number of draws.
+        draws_dropped: Draws left out of the nDG interval: their oracle gain is below 1/4 of the full sample's.
+        weight_dropped: The probability of those draws.
+        versus_random_dropped: Draws without a positive all-cheap loss, left out of the paired interval.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    slice: str | None = None
+    cost: float | None = None
+    inputs: int = 0
+    units: int = 0
+    cheap_loss: float | None = None
+    slots: int | None = None
+    escalated: float | None = None
+    ties: float | None = None
+    gain: float | None = None
+    gain_share: float | None = None
+    benefit: float | None = None
+    harm: float | None = None
+    oracle_gain: float | None = None
+    oracle: str | None = None
+    ndg: float | None = None
+    ndg_lo: float | None = None
+    ndg_hi: float | None = None
+    ndg_without_lo: float | None = None
+    ndg_without_hi: float | None = None
+    ndg_without_unit: str | None = None
+    chance: str | None = None
+    versus_random: float | None = None
+    versus_random_lo: float | None = None
+    versus_random_hi: float | None = None
+    versus_random_spread: float | None = None
+    versus_random_simultaneous_lo: float | None = None
+    versus_random_simultaneous_hi: float | None = None
+    versus_random_loss: float | None = None
+    versus_random_loss_lo: float | None = None
+    versus_random_loss_hi: float | None = None
+    versus_random_loss_simultaneous_lo: float | None = None
+    versus_random_loss_simultaneous_hi: float | None = None
+    versus_random_unit: str = "share"
+    verdict: str | None = None
+    draws: int = 0
+    draws_dropped: int = 0
+    weight_dropped: float = 0.0
+    versus_random_dropped: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Gap(BudgetRecord):
+    """Where the value between an allocator and the zero-cost oracle goes, in units of the loss.
+
+    Attributes:
+        allocator: Its name.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        gap: oracle_gain - gain (of the causal policy where there is one, else of the ranking).
+        missed: Positive value that is not escalated.
+        selected_harm: Harm that is escalated.
+        left_out: Positive value that the budget forces even the oracle to leave:
+            gap = missed + selected_harm - left_out.
+        overhead: Oracle value lost to the allocator's own cost.
+        ranking: Gap between that oracle and the k highest scores.
+        causal: Gap between those and the causal cap; None without calibration units. gap = overhead + ranking + causal.
+        break_even: Largest cost per input at which the ranking still reaches random's gain, in units of the convention.
+        break_even_set: All such costs, as intervals [above, up to]; the first may start at 0 and includes it.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    gap: float | None = None
+    missed: float | None = None
+    selected_harm: float | None = None
+    left_out: float | None = None
+    overhead: float | None = None
+    ranking: float | None = None
+    causal: float | None = None
+    break_even: float | None = None
+    break_even_set: tuple[tuple[float, float], ...] | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Stream(BudgetRecord):
+    """One causal policy of one allocator under one budget, calibrated on other units.
+
+    Attributes:
+        allocator: Its name.
+        policy: frozen threshold, causal cap, adaptive threshold or token bucket.
+        parameter: What was tuned on the calibration units (step or bucket size), None where nothing is.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        target_rate: Share of inputs to escalate after the allocator has paid for itself.
+        rate: Share realised.
+        rate_missed: Whether it is more than 5 points off.
+        gain: Sum of decision values over what is escalated.
+        benefit: Positive part.
+        harm: Negative part, positive number.
+        ndg: gain / oracle_gain.
+        versus_ranking: nDG minus that of the same scores ranked in hindsight: the cost of causality.
+        versus_ranking_lo: Lower bound of its paired 95 % interval, every draw kept however small its prize.
+        versus_ranking_hi: Upper bound.
+        versus_random: (gain - random's gain) / all-cheap loss.
+        versus_random_lo: Lower bound of its paired 95 % interval.
+        versus_random_hi: Upper bound.
+        versus_random_loss: The same difference in units of the loss, gain - random's gain.
+        versus_random_loss_lo: Lower bound of its paired 95 % interval.
+        versus_random_loss_hi: Upper bound.
+        versus_random_unit: As in `Row`.
+        verdict: As in `Row`.
+        draws: Number of draws.
+        versus_ranking_dropped: Draws left out of the interval against the ranking: their oracle gains nothing, the
+            two differ.
+        versus_random_dropped: As in `Row`.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    policy: str
+    parameter: float | None
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    target_rate: float | None = None
+    rate: float | None = None
+    rate_missed: bool | None = None
+    gain: float | None = None
+    benefit: float | None = None
+    harm: float | None = None
+    ndg: float | None = None
+    versus_ranking: float | None = None
+    versus_ranking_lo: float | None = None
+    versus_ranking_hi: float | None = None
+    versus_random: float | None = None
+    versus_random_lo: float | None = None
+    versus_random_hi: float | None = None
+    versus_random_loss: float | None = None
+    versus_random_loss_lo: float | None = None
+    versus_random_loss_hi: float | None = None
+    versus_random_unit: str = "share"
+    verdict: str | None = None
+    draws: int = 0
+    versus_ranking_dropped: int = 0
+    versus_random_dropped: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Unit(Record):
+    """One unit's part: its inputs, its all-cheap loss, the oracle's gain in it and each allocator's, at one budget."""
+
+    unit: str
+    inputs: int
+    cheap_loss: float
+    alpha: float
+    oracle_gain: float
+    gains: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Curve(Record):
+    """Gain share of one allocator against the share of inputs escalated, with its interval; null where undefined."""
+
+    allocator: str
+    alpha: tuple[float, ...]
+    gain_share: tuple[float | None, ...]
+    lo: tuple[float | None, ...]
+    hi: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Inputs(Record):
+    """Every judged input in columns: what point values are made of, and can be made again from other weights.
+
+    Attributes:
+        input: Id of each input.
+        unit: Position in `units` of its unit.
+        units: Ids of the units.
+        losses: Its loss under every mode, cheap first.
+        terms: Loss terms by name and mode, before weighting: loss = sum of weight x term in the order of `weights`.
+        weights: Weight of each term.
+        free: Terms whose weight changes no action, so that losses under other weights are exact.
+        ranks: Per allocator with a plain score, the rank of each input: 1 is highest, equal scores share a rank.
+    """
+
+    input: tuple[str, ...]
+    unit: tuple[int, ...]
+    units: tuple[str, ...]
+    losses: Mapping[str, tuple[float, ...]]
+    terms: Mapping[str, Mapping[str, tuple[float, ...]]]
+    weights: Mapping[str, float]
+    free: tuple[str, ...]
+    ranks: Mapping[str, tuple[int, ...]]

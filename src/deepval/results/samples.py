@@ -1,0 +1,83 @@
+"""What a result rests on, draw by draw -> arrays in a file of their own, bound to the result by its hash.
+
+Resample 0 is the sample itself; then come the draws, then the sample without each of its units (or none).
+"""
+
+import io
+import warnings
+import zipfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError, InputWarning
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Every row over every resample, for comparing and pooling.
+
+    Attributes:
+        unit_ids: Ids of the units, in the order of `counts`.
+        counts: How often each draw holds each unit.
+        weights: Probability of each draw where they are enumerated, None where they are equally likely.
+        seed: What the draws came from, None where there is no chance in them.
+        cheap_loss: All-cheap loss in each resample.
+        full_gain: Gain of escalating everything in each.
+        full_benefit: Its positive part.
+        gain: Gain of each row of the result in each resample; NaN where it cannot run.
+        benefit: Its positive part.
+        escalated: Expected number of inputs that it escalates.
+        prize: What its nDG divides by.
+        versus_random: Gain less that of what stands for random in it, in units of the loss.
+    """
+
+    unit_ids: tuple[str, ...]
+    counts: Float[np.ndarray, "draw unit"]
+    weights: Float[np.ndarray, "draw"] | None
+    seed: int | None
+    cheap_loss: Float[np.ndarray, "resample"]
+    full_gain: Float[np.ndarray, "resample"]
+    full_benefit: Float[np.ndarray, "resample"]
+    gain: Float[np.ndarray, "row resample"]
+    benefit: Float[np.ndarray, "row resample"]
+    escalated: Float[np.ndarray, "row resample"]
+    prize: Float[np.ndarray, "row resample"]
+    versus_random: Float[np.ndarray, "row resample"]
+
+    def to_bytes(self, result: str) -> bytes:
+        """The file that keeps them beside the result of this SHA-256: .npz without pickles; what is None is absent."""
+        held = {item.name: getattr(self, item.name) for item in fields(self)}
+        file = io.BytesIO()
+        np.savez_compressed(file, result=result, **{name: part for name, part in held.items() if part is not None})
+        return file.getvalue()
+
+
+def samples_path(result: str | Path) -> Path:
+    """Where the samples of a saved result lie."""
+    return Path(result).with_suffix(".samples.npz")
+
+
+def read_samples(path: Path, result: str, *, rows: int) -> Samples | None:
+    """The samples that lie beside the result of this SHA-256; None where there are none, or those of another."""
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            held: dict[str, Any] = {name: file[name] for name in file.files}
+        bound = str(held.pop("result"))
+        held["unit_ids"] = tuple(map(str, held["unit_ids"]))
+        held |= {"weights": held.get("weights"), "seed": int(held["seed"]) if "seed" in held else None}
+        samples = Samples(**held)
+    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: must be samples saved by deepval; {error}. Save the result again.") from error
+    if bound != result:
+        told = f"{path}: must be the samples of the result beside it; they are of another, and are left out."
+        warnings.warn(InputWarning(told), stacklevel=4)
+        return None
+    if samples.gain.shape != (rows, len(samples.cheap_loss)):
+        raise InputError(f"{path}: must have a sample for each of {rows} rows; found {len(samples.gain)}.")
+    return samples

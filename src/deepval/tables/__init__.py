@@ -1,0 +1,1 @@
+"""What a user brings: losses, scores, loss terms, groups and costs, as columns."""

@@ -1,0 +1,332 @@
+"""Tables from outside (CSV, Parquet, Arrow streams, mappings of columns) -> named NumPy columns.
+
+Everything that enters deepval as a table passes here, so that every complaint names the source, the column,
+the row (data rows counted from 1) and the id.
+"""
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float, Int, Shaped
+from deepval.errors import InputError, InputWarning
+from deepval.manifests import cell_content
+
+ID_COLUMNS = ("unit", "input")
+READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a mapping of columns"
+LONGEST_QUOTE = 60
+"""Characters of a value that a message quotes."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Equally long columns by name, and the name of what they were read from."""
+
+    source: str
+    data: Mapping[str, np.ndarray]
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.data.items()}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"{self.source}: all columns must be equally long; found {lengths}.")
+
+    @classmethod
+    def of(cls, source: str, data: Mapping[Any, Any]) -> "Columns":
+        """Columns from anything that NumPy makes arrays of."""
+        return cls(source, {str(n): as_array(column, f"{source}: column '{n}'") for n, column in data.items()})
+
+    def __len__(self) -> int:
+        return len(next(iter(self.data.values()))) if self.data else 0
+
+    def require(self, *names: str) -> None:
+        """Raise where a column is missing or there is no row."""
+        missing = [name for name in names if name not in self.data]
+        if missing:
+            raise InputError(
+                f"{self.source}: column {missing[0]!r} is needed; found {', '.join(self.data) or 'no columns'}."
+            )
+        if not len(self):
+            raise InputError(f"{self.source}: at least one row is needed; found none.")
+
+    def ids(self, name: str) -> Shaped[np.ndarray, "input"]:
+        """A column of ids as text or integers."""
+        inputs = None if name == "input" else self.data.get("input")
+        return id_array(self.data[name], f"{self.source}: column {name!r}", ids=inputs)
+
+    def numbers(self, name: str) -> Float[np.ndarray, "input"]:
+        """A column as float64; nulls become NaN."""
+        return number_array(self.data[name], f"{self.source}: column {name!r}", ids=self.data.get("input"))
+
+
+def read(source: Any) -> Columns:
+    """Columns of a file, an Arrow stream or a mapping."""
+    if isinstance(source, Columns):
+        return source
+    if isinstance(source, str | Path):
+        return _read_file(Path(source))
+    if hasattr(source, "__arrow_c_stream__"):
+        return _read_stream(source, f"the {type(source).__name__} given")
+    if isinstance(source, Mapping):
+        return Columns.of("the columns given", source)
+    raise InputError(f"A table must be {READABLE}; found {type(source).__name__}.")
+
+
+def _read_file(path: Path) -> Columns:
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"{path}: the name must end in .csv or .parquet; found {path.suffix or 'no ending'!r}.")
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: must be a file; it is a folder.")
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; check the name and the folder.")
+        if not path.stat().st_size:
+            raise InputError(f"{path}: the file is empty; it must hold a header and at least one row.")
+        return _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
+    except OSError as error:
+        raise InputError(f"{path}: must be a file that can be read; {error.strerror or _first(error)}.") from error
+
+
+def _read_parquet(path: Path) -> Columns:
+    content = cell_content(path)
+    return from_parquet(path if content is None else content, str(path))
+
+
+def native(source: Path | bytes) -> Any:
+    """A file, or bytes, as Arrow reads it with nothing of Python's in it.
+
+    A thread of Arrow's that still holds a Python object when the process ends takes the process down. A file is not
+    memory-mapped: one that is cut in half meanwhile must not be read from.
+    """
+    import pyarrow as pa
+
+    if isinstance(source, Path):
+        return pa.OSFile(os.fsencode(source))
+    sink = pa.BufferOutputStream()
+    sink.write(source)
+    return pa.BufferReader(sink.getvalue())
+
+
+def from_parquet(content: Path | bytes, source: str) -> Columns:
+    """Columns of a Parquet file, or of what one holds."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with native(content) as file:
+            table = pq.ParquetFile(file).read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(
+            f"{source}: must be a complete Parquet file; it is cut, damaged or of another type ({_first(error)})."
+        ) from error
+    return _from_arrow(table, source)
+
+
+def _read_csv(path: Path) -> Columns:
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    options = pc.ConvertOptions(
+        column_types=dict.fromkeys(ID_COLUMNS, pa.string()),
+        strings_can_be_null=True,
+        null_values=["", "null"],
+    )
+    try:
+        with native(path) as file:
+            table = pc.read_csv(file, convert_options=options)
+    except pa.ArrowException as error:
+        raise InputError(_csv_complaint(path)) from error
+    if any(map(pa.types.is_binary, table.schema.types)):  # what Arrow makes of text that is not UTF-8
+        raise InputError(_csv_complaint(path))
+    found = _from_arrow(table, str(path))
+    with path.open("rb") as handle:
+        handle.seek(-1, 2)
+        if handle.read(1) not in b"\r\n":
+            warnings.warn(
+                InputWarning(f"{path}: the last line has no end; check that the file is not cut."), stacklevel=5
+            )
+    return found
+
+
+def _csv_complaint(path: Path) -> str:
+    """What is wrong with a CSV file that Arrow refuses: not UTF-8, an uneven row, or else in Arrow's words."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    content = path.read_bytes()
+    uneven: list[Any] = []
+
+    def note(row: Any) -> str:
+        uneven.append(row)
+        return "error"
+
+    try:
+        content.decode("utf-8")
+        # Once more without threads: only then does Arrow count rows.
+        pc.read_csv(native(content), pc.ReadOptions(use_threads=False), pc.ParseOptions(invalid_row_handler=note))
+        reason = "it cannot be read"
+    except UnicodeDecodeError as bad:
+        line, byte = content.count(b"\n", 0, bad.start) + 1, content[bad.start]
+        return f"{path}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}. Save it as UTF-8."
+    except pa.ArrowException as error:
+        reason = _first(error)
+    if uneven:
+        row = uneven[0]
+        return (
+            f"{path}: rows must be equally long; row {row.number - 1} has {row.actual_columns} cells and the header "
+            f"{row.expected_columns}: {shown(row.text)}. Check that the file is not cut."
+        )
+    return f"{path}: must be a CSV file with a header; it is cut, damaged or of another type ({reason})."
+
+
+def _first(error: Exception) -> str:
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+
+
+def _read_stream(source: Any, name: str) -> Columns:
+    import pyarrow as pa
+
+    try:
+        table = pa.table(source)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InputError(f"{name} must be a table that Arrow can hold; {_first(error)}.") from error
+    return _from_arrow(table, name)
+
+
+def _from_arrow(table: Any, source: str) -> Columns:
+    try:
+        names = table.column_names
+    except UnicodeDecodeError:
+        raise InputError(f"{source}: column names must be UTF-8 text. Save it as UTF-8.") from None
+    if len(set(names)) < len(names):
+        raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
+    return Columns(
+        source, {n: _to_numpy(c, f"{source}: column {n!r}") for n, c in zip(names, table.columns, strict=True)}
+    )
+
+
+def _to_numpy(column: Any, what: str) -> np.ndarray:
+    """One Arrow column as NumPy; nulls are NaN among floats and None elsewhere."""
+    import pyarrow as pa
+
+    try:
+        if pa.types.is_dictionary(column.type):
+            return np.concatenate([np.empty(0, dtype=object), *map(_decoded, column.chunks)])
+        if pa.types.is_integer(column.type) and column.null_count:
+            return np.array(column.to_pylist(), dtype=object)
+        return column.to_numpy()
+    except (pa.ArrowException, ValueError) as error:
+        raise InputError(
+            f"{what} must hold text or numbers; it is {column.type} and cannot be read ({_first(error)}). Leave it out."
+        ) from error
+
+
+def _decoded(chunk: Any) -> np.ndarray:
+    """Values of a dictionary chunk (Arrow itself cannot decode those of polars)."""
+    import pyarrow as pa
+
+    values = np.array([*chunk.dictionary.to_numpy(zero_copy_only=False), None], dtype=object)
+    return values[chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy()]
+
+
+def as_array(column: Any, what: str, *, axes: int = 1) -> Shaped[np.ndarray, "input ..."]:
+    """A column as an array of one dimension (or up to `axes`); what a mask hides is None."""
+    if isinstance(column, np.ma.MaskedArray):
+        hidden, column = np.ma.getmaskarray(column), np.array(np.ma.getdata(column), dtype=object)
+        column[hidden] = None
+    try:
+        array = np.asarray(column)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{what} must be an array of one dimension; {_first(error)}.") from error
+    if not 1 <= array.ndim <= axes:
+        raise InputError(f"{what} must have one dimension; found shape {array.shape}.")
+    if array.dtype.kind == "U" and isinstance(column, list | tuple) and not all(isinstance(v, str) for v in column):
+        array = np.array(column, dtype=object)  # NumPy would make the text "nan" of a NaN among ids
+    return array
+
+
+def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "input"]:
+    """Ids as an array of text or int64; text and integers of the same spelling are the same id."""
+    found = as_array(column, what)
+    if found.dtype.kind in "iu":
+        fits = found.dtype.kind == "i" or found.max(initial=0) <= np.iinfo(np.int64).max
+        return found.astype(np.int64 if fits else str, copy=False)
+    if found.dtype.kind == "U":
+        return found
+    if found.dtype.kind in "OT":
+        for row, value in enumerate(found):
+            if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
+                raise InputError(f"{what} must hold text or integers; {place(row, ids)} holds {shown(value)}.")
+        return found.astype(str)
+    raise InputError(f"{what} must hold text or integers; found {found.dtype}.")
+
+
+def number_array(column: Any, what: str, *, ids: Any = None) -> Float[np.ndarray, "input"]:
+    """Numbers as float64; nulls become NaN, anything else that is no number is an error with its row."""
+    values = as_array(column, what)
+    if values.dtype.kind in "fiub":
+        return values.astype(np.float64, copy=False)
+    if values.dtype.kind not in "OUT":
+        raise InputError(f"{what} must hold numbers; found {values.dtype}.")
+    numbers = np.empty(len(values))
+    for row, value in enumerate(values):
+        try:
+            numbers[row] = _number(value)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"{what} must hold numbers; {place(row, ids)} holds {shown(value)}.") from None
+    return numbers
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return np.nan
+    if not isinstance(value, str | Real | Decimal | np.bool_) or (isinstance(value, str) and "_" in value):
+        raise TypeError
+    return float(value)
+
+
+def shown(value: Any) -> str:
+    """A value as a message quotes it: short, and without NumPy's name."""
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."
+
+
+def place(row: int, ids: Any = None) -> str:
+    """'row 3 (input 17)': where a complaint points, data rows counted from 1."""
+    return f"row {row + 1}" + (f" (input {shown(str(ids[row]))})" if ids is not None and row < len(ids) else "")
+
+
+def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:
+    """Raise where an id stands twice, naming both rows."""
+    if len(ids) < 2 or bool(np.all(ids[1:] > ids[:-1])):
+        return
+    order = np.argsort(ids, kind="stable")
+    same = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
+    if len(same):
+        at = same[np.argmin(order[same + 1])]
+        one, two = order[at] + 1, order[at + 1] + 1
+        raise InputError(f"{source}: input ids must differ; {str(ids[order[at]])!r} stands in rows {one} and {two}.")
+
+
+def as_text(ids: Shaped[np.ndarray, "input"]) -> Shaped[np.ndarray, "input"]:
+    """Ids as text, integers in decimal."""
+    return ids if ids.dtype.kind == "U" else ids.astype(str)
+
+
+def positions(wanted: Shaped[np.ndarray, "wanted"], ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "wanted"]:
+    """Row of each wanted id among `ids` (which differ from each other), -1 where it is absent."""
+    if wanted.dtype.kind != ids.dtype.kind:
+        wanted, ids = as_text(wanted), as_text(ids)
+    if len(wanted) == len(ids) and bool(np.all(wanted == ids)):
+        return np.arange(len(ids))
+    if not len(ids):
+        return np.full(len(wanted), -1)
+    order = np.argsort(ids, kind="stable")
+    found = order[np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)]
+    return np.where(ids[found] == wanted, found, -1)

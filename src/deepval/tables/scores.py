@@ -1,0 +1,212 @@
+"""Scores from outside (arrays, files, frames) -> one number per input of a table, aligned by id.
+
+Higher means escalate first. Equal numbers are ties; +inf and -inf mean always and never; NaN is an error. Columns
+`score_<mode>` instead of `score` are an allocator's own estimate of every mode's value.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.canonical import sha256
+from deepval.errors import InputError
+from deepval.tables import columns
+from deepval.tables.values import ValueTable
+
+SCORE_PREFIX = "score_"
+REFERENCES = ("random", "all-full", "oracle", "oracle-ladder", "random-ladder")
+"""Rows that every result shows; an allocator cannot take their names."""
+JUDGE, CALIBRATE = "judge on --units", "calibrate with --calibrate"
+"""What the units of scores are for, as messages say it."""
+LISTED = 100
+"""Units that a message lists."""
+Missing = Literal["error", "worst"]
+Kind = Literal["deployable", "diagnostic"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """An allocator's scores for every input of a table.
+
+    Attributes:
+        name: The allocator's name.
+        values: One score per input, or one per input and mode above cheap.
+        covered: Which inputs came with a score.
+        modes: Names of the modes of the columns, empty for a plain score.
+        kind: Whether a vehicle could compute it; a diagnostic cannot be charged, so measured budgets refuse it.
+    """
+
+    name: str
+    values: Float[np.ndarray, "input *mode"]
+    covered: Bool[np.ndarray, "input"]
+    modes: tuple[str, ...] = ()
+    kind: Kind = "deployable"
+
+    def keep(self, rows: Bool[np.ndarray, "input"]) -> "Scores":
+        """The scores of the chosen inputs."""
+        return replace(self, values=self.values[rows], covered=self.covered[rows])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the aligned scores."""
+        return sha256(np.ascontiguousarray(self.values, dtype="<f8").reshape(-1).data)
+
+
+def align_all(table: ValueTable, scores: Any) -> list[Scores]:
+    """Every allocator's scores by its name, aligned with the table; inputs without a score are marked, not filled."""
+    if not isinstance(scores, Mapping):
+        raise InputError(
+            f"Scores must be a mapping from allocator names, {{'mine': ...}}; found {type(scores).__name__}."
+        )
+    for name in scores:
+        if not isinstance(name, str) or not name.strip() or name in REFERENCES:
+            raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {name!r}.")
+    return [align(table, name, source) for name, source in scores.items()]
+
+
+def align(table: ValueTable, name: str, source: Any) -> Scores:
+    """One allocator's scores from an array in the table's order, or from columns `input` and `score`."""
+    if isinstance(source, Scores):
+        if len(source.values) != len(table):
+            raise InputError(
+                f"{name}: scores must be aligned with the table, {len(table)} inputs; these are with "
+                f"{len(source.values)}."
+            )
+        return source if source.name == name else replace(source, name=name)
+    if isinstance(source, list | tuple | np.ndarray) or _is_series(source):
+        labels = getattr(source, "index", None)
+        if getattr(labels, "name", None) != "input":
+            return _from_array(table, name, source)
+        source = {"input": labels, "score": source}
+    try:
+        found = columns.read(source)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    found = columns.Columns(f"{name}: {found.source}", found.data)
+    found.require("input")
+    names = ["score"] if "score" in found.data else [SCORE_PREFIX + mode for mode in table.modes[1:]]
+    plain = names == ["score"]
+    if not plain and {column for column in found.data if column.startswith(SCORE_PREFIX)} != set(names):
+        raise InputError(
+            f"{found.source}: a column 'score' is needed, or all of {', '.join(names)}; found {', '.join(found.data)}."
+        )
+    rows = _rows_of(table, found)
+    given = [found.numbers(column) for column in names]
+    _refuse_nan(given, found.ids("input"), [f"{found.source}: column {column!r}" for column in names])
+    values = np.full((len(table), len(names)), np.nan)
+    values[rows] = np.column_stack(given)
+    covered = np.zeros(len(table), dtype=bool)
+    covered[rows] = True
+    return Scores(name, values[:, 0] if plain else values, covered, () if plain else table.modes[1:], _kind(found))
+
+
+def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
+    """The scores with inputs that lack one refused, or ranked last (-inf) where `missing` is "worst".
+
+    `role` is what the units of the table are for: JUDGE or CALIBRATE.
+    """
+    if missing not in ("error", "worst"):
+        raise InputError(f"missing must be 'error' or 'worst'; found {missing!r}.")
+    absent = np.flatnonzero(~scores.covered)
+    if not len(absent):
+        return scores
+    if missing == "error":
+        raise InputError(
+            f"{scores.name}: every input needs a score; input {str(table.input[absent[0]])!r} has none"
+            f"{f', nor have {len(absent) - 1} more' if len(absent) > 1 else ''}. {_advice(scores, table, role)}"
+        )
+    values = scores.values.copy()
+    values[absent] = -np.inf
+    return replace(scores, values=values)
+
+
+def _advice(scores: Scores, table: ValueTable, role: str) -> str:
+    """What to do about inputs without a score: leave out units that nobody scored, rank the odd input last."""
+    units = len(table.unit_ids)
+    inputs = np.bincount(table.unit, minlength=units)
+    scored = np.bincount(table.unit[scores.covered], minlength=units)
+    bare, some = (inputs > 0) & (scored == 0), scored > 0
+    last = "missing='worst' (--missing worst) to rank them last"
+    if not bare.any():
+        return f"Use {last}."
+    if not some.any():
+        return "No input of these units has a score: name the units that are scored."
+    names = table.unit_ids[some]
+    told = ",".join(names[:LISTED]) + (",..." if len(names) > LISTED else "")
+    odd = int((inputs - scored)[some].sum())
+    return (
+        f"No input of {np.count_nonzero(bare)} of the {units} units has one: {role} {told} (units that are scored)"
+        f"{f', with {last}: {odd} there lack one' if odd else ''}."
+    )
+
+
+def _kind(found: columns.Columns) -> Kind:
+    """What a column `kind` says of all inputs; deployable where there is none."""
+    if "kind" not in found.data:
+        return "deployable"
+    kinds = {str(value) for value in np.unique(found.ids("kind"))}
+    if kinds not in ({"deployable"}, {"diagnostic"}):
+        raise InputError(
+            f"{found.source}: column 'kind' must say 'deployable' or 'diagnostic', the same for every input; found "
+            f"{', '.join(sorted(kinds)[:3])}."
+        )
+    return "diagnostic" if kinds == {"diagnostic"} else "deployable"
+
+
+def _is_series(source: Any) -> bool:
+    table_like = any(hasattr(source, name) for name in ("columns", "column_names", "schema"))
+    return hasattr(source, "__array__") and not table_like
+
+
+def _from_array(table: ValueTable, name: str, source: Any) -> Scores:
+    """Scores in the table's order: one per input, or per input and mode where there are modes between."""
+    what = f"{name}: the array of scores"
+    labels = getattr(source, "index", None)
+    ascending = getattr(labels, "is_monotonic_increasing", None)
+    if ascending is not None and not (ascending and np.asarray(labels).dtype.kind in "iu"):
+        raise InputError(
+            f"{what} is a Series whose index is not ascending numbers; name the index 'input' to align it by id."
+        )
+    array = columns.as_array(source, what, axes=2)
+    modes = table.modes[1:] if array.ndim == 2 else ()
+    if array.ndim == 2 and (len(modes) == 1 or array.shape[1] != len(modes)):
+        raise InputError(
+            f"{what} must have one dimension, or a column for each of {', '.join(modes)} where there are modes between "
+            f"cheap and full; found shape {array.shape}."
+        )
+    if len(array) != len(table):
+        raise InputError(
+            f"{name}: an array of scores must have one per input of the table, {len(table)}; found {len(array)}. "
+            "Columns 'input' and 'score' are aligned by id."
+        )
+    whats = [f"{what} of mode {mode!r}" for mode in modes] or [what]
+    by_column = array.T if modes else [array]
+    numbers = [columns.number_array(c, w, ids=table.input) for c, w in zip(by_column, whats, strict=True)]
+    _refuse_nan(numbers, table.input, whats)
+    return Scores(name, np.column_stack(numbers) if modes else numbers[0], np.ones(len(table), dtype=bool), modes)
+
+
+def _refuse_nan(
+    given: Sequence[Float[np.ndarray, "row"]], ids: Shaped[np.ndarray, "row"], whats: Sequence[str]
+) -> None:
+    for numbers, what in zip(given, whats, strict=True):
+        bad = np.flatnonzero(np.isnan(numbers))
+        if len(bad):
+            more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
+            raise InputError(f"{what} must hold numbers; {columns.place(int(bad[0]), ids)} holds NaN{more}.")
+
+
+def _rows_of(table: ValueTable, found: columns.Columns) -> Int[np.ndarray, "row"]:
+    ids = found.ids("input")
+    columns.refuse_repeated(ids, found.source)
+    rows = columns.positions(ids, table.input)
+    unknown = np.flatnonzero(rows < 0)
+    if len(unknown):
+        raise InputError(
+            f"{found.source}: every scored input must be in the table; {columns.place(int(unknown[0]), ids)} is not"
+            f"{f', nor are {len(unknown) - 1} more' if len(unknown) > 1 else ''}."
+        )
+    return rows

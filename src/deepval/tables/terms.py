@@ -1,0 +1,155 @@
+"""Loss terms per input and mode, and their weights -> losses under other weights, without acting again.
+
+A terms file has columns `input`, `term_<name>_<mode>` for every term and mode, and for every term its weight, the same
+number in each row: `weight_<name>` where the weight only weighs the loss, `fixed_weight_<name>` where it also shapes
+actions, so that another weight needs another cell. Loss = sum of weight x term, in the order of the weights.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float, Int
+from deepval.errors import InputError
+from deepval.results import Inputs
+from deepval.tables import columns
+from deepval.tables.values import ValueTable, vars_of
+
+TERM, WEIGHT, FIXED = "term_", "weight_", "fixed_weight_"
+AGREE = 1e-9
+"""Terms belong to a table if their weighted sum is its loss to this relative accuracy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Loss terms aligned with a table.
+
+    Attributes:
+        parts: Every term by name, before weighting.
+        weights: Weight of every term.
+        free: Terms whose weight changes no action.
+    """
+
+    parts: Mapping[str, Float[np.ndarray, "input mode"]]
+    weights: Mapping[str, float]
+    free: tuple[str, ...]
+
+    @property
+    def losses(self) -> Float[np.ndarray, "input mode"]:
+        """Weighted sum of the terms."""
+        return weighted_loss(self.parts, self.weights)
+
+    def reweighted(self, weights: Mapping[str, float]) -> "Terms":
+        """The terms under other weights; those not named stay."""
+        for name, weight in weights.items():
+            if name not in self.weights:
+                raise InputError(f"A weight must be of one of {', '.join(self.weights)}; found {name!r}.")
+            if name not in self.free:
+                raise InputError(f"The weight of {name!r} also shapes actions: build the cell again with it.")
+            if not math.isfinite(weight):
+                raise InputError(f"A weight must be finite; that of {name!r} is {weight}.")
+        return replace(self, weights={name: float(weights.get(name, old)) for name, old in self.weights.items()})
+
+
+def weighted_loss(terms: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> np.ndarray:
+    """Sum of weight x term, in the order of `weights`."""
+    if set(terms) != set(weights):
+        raise InputError(f"loss terms and weights must have the same names; found {list(terms)} and {list(weights)}.")
+    names = list(weights)
+    total = weights[names[0]] * terms[names[0]]
+    for name in names[1:]:
+        total = total + weights[name] * terms[name]
+    return total
+
+
+def weight_columns(weights: Mapping[str, float], free: Iterable[str], inputs: int) -> dict[str, np.ndarray]:
+    """The columns of a terms file that say how terms are weighed."""
+    loose = set(free)
+    return {f"{WEIGHT if name in loose else FIXED}{name}": np.full(inputs, weight) for name, weight in weights.items()}
+
+
+def align(table: ValueTable, source: Any) -> Terms:
+    """Terms from anything columnar, aligned by id; their weighted sum must be the table's losses."""
+    found = columns.read(source)
+    found.require("input")
+    ids = found.ids("input")
+    columns.refuse_repeated(ids, found.source)
+    rows = columns.positions(table.input, ids)
+    if (rows < 0).any():
+        missing = str(table.input[np.flatnonzero(rows < 0)[0]])
+        raise InputError(f"{found.source}: every input of the table needs loss terms; input {missing!r} has none.")
+    named = {c.removeprefix(FIXED).removeprefix(WEIGHT): c for c in found.data if c.startswith((FIXED, WEIGHT))}
+    if not named:
+        raise InputError(
+            f"{found.source}: a column 'weight_<term>' is needed for every term; found {', '.join(found.data)}."
+        )
+    parts = {name: _part(found, name, table, rows) for name in named}
+    weights = {name: _weight(found, column) for name, column in named.items()}
+    terms = Terms(parts, weights, tuple(name for name, column in named.items() if column.startswith(WEIGHT)))
+    scale = np.abs(table.losses).max(initial=0.0)
+    off = np.abs(terms.losses - table.losses).max(axis=1) > AGREE * max(scale, 1e-300)
+    if off.any():
+        where = str(table.input[np.flatnonzero(off)[0]])
+        raise InputError(
+            f"{found.source}: weighted terms must add up to the losses of the table; those of input {where!r} do not: "
+            "take the terms of the same cell."
+        )
+    return terms
+
+
+def with_losses(table: ValueTable, terms: Terms) -> ValueTable:
+    """The table with the losses that the terms give."""
+    return ValueTable(**{**vars_of(table), "losses": np.asfortranarray(terms.losses)})
+
+
+def inputs_of(
+    table: ValueTable, terms: Terms, rows: Int[np.ndarray, "input"], *, scores: Mapping[str, np.ndarray]
+) -> Inputs:
+    """What point values are made of, in columns: `rows` are the table's inputs among the terms."""
+    return Inputs(
+        input=tuple(map(str, table.input)),
+        unit=tuple(map(int, table.unit)),
+        units=tuple(map(str, table.unit_ids)),
+        losses={mode: _listed(table.losses[:, m]) for m, mode in enumerate(table.modes)},
+        terms={
+            name: {mode: _listed(part[rows, m]) for m, mode in enumerate(table.modes)}
+            for name, part in terms.parts.items()
+        },
+        weights=dict(terms.weights),
+        free=terms.free,
+        ranks={name: tuple(map(int, _dense_rank(score))) for name, score in scores.items()},
+    )
+
+
+def _listed(column: Float[np.ndarray, "input"]) -> tuple[float, ...]:
+    return tuple(column.tolist())
+
+
+def _dense_rank(score: Float[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
+    """1 for the highest score; equal scores share a rank, and the next is one more."""
+    kinds, place = np.unique(-(score + 0.0), return_inverse=True)
+    return place.reshape(len(score)) + (1 if len(kinds) else 0)
+
+
+def _weight(found: columns.Columns, column: str) -> float:
+    given = found.numbers(column)
+    if not (np.isfinite(given).all() and (given == given[0]).all()):
+        raise InputError(f"{found.source}: column {column!r} must hold the same finite number in every row.")
+    return float(given[0])
+
+
+def _part(
+    found: columns.Columns, name: str, table: ValueTable, rows: Int[np.ndarray, "input"]
+) -> Float[np.ndarray, "input mode"]:
+    names = [f"{TERM}{name}_{mode}" for mode in table.modes]
+    found.require(*names)
+    part = np.column_stack([found.numbers(column) for column in names])[rows]
+    bad = np.flatnonzero(~np.isfinite(part).all(axis=1))
+    if len(bad):
+        raise InputError(
+            f"{found.source}: term {name!r} must be finite; that of input {str(table.input[bad[0]])!r} is not."
+        )
+    return part

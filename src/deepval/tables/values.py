@@ -1,0 +1,374 @@
+"""Losses per input and mode, grouped in units -> decision values and what they say of a setting.
+
+The decision value of mode m on an input is V = loss(cheap) - loss(m), in units of the loss: positive where the
+mode helps, exactly 0 where it changes nothing, negative where it harms. It is gross of cost. Without a mode it
+means the full one. An input is *affected* where V != 0; shares that divide by zero are NaN.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.canonical import joint_sha256
+from deepval.errors import InputError, InputWarning
+from deepval.tables import columns
+from deepval.tables.costs import Costs
+from deepval.tables.shares import checked_share, quota
+
+LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
+LARGEST_LOSS = 1e290
+"""Losses above this in size are refused: sums over inputs and differences of such could overflow."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValueTable:
+    """One row per input: its unit, its place in time and its downstream loss under every mode.
+
+    Attributes:
+        input: Id of each input, all different.
+        unit_ids: Ids of the units, sorted as text. Bootstraps and splits move units as a whole.
+        unit: Position in `unit_ids` of each input's unit.
+        modes: Names of the perception modes, cheap first, full last.
+        losses: Finite downstream loss of each input under each mode; lower is better.
+        order: Place of each input in time within its unit, or None where there is no time.
+        attributes: Further columns (speed, weather, ...), to evaluate within groups of inputs.
+        costs: What each mode costs, where known.
+    """
+
+    input: Shaped[np.ndarray, "input"]
+    unit_ids: Shaped[np.ndarray, "unit"]
+    unit: Int[np.ndarray, "input"]
+    modes: tuple[str, ...]
+    losses: Float[np.ndarray, "input mode"]
+    order: Float[np.ndarray, "input"] | None = None
+    attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    costs: Costs | None = None
+
+    @classmethod
+    def from_columns(
+        cls,
+        *,
+        unit: Any,
+        losses: Mapping[str, Any] | Mapping[int, Any] | None = None,
+        rewards: Mapping[str, Any] | Mapping[int, Any] | None = None,
+        modes: Sequence[str] | None = None,
+        input: Any = None,  # noqa: A002  (the benchmark's word for a row)
+        order: Any = None,
+        attributes: Mapping[str, Any] | None = None,
+        costs: Any = None,
+        source: str = "the table",
+    ) -> "ValueTable":
+        """A table from its columns: losses (lower is better) or rewards (higher is better; loss = -reward) by mode.
+
+        The first mode is cheap and the last full, in the order of `modes` where it is given: it may leave modes out.
+        """
+        if bool(losses) == bool(rewards):
+            raise InputError(
+                f"{source}: losses of the modes are needed, or rewards, not both; "
+                f"found {'both' if losses else 'neither'}."
+            )
+        prefix, given = (LOSS_PREFIX, losses) if losses else (REWARD_PREFIX, rewards or {})
+        wanted = _chosen_modes(tuple(map(str, given)), modes, source)
+        optional = {"input": input, "order": order}
+        found = columns.Columns.of(
+            source,
+            {**(attributes or {}), "unit": unit}
+            | {name: column for name, column in optional.items() if column is not None}
+            | {f"{prefix}{mode}": column for mode, column in given.items() if str(mode) in wanted},
+        )
+        found.require("unit")
+        ids = np.arange(len(found)) if input is None else found.ids("input")
+        unit_ids, unit_of = _units(found.ids("unit"))
+        named = {mode: found.numbers(f"{prefix}{mode}") for mode in wanted}
+        places = None if order is None else found.numbers("order")
+        _check_inputs(ids, {f"{prefix}{mode}": column for mode, column in named.items()}, places, source)
+        if rewards:
+            named = {mode: 0.0 - column for mode, column in named.items()}  # no negative zeros
+        _warn_of_frames(unit_ids, ids, source)
+        return cls(
+            input=ids,
+            unit_ids=unit_ids,
+            unit=unit_of,
+            modes=tuple(named),
+            losses=np.stack(list(named.values())).T,  # so that a mode's losses lie side by side
+            order=places,
+            attributes={str(name): found.data[str(name)] for name in attributes or {}},
+            costs=None if costs is None else Costs.of(costs),
+        )
+
+    def __len__(self) -> int:
+        return len(self.input)
+
+    def with_modes(self, modes: Sequence[str]) -> "ValueTable":
+        """The table with these modes only, in this order: the first is cheap, the last full."""
+        wanted = _chosen_modes(self.modes, modes, "the table")
+        places = [self.modes.index(mode) for mode in wanted]
+        return type(self)(**{**vars_of(self), "modes": wanted, "losses": np.asfortranarray(self.losses[:, places])})
+
+    @cached_property
+    def mode_values(self) -> Float[np.ndarray, "input mode"]:
+        """Decision value of every mode, zero for cheap."""
+        return self.losses[:, :1] - self.losses
+
+    @cached_property
+    def decision_values(self) -> Float[np.ndarray, "input"]:
+        """Decision value of the full mode: loss(cheap) - loss(full)."""
+        return self.losses[:, 0] - self.losses[:, -1]
+
+    @cached_property
+    def cheap_loss(self) -> float:
+        """All-cheap loss: the total loss when nothing is escalated."""
+        return float(self.losses[:, 0].sum())
+
+    @property
+    def affected(self) -> int:
+        """Number of inputs whose loss the full mode changes."""
+        return len(self._helpful) + len(self._harmful)
+
+    @property
+    def harm_rate(self) -> float:
+        """Share of the affected inputs that the full mode makes worse."""
+        return _share(len(self._harmful), self.affected)
+
+    @property
+    def harm_ratio(self) -> float:
+        """Total harm over total benefit of the full mode, sum|V-| / sum V+."""
+        return _share(float(-self._harmful.sum()), float(self._helpful.sum()))
+
+    @cached_property
+    def _helpful(self) -> Float[np.ndarray, "helpful"]:
+        """Positive decision values, the largest first."""
+        return np.sort(most_helpful(self.decision_values))[::-1]
+
+    @cached_property
+    def _harmful(self) -> Float[np.ndarray, "harmful"]:
+        """Negative decision values."""
+        return self.decision_values[self.decision_values < 0]
+
+    def summary(self, alpha: float = 0.2) -> "Summary":
+        """What escalation does in this setting, over all units, with the oracle at share `alpha`."""
+        share = checked_share(alpha)
+        slots = int(quota(len(self), share))
+        taken = np.sort(most_helpful(self.decision_values, slots))[::-1]
+        return Summary(
+            inputs=len(self),
+            units=len(self.unit_ids),
+            modes=self.modes,
+            cheap_loss=self.cheap_loss,
+            affected=self.affected,
+            harm_rate=self.harm_rate,
+            harm_ratio=self.harm_ratio,
+            all_full_share=_share(float(self.decision_values.sum()), self.cheap_loss),
+            alpha=share,
+            quota=slots,
+            oracle_share=_share(float(taken.sum()), self.cheap_loss),
+            budget_binds=len(self._helpful) > slots,
+            quota_is_capacity=len(self) - len(self._harmful) >= slots,
+        )
+
+    def keep(self, rows: Bool[np.ndarray, "input"]) -> "ValueTable":
+        """The chosen inputs, with the list of units as it was, so that draws of units stay shared."""
+        return type(self)(
+            input=self.input[rows],
+            unit_ids=self.unit_ids,
+            unit=self.unit[rows],
+            modes=self.modes,
+            losses=self.losses[rows],
+            order=None if self.order is None else self.order[rows],
+            attributes={name: column[rows] for name, column in self.attributes.items()},
+            costs=self.costs,
+        )
+
+    def restrict(self, units: Any) -> "ValueTable":
+        """The inputs of the named units only; every name must be in the table's list of units."""
+        wanted = _unit_names(units)
+        unknown = wanted[columns.positions(wanted, self.unit_ids) < 0]
+        if len(unknown):
+            raise InputError(
+                f"Named units must be in the table; {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not. "
+                f"It has {_some(self.unit_ids)}."
+            )
+        place = columns.positions(self.unit_ids, wanted)
+        kept = self.keep(place[self.unit] >= 0)
+        if not len(kept):
+            raise InputError(f"Named units must hold inputs; none of {_some(wanted)} does.")
+        return type(self)(**{**vars_of(kept), "unit_ids": wanted, "unit": place[kept.unit]})
+
+    def listing(self, units: Any) -> "ValueTable":
+        """The same inputs in a longer list of units, such as all those of a data set: some may hold no inputs here.
+
+        Units that are listed can be named in `restrict` and are drawn, so that tables of one data set share their
+        draws whatever inputs each of them lacks.
+        """
+        listed = np.unique(np.concatenate([self.unit_ids, _unit_names(units)]))
+        return type(self)(
+            **{**vars_of(self), "unit_ids": listed, "unit": columns.positions(self.unit_ids, listed)[self.unit]}
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of ids, units, modes, losses and times: two tables agree in it iff they hold the same rows in order.
+
+        Attributes are not part of it, nor is whether ids are integers or text of the same spelling.
+        """
+        return joint_sha256(self._hashed())
+
+    def _hashed(self) -> Iterator[bytes | memoryview]:
+        yield "\n".join([*self.modes, *self.unit_ids, ""]).encode()
+        ids = _integers(self.input)
+        yield "\n".join(self.input).encode() if ids is None else np.ascontiguousarray(ids, dtype="<i8").data
+        yield self.unit.astype("<i4").data
+        for column in (*self.losses.T, *(() if self.order is None else (self.order,))):
+            yield np.ascontiguousarray(column, dtype="<f8").data
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A setting in a line: the paper's table of signs. NaN where a denominator is not positive."""
+
+    inputs: int
+    units: int
+    modes: tuple[str, ...]
+    cheap_loss: float
+    affected: int
+    harm_rate: float
+    harm_ratio: float
+    all_full_share: float
+    alpha: float
+    quota: int
+    oracle_share: float
+    budget_binds: bool
+    quota_is_capacity: bool
+
+
+def most_helpful(values: Float[np.ndarray, "input"], slots: int | None = None) -> Float[np.ndarray, "helpful"]:
+    """The positive values, of more than `slots` the largest: what an oracle takes of at most so many inputs."""
+    positive = values[values > 0]
+    spare = 0 if slots is None else len(positive) - slots
+    return np.partition(positive, spare)[spare:] if 0 < spare < len(positive) else positive[max(spare, 0) :]
+
+
+def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None = None) -> ValueTable:
+    """A value table from a file or anything columnar.
+
+    Columns are `unit`, `input`, optionally `order`, and `loss_<mode>` or `reward_<mode>` for each mode: cheap first
+    and full last, unless `modes` names them in another order.
+    """
+    found = columns.read(source)
+    found.require("unit", "input")
+    losses, rewards = (
+        {name.removeprefix(prefix): column for name, column in found.data.items() if name.startswith(prefix)}
+        for prefix in (LOSS_PREFIX, REWARD_PREFIX)
+    )
+    if losses and rewards:
+        raise InputError(
+            f"{found.source}: columns 'loss_<mode>' or 'reward_<mode>' are needed, not both; found "
+            f"{', '.join(found.data)}."
+        )
+    if len(losses or rewards) < 2:
+        raise InputError(
+            f"{found.source}: two or more columns 'loss_<mode>' are needed, cheap first; found {', '.join(found.data)}."
+        )
+    other = {name: column for name, column in found.data.items() if not _reserved(name)}
+    return ValueTable.from_columns(
+        unit=found.data["unit"],
+        input=found.data["input"],
+        losses=losses,
+        rewards=rewards,
+        modes=modes,
+        order=found.data.get("order"),
+        attributes=other,
+        costs=costs,
+        source=found.source,
+    )
+
+
+def vars_of(table: ValueTable) -> dict[str, Any]:
+    """The fields of a table by name, without what was derived from them."""
+    return {name: getattr(table, name) for name in table.__dataclass_fields__}
+
+
+def _reserved(name: str) -> bool:
+    return name in ("unit", "input", "order") or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
+
+
+def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
+    """The modes to judge, cheap first: all as given, or those named in the order in which they are named."""
+    wanted = given if modes is None else () if isinstance(modes, str) else tuple(map(str, modes))
+    unknown = [mode for mode in wanted if mode not in given]
+    if unknown or len(set(wanted)) < len(wanted):
+        raise InputError(
+            f"{source}: modes must be different ones of {', '.join(given)}, cheap first; found {', '.join(wanted)}."
+        )
+    if len(wanted) < 2:
+        found = repr(modes) if isinstance(modes, str) else f"{len(wanted)} mode"
+        raise InputError(f"{source}: losses of a cheap and a full mode are needed; found {found}.")
+    return wanted
+
+
+def _unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
+    """Names of units as sorted text, each once."""
+    named = np.unique(columns.as_text(columns.id_array(np.asarray(units), "the list of units")))
+    if not len(named):
+        raise InputError("At least one unit must be named; found an empty list.")
+    return named
+
+
+def _some(names: Shaped[np.ndarray, "unit"]) -> str:
+    """The first names of a list, and how many there are where it is long."""
+    return ", ".join(names[:10]) + (f", ... ({len(names)} units)" if len(names) > 10 else "")
+
+
+def _integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | None:
+    """Ids as integers, None where one of them is spelled otherwise."""
+    try:
+        numbers = ids.astype(np.int64, copy=False)
+    except (ValueError, OverflowError):
+        return None
+    return numbers if ids.dtype.kind == "i" or bool(np.all(columns.as_text(numbers) == ids)) else None
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else math.nan
+
+
+def _units(unit: Shaped[np.ndarray, "input"]) -> tuple[Shaped[np.ndarray, "unit"], Int[np.ndarray, "input"]]:
+    """Unit ids sorted as text, and each input's position among them; costs one pass where units are contiguous."""
+    starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
+    ids, of_run = np.unique(columns.as_text(unit[starts]), return_inverse=True)
+    return ids, np.repeat(of_run, np.diff(np.append(starts, len(unit))))
+
+
+def _check_inputs(
+    ids: Shaped[np.ndarray, "input"],
+    losses: Mapping[str, Float[np.ndarray, "input"]],
+    order: Float[np.ndarray, "input"] | None,
+    source: str,
+) -> None:
+    columns.refuse_repeated(ids, source)
+    for name, column in ({**losses} | ({} if order is None else {"order": order})).items():
+        if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
+            bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
+            value = column[bad[0]]
+            need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
+            raise InputError(
+                f"{source}: column {name!r} must {need}; {columns.place(int(bad[0]), ids)} holds {value}"
+                f"{f', and {len(bad) - 1} more are not' if len(bad) > 1 else ''}."
+            )
+
+
+def _warn_of_frames(unit_ids: Shaped[np.ndarray, "unit"], ids: Shaped[np.ndarray, "input"], source: str) -> None:
+    if len(unit_ids) == len(ids) > 1:
+        warnings.warn(
+            InputWarning(
+                f"{source}: column 'unit' is different in every row; are these frames? Units are scenes, sequences "
+                "or logs: what is resampled as a whole."
+            ),
+            stacklevel=4,
+        )

@@ -1,0 +1,113 @@
+"""Objects in the ego frame, one type for all: perceived by a mode, labelled as reference, logged."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.errors import InputError
+from deepval.geometry.corners import extent_m, rectangles_m
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Flat lists of objects over `frames` frames, sorted by `frame`, by their four ground corners.
+
+    Ego frame: x forward, y left, metres. `closing_mps` is the closing speed (0 where none is known), `cls` the class
+    ("" where it is not known), `track` its id within the unit (-1: none), `velocity_mps` its own (x, y) velocity (NaN:
+    not known).
+    """
+
+    frames: int
+    frame: Int[np.ndarray, "obj"]
+    corners_m: Float[np.ndarray, "obj 4 2"]
+    closing_mps: Float[np.ndarray, "obj"]
+    cls: Shaped[np.ndarray, "obj"]
+    track: Int[np.ndarray, "obj"]
+    velocity_mps: Float[np.ndarray, "obj 2"]
+
+    def __post_init__(self) -> None:
+        check_frames(self.frame, self.frames)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @classmethod
+    def of(
+        cls,
+        frames: int,
+        frame: Int[np.ndarray, "obj"],
+        *,
+        corners_m: Float[np.ndarray, "obj 4 2"],
+        closing_mps: Float[np.ndarray, "obj"],
+        names: Shaped[np.ndarray, "obj"] | None = None,
+        track: Int[np.ndarray, "obj"] | None = None,
+        velocity_mps: Float[np.ndarray, "obj 2"] | None = None,
+    ) -> "Objects":
+        """Objects of which some things are not known: class, track or velocity."""
+        return cls(
+            frames=frames,
+            frame=frame,
+            corners_m=corners_m,
+            closing_mps=closing_mps,
+            cls=np.full(len(frame), "") if names is None else names,
+            track=np.full(len(frame), -1) if track is None else track,
+            velocity_mps=np.full((len(frame), 2), np.nan) if velocity_mps is None else velocity_mps,
+        )
+
+    @cached_property
+    def near_m(self) -> Float[np.ndarray, "obj"]:
+        """Range: smallest x of the ground corners (the near face)."""
+        return extent_m(self.corners_m, 0)[:, 0]
+
+    @cached_property
+    def far_m(self) -> Float[np.ndarray, "obj"]:
+        """Largest x of the ground corners."""
+        return extent_m(self.corners_m, 0)[:, 1]
+
+    @cached_property
+    def lateral_m(self) -> Float[np.ndarray, "obj 2"]:
+        """Smallest and largest y of the ground corners."""
+        return extent_m(self.corners_m, 1)
+
+    @property
+    def centre_m(self) -> Float[np.ndarray, "obj 2"]:
+        """Centre (x, y): for an object lifted from an image half a class length behind its near face."""
+        return np.column_stack([(self.near_m + self.far_m) / 2, self.lateral_m.mean(axis=1)])
+
+    def where(self, keep: Bool[np.ndarray, "obj"]) -> "Objects":
+        """The objects marked by `keep`."""
+        columns = {f.name: getattr(self, f.name)[keep] for f in fields(self) if f.name != "frames"}
+        return Objects(frames=self.frames, **columns)
+
+    def at(self, frame: int) -> "Objects":
+        """The objects of one frame, as if it were the only one."""
+        here = self.where(self.frame == frame)
+        columns = {f.name: getattr(here, f.name) for f in fields(here) if f.name not in ("frames", "frame")}
+        return Objects(frames=1, frame=np.zeros(len(here), dtype=int), **columns)
+
+
+def boxed(
+    frames: int,
+    frame: Int[np.ndarray, "obj"],
+    *,
+    near_m: Float[np.ndarray, "obj"],
+    far_m: Float[np.ndarray, "obj"],
+    lateral_m: Float[np.ndarray, "obj 2"],
+    closing_mps: Float[np.ndarray, "obj"],
+    names: Shaped[np.ndarray, "obj"] | None = None,
+    track: Int[np.ndarray, "obj"] | None = None,
+) -> Objects:
+    """Objects whose footprints are rectangles along the ego axes."""
+    corners_m = rectangles_m(near_m, far_m, lateral_m=lateral_m)
+    return Objects.of(frames, frame, corners_m=corners_m, closing_mps=closing_mps, names=names, track=track)
+
+
+def check_frames(frame: Int[np.ndarray, "obj"], frames: int) -> None:
+    """Raise unless frame indices are sorted and lie in 0..frames-1."""
+    if len(frame) and (frame[0] < 0 or frame[-1] >= frames or (np.diff(frame) < 0).any()):
+        raise InputError(
+            f"frame indices must be sorted and lie in 0 to {frames - 1}; "
+            f"found {frame.min()} to {frame.max()}: sort the rows by frame and check the number of frames."
+        )

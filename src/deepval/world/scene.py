@@ -1,0 +1,112 @@
+"""Scene: what the vehicle knows of one unit before escalation (ego motion, calibration, time, images, map, route).
+
+Nothing of the reference is in here, so an allocator may read all of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Shaped
+from deepval.errors import InputError
+from deepval.geometry.camera import Camera
+from deepval.world.lanes import LaneMap
+
+FASTEST_MPS = 200.0
+"""No vehicle is faster: an ego speed beyond it is a fault of the data."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One unit in time order: frame t has id `frame_ids[t]`, time `time_s[t]` and speed `ego_speed_mps[t]`.
+
+    `cameras` are by name; the first is the one that detectors look through. `image_paths` has one path or None per
+    frame of that camera, or is empty; `images` is any sequence that gives its picture of frame t (height, width, RGB,
+    uint8) on `images[t]`. `world_from_ego` is None where no pose is known, `lane_map` where there is no map; `route`
+    names the roadblocks that the vehicle is to follow.
+    """
+
+    unit: str
+    frame_ids: Shaped[np.ndarray, "time"]
+    time_s: Float[np.ndarray, "time"]
+    ego_speed_mps: Float[np.ndarray, "time"]
+    cameras: Mapping[str, Camera]
+    image_paths: tuple[Path | None, ...] = ()
+    # Items are not typed: a run-time check would draw a picture to look at it.
+    images: Sequence[Any] | np.ndarray | None = field(default=None, repr=False)
+    world_from_ego: Float[np.ndarray, "time 4 4"] | None = field(default=None, repr=False)
+    lane_map: LaneMap | None = field(default=None, repr=False)
+    route: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        frames = len(self.frame_ids)
+        if not self.cameras:
+            raise InputError(f"unit {self.unit}: a scene needs a camera; found none.")
+        if not len(self.time_s) == len(self.ego_speed_mps) == frames:
+            raise InputError(f"unit {self.unit}: times and speeds must have one value per frame ({frames}).")
+        if len(set(self.frame_ids.tolist())) != frames:
+            raise InputError(f"unit {self.unit}: frame ids must be distinct.")
+        if not ((np.diff(self.time_s) > 0).all() and np.isfinite(self.time_s).all()):
+            raise InputError(f"unit {self.unit}: times must increase from frame to frame; check the time stamps.")
+        strange = ~((self.ego_speed_mps >= 0) & (self.ego_speed_mps <= FASTEST_MPS))
+        if strange.any():
+            raise InputError(
+                f"unit {self.unit}: ego speeds must be finite and not negative, and at most {FASTEST_MPS:g} m/s; "
+                f"{self.inputs[strange][0]} has {self.ego_speed_mps[strange][0]:g}: check what the speed was read from."
+            )
+        for name, pictures in (("image paths", self.image_paths or None), ("images", self.images)):
+            if pictures is not None and len(pictures) != frames:
+                raise InputError(f"unit {self.unit}: {name} must be {frames}, one per frame; found {len(pictures)}.")
+
+    def __len__(self) -> int:
+        return len(self.frame_ids)
+
+    @property
+    def camera(self) -> Camera:
+        """The camera that detectors look through: the first."""
+        return next(iter(self.cameras.values()))
+
+    @property
+    def inputs(self) -> Shaped[np.ndarray, "time"]:
+        """Ids of the inputs, unique over a data set: unit/frame id."""
+        return np.array([f"{self.unit}/{frame_id}" for frame_id in self.frame_ids])
+
+    @property
+    def dt_s(self) -> Float[np.ndarray, "time"]:
+        """Time since the frame before; NaN at the first frame."""
+        return np.concatenate([[np.nan], np.diff(self.time_s)])[: len(self)]
+
+    @property
+    def has_image(self) -> Bool[np.ndarray, "time"]:
+        """Whether there is a picture of each frame."""
+        if self.images is not None:
+            return np.ones(len(self), dtype=bool)
+        return np.array([path is not None for path in self.image_paths or [None] * len(self)], dtype=bool)
+
+    def image_source(self, frame: int) -> Path | np.ndarray:
+        """The file with the picture of a frame, or the picture itself where it is held in memory."""
+        if self.images is not None:
+            return self.images[frame]
+        path = self.image_paths[frame] if self.image_paths else None
+        if path is None:
+            raise InputError(
+                f"frame {self.frame_ids[frame]} of unit {self.unit} must have an image; none was found: "
+                "add the file, or leave the frame out."
+            )
+        return path
+
+    def part(self, frames: slice) -> "Scene":
+        """Some frames that follow each other, as if there were no others."""
+        pose, pictures = self.world_from_ego, self.images
+        return replace(
+            self,
+            frame_ids=self.frame_ids[frames],
+            time_s=self.time_s[frames],
+            ego_speed_mps=self.ego_speed_mps[frames],
+            image_paths=self.image_paths[frames],
+            images=None if pictures is None else pictures[frames],
+            world_from_ego=None if pose is None else pose[frames],
+        )

@@ -1,0 +1,29 @@
+"""What holds for all tests: hypothesis is patient, and files that take their time are marked `long`."""
+
+import pytest
+from hypothesis import settings
+
+# A busy machine is no reason to fail.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
+LONG = frozenset(
+    f"test_{name}.py"
+    for name in (
+        # They build cells, fit allocators, run commands in processes of their own, draw figures or simulate a world.
+        *("allocators", "bounded_reading", "browser", "build", "cell_files", "cli", "diagnostics", "docs", "figures"),
+        *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
+        *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "shared_kitti", "submissions"),
+        *("synthetic", "terms", "tracks"),
+        # They compare with slow and obvious twins on many random tables.
+        *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
+    )
+)
+"""What `make quick` leaves out, by file: the rest takes less than a minute."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of long files."""
+    for item in items:
+        if item.path.name in LONG:
+            item.add_marker(pytest.mark.long)
