@@ -16,6 +16,7 @@ import pytest
 
 import deepval
 from deepval import InputError, InputWarning, Latency, Selection, ValueTable, read_costs, read_values
+from deepval.tables import columns
 
 HEADER = "unit,input,loss_cheap,loss_full\n"
 GOOD = HEADER + "u,a,1,0.5\nu,b,2,3\nv,c,1,1\n"
@@ -224,14 +225,11 @@ def test_files_that_may_not_be_read(tmp_path, monkeypatch):
 
     paths = [write(tmp_path, GOOD), write(tmp_path, parquet(COLUMNS), "values.parquet")]
     toml = write(tmp_path, COSTS, "costs.toml")
-    for method in ("is_file", "open"):
+    for owner, name in ((Path, "is_file"), (columns, "native")):
         with monkeypatch.context() as patched:
-            patched.setattr(Path, method, refuse)
+            patched.setattr(owner, name, refuse)
             for path in paths:
-                if (method, path.suffix) != ("open", ".csv"):  # Arrow opens CSV files itself
-                    assert (
-                        complaint(read_values, path) == f"{path}: must be a file that can be read; Permission denied."
-                    )
+                assert complaint(read_values, path) == f"{path}: must be a file that can be read; Permission denied."
     monkeypatch.setattr(Path, "open", refuse)
     assert complaint(read_costs, toml) == f"{toml}: costs must be a .toml file that can be read; Permission denied."
 

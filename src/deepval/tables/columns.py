@@ -118,8 +118,9 @@ def from_parquet(content: Path | bytes, source: str) -> Columns:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    file = native(content)
     try:
-        with native(content) as file:
+        with file:
             table = pq.ParquetFile(file).read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(
