@@ -18,6 +18,7 @@ import numpy as np
 from figures import Figure, report
 
 import deepval
+from deepval.judging.basis import basis
 from deepval.judging.draws import make_draws
 from deepval.judging.kernel import top_sums
 from deepval.tables.shares import quota
@@ -117,7 +118,7 @@ def small() -> dict[str, float]:
 
 def small_error(result: deepval.Result, expected: tuple[list, list]) -> float:
     """Largest relative difference between both versions' gain, benefit and oracle gain on the draws that both ran."""
-    judged = {(item.row.allocator, item.row.alpha): item.sample for item in result.samples.judged}
+    judged = {(item.row.allocator, item.row.alpha): item.sample for item in basis(result).judged}
     ranked, oracle = np.array(expected[0]), np.array(expected[1])
     pairs = []
     for b, alpha in enumerate(ALPHAS):
@@ -152,7 +153,7 @@ def large(kind: str) -> dict[str, float]:
     bounds = np.searchsorted(unit, np.arange(UNITS + 1))
     rows_of = [np.arange(bounds[u], bounds[u + 1]) for u in table.unit_ids.astype(int)]
     seconds, expected = cpu_s(obvious, score, table.decision_values, rows_of, draw)
-    judged = {item.row.alpha: item.sample for item in result.samples.judged if item.row.allocator == "score"}
+    judged = {item.row.alpha: item.sample for item in basis(result).judged if item.row.allocator == "score"}
     error = max(
         max(abs(judged[alpha].gain[1] / gain - 1), abs(judged[alpha].benefit[1] / benefit - 1))
         for alpha, (gain, benefit) in zip(ALPHAS, expected, strict=True)
