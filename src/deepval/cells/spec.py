@@ -298,13 +298,15 @@ def _said(value: Any) -> str:
 
 def _changed(rules: Sequence[tuple[str, System]], changes: Mapping[str, float]) -> list[tuple[str, System]]:
     """The systems with those of the constants that each has."""
-    known = {name: {*settable(rule), *rule.also_called} for name, rule in rules} if changes else {}
+    known = [{*settable(rule), *rule.also_called} for _, rule in rules]
+    every = sorted(set().union(*known))
     for constant in changes:
-        if not any(constant in names for names in known.values()):
-            every = sorted(set().union(*known.values()))
+        if constant not in every:
             raise InputError(f"A constant must be one of {', '.join(every)}; found {constant!r}.")
-    own = [{c: value for c, value in changes.items() if c in known[name]} for name, _ in rules] if changes else []
-    return [(n, with_constants(r, c)) for (n, r), c in zip(rules, own, strict=True)] if changes else list(rules)
+    return [
+        (name, with_constants(rule, {constant: value for constant, value in changes.items() if constant in own}))
+        for (name, rule), own in zip(rules, known, strict=True)
+    ]
 
 
 def _system(name: str) -> System:
