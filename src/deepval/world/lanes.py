@@ -2,37 +2,79 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError
 
+Outline = Float[np.ndarray, "_ 2"]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Lane:
     """One lane in the world frame, driven from the first to the last point of its centreline.
 
-    `polygon_m` is its outline, `successors` the ids of the lanes it leads to, `roadblock` the id of the group of
-    parallel lanes it belongs to; `speed_limit_mps` is None where the map says nothing.
+    Attributes:
+        id: Its id.
+        centreline_m: Its middle, (x, y).
+        roadblock: Id of the group of parallel lanes it belongs to.
+        polygon_m: Its outline; empty where the map gives none, and it is `half_width_m` to both sides of its middle.
+        half_width_m: Half its width, read only where there is no outline.
+        successors: Ids of the lanes it leads to; some may lie outside the map.
+        speed_limit_mps: None where the map says nothing.
+        connector: Whether it leads through an intersection.
     """
 
     id: str
     centreline_m: Float[np.ndarray, "point 2"]
-    polygon_m: Float[np.ndarray, "corner 2"]
     roadblock: str
+    polygon_m: Outline = field(default_factory=lambda: np.zeros((0, 2)), repr=False)
+    half_width_m: float = 2.0
     successors: tuple[str, ...] = ()
     speed_limit_mps: float | None = None
+    connector: bool = False
 
     def __post_init__(self) -> None:
         if len(self.centreline_m) < 2:
             raise InputError(f"lane {self.id}: a centreline needs two points or more; found {len(self.centreline_m)}.")
+        if not (np.isfinite(self.centreline_m).all() and np.isfinite(self.polygon_m).all()):
+            raise InputError(f"lane {self.id}: centreline and outline must be finite; found NaN or infinity.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LaneMap:
-    """Lanes by id, and outlines of drivable areas and crosswalks, in the world frame."""
+    """Lanes by id, in the map's order, and outlines of other drivable ground, intersections and crosswalks.
+
+    `drivable_m` is ground beside the lanes that one may drive on (car parks); the lanes themselves are not repeated in
+    it. All in the world frame.
+    """
 
     lanes: Mapping[str, Lane]
-    drivable_m: tuple[Float[np.ndarray, "_ 2"], ...] = field(default=(), repr=False)
-    crosswalks_m: tuple[Float[np.ndarray, "_ 2"], ...] = field(default=(), repr=False)
+    drivable_m: tuple[Outline, ...] = field(default=(), repr=False)
+    intersections_m: tuple[Outline, ...] = field(default=(), repr=False)
+    crosswalks_m: tuple[Outline, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        wrong = [key for key, lane in self.lanes.items() if key != lane.id]
+        if wrong:
+            raise InputError(f"a lane map must hold each lane under its own id; {wrong[0]} is another's.")
+
+    @cached_property
+    def roadblocks(self) -> dict[str, tuple[str, ...]]:
+        """Ids of the lanes of each roadblock, in the map's order."""
+        found: dict[str, list[str]] = {}
+        for lane in self.lanes.values():
+            found.setdefault(lane.roadblock, []).append(lane.id)
+        return {roadblock: tuple(lanes) for roadblock, lanes in found.items()}
+
+    @cached_property
+    def predecessors(self) -> dict[str, tuple[str, ...]]:
+        """Ids of the lanes that lead to each lane."""
+        found: dict[str, list[str]] = {lane: [] for lane in self.lanes}
+        for lane in self.lanes.values():
+            for after in lane.successors:
+                if after in found:
+                    found[after].append(lane.id)
+        return {lane: tuple(before) for lane, before in found.items()}

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Shaped
+from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera
+from deepval.geometry.vehicle import Vehicle
 from deepval.world.lanes import LaneMap
 
 FASTEST_MPS = 200.0
@@ -25,8 +26,10 @@ class Scene:
 
     `cameras` are by name; the first is the one that detectors look through. `image_paths` has one path or None per
     frame of that camera, or is empty; `images` is any sequence that gives its picture of frame t (height, width, RGB,
-    uint8) on `images[t]`. `world_from_ego` is None where no pose is known, `lane_map` where there is no map; `route`
-    names the roadblocks that the vehicle is to follow.
+    uint8) on `images[t]`. `world_from_ego` is None where no pose is known, `lane_map` where there is no map, `vehicle`
+    where nobody says how large the ego vehicle is. `route` names the roadblocks that the vehicle is to follow, at frame
+    t those from number `route_starts[t]` on (all where it is None); `red_lights` has the ids of the lanes that are shut
+    by a red light, frame by frame, or is empty. The ego frame is at the rear axle where planners are to drive.
     """
 
     unit: str
@@ -40,6 +43,10 @@ class Scene:
     world_from_ego: Float[np.ndarray, "time 4 4"] | None = field(default=None, repr=False)
     lane_map: LaneMap | None = field(default=None, repr=False)
     route: tuple[str, ...] = ()
+    route_starts: Int[np.ndarray, "time"] | None = None
+    red_lights: tuple[frozenset[str], ...] = ()
+    vehicle: Vehicle | None = None
+    ego_acceleration_mps2: Float[np.ndarray, "time"] | None = None
 
     def __post_init__(self) -> None:
         frames = len(self.frame_ids)
@@ -57,9 +64,17 @@ class Scene:
                 f"unit {self.unit}: ego speeds must be finite and not negative, and at most {FASTEST_MPS:g} m/s; "
                 f"{self.inputs[strange][0]} has {self.ego_speed_mps[strange][0]:g}: check what the speed was read from."
             )
-        for name, pictures in (("image paths", self.image_paths or None), ("images", self.images)):
-            if pictures is not None and len(pictures) != frames:
-                raise InputError(f"unit {self.unit}: {name} must be {frames}, one per frame; found {len(pictures)}.")
+        per_frame = {
+            "image paths": self.image_paths or None,
+            "images": self.images,
+            "poses": self.world_from_ego,
+            "starts of the route": self.route_starts,
+            "sets of red lights": self.red_lights or None,
+            "accelerations": self.ego_acceleration_mps2,
+        }
+        for name, items in per_frame.items():
+            if items is not None and len(items) != frames:
+                raise InputError(f"unit {self.unit}: {name} must be {frames}, one per frame; found {len(items)}.")
 
     def __len__(self) -> int:
         return len(self.frame_ids)
@@ -100,13 +115,19 @@ class Scene:
 
     def part(self, frames: slice) -> "Scene":
         """Some frames that follow each other, as if there were no others."""
-        pose, pictures = self.world_from_ego, self.images
+
+        def some(items: Any) -> Any:
+            return None if items is None else items[frames]
+
         return replace(
             self,
             frame_ids=self.frame_ids[frames],
             time_s=self.time_s[frames],
             ego_speed_mps=self.ego_speed_mps[frames],
             image_paths=self.image_paths[frames],
-            images=None if pictures is None else pictures[frames],
-            world_from_ego=None if pose is None else pose[frames],
+            images=some(self.images),
+            world_from_ego=some(self.world_from_ego),
+            route_starts=some(self.route_starts),
+            red_lights=self.red_lights[frames],
+            ego_acceleration_mps2=some(self.ego_acceleration_mps2),
         )

@@ -17,16 +17,20 @@ class Future:
     """Where the vehicle really went: (x, y, yaw) in the ego frame of each frame, `times_s` ahead of it.
 
     `valid` marks what was logged; the rest says nothing. A system that needs a future can judge a frame only where it
-    is valid.
+    is valid. `objects`, where others were logged too, has an item per time: where they were then, in the ego frame
+    of the frame itself.
     """
 
     times_s: Float[np.ndarray, "ahead"]
     pose: Float[np.ndarray, "time ahead 3"]
     valid: Bool[np.ndarray, "time ahead"]
+    objects: tuple[Objects, ...] = ()
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.pose[self.valid]).all():
             raise InputError("a logged future must be finite where it is valid; found NaN or infinity.")
+        if self.objects and [each.frames for each in self.objects] != [len(self.pose)] * len(self.times_s):
+            raise InputError("objects of a logged future must be given for each time ahead and span all frames.")
 
 
 @dataclass(frozen=True)
