@@ -1,6 +1,7 @@
 """One unit of a cell -> its most harmed and most helped frame, with all that led to their decisions: what is drawn.
 
-Everything is in the ego frame (x forward, y left, metres) or in pixels of the camera; undefined is null.
+Everything is in the ego frame (x forward, y left, metres) or in pixels of the camera; undefined is null. Where a scene
+has a lane map, a frame has a `road` too, and what was planned and perceived is told by poses and corners.
 """
 
 import math
@@ -12,6 +13,7 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.canonical import json_packed, plain
+from deepval.cells.road_view import outlined, planned, road
 from deepval.cells.sighting import Sighting
 from deepval.cells.spec import CellSpec
 from deepval.datasets.synthetic import WorldSettings
@@ -102,6 +104,11 @@ def _frame(
         modes[mode] = losses | _decided(system, now, objects[mode].at(t), branches.plans[mode][t], previous=previous)
         modes[mode] |= _boxes(spec, seen, mode, t)
     modes = {mode: {key: entry[key] for key in _MODE_KEYS} for mode, entry in modes.items()}
+    around = road(scene, t, truth)
+    more = {} if around is None else {"road": around}
+    if more:
+        for mode, entry in modes.items():
+            entry |= planned(system, branches.plans[mode][t], now) | outlined(objects[mode].at(t))
     return {
         "input": str(outcomes.input[row]),
         "unit": scene.unit,
@@ -118,8 +125,9 @@ def _frame(
             "classes": [str(name) for name in truth.cls[here]],
             "corners_m": _numbers(truth.objects.corners_m[here]),
             "decisive": system.decisive(reference, now, previous=previous),
-        },
-    }
+        }
+        | (planned(system, wanted, now) if more else {}),
+    } | more
 
 
 _MODE_KEYS = ("loss", "terms", "action", "does", "path_m", "boxes", "classes", "scores", "objects_m", "decisive")
