@@ -70,7 +70,7 @@ def test_a_frame_on_a_road_tells_poses_corners_and_lanes(shown):
     for frame in shown["frames"]:
         assert frame["road"]["lanes"]
         for mode in frame["modes"].values():
-            assert len(mode["corners_m"]) == len(mode["object_classes"]) == len(mode["objects_m"])
+            assert len(mode["corners_m"]) == len(mode["classes"]) == len(mode["objects_m"])
             assert [pose[0] for pose in mode["poses"]] == [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4]
             assert mode["path_m"][-1] == pytest.approx(mode["poses"][-1][1:3], abs=0.01)
             nose = ZOE.front_m + mode["poses"][-1][1]

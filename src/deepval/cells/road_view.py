@@ -51,8 +51,8 @@ def planned(system: System, plan: Float[np.ndarray, "*plan"], scene: Scene) -> d
 
 
 def outlined(objects: Objects) -> dict[str, Any]:
-    """Objects as they lie, with their classes."""
-    return {"corners_m": _rounded(objects.corners_m), "object_classes": [str(name) for name in objects.cls]}
+    """Objects as they lie."""
+    return {"corners_m": _rounded(objects.corners_m)}
 
 
 def _driven(truth: Truth, frame: int) -> list[list[float]]:

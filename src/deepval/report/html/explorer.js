@@ -70,7 +70,7 @@ function decisionTable(frame, frames, weights) {
   const rows = frames.modes.map((mode) => {
     const item = frame.modes[mode];
     const parts = names.map((name) => used[name] * item.terms[name]);
-    const object = item.decisive === null ? (frame.road ? "none alone" : "none: as on an empty road") : `${(item.object_classes || item.classes)[item.decisive] || "object"}, ${number(item.objects_m[item.decisive][0], 1)} m ahead`;
+    const object = item.decisive === null ? (frame.road ? "none alone" : "none: as on an empty road") : `${item.classes[item.decisive] || "object"}, ${number(item.objects_m[item.decisive][0], 1)} m ahead`;
     return [mode, item.does, object, number(sumOf(parts), 3), ...parts.map((part) => number(part, 3))].map((content) => ({ text: content }));
   });
   return sortable(`Loss terms of ${frame.input}`, ["mode", "action", "decisive object", "loss", ...names], rows, { hidden: true, file: "frame" });

@@ -31,7 +31,7 @@ function roadView(frame, frames) {
   });
   ends.forEach(({ name, item, colour, dash }) => item.corners_m.forEach((corners, i) => {
     const chosen = i === item.decisive;
-    shape(corners, { class: chosen ? "seen decisive" : "seen", fill: colour, "fill-opacity": chosen ? 0.35 : 0.05, stroke: colour, "stroke-width": chosen ? 4 : 1.4, "stroke-dasharray": dash && "5 3", "data-tip": `${name}: ${item.object_classes[i] || "object"}, ${number(item.objects_m[i][0], 1)} m ahead${chosen ? "\nfixes the plan" : ""}` });
+    shape(corners, { class: chosen ? "seen decisive" : "seen", fill: colour, "fill-opacity": chosen ? 0.35 : 0.05, stroke: colour, "stroke-width": chosen ? 4 : 1.4, "stroke-dasharray": dash && "5 3", "data-tip": `${name}: ${item.classes[i] || "object"}, ${number(item.objects_m[i][0], 1)} m ahead${chosen ? "\nfixes the plan" : ""}` });
   }));
   shape(road.ego_m, { fill: "var(--ink)", "data-tip": `ego, ${number(frame.speed_mps, 1)} m/s` });
   if (truth.poses) way([[0, 0], ...truth.poses.map((pose) => [pose[1], pose[2]])], { class: "asked", stroke: "var(--truth)", "stroke-width": 2, "data-tip": `reference: ${truth.does}` });
