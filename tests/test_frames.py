@@ -17,7 +17,6 @@ from deepval.systems.driving import Driving
 from deepval.systems.outcomes import branches, unit_outcomes
 from driving import objects, scene
 
-
 MAPLESS = tuple(name for name, system in SYSTEMS.items() if not isinstance(system, Driving))
 """Systems that need no map; frames of the others are in test_road_view.py."""
 
