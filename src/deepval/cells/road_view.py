@@ -32,7 +32,9 @@ def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
     for lane in scene.lane_map.lanes.values():
         middle, outline = _near(seen_m(lane.centreline_m, pose)), _near(_closed(seen_m(lane.polygon_m, pose)))
         if middle or outline:
-            lanes.append({"centre_m": middle, "outline_m": outline, "connector": lane.connector, "red": lane.id in red})
+            width_m = 0.0 if len(lane.polygon_m) else 2 * lane.half_width_m
+            told = {"centre_m": middle, "outline_m": outline, "width_m": width_m}
+            lanes.append(told | {"connector": lane.connector, "red": lane.id in red})
     return {
         "lanes": lanes,
         "drivable_m": _outlines(scene.lane_map.drivable_m, pose),

@@ -55,8 +55,7 @@ function frameDetail(cell, frame, state, value, weights) {
   return [
     h("h3", {}, frame.input),
     h("p", {}, "V = ", h("strong", { class: `num ${words}-text` }, `${value > 0 ? "+" : ""}${number(value, 2)}`), `: escalating ${{ helped: "helps this decision", harmed: "harms this decision", unaffected: "changes nothing" }[words]}. At ${number(frame.speed_mps, 1)} m/s, `, h("em", {}, cheap), ` leads to “${frame.modes[cheap].does}”, `, h("em", {}, full), ` to “${frame.modes[full].does}”; what is really there asks for “${truth.does}”.`),
-    ...(seen ? [h("div", { class: "view" }, cameraView(frame, frames, image)), h("div", { style: "height: .6rem" })] : []),
-    h("div", { class: "view" }, frame.road ? roadView(frame, frames) : birdsEye(frame, frames)),
+    ...(frame.road ? [roadView(frame, frames), ...(seen ? [cameraView(frame, frames, image)] : [])] : [cameraView(frame, frames, image), birdsEye(frame, frames)]).flatMap((view, i) => [i ? h("div", { style: "height: .6rem" }) : null, h("div", { class: "view" }, view)]),
     legendOf([[`${cheap} (cheap)`, "var(--cheap)", "dashed"], [`${full} (full)`, "var(--full)", "solid"], ["reference", "var(--truth)"], ...(frame.road ? [["as it was driven", "var(--ink)", "dotted"]] : []), [`thick: the object that fixes the ${frame.road ? "plan" : "action"}`, "var(--ink)", "solid"]]),
     image || !seen ? null : h("p", { class: "note" }, "No picture is embedded; ", code("deepval report --images"), " puts it in where there is one."),
     h("h3", {}, "Both decisions, and what they cost"), decisionTable(frame, frames, weights),
@@ -92,7 +91,7 @@ function rankTable(cell, frame, state) {
   return sortable(`Ranks of ${frame.input}`, ["allocator", `place of ${count(result.inputs.input.length)}`, "ties", `chosen at ${budgetLabel(budget)}`], rows, { hidden: true, file: "ranks" });
 }
 
-const hasBoxes = (frame) => [frame.reference, ...Object.values(frame.modes)].some((item) => item.boxes.some((box) => box.every(known)));
+const hasBoxes = (frame) => Object.values(frame.modes).some((item) => item.boxes.some((box) => box.every(known)));
 
 function cameraView(frame, frames, image) {
   const boxes = [frame.reference, ...Object.values(frame.modes)].flatMap((item) => item.boxes).filter((box) => box.every(known));

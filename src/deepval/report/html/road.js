@@ -7,7 +7,7 @@ function roadView(frame, frames) {
   const { road } = frame;
   const matters = [...road.driven_m, ...road.ego_m, ...[truth, ...ends.map((end) => end.item)].flatMap((item) => [...(item.poses || []).map((pose) => [pose[1], pose[2]]), ...(item.footprint_m || []), ...(item.decisive === null ? [] : item.corners_m[item.decisive])])];
   const reach = (values, least, most) => Math.min(most, Math.max(least, ...values));
-  const front = reach(matters.map((p) => p[0] + 6), 36, 60);
+  const front = reach(matters.map((p) => p[0] + 6), 36, 70);
   const back = reach(matters.map((p) => 5 - p[0]), 12, 30);
   const left = reach(matters.map((p) => p[1] + 5), 11, 40);
   const right = reach(matters.map((p) => 5 - p[1]), 11, 40);
@@ -22,6 +22,7 @@ function roadView(frame, frames) {
   const way = (list, attributes) => root.append(s("polyline", { points: points(list), fill: "none", ...attributes }));
   for (const outline of road.drivable_m) shape(outline, { fill: "var(--even)", "fill-opacity": 0.18 });
   for (const lane of road.lanes) if (lane.outline_m.length) shape(lane.outline_m, { class: "lane", fill: "var(--even)", "fill-opacity": 0.28, stroke: "var(--card)", "stroke-width": 1.5 });
+  for (const lane of road.lanes) if (lane.width_m && lane.centre_m.length) way(lane.centre_m, { class: "strip", stroke: "var(--even)", "stroke-opacity": 0.16, "stroke-width": lane.width_m * scale });
   for (const outline of road.crosswalks_m) shape(outline, { fill: "var(--line)", stroke: "var(--even)", "stroke-width": 1, "stroke-dasharray": "3 3", "data-tip": "crosswalk" });
   for (const lane of road.lanes) if (lane.centre_m.length) way(lane.centre_m, { class: "centreline", stroke: lane.red ? "var(--harmed)" : "var(--even)", "stroke-width": lane.red ? 2.5 : 1.2, "stroke-dasharray": lane.connector ? "2 4" : null, "data-tip": lane.red ? "shut by a red light" : null });
   for (let m = Math.ceil(-back / 10) * 10; m < front; m += 10) root.append(text(x(m) + 3, high - 6, m ? `${number(m, 0)} m` : "0", { class: "tick" }), line(x(m), high - 5, x(m), high, { stroke: "var(--faint)" }));
