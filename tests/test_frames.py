@@ -12,8 +12,7 @@ from deepval.cells.sighting import perceived, sighting
 from deepval.cells.splits import split
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.systems import SYSTEMS, Braking, RecedingHorizon
-from deepval.systems.driving import Driving
+from deepval.systems import SYSTEMS, Braking, Driving, RecedingHorizon
 from deepval.systems.outcomes import branches, unit_outcomes
 from driving import objects, scene
 

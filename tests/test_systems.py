@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from deepval.errors import InputError
 from deepval.geometry.motion import BrakingSettings
-from deepval.systems import SYSTEMS, Braking, LateralCorridor, RecedingHorizon, System
-from deepval.systems.driving import Driving
+from deepval.systems import SYSTEMS, Braking, Driving, LateralCorridor, RecedingHorizon, System
 from deepval.systems.outcomes import composition, outcomes, own_losses, recombined, viability
 from deepval.systems.system import constants, previous_plans, same_plans
 from deepval.tables.terms import weighted_loss
