@@ -18,6 +18,7 @@ from deepval.cells.sighting import Sighting
 from deepval.cells.spec import CellSpec
 from deepval.datasets.synthetic import WorldSettings
 from deepval.geometry.camera import Camera, projected_px
+from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.persistence import persistent
 from deepval.systems.outcomes import Branches, Outcomes
 from deepval.systems.system import System
@@ -102,7 +103,7 @@ def _frame(
             "terms": {term: float(part[row, m]) for term, part in outcomes.terms.items()},
         }
         modes[mode] = losses | _decided(system, now, objects[mode].at(t), branches.plans[mode][t], previous=previous)
-        modes[mode] |= _boxes(spec, seen, mode, t)
+        modes[mode] |= _boxes(spec, seen, mode, objects[mode], t)
     modes = {mode: {key: entry[key] for key in _MODE_KEYS} for mode, entry in modes.items()}
     around = road(scene, t, truth)
     more = {} if around is None else {"road": around}
@@ -151,15 +152,18 @@ def _decided(
     }
 
 
-def _boxes(spec: CellSpec, seen: Sighting, mode: str, t: int) -> dict[str, Any]:
+def _boxes(spec: CellSpec, seen: Sighting, mode: str, objects: Objects, t: int) -> dict[str, Any]:
+    """What was reported of each object: its box and score, null where nothing was."""
     used = seen.used[mode]
-    if spec.persistence:
-        used = used.where(persistent(used))
-    here = used.frame == t
+    keep = persistent(used) if spec.persistence else None
+    behind = PLACINGS[spec.geometry].behind(used, seen.scene, seen.truth, keep=keep)[objects.frame == t]
+    reported = behind >= 0
+    box_px, score = np.full((len(behind), 4), np.nan), np.full(len(behind), np.nan)
+    box_px[reported], score[reported] = used.box_px[behind[reported]], used.score[behind[reported]]
     return {
-        "boxes": _numbers(used.box_px[here]),
-        "classes": [str(kind) for kind in used.cls[here]],
-        "scores": _numbers(used.score[here]),
+        "boxes": _numbers(box_px),
+        "classes": [str(kind) for kind in objects.at(t).cls],
+        "scores": _numbers(score),
     }
 
 
