@@ -1,0 +1,59 @@
+"""PDM-Closed and IDM as downstream systems on real scenes: plans and losses are those of the published planners."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from deepval.datasets import open_dataset
+from deepval.perception.placing import PLACINGS
+from deepval.perception.simulated.modes import built_in_mode
+from deepval.planners.from_scene import ground_pose, seen_m
+from deepval.systems import SYSTEMS
+from deepval.systems.logged_losses import AHEAD_S, pose_terms
+from deepval.systems.outcomes import branches, unit_outcomes
+from shared import shared_data
+
+pytestmark = pytest.mark.shared
+BRANCHES = {"none": "none", "reference": "gt"}
+"""Modes here and what the reference outputs call them."""
+
+
+@pytest.fixture(scope="module")
+def published():
+    pytest.importorskip("shapely", reason="the extra `planners` has shapely")
+    return pq.read_table(shared_data("planner_reference", "planners.parquet")).to_pydict()
+
+
+def published_plans(table, scene, *, planner, branch):
+    """The published planner's poses and speeds in the ego frame of each frame."""
+    name = scene.unit.removeprefix("scene-")
+    rows = {}
+    for i, unit in enumerate(table["scene"]):
+        if (str(unit).removeprefix("scene-"), table["planner"][i], table["branch"][i]) == (name, planner, branch):
+            rows[int(table["keyframe_index"][i]), round(table["t_s"][i], 3)] = [
+                table[key][i] for key in ("x", "y", "heading", "speed")
+            ]
+    plans = np.full((len(scene), len(AHEAD_S), 4), np.nan)
+    for t, frame_id in enumerate(scene.frame_ids):
+        ego = ground_pose(scene.world_from_ego[t])
+        told = np.array([rows[int(frame_id) // 5, time_s] for time_s in AHEAD_S.tolist()])
+        turn = told[:, 2] - ego[2]
+        plans[t] = np.column_stack([seen_m(told[:, :2], ego), np.arctan2(np.sin(turn), np.cos(turn)), told[:, 3]])
+    return plans
+
+
+@pytest.mark.parametrize(("planner", "unit"), [("idm", "scene-0103"), ("pdm", "scene-1077")])
+def test_plans_and_losses_are_those_of_the_published_planner(published, planner, unit):
+    scene, truth = open_dataset("scenarionet", shared_data("scenarionet_nuscenes_mini")).read_unit(unit)
+    system = SYSTEMS["idm-scalar" if planner == "idm" else "pdm-closed-scalar"]
+    place = PLACINGS["tracks"].place
+    perceived = {mode: place(built_in_mode(mode).detections(scene, truth), scene, truth) for mode in BRANCHES}
+    made = branches(system, scene, perceived)
+    found = unit_outcomes(system, scene, truth, branches=made)
+    assert len(found.input) > 20
+    for m, (mode, branch) in enumerate(BRANCHES.items()):
+        expected = published_plans(published, scene, planner=planner, branch=branch)
+        np.testing.assert_allclose(made.plans[mode], expected, atol=1e-6)
+        terms = pose_terms(expected[..., :3], truth, vehicle=scene.vehicle)
+        for name, term in terms.items():
+            np.testing.assert_allclose(found.terms[name][:, m], term[found.order], atol=1e-5, err_msg=name)
