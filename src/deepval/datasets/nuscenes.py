@@ -223,7 +223,7 @@ def _camera(tables: Tables, unit: str) -> tuple[Camera, Float[np.ndarray, "time 
     camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], turn, 0.0, *IMAGE_PX)
     if rotation is None or translation is None:
         warnings.warn(
-            f"some scenes have no {CHANNEL} pictures in the tables: the first {CHANNEL} calibration stands in for theirs.",
+            f"some scenes have no {CHANNEL} pictures in the tables: the first {CHANNEL} calibration stands in.",
             InputWarning,
             stacklevel=2,
         )
