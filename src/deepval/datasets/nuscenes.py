@@ -148,10 +148,9 @@ def placed(labels: Annotations, ego_from_world: Float[np.ndarray, "obj 4 4"]) ->
     turn = ego_from_world[:, :3, :3]
     centre = np.einsum("oij,oj->oi", turn, labels.centre_m) + ego_from_world[:, :3, 3]
     yaw = headings_rad(turn @ transforms(labels.rotation, labels.centre_m)[:, :3, :3])
-    flat = np.column_stack([labels.velocity_mps, np.zeros(len(labels))])
     corners = ground_corners_m(centre[:, :2], labels.size_m[:, :2], yaw_rad=yaw)
     half = labels.size_m[:, 2] / 2
-    velocity = np.einsum("oij,oj->oi", turn, flat)[:, :2]
+    velocity = np.einsum("oij,oj->oi", turn, labels.velocity_mps)[:, :2]
     return Placed(corners, centre[:, 2] - half, centre[:, 2] + half, velocity)
 
 

@@ -70,7 +70,7 @@ class Annotations:
     centre_m: Float[np.ndarray, "obj 3"]
     size_m: Float[np.ndarray, "obj 3"]
     rotation: Float[np.ndarray, "obj 4"]
-    velocity_mps: Float[np.ndarray, "obj 2"]
+    velocity_mps: Float[np.ndarray, "obj 3"]
     points: Int[np.ndarray, "obj"]
 
     def __len__(self) -> int:
@@ -218,7 +218,7 @@ class Tables:
         category = self._get("category", instance["category_token"], said=f"instance {instance['token']}")
         return CATEGORIES.get(category["name"])
 
-    def _velocity_mps(self, row: Row) -> tuple[float, float]:
+    def _velocity_mps(self, row: Row) -> list[float]:
         """(place after - place before) / time between, of the annotations around; NaN where they are too far apart."""
         said = f"sample_annotation {row['token']}"
         ends = [self._get("sample_annotation", row[way], said=said) if row[way] else row for way in ("prev", "next")]
@@ -227,9 +227,8 @@ class Tables:
         elapsed_s = (stamps[1] - stamps[0]) / 1e6
         most_s = 2 * LONGEST_S if row["prev"] and row["next"] else LONGEST_S
         if before is after or not 0 < elapsed_s <= most_s:
-            return np.nan, np.nan
-        x, y = ((after["translation"][axis] - before["translation"][axis]) / elapsed_s for axis in (0, 1))
-        return x, y
+            return [np.nan] * 3
+        return [(to - of) / elapsed_s for of, to in zip(before["translation"], after["translation"], strict=True)]
 
     def annotations_of(self, unit: str) -> Annotations:
         """The annotations of a scene that are of a class of the detection benchmark."""
@@ -249,6 +248,6 @@ class Tables:
             centre_m=np.array([row["translation"] for _, _, row in rows], float).reshape(-1, 3),
             size_m=size[:, [1, 0, 2]],
             rotation=np.array([row["rotation"] for _, _, row in rows], float).reshape(-1, 4),
-            velocity_mps=np.array([self._velocity_mps(row) for _, _, row in rows], float).reshape(-1, 2),
+            velocity_mps=np.array([self._velocity_mps(row) for _, _, row in rows], float).reshape(-1, 3),
             points=np.array([row["num_lidar_pts"] + row["num_radar_pts"] for _, _, row in rows], dtype=int),
         )
