@@ -33,9 +33,10 @@ def test_every_annotation_of_mini_lies_where_the_devkit_has_it():
             assert here.cls.tolist() == [box["name"] for box in boxes]
             if boxes:
                 theirs = np.array([box["corners"] for box in boxes])
+                assert np.abs(here.middle_m - theirs.mean(axis=1)).max() < 1e-9
                 away = np.linalg.norm(here.corners_m[:, :, None] - theirs[:, None], axis=-1)
-                assert away.min(axis=2).max() < 0.005  # theirs lean with the ego's roll and pitch, ours stand upright
+                assert away.min(axis=2).max() < 0.02  # theirs lean with the ego's roll and pitch, ours stand upright
                 velocity = np.array([box["velocity"] for box in boxes], float)
-                np.testing.assert_allclose(here.velocity_mps, velocity, atol=1e-3)
+                np.testing.assert_allclose(here.velocity_mps, velocity, atol=1e-4)
             compared += len(boxes)
     assert compared > 15_000
