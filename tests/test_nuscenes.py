@@ -11,6 +11,7 @@ from deepval.cells.build import built
 from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import specs
 from deepval.datasets.nuscenes import NuScenes
+from deepval.datasets.nuscenes_map import lane_map_of, read_expansion
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import projected_px
 from deepval.perception.placing.oracle import oracle_cuboids
@@ -212,3 +213,50 @@ def test_two_detectors_on_two_scenes_make_a_cell_that_is_judged_on_all_units(tmp
         cells = list(built(specs(material, geometries=["cuboids", "oracle"])))
     assert [len(cell.table.input) for cell in cells] == [81, 81]
     assert cells[0].spec.roles.test == ("scene-0103", "scene-0916")
+
+
+def expansion() -> dict:
+    """A straight lane of 20 m, a connector that bends left by a quarter with radius 10 m, and a lane after it."""
+
+    def piece(start: list[float], shape: str, radius: float, lengths: list[float]) -> dict:
+        return {"start_pose": start, "end_pose": None, "shape": shape, "radius": radius, "segment_length": lengths}
+
+    corners = [(0, -2), (20, -2), (20, 2), (0, 2)]
+    quarter = np.pi / 2
+    return {
+        "node": [{"token": f"n{k}", "x": x, "y": y} for k, (x, y) in enumerate(corners)],
+        "line": [{"token": "l0", "node_tokens": ["n0", "n1"]}, {"token": "l1", "node_tokens": []}],
+        "polygon": [{"token": "p0", "exterior_node_tokens": ["n0", "n1", "n2", "n3"], "holes": []}],
+        "lane": [{"token": "a", "polygon_token": "p0"}, {"token": "c", "polygon_token": "p0"}],
+        "lane_connector": [{"token": "b"}],
+        "road_segment": [{"token": "r", "polygon_token": "p0"}],
+        "road_divider": [{"token": "d", "line_token": "l0"}, {"token": "e", "line_token": "l1"}],
+        "lane_divider": [],
+        "ped_crossing": [{"token": "x", "polygon_token": "p0"}],
+        "carpark_area": [],
+        "connectivity": {"a": {"incoming": [], "outgoing": ["b"]}, "b": {"incoming": ["a"], "outgoing": ["c"]}},
+        "arcline_path_3": {
+            "a": [piece([0.0, 0.0, 0.0], "LSR", 999.0, [0.0, 20.0, 0.0])],
+            "b": [piece([20.0, 0.0, 0.0], "LSL", 10.0, [10 * quarter / 2, 0.0, 10 * quarter / 2])],
+            "c": [piece([30.0, 10.0, quarter], "RSR", 50.0, [0.0, 5.0, 0.0])],
+        },
+    }
+
+
+def test_a_map_expansion_becomes_a_lane_map():
+    found = lane_map_of(expansion())
+    assert list(found.lanes) == ["a", "c", "b"]
+    assert found.lanes["a"].successors == ("b",)
+    assert [lane.connector for lane in found.lanes.values()] == [False, False, True]
+    bend = found.lanes["b"].centreline_m
+    assert np.hypot(*(bend - [20.0, 10.0]).T) == pytest.approx(np.full(len(bend), 10.0))
+    assert bend[-1] == pytest.approx([30.0, 10.0])
+    assert np.hypot(*np.diff(bend, axis=0).T).max() <= 1.0
+    assert len(found.lanes["b"].polygon_m) == 0
+    assert [len(lines) for lines in found.dividers_m.values()] == [1, 0]
+
+
+def test_a_file_that_is_no_expansion_is_refused(tmp_path):
+    (tmp_path / "map.json").write_text('{"node": []}')
+    with pytest.raises(InputError, match="must be a nuScenes map expansion"):
+        read_expansion(tmp_path / "map.json")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shared import shared_data
 
 from deepval.datasets.nuscenes import NuScenes
 from deepval.errors import InputWarning
+from shared import shared_data
 
 PYTHON = Path(__file__).parents[2] / ".venv" / "devkit" / "bin" / "python"
 
