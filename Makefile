@@ -22,7 +22,7 @@ check: .venv/dev
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-slow: .venv/dev .venv/torch
+slow: .venv/dev .venv/torch .venv/devkit
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -m slow -s
 
 bench: .venv/dev
@@ -43,6 +43,11 @@ bench: .venv/dev
 .venv/torch: .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]' --no-build-isolation
 	touch $@
+
+# To compare the nuScenes reader with the devkit's, which wants old versions of what we use.
+.venv/devkit: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check nuscenes-devkit==1.2.0
 
 # Maintainers: renew the exact versions (needs uv).
 lock:

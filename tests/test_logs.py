@@ -112,10 +112,9 @@ def test_image_boxes():
     assert np.isnan(box(10, 30)).all()
     beside = box(3, 2.5)  # From 1 to 5 m ahead, 1.5 to 3.5 m to the left: the left part is cut off.
     assert beside == pytest.approx([0, 450, 800 - 1000 * 1.5 / 5, 900])
-    across = box(0.5, 0.0)  # The camera is inside the box.
-    assert across == pytest.approx([0, 450, 1600, 900])
-    half = box(1.0, 1.2, length=4.0)  # From 1 m behind to 3 m ahead, 0.2 to 2.2 m to the left.
-    assert half == pytest.approx([0, 450, 800 - 1000 * 0.2 / 3, 900])
+    # From 1 m behind to 3 m ahead, 0.2 to 2.2 m to the left: only the corners in front of the camera count.
+    half = box(1.0, 1.2, length=4.0)
+    assert half == pytest.approx([800 - 1000 * 2.2 / 3, 450, 800 - 1000 * 0.2 / 3, 900])
 
 
 def test_a_camera_without_image_size_is_told():

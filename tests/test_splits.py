@@ -34,13 +34,22 @@ def test_every_unit_has_one_role():
     assert set(found.fit) == set(found.train) | set(found.validation)
 
 
+def test_one_or_two_units_are_all_test_and_nothing_can_be_fitted():
+    few = split("nuscenes", ["scene-0916", "scene-0103"])
+    assert (few.train, few.validation, few.fit) == ((), (), ())
+    assert few.test == few.units == ("scene-0103", "scene-0916")
+
+
 def test_the_hash_changes_with_the_split():
     one, other = split("kitti", KITTI), split("kitti", KITTI, test_units=5)
     assert one.digest != other.digest
     assert one.digest in one.to_json()
 
 
-@pytest.mark.parametrize(("units", "options"), [("ab", {}), ("abcd", {"test_units": 3}), ("abcd", {"test_units": 0})])
+@pytest.mark.parametrize(
+    ("units", "options"),
+    [("", {}), ("ab", {"test_units": 1}), ("abcd", {"test_units": 3}), ("abcd", {"test_units": 0})],
+)
 def test_a_split_needs_units_of_every_kind(units, options):
     with pytest.raises(InputError, match="A split needs"):
         split("x", units, **options)

@@ -21,7 +21,7 @@ from deepval.errors import InputError
 from deepval.features.views import CheapMode, View
 from deepval.perception.reported.ap_swap import numbered_on
 from deepval.perception.reported.calibration import fit_calibration
-from deepval.perception.reported.coverage import check_coverage, check_whole
+from deepval.perception.reported.coverage import check_coverage, check_scenes, check_whole
 from deepval.perception.reported.detections import Calibration
 from deepval.perception.reported.losses import LOSSES
 from deepval.progress import Watch, unwatched
@@ -93,7 +93,7 @@ class Shared:
         graded = [part.graded for part in parts if part.graded is not None]
         # A cell whose training units alone have nothing to find is a cell: there is only nothing to learn there.
         lenient = role == "train"
-        if lenient and not graded:
+        if not graded and (lenient or not self.spec.roles.fit):
             return values
         weak, strong = (numbered_on([pair[end] for pair in graded]) for end in (0, 1))
         for column, objective in zip(values.values(), ROUTING, strict=True):
@@ -207,6 +207,8 @@ def _check_coverage(spec: CellSpec, parts: Sequence[SharedPart], *, strict: bool
     for mode, units in covered.items():  # what refuses the build comes before any note
         if mode.reader is not None and mode.reader.whole:
             check_whole(mode.name, units)
+        if mode.reader is not None and mode.reader.by_scene:
+            check_scenes(mode.name, units)
     for mode, units in covered.items():
         scored = mode.reader is not None and mode.reader.scores != "none"
         if mode.reader is None or not mode.reader.given:

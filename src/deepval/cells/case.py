@@ -48,8 +48,15 @@ class Case:
     def units(self, given: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
         """Units by name or role; without any, those of a cell that have the usual role. A values file has no roles."""
         if self.cell is not None:
-            wanted = usual if given is None else given
-            return None if wanted is None else list(units_of(self.cell.split, wanted))
+            wanted, split = usual if given is None else given, self.cell.split
+            if wanted == "test" and not split.fit:
+                warnings.warn(
+                    f"{self.source}: {len(split.test)} units are too few for a split, so all are judged on; nothing "
+                    "was held out.",
+                    InputWarning,
+                    stacklevel=2,
+                )
+            return None if wanted is None else list(units_of(split, wanted))
         known = set(self.table.unit_ids.tolist())
         roles = [name for name in given or () if name in ROLES and name not in known]
         if roles:

@@ -39,13 +39,13 @@ def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[st
     """A data set on disk and modes on it, from files of detections or without, cheap first."""
     _refuse_repeated([file.name for file in files])
     chosen = source.chosen(units)
-    return Material(source, tuple(_from_file(file, chosen) for file in files), chosen)
+    return Material(source, tuple(_from_file(file, source, chosen) for file in files), chosen)
 
 
-def _from_file(file: ModeFile, units: Sequence[str]) -> ModeSpec:
+def _from_file(file: ModeFile, source: Dataset, units: Sequence[str]) -> ModeSpec:
     if file.path is None:
         return _without_file(file)
-    reader = FileMode.of(file.path, file.name, file.scores, units)
+    reader = FileMode.of(file.path, file.name, file.scores, units, source.classes)
     if file.threshold is not None and reader.scores == "none":
         raise InputError(f"mode {file.name} has no scores; a threshold needs some: leave the threshold out.")
     return ModeSpec(file.name, reader.made, file.threshold, file.classes, reader)

@@ -234,7 +234,8 @@ def specs(
         changes: Constants of the systems that are not the usual ones, by name; each must be one of some system.
     """
     source = material.source
-    files = {name: file_digest(path) for unit in material.units for name, path in source.files(unit).items()}
+    paths = {name: path for unit in material.units for name, path in source.files(unit).items()}
+    files = {name: file_digest(path) for name, path in paths.items()}
     for geometry in geometries:
         if geometry not in PLACINGS:
             raise InputError(f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}.")

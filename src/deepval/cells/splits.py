@@ -1,7 +1,8 @@
 """Units of a data set -> a frozen split into training, validation and test units: docs/definitions.md, Split.
 
 Units are sorted by the SHA-256 of "deepval:" + data set + ":" + unit id; the first ones are test, the next 15 % of
-all units validation, the rest training. Nothing but the names decides, so nobody can choose.
+all units validation, the rest training. Nothing but the names decides, so nobody can choose. One or two units are too
+few for a split: all are test, and nothing can be fitted.
 """
 
 import json
@@ -15,6 +16,8 @@ from deepval.errors import InputError
 
 TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
 """Rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test."""
+FEWEST = 3
+"""Units from which on there is a split."""
 ROLES = ("train", "validation", "test", "fit", "all")
 
 
@@ -51,8 +54,10 @@ def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) 
     """The split of a data set's units; `test_units` overrides how many are test."""
     ordered = sorted(set(units), key=lambda unit: sha256(f"deepval:{dataset}:{unit}".encode()))
     number = len(ordered)
-    if number < 3:
-        raise InputError(f"A split needs three units or more; data set {dataset!r} has {number}.")
+    if not number:
+        raise InputError(f"A split needs units; data set {dataset!r} has none.")
+    if number < FEWEST and test_units is None:
+        return Split(dataset, (), (), tuple(sorted(ordered)))
     test = max(1, math.floor(TEST_SHARE * number + 0.5)) if test_units is None else test_units
     validation = max(1, math.floor(VALIDATION_SHARE * number + 0.5))
     if test < 1 or test + validation >= number:

@@ -6,11 +6,13 @@ from typing import Any
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.logs.scenarionet import ScenarioNet
+from deepval.datasets.nuscenes import NuScenes
 from deepval.datasets.synthetic import Synthetic
 from deepval.errors import InputError
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "kitti": Kitti,
+    "nuscenes": NuScenes,
     "scenarionet": ScenarioNet,
     "synthetic": Synthetic,
 }

@@ -1,7 +1,7 @@
 """A data set: what it is read from, the ids of its units, and how one unit is read."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,11 @@ class Dataset(ABC):
     @abstractmethod
     def name(self) -> str:
         """Its name; splits are drawn under it."""
+
+    @property
+    def classes(self) -> Mapping[str, str] | None:
+        """Its name for each class that a detector may report; None: KITTI's manner, as the kind of report has it."""
+        return None
 
     @abstractmethod
     def files(self, unit: str) -> dict[str, Path]:

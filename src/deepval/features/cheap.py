@@ -6,10 +6,11 @@ from math import inf, isnan, nan, sqrt
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.features.glances import CODES, Glance, ahead, box_iou, stopping_mps2
+from deepval.features.glances import Glance, ahead, box_iou, stopping_mps2
 from deepval.features.images import IMAGE_STATISTICS, image_statistics
 from deepval.features.quantities import BRAKING, PLACE
 from deepval.features.table import FEATURE_NAMES
+from deepval.geometry.classes import CLASSES
 
 LEAST_PROBABILITY = 0.10
 LOW_CONFIDENCE = 0.25
@@ -27,7 +28,7 @@ CLASS_GROUPS = {
     "count_person": ("Pedestrian", "Person_sitting"),
     "count_cyclist": ("Cyclist",),
 }
-GROUP_OF_CLASS = [next(group for group, names in CLASS_GROUPS.items() if name in names) for name in CODES]
+GROUP_OF_CLASS = [next(group for group, names in CLASS_GROUPS.items() if name in names) for name in CLASSES]
 """The feature that counts each class, by its code."""
 STEPS = list(CONFIDENCE_STEPS.values())
 COUNT, EGO_SPEED = PLACE["count"], PLACE["ego_speed_mps"]

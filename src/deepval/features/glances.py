@@ -20,12 +20,12 @@ from deepval.features.images import grey
 from deepval.features.quantities import BRAKING, CORRIDORS_M, NEAR_M, QUANTITIES, WINDOW
 from deepval.features.views import CheapMode, Frame, Past, Remembered
 from deepval.geometry.camera import Camera
-from deepval.geometry.classes import CLASSES, HEIGHT_M
+from deepval.geometry.classes import CLASSES, HEIGHT_M, NUSCENES_CLASSES
 from deepval.geometry.lift import LiftSettings
 
 LIFT = LiftSettings()
 CODES = {name: code for code, name in enumerate(CLASSES)}
-HEIGHTS = [HEIGHT_M[name] for name in CLASSES]
+CODES |= {name: CODES[like] for name, like in NUSCENES_CLASSES.items() if like in CODES}
 LEAST_IOU = 0.3
 """IoU from which on a box continues an object that was seen before, or shows that it is not missing."""
 
@@ -126,20 +126,21 @@ def _boxes(frame: Frame, mode: CheapMode) -> list[Box]:
         [inf if isnan(each) else -each for each in score.tolist()],
         box_px.tolist(),
         _codes(frame.cls),
+        [HEIGHT_M[name] for name in frame.cls.tolist()],
         mode.probability(score).tolist(),
         mode.used(score).tolist(),
     )
     lens = _Lens.of(frame.camera)
     found = []
-    for _, (x1, y1, x2, y2), code, probability, used in sorted(zip(*columns, strict=True)):
-        near_m, aside_m = lens.lifted(x1, y1, x2, y2, HEIGHTS[code])
+    for _, (x1, y1, x2, y2), code, height_m, probability, used in sorted(zip(*columns, strict=True)):
+        near_m, aside_m = lens.lifted(x1, y1, x2, y2, height_m)
         area = max(x2 - x1, 0.0) * max(y2 - y1, 0.0)
         found.append(Box(x1, y1, x2, y2, area, code, probability, used, near_m, aside_m))
     return found
 
 
 def _codes(cls: Shaped[np.ndarray, "det"]) -> list[int]:
-    """The place of each class in CLASSES."""
+    """The place in CLASSES of each class, or of the one that it counts as."""
     try:
         return [CODES[name] for name in cls.tolist()]
     except KeyError as error:

@@ -1,4 +1,7 @@
-"""The benchmark's object classes: height, length and width priors, and the names other sources give them."""
+"""The benchmark's object classes: height, length and width priors, and the names other sources give them.
+
+Names in capitals are KITTI's and those of data in its manner; nuScenes' ten have priors of their own and its spelling.
+"""
 
 import numpy as np
 
@@ -31,6 +34,30 @@ CLASSES: tuple[str, ...] = tuple(HEIGHT_M)
 """The nine that features count and that data in KITTI's manner have."""
 HEIGHT_M |= {"Traffic_cone": 1.06, "Barrier": 0.98}
 LENGTH_M |= {"Traffic_cone": 0.4, "Barrier": 0.5}
+HEIGHT_M |= {
+    "car": 1.72,
+    "truck": 2.73,
+    "bus": 3.47,
+    "trailer": 3.82,
+    "construction_vehicle": 3.13,
+    "pedestrian": 1.76,
+    "motorcycle": 1.44,
+    "bicycle": 1.27,
+    "traffic_cone": 1.06,
+    "barrier": 0.98,
+}
+LENGTH_M |= {
+    "car": 4.6,
+    "truck": 6.7,
+    "bus": 11.2,
+    "trailer": 12.0,
+    "construction_vehicle": 6.4,
+    "pedestrian": 0.73,
+    "motorcycle": 2.1,
+    "bicycle": 1.7,
+    "traffic_cone": 0.4,
+    "barrier": 0.5,
+}
 
 WIDTH_M: dict[str, float] = {
     "Car": 1.94,
@@ -96,6 +123,9 @@ NUSCENES_CLASSES: dict[str, str] = {
     "traffic_cone": "Traffic_cone",
     "barrier": "Barrier",
 }
+SUPER_CLASS |= {name: SUPER_CLASS[like] for name, like in NUSCENES_CLASSES.items()}
+IN_NUSCENES: dict[str, str] = {name: name for name in NUSCENES_CLASSES} | {"person": "pedestrian"}
+"""nuScenes' own ten classes, with sizes of their own, and COCO's name for one of them: what detections on it become."""
 KITTI_CLASSES: dict[str, str] = {name: name for name in CLASSES} | {"Person": "Person_sitting"}
 KNOWN_CLASSES: dict[str, str] = {name: name for name in CLASSES} | COCO_CLASSES
 

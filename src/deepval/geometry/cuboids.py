@@ -7,15 +7,10 @@ from deepval.errors import InputError
 from deepval.geometry.boxes import area_px2
 from deepval.geometry.camera import Camera, transformed
 
-NEAR_M = 0.1
-"""What is nearer to the camera plane than this is cut off before projection."""
 LEAST_HEIGHT_PX = 25.0
 PARTLY, LARGELY = 0.2, 0.6
 """Shares of an image box that nearer boxes cover from which on it is partly (1) and largely (2) occluded."""
 GRID = 16
-EDGES = np.array(
-    [(a, (a + 1) % 4) for a in range(4)] + [(a + 4, (a + 1) % 4 + 4) for a in range(4)] + [(a, a + 4) for a in range(4)]
-)
 
 
 def cuboid_corners_m(
@@ -29,24 +24,17 @@ def cuboid_corners_m(
 def image_boxes_px(
     camera: Camera, cuboids_m: Float[np.ndarray, "obj 8 3"], *, least_height_px: float = LEAST_HEIGHT_PX
 ) -> Float[np.ndarray, "obj 4"]:
-    """Smallest boxes around the boxes' corners in the image, clipped to it; NaN where less than the height is in it.
+    """Smallest boxes around the corners in front of the camera, clipped to the image; NaN where it is not in it.
 
-    Edges that pass the camera plane are cut in front of it, so that what lies beside the camera is not mirrored.
+    It is in the image if as much of its height is: docs/definitions.md, nuScenes.
     """
     if camera.width_px is None or camera.height_px is None:
         raise InputError("a camera that boxes are projected into must have an image size; found none.")
     points = transformed(np.linalg.inv(camera.ego_from_cam), cuboids_m)
-    begin, end = points[:, EDGES[:, 0]], points[:, EDGES[:, 1]]
-    drop = end[..., 2] - begin[..., 2]
-    crossing = (begin[..., 2] < NEAR_M) != (end[..., 2] < NEAR_M)
-    share = np.where(crossing, (NEAR_M - begin[..., 2]) / np.where(crossing, drop, 1.0), 0.0)
-    cut = begin + share[..., None] * (end - begin)
-    cut[..., 2] = np.where(crossing, NEAR_M, -1.0)
-    seen = np.concatenate([points, cut], axis=1)
-    ahead = seen[..., 2] >= NEAR_M
-    depth = np.where(ahead, seen[..., 2], 1.0)
-    u = camera.fx_px * seen[..., 0] / depth + camera.cx_px
-    v = camera.fy_px * seen[..., 1] / depth + camera.cy_px
+    ahead = points[..., 2] > 0
+    depth = np.where(ahead, points[..., 2], 1.0)
+    u = camera.fx_px * points[..., 0] / depth + camera.cx_px
+    v = camera.fy_px * points[..., 1] / depth + camera.cy_px
     low = [np.where(ahead, part, np.inf).min(axis=1, initial=np.inf) for part in (u, v)]
     high = [np.where(ahead, part, -np.inf).max(axis=1, initial=-np.inf) for part in (u, v)]
     size = (float(camera.width_px), float(camera.height_px))

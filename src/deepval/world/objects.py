@@ -76,6 +76,11 @@ class Objects:
         """Centre (x, y): for an object lifted from an image half a class length behind its near face."""
         return np.column_stack([(self.near_m + self.far_m) / 2, self.lateral_m.mean(axis=1)])
 
+    @property
+    def middle_m(self) -> Float[np.ndarray, "obj 2"]:
+        """Middle (x, y) of the footprint."""
+        return self.corners_m.mean(axis=1)
+
     def where(self, keep: Bool[np.ndarray, "obj"]) -> "Objects":
         """The objects marked by `keep`."""
         columns = {f.name: getattr(self, f.name)[keep] for f in fields(self) if f.name != "frames"}

@@ -1,13 +1,17 @@
-"""Oracle geometry: perceived objects whose image box fits a reference object take that object's geometry."""
+"""Oracle geometry: perceived objects that fit a reference object take that object's geometry.
 
-from dataclasses import dataclass, field
+Image boxes fit by overlap, cuboids by the distance of their centres on the ground.
+"""
+
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from deepval.arrays import Bool
 from deepval.geometry.boxes import Best, best_partner, frame_pairs, iou
-from deepval.geometry.classes import LENGTH_M, looked_up
+from deepval.geometry.classes import LENGTH_M, looked_up, super_class
 from deepval.geometry.lift import LiftSettings
+from deepval.perception.placing.cuboids import Cuboids
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.placing.placing import Placing
 from deepval.perception.reported.detections import Detections
@@ -18,15 +22,19 @@ from deepval.world.truth import Truth
 
 @dataclass(frozen=True)
 class OracleGeometry(Placing):
-    """The geometry of the reference object that an image box fits, the lift of the others: knows the truth."""
+    """The geometry of the reference object that a detection fits, that of its own of the others: knows the truth."""
 
     settings: LiftSettings = field(default_factory=LiftSettings)
     least_iou: float = 0.5
+    farthest_m: float = 2.0
 
     def place(
         self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
     ) -> Objects:
-        """The objects, on the reference where an image box fits it."""
+        """The objects, on the reference where they fit it."""
+        if detections.cuboid_m is not None and not detections.boxed:
+            objects = oracle_cuboids(detections, scene, truth=truth, farthest_m=self.farthest_m)
+            return objects if keep is None else objects.where(keep)
         return oracle_objects(
             detections, scene, truth=truth, keep=keep, settings=self.settings, least_iou=self.least_iou
         )
@@ -36,6 +44,28 @@ def reference_partners(detections: Detections, truth: Truth) -> Best:
     """For each detection the reference object of highest image IoU in its frame, whatever its class."""
     pairs = frame_pairs(detections.frame, truth.frame)
     return best_partner(pairs, iou(detections.box_px[pairs.first], truth.box_px[pairs.second]), len(detections))
+
+
+def oracle_cuboids(detections: Detections, scene: Scene, *, truth: Truth, farthest_m: float = 2.0) -> Objects:
+    """Perceived objects; each takes the place and motion of the nearest reference object of its super-class.
+
+    Nearest by centres on the ground, at most `farthest_m` away (several may take the same); the others stay where
+    their detector put them.
+    """
+    reported, reference = Cuboids().place(detections, scene, truth), truth.objects
+    pairs = frame_pairs(reported.frame, reference.frame)
+    away_m = np.hypot(*(reported.middle_m[pairs.first] - reference.middle_m[pairs.second]).T)
+    same = super_class(reported.cls)[pairs.first] == super_class(reference.cls)[pairs.second]
+    fits = np.where(same & (away_m <= farthest_m), 1.0 / (1.0 + away_m), 0.0)
+    best = best_partner(pairs, fits, len(reported))
+    taken = best.overlap > 0
+    partner = best.place[taken]
+    corners_m, closing_mps, velocity_mps = (
+        np.array(column) for column in (reported.corners_m, reported.closing_mps, reported.velocity_mps)
+    )
+    corners_m[taken], closing_mps[taken] = reference.corners_m[partner], reference.closing_mps[partner]
+    velocity_mps[taken] = reference.velocity_mps[partner]
+    return replace(reported, corners_m=corners_m, closing_mps=closing_mps, velocity_mps=velocity_mps)
 
 
 def oracle_objects(

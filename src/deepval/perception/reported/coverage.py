@@ -44,6 +44,17 @@ def check_whole(mode: str, units: Mapping[str, Covered]) -> None:
         )
 
 
+def check_scenes(mode: str, units: Mapping[str, Covered]) -> None:
+    """Raise where results that list every frame of a unit list only some: they do not cover their split."""
+    for unit, part in units.items():
+        if 0 < part.reached < part.frames:
+            raise InputError(
+                f"mode {mode}: results must list every sample of a scene, and {part.frames - part.reached} of "
+                f"{part.frames} of {unit} are missing: give those without boxes an empty list, or leave the scene out "
+                "with --units."
+            )
+
+
 def check_coverage(mode: str, units: Mapping[str, Covered], *, scored: bool, strict: bool = False) -> None:
     """Warn of what a mode does not cover, of units in which it reports nothing and of scores that are all the same.
 

@@ -28,6 +28,9 @@ from deepval.world.scene import FASTEST_MPS, Scene
 LARGEST_PX, FARTHEST_M, MOST_NUMBERED = 1e6, 1e8, 2**53
 """No image box is larger, no place in the world farther and no frame's number higher: beyond is a fault of the file."""
 
+LONGEST = "<U20"
+"""Room for the longest name of a class."""
+
 Frames = Mapping[str, Sequence[Any] | np.ndarray] | Callable[[Scene], Sequence[Any] | np.ndarray]
 """Frames of each unit by name, or told scene by scene."""
 
@@ -133,8 +136,8 @@ def detection_file(rows: Rows, *, path: Path, source: Source, classes: Mapping[s
     rows = checked(rows, path=path)
     table = source.classes or classes
     names, code = np.unique(rows.cls, return_inverse=True)
-    mapped = np.array([table.get(str(name), "") for name in names], dtype="<U14")
-    cls = mapped[code] if len(names) else np.zeros(0, dtype="<U14")
+    mapped = np.array([table.get(str(name), "") for name in names], dtype=LONGEST)
+    cls = mapped[code] if len(names) else np.zeros(0, dtype=LONGEST)
     good = proper(rows.box_px)
     kept = good & (cls != "")
     kind = score_kind(rows.score[kept], source.scores, path=path)

@@ -39,6 +39,11 @@ class ModeReader(ABC):
         """Whether what it reports follows from what it is, so that silence or equal scores are no mistake."""
         return False
 
+    @property
+    def by_scene(self) -> bool:
+        """Whether a unit on which it was run in part is a mistake: results of a split list every frame."""
+        return False
+
     @abstractmethod
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """All that the mode reports on one unit; only a simulation looks at the truth."""
@@ -76,6 +81,7 @@ class FileMode(ModeReader):
         declared: What its scores are; None takes what the file says.
         units: Units of the data set, of which the file must hold some.
         sha256: Hash of the file, or of each file of the folder as pairs of name and hash: what is read must fit it.
+        classes: The data set's name for each class that may be reported, as pairs; None: as the kind of file has it.
     """
 
     path: Path
@@ -83,14 +89,23 @@ class FileMode(ModeReader):
     declared: ScoreKind | None
     units: tuple[str, ...]
     sha256: str | tuple[tuple[str, str], ...]
+    classes: tuple[tuple[str, str], ...] | None = None
 
     @classmethod
-    def of(cls, path: Path | str, mode: str, scores: ScoreKind | None, units: Sequence[str]) -> "FileMode":
+    def of(
+        cls,
+        path: Path | str,
+        mode: str,
+        scores: ScoreKind | None,
+        units: Sequence[str],
+        classes: Mapping[str, str] | None = None,
+    ) -> "FileMode":
         """The report that lies at a path now."""
         path = Path(path)
         if not path.exists():
             raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
-        return cls(path, mode, scores, tuple(units), _digests(path))
+        pairs = None if classes is None else tuple(classes.items())
+        return cls(path, mode, scores, tuple(units), _digests(path), pairs)
 
     @property
     def scores(self) -> ScoreKind:
@@ -108,6 +123,11 @@ class FileMode(ModeReader):
         """A cache is filled unit by unit, so a unit that is missing was not reached yet."""
         return is_cache(self.path)
 
+    @property
+    def by_scene(self) -> bool:
+        """Results that name frames by tokens (nuScenes) list every one of a scene, also those without boxes."""
+        return _opened(self).rows.unit is None
+
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """What the mode reports on one unit."""
         return _opened(self).on(scene)
@@ -116,7 +136,7 @@ class FileMode(ModeReader):
 @lru_cache(maxsize=8)
 def _opened(mode: FileMode) -> DetectionFile:
     """The file of a mode, read once in each process."""
-    source = Source(mode=mode.mode, scores=mode.declared)
+    source = Source(mode.mode, mode.declared, None if mode.classes is None else dict(mode.classes))
     file = open_detections(mode.path, source=source, units=mode.units)
     if _digests(mode.path) != mode.sha256:
         raise InputError(f"{mode.path}: must not change while it is read, and did: build again when it is whole.")

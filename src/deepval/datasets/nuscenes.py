@@ -1,0 +1,236 @@
+"""nuScenes tables (plain JSON) -> scenes and truths, with the geometry of docs/definitions.md, nuScenes.
+
+Layout: `v1.0-mini/*.json` (or v1.0-trainval), where there are pictures `samples/CAM_FRONT/*.jpg`. A unit is a scene, a
+frame a keyframe (sample), named by its token, as results files do. No devkit is needed.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.datasets.dataset import Dataset
+from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables
+from deepval.errors import InputError, InputWarning
+from deepval.geometry.camera import Camera
+from deepval.geometry.classes import IN_NUSCENES
+from deepval.geometry.corners import ground_corners_m
+from deepval.geometry.cuboids import cuboid_corners_m, image_boxes_px
+from deepval.geometry.motion import track_closing_mps
+from deepval.geometry.rotations import headings_rad, transforms
+from deepval.geometry.vehicle import ZOE
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Future, Truth
+
+CHANNEL = "CAM_FRONT"
+IMAGE_PX = (1600, 900)
+STEP_S, AHEAD = 0.5, 8
+"""Keyframes are half a second apart; the logged future is the eight that follow."""
+
+
+@dataclass(frozen=True)
+class NuScenes(Dataset):
+    """The scenes under a folder.
+
+    Attributes:
+        root: The folder that holds `v1.0-trainval` or the like.
+        version: Which of the folders with tables; None takes the only one.
+    """
+
+    root: Path | str
+    version: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name; splits are drawn under it."""
+        return "nuscenes"
+
+    @property
+    def classes(self) -> Mapping[str, str]:
+        """NuScenes' own names, and COCO's for them."""
+        return IN_NUSCENES
+
+    @property
+    def folder(self) -> Path:
+        """The folder with the tables."""
+        root = Path(self.root)
+        found = sorted(path for path in root.glob("v1.0-*") if path.is_dir())
+        if self.version is not None:
+            found = [path for path in found if path.name == self.version]
+        if (root / "scene.json").is_file():
+            found = [root]
+        if len(found) != 1:
+            told = ", ".join(path.name for path in found) or "none"
+            raise InputError(
+                f"a nuScenes folder must hold one folder of tables such as v1.0-trainval; {root} has {told}: "
+                "give that folder itself."
+            )
+        return found[0]
+
+    def files(self, unit: str) -> dict[str, Path]:
+        """The tables."""
+        return {f"{self.folder.name}/{path.name}": path for path in _tables(self.folder).paths}
+
+    def unit_ids(self) -> tuple[str, ...]:
+        """Names of the scenes, such as scene-0103."""
+        return tuple(sorted(_tables(self.folder).scenes))
+
+    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
+        """What the vehicle knows of one scene, and its reference."""
+        return read_unit(_tables(self.folder), unit, images=self.folder.parent)
+
+
+@lru_cache(maxsize=2)
+def _tables(folder: Path) -> Tables:
+    """The tables of a folder, read once in each process."""
+    return read_tables(folder)
+
+
+def read_unit(tables: Tables, unit: str, *, images: Path) -> tuple[Scene, Truth]:
+    """What the vehicle knows of one scene, and its reference."""
+    samples = tables.samples_of(unit)
+    time_s = (samples.timestamp_us - samples.timestamp_us[0]) / 1e6
+    world_from_ego = transforms(samples.rotation, samples.translation_m)
+    camera, camera_pose = _camera(tables, unit)
+    scene = Scene(
+        unit=unit,
+        frame_ids=samples.token,
+        time_s=time_s,
+        ego_speed_mps=ego_speed_mps(world_from_ego, time_s),
+        cameras={CHANNEL: camera},
+        image_paths=tuple(_picture(images, name) for name in tables.pictures_of(unit, CHANNEL)),
+        world_from_ego=world_from_ego,
+        vehicle=ZOE,
+    )
+    labels = tables.annotations_of(unit)
+    labels = labels.where(labels.points > 0)
+    objects = reference_objects(labels, scene)
+    boxes = _boxes_px(labels, scene, camera_pose)
+    truth = Truth(
+        unit=unit,
+        objects=objects,
+        box_px=boxes,
+        occlusion=np.zeros(len(objects), dtype=int),
+        ignored_frame=np.zeros(0, dtype=int),
+        ignored_box_px=np.zeros((0, 4)),
+        future=logged_future(labels, scene),
+    )
+    return scene, truth
+
+
+def ego_speed_mps(
+    world_from_ego: Float[np.ndarray, "time 4 4"], time_s: Float[np.ndarray, "time"]
+) -> Float[np.ndarray, "time"]:
+    """Way since the keyframe before along its heading, over time; at least 0, and 0 at the first keyframe."""
+    moved_m, ahead = np.diff(world_from_ego[:, :2, 3], axis=0), world_from_ego[:-1, :2, 0]
+    ahead = ahead / np.linalg.norm(ahead, axis=1, keepdims=True)
+    along_m = (moved_m * ahead).sum(axis=1)
+    return np.concatenate([[0.0], np.maximum(along_m / np.diff(time_s), 0.0)])
+
+
+class Placed(NamedTuple):
+    """Annotations as seen from ego frames: ground corners, heights of bottom and top, and velocity."""
+
+    corners_m: Float[np.ndarray, "obj 4 2"]
+    low_m: Float[np.ndarray, "obj"]
+    high_m: Float[np.ndarray, "obj"]
+    velocity_mps: Float[np.ndarray, "obj 2"]
+
+
+def placed(labels: Annotations, ego_from_world: Float[np.ndarray, "obj 4 4"]) -> Placed:
+    """Annotations in the ego frame that each is seen from; boxes stand upright."""
+    turn = ego_from_world[:, :3, :3]
+    centre = np.einsum("oij,oj->oi", turn, labels.centre_m) + ego_from_world[:, :3, 3]
+    yaw = headings_rad(turn @ transforms(labels.rotation, labels.centre_m)[:, :3, :3])
+    corners = ground_corners_m(centre[:, :2], labels.size_m[:, :2], yaw_rad=yaw)
+    half = labels.size_m[:, 2] / 2
+    velocity = np.einsum("oij,oj->oi", turn, labels.velocity_mps)[:, :2]
+    return Placed(corners, centre[:, 2] - half, centre[:, 2] + half, velocity)
+
+
+def _ego_from_world(scene: Scene) -> Float[np.ndarray, "time 4 4"]:
+    assert scene.world_from_ego is not None
+    return np.linalg.inv(scene.world_from_ego)
+
+
+def reference_objects(labels: Annotations, scene: Scene) -> Objects:
+    """Annotated objects of every keyframe in its ego frame, with closing speed by the keyframe before."""
+    found = placed(labels, _ego_from_world(scene)[labels.frame])
+    near_m = found.corners_m[..., 0].min(axis=-1)
+    closing = track_closing_mps(labels.frame, labels.track, range_m=near_m, dt_s=scene.dt_s)
+    return Objects.of(
+        len(scene),
+        labels.frame,
+        corners_m=found.corners_m,
+        closing_mps=closing,
+        names=labels.cls,
+        track=labels.track,
+        velocity_mps=found.velocity_mps,
+    )
+
+
+def _boxes_px(
+    labels: Annotations, scene: Scene, camera_pose: Float[np.ndarray, "time 4 4"] | None
+) -> Float[np.ndarray, "obj 4"]:
+    """Image boxes, seen from where the vehicle was when the picture was taken."""
+    pose = _ego_from_world(scene) if camera_pose is None else np.linalg.inv(camera_pose)
+    seen = placed(labels, pose[labels.frame])
+    return image_boxes_px(
+        scene.camera, cuboid_corners_m(seen.corners_m, bottom_m=seen.low_m, height_m=seen.high_m - seen.low_m)
+    )
+
+
+def logged_future(labels: Annotations, scene: Scene) -> Future:
+    """Where ego and others were at the next eight keyframes, by index, in the ego frame of each keyframe."""
+    assert scene.world_from_ego is not None
+    frames, ego_from_world = len(scene), _ego_from_world(scene)
+    later = np.arange(frames)[:, None] + np.arange(1, AHEAD + 1)
+    valid = later < frames
+    there = scene.world_from_ego[np.minimum(later, frames - 1)]
+    relative = ego_from_world[:, None] @ there
+    pose = np.concatenate([relative[..., :2, 3], headings_rad(relative)[..., None]], axis=-1)
+    pose[~valid] = np.nan
+    others = tuple(_objects_ahead(labels, ego_from_world, steps) for steps in range(1, AHEAD + 1))
+    return Future(np.arange(1, AHEAD + 1) * STEP_S, pose, valid, others)
+
+
+def _objects_ahead(labels: Annotations, ego_from_world: Float[np.ndarray, "time 4 4"], steps: int) -> Objects:
+    """The objects of the keyframe so many steps later, as seen from each keyframe."""
+    kept = labels.where(labels.frame >= steps)
+    frame = kept.frame - steps
+    found = placed(kept, ego_from_world[frame])
+    return Objects.of(
+        len(ego_from_world),
+        frame,
+        corners_m=found.corners_m,
+        closing_mps=np.zeros(len(kept)),
+        names=kept.cls,
+        track=kept.track,
+        velocity_mps=found.velocity_mps,
+    )
+
+
+def _camera(tables: Tables, unit: str) -> tuple[Camera, Float[np.ndarray, "time 4 4"] | None]:
+    """The front camera of a scene, and the ego poses at its pictures; None where the tables have no pictures of it."""
+    calibration, rotation, translation = tables.camera_of(unit, CHANNEL)
+    turn = transforms(np.array(calibration.rotation, float), np.array(calibration.translation, float))
+    k = np.array(calibration.intrinsic, float)
+    camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], turn, 0.0, *IMAGE_PX)
+    if rotation is None or translation is None:
+        warnings.warn(
+            f"some scenes have no {CHANNEL} pictures in the tables: the first {CHANNEL} calibration stands in.",
+            InputWarning,
+            stacklevel=2,
+        )
+        return camera, None
+    return camera, transforms(rotation, translation)
+
+
+def _picture(root: Path, name: str | None) -> Path | None:
+    return root / name if name and (root / name).is_file() else None

@@ -1,0 +1,253 @@
+"""The JSON tables of nuScenes -> columns by scene: keyframes, annotations with velocity, the front camera."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.errors import InputError
+
+NAMES = (
+    "scene", "sample", "sample_data", "ego_pose", "calibrated_sensor", "sensor", "sample_annotation", "instance",
+    "category",
+)  # fmt: skip
+LONGEST_S = 1.5
+"""Annotations farther apart say nothing of a velocity."""
+CATEGORIES = {
+    "vehicle.car": "car",
+    "vehicle.truck": "truck",
+    "vehicle.bus.bendy": "bus",
+    "vehicle.bus.rigid": "bus",
+    "vehicle.trailer": "trailer",
+    "vehicle.construction": "construction_vehicle",
+    "human.pedestrian.adult": "pedestrian",
+    "human.pedestrian.child": "pedestrian",
+    "human.pedestrian.construction_worker": "pedestrian",
+    "human.pedestrian.police_officer": "pedestrian",
+    "vehicle.motorcycle": "motorcycle",
+    "vehicle.bicycle": "bicycle",
+    "movable_object.trafficcone": "traffic_cone",
+    "movable_object.barrier": "barrier",
+}
+"""The detection benchmark's class of each category; others are no reference objects."""
+
+Row = Mapping[str, Any]
+
+
+class Keyframes(NamedTuple):
+    """Keyframes of a scene in time order, with the ego pose at the LiDAR sweep."""
+
+    token: Shaped[np.ndarray, "time"]
+    timestamp_us: Int[np.ndarray, "time"]
+    rotation: Float[np.ndarray, "time 4"]
+    translation_m: Float[np.ndarray, "time 3"]
+
+
+class CameraCalibration(NamedTuple):
+    """A camera on the vehicle, as the tables give it."""
+
+    rotation: Sequence[float]
+    translation: Sequence[float]
+    intrinsic: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """Annotated boxes of a scene in the world frame, sorted by keyframe; size is length, width, height.
+
+    `velocity_mps` is by the difference of the annotations before and after, NaN where there is none within 1.5 s;
+    `points` counts LiDAR and radar points; `track` numbers the instances of the scene.
+    """
+
+    frame: Int[np.ndarray, "obj"]
+    track: Int[np.ndarray, "obj"]
+    cls: Shaped[np.ndarray, "obj"]
+    centre_m: Float[np.ndarray, "obj 3"]
+    size_m: Float[np.ndarray, "obj 3"]
+    rotation: Float[np.ndarray, "obj 4"]
+    velocity_mps: Float[np.ndarray, "obj 3"]
+    points: Int[np.ndarray, "obj"]
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def where(self, keep: Bool[np.ndarray, "obj"]) -> "Annotations":
+        """The annotations marked by `keep`."""
+        return Annotations(**{field.name: getattr(self, field.name)[keep] for field in fields(self)})
+
+
+def read_tables(folder: Path) -> "Tables":
+    """The tables of a folder; of the sweeps only keyframes are kept."""
+    rows = {name: _rows(folder / f"{name}.json") for name in NAMES if name != "sample_data"}
+    sweeps = [row for row in _rows(folder / "sample_data.json") if row.get("is_key_frame")]
+    return Tables(folder, rows | {"sample_data": sweeps})
+
+
+def _rows(path: Path) -> list[Any]:
+    if not path.is_file():
+        raise InputError(f"nuScenes needs the table {path.stem}; {path} is not there: check the data set's folder.")
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InputError(f"the table {path} must be JSON; it is not: {error}.") from error
+    if not isinstance(found, list) or not all(isinstance(row, dict) and "token" in row for row in found):
+        raise InputError(f"the table {path} must be a list of records with tokens; it is not: repair the file.")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The tables of a folder, as lists of records."""
+
+    folder: Path
+    rows: Mapping[str, Sequence[Row]]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Their files."""
+        return tuple(self.folder / f"{name}.json" for name in sorted(NAMES))
+
+    @cached_property
+    def scenes(self) -> dict[str, Row]:
+        """Scenes by name."""
+        return {row["name"]: row for row in self.rows["scene"]}
+
+    @cached_property
+    def _by_token(self) -> dict[str, dict[str, Row]]:
+        few = ("sample", "ego_pose", "calibrated_sensor", "sensor", "instance", "category", "sample_annotation")
+        return {name: {row["token"]: row for row in self.rows[name]} for name in few}
+
+    def _get(self, table: str, token: str, *, said: str) -> Row:
+        found = self._by_token[table].get(token)
+        if found is None:
+            raise InputError(
+                f"{self.folder}: tokens must be in their tables; {said} names {table} {token!r}, which {table}.json "
+                "does not have: get the whole set of tables."
+            )
+        return found
+
+    @cached_property
+    def _sweeps(self) -> dict[tuple[str, str], Row]:
+        """Keyframe sweeps by sample and channel."""
+        channels = {}
+        for row in self.rows["calibrated_sensor"]:
+            said = f"calibrated_sensor {row['token']}"
+            channels[row["token"]] = self._get("sensor", row["sensor_token"], said=said)["channel"]
+        found = {}
+        for row in self.rows["sample_data"]:
+            said = f"sample_data {row['token']}"
+            self._get("calibrated_sensor", row["calibrated_sensor_token"], said=said)
+            found[row["sample_token"], channels[row["calibrated_sensor_token"]]] = row
+        return found
+
+    def _tokens(self, unit: str) -> list[str]:
+        """Tokens of a scene's keyframes, by following `next`."""
+        scene, tokens = self.scenes[unit], []
+        token, said = scene["first_sample_token"], f"scene {unit}"
+        while token:
+            sample = self._get("sample", token, said=said)
+            if len(tokens) > len(self.rows["sample"]):
+                raise InputError(f"{self.folder}: the keyframes of {unit} must end; they run in a circle at {token!r}.")
+            tokens.append(token)
+            token, said = sample["next"], f"sample {token}"
+        if len(tokens) != scene["nbr_samples"]:
+            raise InputError(
+                f"{self.folder}: {unit} must have {scene['nbr_samples']} keyframes; following them gives {len(tokens)}."
+            )
+        return tokens
+
+    def _poses(self, sweeps: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
+        poses = [self._get("ego_pose", row["ego_pose_token"], said=f"sample_data {row['token']}") for row in sweeps]
+        rotation = np.array([pose["rotation"] for pose in poses], float)
+        return rotation, np.array([pose["translation"] for pose in poses], float)
+
+    def samples_of(self, unit: str) -> Keyframes:
+        """The keyframes of a scene."""
+        tokens = self._tokens(unit)
+        sweeps = [self._sweeps.get((token, "LIDAR_TOP")) for token in tokens]
+        missing = [token for token, sweep in zip(tokens, sweeps, strict=True) if sweep is None]
+        if missing:
+            raise InputError(
+                f"{self.folder}: every keyframe must have a LIDAR_TOP sweep; sample {missing[0]!r} of {unit} has none."
+            )
+        rotation, translation = self._poses([sweep for sweep in sweeps if sweep is not None])
+        stamps = np.array([self._by_token["sample"][token]["timestamp"] for token in tokens], dtype=np.int64)
+        return Keyframes(np.array(tokens, dtype=str), stamps, rotation, translation)
+
+    def pictures_of(self, unit: str, channel: str) -> list[str | None]:
+        """Names of the pictures of a camera, keyframe by keyframe; None where there is none."""
+        rows = [self._sweeps.get((token, channel)) for token in self._tokens(unit)]
+        return [None if row is None else row["filename"] for row in rows]
+
+    def camera_of(
+        self, unit: str, channel: str
+    ) -> tuple[CameraCalibration, Float[np.ndarray, "time 4"] | None, Float[np.ndarray, "time 3"] | None]:
+        """A camera of a scene, with the ego poses at its pictures.
+
+        Where some keyframe has no picture there are no poses, and where none has one the calibration is the first of
+        that camera in the tables.
+        """
+        rows = [self._sweeps.get((token, channel)) for token in self._tokens(unit)]
+        shot = [row for row in rows if row is not None]
+        if shot:
+            found = self._by_token["calibrated_sensor"][shot[0]["calibrated_sensor_token"]]
+        else:
+            named = {row["token"] for row in self.rows["sensor"] if row["channel"] == channel}
+            found = next((row for row in self.rows["calibrated_sensor"] if row["sensor_token"] in named), None)
+        if found is None or np.shape(found["camera_intrinsic"]) != (3, 3):
+            raise InputError(f"{self.folder}: {unit} must have a calibration of {channel}; the tables have none.")
+        calibration = CameraCalibration(found["rotation"], found["translation"], found["camera_intrinsic"])
+        rotation, translation = self._poses(shot) if len(shot) == len(rows) else (None, None)
+        return calibration, rotation, translation
+
+    @cached_property
+    def _annotated(self) -> dict[str, list[Row]]:
+        """Annotations by sample."""
+        found: dict[str, list[Row]] = {}
+        for row in self.rows["sample_annotation"]:
+            found.setdefault(row["sample_token"], []).append(row)
+        return found
+
+    def _class_of(self, row: Row) -> str | None:
+        instance = self._get("instance", row["instance_token"], said=f"sample_annotation {row['token']}")
+        category = self._get("category", instance["category_token"], said=f"instance {instance['token']}")
+        return CATEGORIES.get(category["name"])
+
+    def _velocity_mps(self, row: Row) -> list[float]:
+        """(place after - place before) / time between, of the annotations around; NaN where they are too far apart."""
+        said = f"sample_annotation {row['token']}"
+        ends = [self._get("sample_annotation", row[way], said=said) if row[way] else row for way in ("prev", "next")]
+        before, after = ends
+        stamps = [self._get("sample", end["sample_token"], said=said)["timestamp"] for end in ends]
+        elapsed_s = (stamps[1] - stamps[0]) / 1e6
+        most_s = 2 * LONGEST_S if row["prev"] and row["next"] else LONGEST_S
+        if before is after or not 0 < elapsed_s <= most_s:
+            return [np.nan] * 3
+        return [(to - of) / elapsed_s for of, to in zip(before["translation"], after["translation"], strict=True)]
+
+    def annotations_of(self, unit: str) -> Annotations:
+        """The annotations of a scene that are of a class of the detection benchmark."""
+        rows: list[tuple[int, str, Row]] = []
+        for frame, token in enumerate(self._tokens(unit)):
+            for row in self._annotated.get(token, ()):
+                kind = self._class_of(row)
+                rows += [] if kind is None else [(frame, kind, row)]
+        tracks: dict[str, int] = {}
+        for _, _, row in rows:
+            tracks.setdefault(row["instance_token"], len(tracks))
+        size = np.array([row["size"] for _, _, row in rows], float).reshape(-1, 3)
+        return Annotations(
+            frame=np.array([frame for frame, _, _ in rows], dtype=int),
+            track=np.array([tracks[row["instance_token"]] for _, _, row in rows], dtype=int),
+            cls=np.array([kind for _, kind, _ in rows], dtype="<U20"),
+            centre_m=np.array([row["translation"] for _, _, row in rows], float).reshape(-1, 3),
+            size_m=size[:, [1, 0, 2]],
+            rotation=np.array([row["rotation"] for _, _, row in rows], float).reshape(-1, 4),
+            velocity_mps=np.array([self._velocity_mps(row) for _, _, row in rows], float).reshape(-1, 3),
+            points=np.array([row["num_lidar_pts"] + row["num_radar_pts"] for _, _, row in rows], dtype=int),
+        )
