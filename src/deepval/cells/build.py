@@ -6,7 +6,7 @@ objectives from the fit units. The same specification gives the same bytes, whoe
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -182,6 +182,7 @@ def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
     table = ValueTable.from_columns(
         unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order, attributes=known
     )
+    table = replace(table, tolerance=outcomes.system.tolerance)
     return Cell(spec, table, outcomes, [part.shown for part in parts], shared)
 
 

@@ -9,7 +9,7 @@ Files are written whole, the manifest last, so a folder without one is not a cel
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from deepval.features import Sight
 from deepval.features.views import View
 from deepval.files import locked, write_atomically
 from deepval.manifests import MANIFEST, TOP, Manifest, read_manifest
+from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes
 from deepval.tables.column_files import cell_columns, parquet_bytes, parquet_columns
 from deepval.tables.columns import Columns, positions
@@ -119,7 +120,9 @@ class BuiltCell:
     @cached_property
     def table(self) -> ValueTable:
         """The losses, with costs where the cell has some."""
-        return read_values(cell_columns(self.manifest, "values.parquet"), costs=self._costs)
+        table = read_values(cell_columns(self.manifest, "values.parquet"), costs=self._costs)
+        rule = SYSTEMS.get(self.definition["system"]["name"])
+        return table if rule is None else replace(table, tolerance=rule.tolerance)
 
     @cached_property
     def terms(self) -> Columns:

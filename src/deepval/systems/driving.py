@@ -44,6 +44,7 @@ class Driving(System):
     shortfall_weight: float = 1.5
     deviation_weight: float = 0.0
 
+    tolerance: ClassVar[float] = 1e-9
     loss_fields: ClassVar[frozenset[str]] = frozenset({"collision_weight", "shortfall_weight", "deviation_weight"})
 
     def plan(

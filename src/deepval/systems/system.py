@@ -27,6 +27,8 @@ class System(ABC):
     """
 
     loss_fields: ClassVar[frozenset[str]] = frozenset()
+    tolerance: ClassVar[float] = 0.0
+    """Decision values no larger than this change nothing: 0 where actions are few, 1e-9 where losses are geometric."""
     also_called: ClassVar[Mapping[str, str]] = {}
     """Plain names of constants, for a command line."""
 

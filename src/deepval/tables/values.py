@@ -2,7 +2,8 @@
 
 The decision value of mode m on an input is V = loss(cheap) - loss(m), in units of the loss: positive where the
 mode helps, exactly 0 where it changes nothing, negative where it harms. It is gross of cost. Without a mode it
-means the full one. An input is *affected* where V != 0; shares that divide by zero are NaN.
+means the full one. An input is *affected* where V != 0, or |V| > 1e-9 where losses come from geometry rather than from
+a few actions; shares that divide by zero are NaN.
 """
 
 import math
@@ -39,6 +40,7 @@ class ValueTable:
         order: Place of each input in time within its unit, or None where there is no time.
         attributes: Further columns (speed, weather, ...), to evaluate within groups of inputs.
         costs: What each mode costs, where known.
+        tolerance: Inputs are affected where |V| is larger; only what is counted depends on it, no sum.
     """
 
     input: Shaped[np.ndarray, "input"]
@@ -49,6 +51,7 @@ class ValueTable:
     order: Float[np.ndarray, "input"] | None = None
     attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
     costs: Costs | None = None
+    tolerance: float = 0.0
 
     @classmethod
     def from_columns(
@@ -129,12 +132,12 @@ class ValueTable:
     @property
     def affected(self) -> int:
         """Number of inputs whose loss the full mode changes."""
-        return len(self._helpful) + len(self._harmful)
+        return int(np.count_nonzero(np.abs(self.decision_values) > self.tolerance))
 
     @property
     def harm_rate(self) -> float:
         """Share of the affected inputs that the full mode makes worse."""
-        return _share(len(self._harmful), self.affected)
+        return _share(int(np.count_nonzero(self.decision_values < -self.tolerance)), self.affected)
 
     @property
     def harm_ratio(self) -> float:
@@ -183,6 +186,7 @@ class ValueTable:
             order=None if self.order is None else self.order[rows],
             attributes={name: column[rows] for name, column in self.attributes.items()},
             costs=self.costs,
+            tolerance=self.tolerance,
         )
 
     def restrict(self, units: Any) -> "ValueTable":
