@@ -28,7 +28,9 @@ def tables(folder: Path, *, frames: int = 10, **changed) -> dict:
     """Tables of one made scene: the ego drives 2.5 m per keyframe along 0.5 rad, a car keeps 20 m ahead."""
     ahead = np.array([np.cos(0.5), np.sin(0.5), 0.0])
     made: dict = {
-        "scene": [{"token": "sc", "name": "scene-1", "first_sample_token": "s0", "nbr_samples": frames}],
+        "scene": [{"token": "sc", "name": "scene-1", "first_sample_token": "s0", "nbr_samples": frames,
+                   "log_token": "lo"}],
+        "log": [{"token": "lo", "location": "here"}],
         "sample": [],
         "sample_data": [],
         "ego_pose": [],
@@ -116,7 +118,11 @@ def test_the_logged_future_is_eight_keyframes_by_index(made):
         ({"ego_pose": [{"token": "p0", "translation": [0, 0, 0], "rotation": [1, 0, 0, 0]}]}, "names ego_pose 'p1'"),
         ({"sample_data": []}, "every keyframe must have a LIDAR_TOP sweep"),
         (
-            {"scene": [{"token": "sc", "name": "scene-1", "first_sample_token": "s0", "nbr_samples": 11}]},
+            {
+                "scene": [
+                    {"token": "sc", "name": "scene-1", "first_sample_token": "s0", "nbr_samples": 11, "log_token": "lo"}
+                ]
+            },
             "11 keyframes",
         ),
         ({"sample": [{"token": "s0", "timestamp": 1, "next": "s0"}]}, "run in a circle"),
@@ -260,3 +266,32 @@ def test_a_file_that_is_no_expansion_is_refused(tmp_path):
     (tmp_path / "map.json").write_text('{"node": []}')
     with pytest.raises(InputError, match="must be a nuScenes map expansion"):
         read_expansion(tmp_path / "map.json")
+
+
+def test_a_scene_has_the_road_of_the_expansion_and_the_route_that_was_driven(tmp_path):
+    tables(tmp_path / "v1.0-mini")
+    road = expansion() | {"connectivity": {}}
+    road["arcline_path_3"] = {"a": [{"start_pose": [100.0, 200.0, 0.5], "end_pose": None, "shape": "LSR",
+                                     "radius": 9.0, "segment_length": [0.0, 60.0, 0.0]}]}  # fmt: skip
+    (tmp_path / "maps" / "expansion").mkdir(parents=True)
+    (tmp_path / "maps" / "expansion" / "here.json").write_text(json.dumps(road))
+    data = NuScenes(tmp_path)
+    scene, _ = data.read_unit("scene-1")
+    assert scene.route == ("rb_a",)
+    assert "maps/here.json" in data.files("scene-1")
+    (tmp_path / "maps" / "expansion" / "here.json").unlink()
+    assert NuScenes(tmp_path).read_unit("scene-1")[0].lane_map is None
+
+
+@pytest.mark.shared
+def test_the_road_of_a_mini_scene_comes_from_its_record():
+    data = NuScenes(shared_data("nuscenes"), maps=shared_data("scenarionet_nuscenes_mini"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        scene, _ = data.read_unit("scene-0103")
+        assert data.read_unit("scene-0061")[0].lane_map is None
+    assert scene.lane_map is not None
+    assert {kind: len(lines) > 0 for kind, lines in scene.lane_map.dividers_m.items()} == {"road": True, "lane": True}
+    reference = json.loads(shared_data("planner_reference", "routes.json").read_text())
+    told = reference["0103"] if "0103" in reference else reference["scene-0103"]
+    assert list(scene.route) == told["route_roadblock_ids"]

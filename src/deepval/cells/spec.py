@@ -159,6 +159,7 @@ class CellSpec:
             words += _synthetic_words(self.modes)
         else:
             words.append(f"--dataset {self.dataset} --root {root}")
+            words += [] if self.source is None else self.source.words
             words += [f"--seed {seed}" for seed in sorted({m.made["seed"] for m in self.modes if m.made.get("seed")})]
         for mode in self.modes if self.dataset != "synthetic" else ():
             words.append(_mode_words(mode, files))

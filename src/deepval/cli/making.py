@@ -14,7 +14,7 @@ from deepval.cli.options import Json
 from deepval.datasets import DATASETS, open_dataset
 from deepval.errors import InputError
 from deepval.files import check_writable
-from deepval.geometry.classes import CLASSES
+from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.systems import SYSTEMS
@@ -74,6 +74,10 @@ def build(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; each cell becomes a folder in it.")],
     dataset: Annotated[str, typer.Option("--dataset", help=f"{' or '.join(DATASETS)}.")] = "synthetic",
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
+    maps: Annotated[
+        Path | None,
+        typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records."),
+    ] = None,
     mode: Annotated[
         list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS, cheap first; NAME of a mode without a file.")
     ] = None,
@@ -111,11 +115,12 @@ def build(
     check_writable(out, folder=True)
     chosen = options.unit_list(units)
     geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
-    kept = [options.one_of(name, CLASSES, "--class") for name in only or []]
+    kept = [options.one_of(name, _class_names(kind), "--class") for name in only or []]
     modes = mode or list(sources.DEFAULT_MODES)
     seeded = kind == "synthetic" or any(text.startswith("profile-") and "=" not in text for text in modes)
     _refuse_ignored(kind, {"--root": root, "--scores-are": scores} if kind == "synthetic" else {})
     _refuse_ignored(kind, {} if seeded else {"--seed": seed})
+    _refuse_ignored(kind, {} if kind == "nuscenes" else {"--maps": maps})
     if kind != "synthetic" and (root is None or not mode):
         raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
     start = options.at_least(seed or 0, 0, "--seed")
@@ -125,7 +130,8 @@ def build(
         material = sources.synthetic(modes, seed=start, threshold=least, classes=kept or None, units=chosen)
     else:
         files = [_mode_file(text, limits, kinds, kept, start) for text in modes]
-        material = sources.from_files(open_dataset(kind, root), files, units=chosen)
+        roads = {} if maps is None else {"maps": maps}
+        material = sources.from_files(open_dataset(kind, root, **roads), files, units=chosen)
     if costs is not None:
         check_modes(costs, [made.name for made in material.modes])
     names = [options.one_of(name, tuple(SYSTEMS), "--system") for name in system or ["braking"]]
@@ -142,6 +148,11 @@ def build(
         return
     for folder, cell in made:
         typer.echo(f"{folder}: {_sentence(cell.table.summary())}")
+
+
+def _class_names(dataset: str) -> tuple[str, ...]:
+    """Names of the classes that detections on a data set may have."""
+    return tuple(NUSCENES_CLASSES) if dataset == "nuscenes" else CLASSES
 
 
 def _changes(texts: list[str] | None) -> dict[str, float]:

@@ -23,6 +23,11 @@ class Dataset(ABC):
         """Its name for each class that a detector may report; None: KITTI's manner, as the kind of report has it."""
         return None
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a command line says of it beside its folder."""
+        return ()
+
     @abstractmethod
     def files(self, unit: str) -> dict[str, Path]:
         """The files that a unit is read from, by a name that does not depend on where they lie."""

@@ -1,12 +1,13 @@
 """nuScenes tables (plain JSON) -> scenes and truths, with the geometry of docs/definitions.md, nuScenes.
 
 Layout: `v1.0-mini/*.json` (or v1.0-trainval), where there are pictures `samples/CAM_FRONT/*.jpg`. A unit is a scene, a
-frame a keyframe (sample), named by its token, as results files do. No devkit is needed.
+frame a keyframe (sample), named by its token, as results files do. No devkit is needed. Lane maps come from the map
+expansion or from ScenarioNet records of the same scenes.
 """
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,9 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.datasets.dataset import Dataset
+from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.scenarionet import ScenarioNet, lane_map_of, read_record
+from deepval.datasets.nuscenes_map import read_expansion
 from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import Camera
@@ -24,6 +28,7 @@ from deepval.geometry.cuboids import cuboid_corners_m, image_boxes_px
 from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.rotations import headings_rad, transforms
 from deepval.geometry.vehicle import ZOE
+from deepval.world.lanes import LaneMap
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Future, Truth
@@ -41,10 +46,13 @@ class NuScenes(Dataset):
     Attributes:
         root: The folder that holds `v1.0-trainval` or the like.
         version: Which of the folders with tables; None takes the only one.
+        maps: Where lane maps lie: the map expansion (`singapore-onenorth.json` and so on) or ScenarioNet records of the
+            scenes; None takes `maps/expansion` below the root, where it is. A scene of which neither tells has none.
     """
 
     root: Path | str
     version: str | None = None
+    maps: Path | str | None = None
 
     @property
     def name(self) -> str:
@@ -55,6 +63,11 @@ class NuScenes(Dataset):
     def classes(self) -> Mapping[str, str]:
         """NuScenes' own names, and COCO's for them."""
         return IN_NUSCENES
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Where lane maps lie."""
+        return () if self.maps is None else (f"--maps {self.maps}",)
 
     @property
     def folder(self) -> Path:
@@ -74,8 +87,18 @@ class NuScenes(Dataset):
         return found[0]
 
     def files(self, unit: str) -> dict[str, Path]:
-        """The tables."""
-        return {f"{self.folder.name}/{path.name}": path for path in _tables(self.folder).paths}
+        """The tables, and the map of the scene where there is one."""
+        tables = {f"{self.folder.name}/{path.name}": path for path in _tables(self.folder).paths}
+        path = self._map_path(unit)
+        return tables if path is None else tables | {f"maps/{path.name}": path}
+
+    def _map_path(self, unit: str) -> Path | None:
+        """The file with the lane map of a scene."""
+        folder = self.folder.parent / "maps" / "expansion" if self.maps is None else Path(self.maps)
+        expansion = folder / f"{_tables(self.folder).location_of(unit)}.json"
+        if expansion.is_file():
+            return expansion
+        return None if self.maps is None else ScenarioNet(folder).records.get(unit)
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the scenes, such as scene-0103."""
@@ -83,13 +106,29 @@ class NuScenes(Dataset):
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """What the vehicle knows of one scene, and its reference."""
-        return read_unit(_tables(self.folder), unit, images=self.folder.parent)
+        scene, truth = read_unit(_tables(self.folder), unit, images=self.folder.parent)
+        path = self._map_path(unit)
+        return (scene if path is None else on_road(scene, _lane_map(path))), truth
 
 
 @lru_cache(maxsize=2)
 def _tables(folder: Path) -> Tables:
     """The tables of a folder, read once in each process."""
     return read_tables(folder)
+
+
+@lru_cache(maxsize=4)
+def _lane_map(path: Path) -> LaneMap:
+    """The lane map in a file, read once in each process."""
+    return read_expansion(path) if path.suffix == ".json" else lane_map_of(read_record(path))
+
+
+def on_road(scene: Scene, lane_map: LaneMap) -> Scene:
+    """A scene with its lane map and the route that was driven."""
+    assert scene.world_from_ego is not None
+    pose = np.column_stack([scene.world_from_ego[:, :2, 3], headings_rad(scene.world_from_ego)])
+    route = route_of(lane_map, pose)
+    return replace(scene, lane_map=lane_map, route=route.roadblocks, route_starts=route.starts)
 
 
 def read_unit(tables: Tables, unit: str, *, images: Path) -> tuple[Scene, Truth]:

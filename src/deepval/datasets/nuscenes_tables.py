@@ -14,7 +14,7 @@ from deepval.errors import InputError
 
 NAMES = (
     "scene", "sample", "sample_data", "ego_pose", "calibrated_sensor", "sensor", "sample_annotation", "instance",
-    "category",
+    "category", "log",
 )  # fmt: skip
 LONGEST_S = 1.5
 """Annotations farther apart say nothing of a velocity."""
@@ -119,7 +119,7 @@ class Tables:
 
     @cached_property
     def _by_token(self) -> dict[str, dict[str, Row]]:
-        few = ("sample", "ego_pose", "calibrated_sensor", "sensor", "instance", "category", "sample_annotation")
+        few = ("sample", "ego_pose", "calibrated_sensor", "sensor", "instance", "category", "sample_annotation", "log")
         return {name: {row["token"]: row for row in self.rows[name]} for name in few}
 
     def _get(self, table: str, token: str, *, said: str) -> Row:
@@ -178,6 +178,11 @@ class Tables:
         rotation, translation = self._poses([sweep for sweep in sweeps if sweep is not None])
         stamps = np.array([self._by_token["sample"][token]["timestamp"] for token in tokens], dtype=np.int64)
         return Keyframes(np.array(tokens, dtype=str), stamps, rotation, translation)
+
+    def location_of(self, unit: str) -> str:
+        """Where a scene was driven, such as singapore-onenorth."""
+        token = self.scenes[unit]["log_token"]
+        return self._get("log", token, said=f"scene {unit}")["location"]
 
     def pictures_of(self, unit: str, channel: str) -> list[str | None]:
         """Names of the pictures of a camera, keyframe by keyframe; None where there is none."""

@@ -29,6 +29,8 @@ CONNECTOR_HALF_WIDTH_M = 2.0
 SAME_M = 1e-3
 """A vertex nearer than this to the one before it is the same place."""
 LANE_TYPES = ("LANE_SURFACE_STREET", "LANE_FREEWAY", "LANE_SURFACE_UNSTRUCTURE")
+DIVIDERS = {"road": "ROAD_LINE_SOLID_SINGLE_YELLOW", "lane": "ROAD_LINE_BROKEN_SINGLE_WHITE"}
+"""Which painted lines divide roads, and which lanes."""
 CONNECTOR = "LANE_SURFACE_UNSTRUCTURE"
 PARTS = ("metadata", "tracks", "map_features")
 KEYFRAME = 5
@@ -85,7 +87,13 @@ def lane_map_of(record: dict[str, Any]) -> LaneMap:
     crosswalks = tuple(
         _points(key, feature, "polygon") for key, feature in features.items() if feature.get("type") == "CROSSWALK"
     )
-    return LaneMap(lanes, crosswalks_m=crosswalks)
+    dividers = {
+        kind: tuple(
+            _points(key, feature, "polyline") for key, feature in features.items() if feature.get("type") == line
+        )
+        for kind, line in DIVIDERS.items()
+    }
+    return LaneMap(lanes, crosswalks_m=crosswalks, dividers_m=dividers)
 
 
 def distinct_m(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "kept 2"]:
