@@ -262,13 +262,19 @@ def _camera(tables: Tables, unit: str) -> tuple[Camera, Float[np.ndarray, "time 
     k = np.array(calibration.intrinsic, float)
     camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], turn, 0.0, *IMAGE_PX)
     if rotation is None or translation is None:
-        warnings.warn(
-            f"some scenes have no {CHANNEL} pictures in the tables: the first {CHANNEL} calibration stands in.",
-            InputWarning,
-            stacklevel=2,
-        )
+        _note_missing_pictures(tables.folder)
         return camera, None
     return camera, transforms(rotation, translation)
+
+
+@lru_cache(maxsize=2)
+def _note_missing_pictures(folder: Path) -> None:
+    """Tell once that a calibration is not that of the scene."""
+    warnings.warn(
+        f"some scenes have no {CHANNEL} pictures in the tables of {folder}: the first {CHANNEL} calibration stands in.",
+        InputWarning,
+        stacklevel=3,
+    )
 
 
 def _picture(root: Path, name: str | None) -> Path | None:
