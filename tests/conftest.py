@@ -14,9 +14,10 @@ LONG = frozenset(
         *("allocators", "bounded_reading", "browser", "build", "cell_files", "cli", "diagnostics", "docs", "figures"),
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "seam", "shared_kitti"),
-        *("submissions", "synthetic", "terms", "tracks"),
+        *("submissions", "synthetic", "terms", "tracks", "observed_cells"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
+        "tracked",
     )
 )
 """What `make quick` leaves out, by file: the rest takes less than a minute."""

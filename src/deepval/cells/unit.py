@@ -15,6 +15,7 @@ from deepval.cells.explorer import extremes
 from deepval.cells.sighting import Sighting, perceived, sighting
 from deepval.cells.spec import CellSpec, ModeSpec
 from deepval.errors import InputError
+from deepval.perception.placing import PLACINGS
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
 from deepval.perception.reported.calibration import GradedScores, graded_scores
@@ -23,6 +24,7 @@ from deepval.perception.reported.detections import Calibration, Detections, cali
 from deepval.perception.reported.losses import perception_losses
 from deepval.systems.outcomes import Outcomes, branches, unit_outcomes
 from deepval.world.demand import required_deceleration_mps2
+from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 
 LEAST_SCORE = 0.10
@@ -37,11 +39,13 @@ class UnitPart:
         outcomes: Loss terms and plans of every mode.
         known: Columns that are known before escalation, per input, to slice by.
         shown: The most harmed and the most helped frame by sign, drawn, where the unit is one to show.
+        observed: What the cheap mode's report comes to for the planner, where the placing observes.
     """
 
     outcomes: Outcomes
     known: Mapping[str, np.ndarray]
     shown: Mapping[str, dict[str, Any]]
+    observed: Objects | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,8 @@ def unit_part(spec: CellSpec, unit: str) -> UnitPart:
     outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
     shows = unit in spec.roles.test
     shown = extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes) if shows else {}
-    return UnitPart(outcomes, _known_before(seen, outcomes), shown)
+    observed = objects[spec.order[0]] if PLACINGS[spec.geometry].observes else None
+    return UnitPart(outcomes, _known_before(seen, outcomes), shown, observed)
 
 
 def _known_before(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarray]:
