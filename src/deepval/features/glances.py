@@ -20,7 +20,7 @@ from deepval.arrays import Shaped
 from deepval.errors import InputError
 from deepval.features.images import grey
 from deepval.features.quantities import BRAKING, CORRIDORS_M, NEAR_M, QUANTITIES, WINDOW, stopping_mps2
-from deepval.features.tracks import Track, half_width_m, in_way, tracks_of
+from deepval.features.tracks import SeenTrack, half_width_m, in_way, tracks_of
 from deepval.features.views import CheapMode, Frame, Past, Remembered
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES, HEIGHT_M
@@ -88,7 +88,7 @@ class Glance(NamedTuple):
     lost: list[Missing]
     row: tuple[float, ...]
     after: Past
-    tracks: tuple[Track, ...] = ()
+    tracks: tuple[SeenTrack, ...] = ()
 
 
 def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
@@ -141,7 +141,7 @@ def _observed(frame: Frame, past: Past, *, mode: CheapMode, odometer_m: float) -
     return Glance(frame, past, mode, [], [], [], [], row, after, tracks)
 
 
-def _observed_row(frame: Frame, tracks: tuple[Track, ...]) -> tuple[float, ...]:
+def _observed_row(frame: Frame, tracks: tuple[SeenTrack, ...]) -> tuple[float, ...]:
     """The quantities of a frame of which objects are observed; those that belong to image boxes are NaN."""
     values = {"ego_speed_mps": frame.ego_speed_mps}
     if frame.run:

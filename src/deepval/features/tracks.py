@@ -20,7 +20,7 @@ CODE_OF_CLASS = {name: CODE_OF_KIND[kind] for name, kind in SUPER_CLASS.items()}
 """The place of each class's kind in KINDS; an object of unknown class is of no kind."""
 
 
-class Track(NamedTuple):
+class SeenTrack(NamedTuple):
     """An observed object.
 
     `distance_m` is that of its centre (x, y) from the ego's, `velocity` its own, NaN where it is not known; `gap_m` is
@@ -42,7 +42,7 @@ class Track(NamedTuple):
     id: int
 
 
-def tracks_of(objects: Objects, vehicle: Vehicle | None, *, ego_speed_mps: float) -> tuple[Track, ...]:
+def tracks_of(objects: Objects, vehicle: Vehicle | None, *, ego_speed_mps: float) -> tuple[SeenTrack, ...]:
     """The objects of one frame, nearest first.
 
     Closing speed = ego speed - the object's own forward speed; where that is not known the closing speed that was
@@ -59,7 +59,7 @@ def tracks_of(objects: Objects, vehicle: Vehicle | None, *, ego_speed_mps: float
         gap_m = max(min(x0, x1, x2, x3) - front_m, 0.0) if max(x0, x1, x2, x3) > front_m else inf
         closing_mps = (closing or ego_speed_mps) if isnan(vx) else ego_speed_mps - vx
         found.append(
-            Track(
+            SeenTrack(
                 distance_m=hypot(x_m - centre_m, y_m),
                 x_m=x_m,
                 y_m=y_m,
@@ -83,6 +83,6 @@ def half_width_m(vehicle: Vehicle | None) -> float:
     return BRAKING.corridor_m if vehicle is None else vehicle.width_m / 2
 
 
-def in_way(tracks: Iterable[Track], half_m: float) -> list[Track]:
+def in_way(tracks: Iterable[SeenTrack], half_m: float) -> list[SeenTrack]:
     """Those ahead, up to 80 m, that reach into a straight corridor of this half-width."""
     return [track for track in tracks if track.aside_m < half_m and track.gap_m <= BRAKING.farthest_m]
