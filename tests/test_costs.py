@@ -193,6 +193,17 @@ def test_shipped_profiles_leave_the_shares_that_the_paper_prints(profile, alloca
     assert left == pytest.approx(share, abs=0.0015)
 
 
+def test_nuplan_s_allocators_are_charged_the_nuscenes_time():
+    there, here = (read_costs(f"jetson-agx-xavier-{name}") for name in ("nuscenes", "nuplan"))
+    assert {mode: (here.of_mode(mode, "ms"), here.of_mode(mode, "mj")) for mode in here.modes} == {
+        "yolov8s-320": (14.4, 69.5),
+        "yolov8s-640": (23.6, 143.8),
+    }
+    assert set(there.allocators) - set(here.allocators) == {"box-count", "router-pixel"}
+    for name in here.allocators:
+        assert here.of_allocator(name, "ms") == there.of_allocator(name, "ms")
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_shipped_allocator_is_free_unless_it_only_reads(profile):
     costs = read_costs(profile)

@@ -109,7 +109,10 @@ def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
     with pytest.raises(InputError, match="altered after it was written"):
         read_allocator(path)
     del RECIPES["toy-crowd"]
-    with pytest.raises(InputError, match=r"looks at one of cheap, cheap.memory, detection-list, pixels; found 'crowd'"):
+    with pytest.raises(
+        InputError,
+        match=r"looks at one of cheap, cheap.memory, detection-list, tracked, track-list, pixels; found 'crowd'",
+    ):
         read_allocator(path)
 
 

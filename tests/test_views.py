@@ -15,10 +15,14 @@ from driving import detections, scene
 from view_worlds import CALIBRATION, car_px, car_view, random_view
 
 
-def test_a_view_holds_nothing_but_the_scene_and_the_cheap_mode():
-    assert [field.name for field in fields(View)] == ["scene", "detections", "mode"]
+def test_a_view_holds_nothing_but_the_scene_the_cheap_mode_and_what_it_observes():
+    assert [field.name for field in fields(View)] == ["scene", "detections", "mode", "objects", "connector_m"]
     names = {field.name for field in fields(Frame)}
-    assert names == {"ego_speed_mps", "dt_s", "camera", "cls", "score", "box_px", "image", "run"}
+    assert names == {"ego_speed_mps", "dt_s", "camera", "cls", "score", "box_px", "image", "run"} | {
+        "objects",
+        "vehicle",
+        "connector_m",
+    }
 
 
 def test_scene_and_detections_must_be_of_one_unit():
@@ -124,4 +128,4 @@ def test_frames_that_cannot_be_are_refused():
 
 
 def test_the_past_of_a_first_frame_is_empty():
-    assert Past() == (0, (), (), 0.0, None)
+    assert Past() == (0, (), (), 0.0, None, None)

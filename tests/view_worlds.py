@@ -1,11 +1,12 @@
 """Small made-up views for tests: cars set down at a given place in front of the camera, and random units."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
 from deepval.features.views import CheapMode, Past, View, frames_of
 from deepval.perception.reported.detections import Calibration
+from deepval.world.objects import Objects, boxed
 from driving import camera, detections, scene
 
 CAR_M, FOCAL_PX, HORIZON_PX, MIDDLE_PX, CAMERA_M = 1.53, 720.0, 173.0, 610.0, 0.73 + 0.93
@@ -68,16 +69,65 @@ def random_view(rng, frames=12, *, mode=None, images=False, rounded=False, failu
     return View(replace(drive, time_s=np.cumsum(rng.uniform(0.05, 0.3, frames))), found, mode)
 
 
+def observed(rows, frames=1, *, speed_mps=10.0, status=None, mode=None, **more):
+    """A view of objects; rows are (frame, class, track, (near, far, low, high), (vx, vy)), sorted by frame."""
+    ground = np.array([row[3] for row in rows], float).reshape(-1, 4)
+    drive = scene(frames, speed_mps=speed_mps, **more)
+    things = boxed(
+        frames,
+        np.array([row[0] for row in rows], int),
+        near_m=ground[:, 0],
+        far_m=ground[:, 1],
+        lateral_m=ground[:, 2:],
+        closing_mps=np.zeros(len(rows)),
+        names=np.array([row[1] for row in rows], "<U14"),
+        track=np.array([row[2] for row in rows], int),
+    )
+    velocity = np.array([row[4] for row in rows], float).reshape(-1, 2)
+    bare = View(drive, detections([], frames, status=status), CheapMode("none") if mode is None else mode)
+    return bare.observing(replace(things, velocity_mps=velocity))
+
+
+def random_observed(rng, frames=12, *, mode=None, rounded=False, **more):
+    """A unit of observed objects of every kind that come, move and go, some without a track or a velocity."""
+    rows = []
+    for track in range(rng.integers(0, 40)):
+        begin, length = rng.integers(0, frames), rng.integers(1, frames + 1)
+        place, v = rng.uniform((-20, -12), (70, 12)), rng.normal(0, 5, 2)
+        size, cls = rng.uniform((0.3, 0.3), (9, 3)), ("Car", "Bus", "Pedestrian", "Cyclist", "Barrier", "")[track % 6]
+        for frame in range(begin, min(begin + length, frames)):
+            place = place + 0.3 * v
+            if rng.random() < 0.8:
+                x, y = np.round(place) if rounded else place
+                told = (np.nan, np.nan) if track % 7 == 6 else v
+                number = -1 if track % 5 == 4 else track
+                rows.append((frame, cls, number, (x, x + size[0], y, y + size[1]), told))
+    rows.sort(key=lambda row: row[0])
+    status = np.where(rng.random(frames) < 0.1, 1, 0)
+    speed = np.maximum(rng.normal(9, 6, frames), 0.0)
+    return observed(rows, frames, speed_mps=speed, status=status, mode=mode, **more)
+
+
 def shuffled(view, rng):
     """The view with the boxes of each frame reported in another order."""
     found = view.detections
     order = np.lexsort((rng.random(len(found)), found.frame))
+    things = view.objects
+    if things is not None:
+        turned = np.lexsort((rng.random(len(things)), things.frame))
+        things = Objects(frames=things.frames, **{name: column[turned] for name, column in columns_of(things).items()})
     return replace(
         view,
+        objects=things,
         detections=replace(
             found, cls=found.cls[order], score=found.score[order], box_px=found.box_px[order], frame=found.frame[order]
         ),
     )
+
+
+def columns_of(things):
+    """The columns of objects by name."""
+    return {field.name: getattr(things, field.name) for field in fields(things) if field.name != "frames"}
 
 
 def glances_of(view, *, images=True):

@@ -10,7 +10,10 @@ from deepval.arrays import Float
 from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode, View
 
-Part = Literal["ego speed", "cheap boxes", "cheap scores", "calibration", "previous frames", "image"]
+Part = Literal[
+    "ego speed", "cheap boxes", "cheap objects", "cheap scores", "calibration", "previous frames", "image", "route"
+]
+"""Parts of a view; it has boxes to look at or, where the cheap mode observes, objects."""
 Score = float | tuple[float, ...]
 """The score of a frame, or one for every mode above cheap."""
 
@@ -37,12 +40,15 @@ class Allocator(ABC):
         return False
 
     def undefined(self, mode: CheapMode) -> str | None:
-        """Why there is no score for this cheap mode, None where there is; by default there always is."""
-        del mode
+        """Why there is no score for this cheap mode, None where there is; by default by what its views must hold."""
+        return unseen(self.uses, mode)
 
     def score(self, view: View | Sight) -> Float[np.ndarray, "time *mode"]:
         """The score of each frame of a unit; NaN where the cheap mode was not run."""
-        return self._of_unit(Sight(view, images="image" in self.uses) if isinstance(view, View) else view)
+        sight = Sight(view, images="image" in self.uses) if isinstance(view, View) else view
+        if self.undefined(sight.view.mode) is not None:
+            return np.full((len(sight), len(self.modes) - 1) if self.per_mode else len(sight), np.nan)
+        return self._of_unit(sight)
 
     def score_frame(self, glance: Glance) -> Score:
         """The score of one frame as it arrives, to the bit that which its unit gives."""
@@ -66,3 +72,14 @@ class Allocator(ABC):
         """The scores of a unit; by default those of its frames, one after the other."""
         found = np.array([self.score_frame(seen) for seen in sight.glances], float)
         return found.reshape(len(sight), len(self.modes) - 1) if self.per_mode else found
+
+
+def unseen(uses: frozenset[Part], mode: CheapMode) -> str | None:
+    """Why who reads these parts of a view sees nothing of this cheap mode, None where it does."""
+    if {"cheap boxes", "cheap objects"} & uses in (frozenset(), {"cheap boxes", "cheap objects"}):
+        return None
+    if mode.observes and "cheap boxes" in uses:
+        return "it looks at image boxes, and of this cheap mode it is observed objects that are looked at"
+    if not mode.observes and "cheap objects" in uses:
+        return "it looks at observed objects, and of this cheap mode there are image boxes only"
+    return None

@@ -16,7 +16,7 @@ from deepval.allocators.files import file_text
 from deepval.allocators.fronts import Front
 from deepval.arrays import Float, Int
 from deepval.features import Sight
-from deepval.features.views import View
+from deepval.features.views import CheapMode, View
 from deepval.files import write_atomically
 from deepval.progress import Watch, unwatched
 
@@ -137,6 +137,10 @@ class Recipe(ABC):
     def per_mode(self) -> bool:
         """Whether labels are the values of every mode above cheap; by default they are the target's."""
         return False
+
+    def undefined(self, mode: CheapMode) -> str | None:
+        """Why it cannot be fitted where the cheap mode is this one, None where it can; by default it always can."""
+        del mode
 
     @abstractmethod
     def admits(self, target: str, *, classifies: bool) -> bool:

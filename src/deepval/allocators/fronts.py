@@ -13,7 +13,8 @@ import numpy as np
 from deepval.allocators.allocator import Part
 from deepval.allocators.memory import MEMORY_NAMES, memory_features
 from deepval.arrays import Float
-from deepval.features import FEATURE_NAMES, Glance, Sight, cheap_features
+from deepval.features import FEATURE_NAMES, TRACKED_NAMES, Glance, Sight, cheap_features, tracked_features
+from deepval.features.tracks import KINDS
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES
 
@@ -99,10 +100,52 @@ class DetectionList(Front):
         return np.array(found)
 
 
+@dataclass(frozen=True)
+class Tracked(Front):
+    """The 18 features of the observed objects and the ego state."""
+
+    name: ClassVar[str] = "tracked"
+    columns: ClassVar[tuple[str, ...]] = TRACKED_NAMES
+    uses: ClassVar[frozenset[Part]] = frozenset({"ego speed", "cheap objects", "previous frames", "route"})
+
+    def row(self, glance: Glance) -> Float[np.ndarray, "column"]:
+        """The 18 features of one frame."""
+        return tracked_features(glance)
+
+
+TRACK = ("x_m", "y_m", "length_m", "width_m", "vx_mps", "vy_mps", *KINDS)
+
+
+@dataclass(frozen=True)
+class TrackList(Front):
+    """The 25 nearest observed objects: place, size, velocity and kind (1 for its own) of each, padded by 0.
+
+    Places and velocities are in the ego frame; a velocity that is not known is NaN.
+    """
+
+    name: ClassVar[str] = "track-list"
+    columns: ClassVar[tuple[str, ...]] = tuple(f"track{slot}_{part}" for slot in range(1, SLOTS + 1) for part in TRACK)
+    uses: ClassVar[frozenset[Part]] = frozenset({"cheap objects"})
+
+    def row(self, glance: Glance) -> Float[np.ndarray, "column"]:
+        """The list of one frame."""
+        if not glance.frame.run:
+            return np.full(len(self.columns), nan)
+        found: list[float] = []
+        for track in glance.tracks[:SLOTS]:
+            kind = [float(track.kind == code) for code in range(len(KINDS))]
+            found += (track.x_m, track.y_m, track.length_m, track.width_m, track.vx_mps, track.vy_mps, *kind)
+        return np.array(found + [0.0] * (len(self.columns) - len(found)))
+
+
 def size_px(camera: Camera) -> tuple[float, float]:
     """Width and height of the image; twice the optical centre where the calibration does not say."""
     return float(camera.width_px or 2 * camera.cx_px), float(camera.height_px or 2 * camera.cy_px)
 
 
-FRONTS: dict[str, Front] = {front.name: front for front in (Cheap(), CheapAndMemory(), DetectionList())}
+FRONTS: dict[str, Front] = {
+    front.name: front for front in (Cheap(), CheapAndMemory(), DetectionList(), Tracked(), TrackList())
+}
 """The fronts by the name that a model file gives them."""
+OBSERVED: dict[str, str] = {"cheap": "tracked", "detection-list": "track-list"}
+"""What is looked at in place of image boxes where the cheap mode observes."""

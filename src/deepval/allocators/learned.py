@@ -6,15 +6,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from deepval.allocators.allocator import Part, Score
+from deepval.allocators.allocator import Part, Score, unseen
 from deepval.allocators.fitted import Examples, FittedAllocator, Recipe, Training
-from deepval.allocators.fronts import FRONTS, Front
+from deepval.allocators.fronts import FRONTS, OBSERVED, Front
 from deepval.allocators.models import Learner, Linear, Model, Quantile, model_of
 from deepval.allocators.models.standard import Standard
 from deepval.allocators.signals import Lost
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.features import Glance, Sight
+from deepval.features.views import CheapMode
 from deepval.progress import Watch, unwatched
 
 RECALLED = 0.5
@@ -146,7 +147,7 @@ class RowRecipe(Recipe):
 
     Attributes:
         name: Its name.
-        front: What it looks at.
+        front: What it looks at; where the cheap mode observes, what OBSERVED has in its place.
         target: What it predicts unless told otherwise, a name of deepval.targets.
         learner: What fits its models.
         rule: How predictions become a score.
@@ -169,6 +170,14 @@ class RowRecipe(Recipe):
         del classifies
         return {"value": True, "modes": target == "value"}.get(self.rule, target in SIGNED)
 
+    def undefined(self, mode: CheapMode) -> str | None:
+        """Why its front, or what stands in its place, sees nothing of this cheap mode."""
+        return unseen(FRONTS[self.seeing(mode).front].uses, mode)
+
+    def seeing(self, mode: CheapMode) -> "RowRecipe":
+        """The recipe whose front looks at what views of this cheap mode hold, where there is one."""
+        return replace(self, front=OBSERVED.get(self.front, self.front)) if mode.observes else self
+
     def like(self, settings: Mapping[str, Any]) -> "RowRecipe":
         """The recipe with the learner's settings."""
         told = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
@@ -180,8 +189,13 @@ class RowRecipe(Recipe):
     def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> Learned:
         """The allocator, fitted on what the front shows of the examples."""
         del watch
-        rows = examples.rows(FRONTS[self.front])
-        return self.fit_rows(rows, examples.labels, training, classify=examples.classify)
+        mode = examples.sights[0].view.mode
+        reason = self.undefined(mode)
+        if reason is not None:
+            raise InputError(f"{self.name} cannot be fitted here: {reason}. Choose another allocator.")
+        made = self.seeing(mode)
+        rows = examples.rows(FRONTS[made.front])
+        return made.fit_rows(rows, examples.labels, training, classify=examples.classify)
 
     def fit_rows(
         self,

@@ -6,6 +6,8 @@ lacks what it needs; `undefined` then says why. Random routing is not a score: i
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from deepval.allocators.allocator import Allocator
 from deepval.features import Glance
 from deepval.features.cheap import LEAST_PROBABILITY, total
@@ -45,16 +47,19 @@ class Uncertainty(Signal):
         return "the cheap mode has no scores" if mode.scores == "none" else "the cheap mode's scores are not calibrated"
 
     def _of_frame(self, glance: Glance) -> float:
-        p = [box.probability for box in glance.boxes if box.probability >= LEAST_PROBABILITY]
-        return total([4.0 * each * (1.0 - each) for each in p])
+        if glance.mode.observes:
+            found = sorted(glance.mode.probability(np.asarray(glance.frame.score, float)).tolist(), reverse=True)
+        else:
+            found = [box.probability for box in glance.boxes]
+        return total([4.0 * p * (1.0 - p) for p in found if p >= LEAST_PROBABILITY])
 
 
 @dataclass(frozen=True)
 class Criticality(Signal):
-    """Deceleration that the cheap monocular objects require, in m/s²: docs/definitions.md, Signals."""
+    """Deceleration that the cheap objects require, observed or monocular, in m/s²: docs/definitions.md, Signals."""
 
     name = "criticality"
-    uses = frozenset({"ego speed", "cheap boxes", "calibration", "previous frames"})
+    uses = frozenset({"ego speed", "cheap boxes", "cheap objects", "calibration", "previous frames"})
 
     def _of_frame(self, glance: Glance) -> float:
         return glance.row[REQUIRED]
@@ -87,7 +92,7 @@ class Lost(Signal):
 
     speed_weight: float = 0.001
     name = "lost"
-    uses = Criticality.uses
+    uses = Criticality.uses - {"cheap objects"}
 
     def _of_frame(self, glance: Glance) -> float:
         lost = required_mps2(glance.lost, [each.demand_mps2 for each in glance.lost])[0]

@@ -30,6 +30,7 @@ from deepval.systems.outcomes import Outcomes, joined
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
 from deepval.targets.objectives import ROUTING
+from deepval.world.objects import Objects
 
 Map = Callable[[Callable[[str], Any], Iterable[str]], Iterable[Any]]
 """Applies a function to unit ids and gives the results in their order: the built-in `map`, or an engine's."""
@@ -112,6 +113,7 @@ class Cell:
         outcomes: Plans and loss terms behind them.
         shown: The frames that matter, drawn, unit by unit.
         shared: Views and evidence, shared with other cells of the same data set and modes.
+        observed: What the cheap mode's report comes to for the planner, unit by unit, where the placing observes.
     """
 
     spec: CellSpec
@@ -119,11 +121,23 @@ class Cell:
     outcomes: Outcomes
     shown: Sequence[Mapping[str, dict[str, Any]]] = field(repr=False)
     shared: Shared = field(repr=False)
+    observed: Sequence[Objects | None] = field(repr=False)
 
     @property
     def id(self) -> str:
         """Its id."""
         return self.spec.id
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What an allocator may look at, unit by unit: the shared views, with objects where the placing observes."""
+        pairs = zip(self.shared.views, self.observed, strict=True)
+        return tuple(view if objects is None else view.observing(objects) for view, objects in pairs)
+
+    @property
+    def view_files(self) -> dict[str, bytes]:
+        """The views as files of a cell's folder."""
+        return view_files(self.views) if self.views[0].mode.observes else self.shared.view_files
 
     @property
     def evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
@@ -183,7 +197,8 @@ def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
         unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order, attributes=known
     )
     table = replace(table, tolerance=outcomes.system.tolerance)
-    return Cell(spec, table, outcomes, [part.shown for part in parts], shared)
+    shown, observed = [part.shown for part in parts], [part.observed for part in parts]
+    return Cell(spec, table, outcomes, shown, shared, observed)
 
 
 def _of_all(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -50,7 +50,7 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
         "frames.json": frames_file(cell.spec, cell.shown),
         "evidence.parquet": parquet_bytes({"input": cell.table.input, **cell.evidence}),
         "split.json": cell.spec.roles.to_json().encode(),
-        **cell.shared.view_files,
+        **cell.view_files,
     }
     if pictures:
         files |= cell.shared.picture_files

@@ -15,9 +15,13 @@ from deepval.tables.costs import Costs
 
 
 def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
-    """The recipes that make sense on a cell and need no extra: choosing among fidelities needs more than two."""
-    many = len(cell.table.modes) > 2
-    return tuple(name for name, recipe in RECIPES.items() if recipe.extra is None and (many or not recipe.per_mode))
+    """The recipes that make sense on a cell and need no extra.
+
+    Choosing among fidelities needs more than two, and what looks at image boxes needs a placing that does not observe.
+    """
+    many, mode = len(cell.table.modes) > 2, cell.views[0].mode
+    fitting = {name: recipe for name, recipe in RECIPES.items() if recipe.undefined(mode) is None}
+    return tuple(name for name, recipe in fitting.items() if recipe.extra is None and (many or not recipe.per_mode))
 
 
 def scored_by_all(

@@ -15,6 +15,7 @@ from deepval.cells.explorer import extremes
 from deepval.cells.sighting import Sighting, perceived, sighting
 from deepval.cells.spec import CellSpec, ModeSpec
 from deepval.errors import InputError
+from deepval.perception.placing import PLACINGS
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
 from deepval.perception.reported.calibration import GradedScores, graded_scores
@@ -40,11 +41,13 @@ class UnitPart:
         outcomes: Loss terms and plans of every mode.
         known: Columns that are known before escalation, per input, to slice by.
         shown: The most harmed and the most helped frame by sign, drawn, where the unit is one to show.
+        observed: What the cheap mode's report comes to for the planner, where the placing observes.
     """
 
     outcomes: Outcomes
     known: Mapping[str, np.ndarray]
     shown: Mapping[str, dict[str, Any]]
+    observed: Objects | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,8 @@ def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
             planned.append((spec, plans, outcomes))
         shows = unit in spec.roles.test
         shown = extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes) if shows else {}
-        parts.append(UnitPart(outcomes, _known_before(seen, outcomes), shown))
+        observed = objects[spec.order[0]] if PLACINGS[spec.geometry].observes else None
+        parts.append(UnitPart(outcomes, _known_before(seen, outcomes), shown, observed))
     return parts
 
 

@@ -1,7 +1,9 @@
 """Views <-> files: all that an allocator may look at, in the folder view/ of a cell.
 
 frames.parquet has a row per frame of every unit, boxes.parquet one per box that the cheap mode reports, view.json the
-cameras and how the report is read, pictures/<unit>.npy small pictures where they were asked for.
+cameras and how the report is read, pictures/<unit>.npy small pictures where they were asked for. Where the placing
+observes, objects.parquet has a row per object that the planner is given for that report, frames.parquet also the way to
+the next connector, and view.json the sizes of the vehicles.
 """
 
 import io
@@ -12,25 +14,29 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.canonical import json_text
+from deepval.cells.object_files import object_columns, objects_of
 from deepval.errors import InputError
 from deepval.features.images import sampled
 from deepval.features.views import CheapMode, View, picture
 from deepval.geometry.camera import Camera
+from deepval.geometry.vehicle import Vehicle
 from deepval.manifests import Manifest
 from deepval.perception.reported.detections import Calibration, Detections
 from deepval.tables.column_files import cell_columns, parquet_bytes, parquet_columns
 from deepval.world.scene import Scene
 
-PICTURES = "view/pictures"
+PICTURES, OBJECTS = "view/pictures", "view/objects.parquet"
 
 
 def view_files(views: Sequence[View]) -> dict[str, bytes]:
     """Content of each file but pictures by its name in the cell's folder."""
-    return {
+    files = {
         "view/frames.parquet": parquet_bytes(_frames(views)),
         "view/boxes.parquet": parquet_bytes(_boxes(views)),
         "view/view.json": json_text(_readings(views), sort_keys=True, ensure_ascii=True).encode(),
     }
+    observed = [view.objects for view in views if view.objects is not None]
+    return files | ({OBJECTS: parquet_bytes(object_columns(observed))} if observed else {})
 
 
 def picture_files(views: Sequence[View]) -> dict[str, bytes]:
@@ -42,7 +48,8 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
     """The views of a cell's folder, unit by unit."""
     frames, boxes = (parquet_columns(cell_columns(cell, f"view/{name}.parquet")) for name in ("frames", "boxes"))
     readings = json.loads(cell.content("view/view.json"))
-    mode = _mode(readings["mode"])
+    mode, vehicles = _mode(readings["mode"]), readings.get("vehicles", {})
+    objects = parquet_columns(cell_columns(cell, OBJECTS)) if mode.observes else {}
     ids, first, length = np.unique(frames["unit"], return_index=True, return_counts=True)
     views = []
     parts = zip(ids.tolist(), first.tolist(), length.tolist(), strict=True)
@@ -56,8 +63,11 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
             ego_speed_mps=frames["ego_speed_mps"][rows],
             cameras={"front": _camera(readings["cameras"][unit])},
             images=_mapped(cell, stored) if stored in cell.files else None,
+            vehicle=Vehicle(**vehicles[unit]) if vehicles.get(unit) else None,
         )
-        views.append(View(scene, _detections(unit, boxes, begin, frames["status"][rows]), mode))
+        detections = _detections(unit, boxes, begin, frames["status"][rows])
+        observed = objects_of(objects, begin, frames_there) if mode.observes else None
+        views.append(View(scene, detections, mode, observed, frames["connector_m"][rows] if mode.observes else None))
     return tuple(views)
 
 
@@ -71,13 +81,14 @@ def _mapped(cell: Manifest, name: str) -> np.ndarray:
 
 
 def _frames(views: Sequence[View]) -> dict[str, np.ndarray]:
+    ways_m = [view.connector_m for view in views if view.connector_m is not None]
     return {
         "unit": np.concatenate([np.full(len(view), view.scene.unit) for view in views]),
         "frame": np.concatenate([view.scene.frame_ids.astype(str) for view in views]),
         "time_s": np.concatenate([view.scene.time_s for view in views]),
         "ego_speed_mps": np.concatenate([view.scene.ego_speed_mps for view in views]),
         "status": np.concatenate([view.detections.status for view in views]).astype(np.int64),
-    }
+    } | ({"connector_m": np.concatenate(ways_m)} if ways_m else {})
 
 
 def _boxes(views: Sequence[View]) -> dict[str, np.ndarray]:
@@ -108,6 +119,7 @@ def _detections(unit: str, boxes: Mapping[str, np.ndarray], begin: int, status: 
 def _readings(views: Sequence[View]) -> dict[str, Any]:
     mode = views[0].mode
     knots = mode.calibration
+    vehicles = {view.scene.unit: view.scene.vehicle and vars(view.scene.vehicle) for view in views}
     return {
         "mode": {
             "scores": mode.scores,
@@ -115,15 +127,16 @@ def _readings(views: Sequence[View]) -> dict[str, Any]:
             "calibration": None
             if knots is None
             else {"raw": knots.raw.tolist(), "probability": knots.probability.tolist()},
-        },
+        }
+        | ({"observes": True} if mode.observes else {}),
         "cameras": {view.scene.unit: _camera_entry(view.scene.camera) for view in views},
-    }
+    } | ({"vehicles": vehicles} if mode.observes else {})
 
 
 def _mode(entry: Mapping[str, Any]) -> CheapMode:
     knots = entry["calibration"]
     calibration = None if knots is None else Calibration(np.array(knots["raw"]), np.array(knots["probability"]))
-    return CheapMode(entry["scores"], entry["threshold"], calibration)
+    return CheapMode(entry["scores"], entry["threshold"], calibration, entry.get("observes", False))
 
 
 def _camera_entry(camera: Camera) -> dict[str, Any]:

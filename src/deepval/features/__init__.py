@@ -1,20 +1,24 @@
-"""What an allocator may look at: 65 cheap-side features of a frame as it arrives.
+"""What an allocator may look at: 65 cheap-side features of a frame as it arrives, or 18 of the objects observed.
 
-Frame and Past -> glance -> Glance -> cheap_features; the glance's `after` is the past of the next frame. A unit is a
-View -> Sight, which holds the glances of its frames.
+Frame and Past -> glance -> Glance -> cheap_features, or tracked_features where the mode observes; the glance's `after`
+is the past of the next frame. A unit is a View -> Sight, which holds the glances of its frames.
 """
 
 from deepval.features.cheap import cheap_features
 from deepval.features.glances import Glance, glance
 from deepval.features.sights import Sight
 from deepval.features.table import FEATURE_NAMES, FEATURES, Feature
+from deepval.features.tracked import TRACKED_FEATURES, TRACKED_NAMES, tracked_features
 
 __all__ = [
     "FEATURES",
     "FEATURE_NAMES",
+    "TRACKED_FEATURES",
+    "TRACKED_NAMES",
     "Feature",
     "Glance",
     "Sight",
     "cheap_features",
     "glance",
+    "tracked_features",
 ]

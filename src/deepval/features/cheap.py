@@ -6,9 +6,9 @@ from math import inf, isnan, nan, sqrt
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.features.glances import Glance, ahead, box_iou, stopping_mps2
+from deepval.features.glances import Glance, ahead, box_iou
 from deepval.features.images import IMAGE_STATISTICS, image_statistics
-from deepval.features.quantities import BRAKING, PLACE
+from deepval.features.quantities import BRAKING, PLACE, stopping_mps2
 from deepval.features.table import FEATURE_NAMES
 from deepval.geometry.classes import CLASSES
 
@@ -39,7 +39,7 @@ Values = dict[str, float]
 
 def cheap_features(glance: Glance) -> Float[np.ndarray, "feature"]:
     """The 65 features of a frame, in the order of FEATURES."""
-    values = UNKNOWN | _motion(glance)
+    values = UNKNOWN | motion(glance)
     if glance.frame.image is not None:
         values |= zip(IMAGE_STATISTICS, image_statistics(glance.after.grey, glance.past.grey), strict=True)
     if glance.frame.run:
@@ -124,7 +124,8 @@ def _overlaps(glance: Glance) -> Values:
     }
 
 
-def _motion(glance: Glance) -> Values:
+def motion(glance: Glance) -> Values:
+    """Ego speed, and where there was a frame before the acceleration since."""
     speed_mps = glance.frame.ego_speed_mps
     if not glance.past.rows:
         return {"ego_speed_mps": speed_mps}

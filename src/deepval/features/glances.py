@@ -7,6 +7,8 @@ one canonical order, so that the order in which they are reported never matters.
 A box continues the object of the frame before with the highest IoU of its class, if that is at least 0.3. An object is
 missing from the first frame in which no box overlaps its last box by that much, until one does or the window has
 passed.
+
+Where the mode observes, its objects are looked at in place of its boxes (`tracks`), which are then left out.
 """
 
 from math import inf, isnan, nan, sqrt
@@ -17,7 +19,8 @@ import numpy as np
 from deepval.arrays import Shaped
 from deepval.errors import InputError
 from deepval.features.images import grey
-from deepval.features.quantities import BRAKING, CORRIDORS_M, NEAR_M, QUANTITIES, WINDOW
+from deepval.features.quantities import BRAKING, CORRIDORS_M, NEAR_M, QUANTITIES, WINDOW, stopping_mps2
+from deepval.features.tracks import SeenTrack, half_width_m, in_way, tracks_of
 from deepval.features.views import CheapMode, Frame, Past, Remembered
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES, HEIGHT_M, NUSCENES_CLASSES
@@ -73,6 +76,7 @@ class Glance(NamedTuple):
         lost: Objects seen within the window and missing now.
         row: The quantities of the frame.
         after: What is remembered for the frame that comes next.
+        tracks: What is observed, nearest first, where the mode observes; boxes, objects and lost are empty then.
     """
 
     frame: Frame
@@ -84,6 +88,7 @@ class Glance(NamedTuple):
     lost: list[Missing]
     row: tuple[float, ...]
     after: Past
+    tracks: tuple[SeenTrack, ...] = ()
 
 
 def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
@@ -92,6 +97,8 @@ def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
     if number and not frame.dt_s > 0:
         raise InputError(f"time must pass between the frames of a unit; frame {number} has dt_s = {frame.dt_s}.")
     odometer_m = past.odometer_m + speed_mps * frame.dt_s if number else 0.0
+    if mode.observes or frame.objects is not None:
+        return _observed(frame, past, mode=mode, odometer_m=odometer_m)
     boxes = _boxes(frame, mode)
     used = [box for box in boxes if box.used]
     partners, kept = _linked(used, past)
@@ -110,9 +117,42 @@ def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
         demand = _demand_mps2(near_m, speed_mps, track.closing_mps)
         lost.append(Missing(near_m, track.aside_m, demand, number - track.seen, track.age))
     row = _row(frame, objects, demands)
-    picture = None if frame.image is None else grey(frame.image)
-    after = Past(number + 1, (*objects, *kept), (*past.rows, row)[-(WINDOW - 1) :], odometer_m, picture)
+    after = _after(frame, past, row=row, odometer_m=odometer_m)._replace(tracks=(*objects, *kept))
     return Glance(frame, past, mode, boxes, objects, demands, lost, row, after)
+
+
+def _after(frame: Frame, past: Past, *, row: tuple[float, ...], odometer_m: float) -> Past:
+    picture = None if frame.image is None else grey(frame.image)
+    return Past(past.frames + 1, (), (*past.rows, row)[-(WINDOW - 1) :], odometer_m, picture)
+
+
+def _observed(frame: Frame, past: Past, *, mode: CheapMode, odometer_m: float) -> Glance:
+    """What a frame shows of which objects are observed."""
+    if frame.objects is None or not mode.observes:
+        raise InputError(
+            "a frame holds objects iff its cheap mode observes; give Frame its `objects` and the router a CheapMode "
+            "with `observes`, or neither."
+        )
+    tracks = tracks_of(frame.objects, frame.vehicle, ego_speed_mps=frame.ego_speed_mps)
+    row = _observed_row(frame, tracks)
+    after = _after(frame, past, row=row, odometer_m=odometer_m)
+    if frame.run:
+        after = after._replace(ids=frozenset(track.id for track in tracks if track.id >= 0))
+    return Glance(frame, past, mode, [], [], [], [], row, after, tracks)
+
+
+def _observed_row(frame: Frame, tracks: tuple[SeenTrack, ...]) -> tuple[float, ...]:
+    """The quantities of a frame of which objects are observed; those that belong to image boxes are NaN."""
+    values = {"ego_speed_mps": frame.ego_speed_mps}
+    if frame.run:
+        inside = in_way(tracks, half_width_m(frame.vehicle))
+        values |= {
+            "required": max((stopping_mps2(each.gap_m, each.closing_mps) for each in inside), default=0.0),
+            "count": float(len(tracks)),
+            "corridor_count": float(len(inside)),
+            "corridor_nearest_m": min((each.gap_m for each in inside), default=BRAKING.farthest_m),
+        }
+    return tuple(values.get(name, nan) for name in QUANTITIES)
 
 
 def _boxes(frame: Frame, mode: CheapMode) -> list[Box]:
@@ -224,14 +264,6 @@ def box_iou(one: Box | Remembered, other: Box | Remembered) -> float:
     shared = (right - left) * (bottom - top)
     union = one.area + other.area - shared
     return shared / union if union > 0 else 0.0
-
-
-def stopping_mps2(range_m: float, speed_mps: float) -> float:
-    """Deceleration that an object at this range requires at this speed."""
-    if not speed_mps > 0:
-        return 0.0
-    room_m = range_m - BRAKING.standoff_m - BRAKING.reaction_s * speed_mps
-    return min(speed_mps * speed_mps / (2 * room_m), BRAKING.limit_mps2) if room_m > 0 else BRAKING.limit_mps2
 
 
 def ahead(range_m: float) -> bool:

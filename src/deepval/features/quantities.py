@@ -30,3 +30,11 @@ QUANTITIES: dict[str, str] = {
 """What is remembered of each frame, by name, with its formula."""
 PLACE = {name: place for place, name in enumerate(QUANTITIES)}
 """The column of each quantity."""
+
+
+def stopping_mps2(range_m: float, speed_mps: float) -> float:
+    """Deceleration that an object at this range requires at this speed."""
+    if not speed_mps > 0:
+        return 0.0
+    room_m = range_m - BRAKING.standoff_m - BRAKING.reaction_s * speed_mps
+    return min(speed_mps * speed_mps / (2 * room_m), BRAKING.limit_mps2) if room_m > 0 else BRAKING.limit_mps2

@@ -1,7 +1,8 @@
 """View: all that an allocator may look at before escalation, for a whole unit (View) or one frame (Frame and Past).
 
-A view holds the scene (ego motion, calibration, time, images) and what the cheap mode reports. No reference and no
-higher mode is in it, so nothing that reads a view can leak an answer.
+A view holds the scene (ego motion, calibration, time, images) and what the cheap mode reports; where the placing
+observes, also the objects that the planner is given for that report. No reference but this observation and no higher
+mode is in it, so nothing that reads a view can leak an answer.
 """
 
 from collections.abc import Iterator
@@ -15,8 +16,11 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Shaped
 from deepval.errors import InputError
+from deepval.features.route import connectors_m
 from deepval.geometry.camera import Camera
+from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
+from deepval.world.objects import Objects
 from deepval.world.scene import FASTEST_MPS, Scene
 
 
@@ -28,11 +32,13 @@ class CheapMode:
         scores: What its scores are.
         threshold: Boxes with a score of at least this much are used downstream; all are where it is None.
         calibration: The map from raw scores to probabilities that was fitted on training units, if there is one.
+        observes: Whether views hold the objects that its report comes to, and allocators look at these, not at boxes.
     """
 
     scores: ScoreKind = "probabilities"
     threshold: float | None = None
     calibration: Calibration | None = None
+    observes: bool = False
 
     def __post_init__(self) -> None:
         if self.scores == "none" and self.threshold is not None:
@@ -75,7 +81,10 @@ class Frame:
         score: Score of each box, NaN where the mode has none.
         box_px: The boxes.
         image: The picture (RGB), where a router looks at it.
-        run: Whether the cheap mode was run to its end; the box arrays are empty where it was not.
+        run: Whether the cheap mode was run to its end; boxes and objects are empty where it was not.
+        objects: What the report comes to for the planner, a single frame in the ego frame, where the mode observes.
+        vehicle: The ego vehicle's size, where somebody says.
+        connector_m: Way along the route to the next connector; NaN where there is no map, no route or no pose.
     """
 
     ego_speed_mps: float
@@ -86,6 +95,9 @@ class Frame:
     box_px: Float[np.ndarray, "det 4"]
     image: Shaped[np.ndarray, "h w 3"] | None = field(default=None, repr=False)
     run: bool = True
+    objects: Objects | None = None
+    vehicle: Vehicle | None = None
+    connector_m: float = np.nan
 
     def __post_init__(self) -> None:
         if not len(self.cls) == len(self.score) == len(self.box_px):
@@ -100,6 +112,8 @@ class Frame:
             raise InputError("a frame's boxes must be finite; found infinity: check the cheap mode's output.")
         if not self.run and len(self.box_px):
             raise InputError(f"a frame on which the cheap mode was not run has no boxes; found {len(self.box_px)}.")
+        if self.objects is not None:
+            _check_objects(self.objects, frames=1, run=np.array([self.run]))
 
 
 class Remembered(NamedTuple):
@@ -132,6 +146,7 @@ class Past(NamedTuple):
         rows: The quantities of the last frames, oldest first, one less than the window at most.
         odometer_m: Way travelled since the unit's first frame.
         grey: Small grey picture of the last frame.
+        ids: Tracks observed in the last frame; None where there is no such frame or the cheap mode was not run on it.
     """
 
     frames: int = 0
@@ -139,17 +154,34 @@ class Past(NamedTuple):
     rows: tuple[tuple[float, ...], ...] = ()
     odometer_m: float = 0.0
     grey: np.ndarray | None = None
+    ids: frozenset[int] | None = None
 
 
 @dataclass(frozen=True)
 class View:
-    """One unit before escalation: what the vehicle knows, what its cheap mode reports, and how that is read."""
+    """One unit before escalation: what the vehicle knows, what its cheap mode reports, and how that is read.
+
+    Attributes:
+        scene: What the vehicle knows.
+        detections: What its cheap mode reports.
+        mode: How that is read.
+        objects: What the report comes to for the planner, where the mode observes; None otherwise.
+        connector_m: Way along the route to the next connector at each frame, likewise.
+    """
 
     scene: Scene
     detections: Detections
     mode: CheapMode = field(default_factory=CheapMode)
+    objects: Objects | None = None
+    connector_m: Float[np.ndarray, "time"] | None = None
 
     def __post_init__(self) -> None:
+        if not self.mode.observes == (self.objects is not None) == (self.connector_m is not None):
+            raise InputError(
+                f"unit {self.scene.unit}: a view holds objects and the way to the next connector iff its mode observes."
+            )
+        if self.objects is not None:
+            _check_objects(self.objects, frames=len(self.scene), run=self.detections.run)
         if self.scene.unit != self.detections.unit or len(self.scene) != len(self.detections.status):
             raise InputError(
                 f"a view needs a scene and detections of one unit; found {self.scene.unit} ({len(self.scene)} frames) "
@@ -163,7 +195,28 @@ class View:
         """The view of the unit's first `frames` frames: what was known when the last of them arrived."""
         found = self.detections
         kept = found.where(found.frame < frames)
-        return View(self.scene.part(slice(frames)), replace(kept, status=found.status[:frames]), self.mode)
+        scene, report = self.scene.part(slice(frames)), replace(kept, status=found.status[:frames])
+        if self.objects is None or self.connector_m is None:
+            return View(scene, report, self.mode)
+        objects = self.objects.where(self.objects.frame < frames)
+        return View(scene, report, self.mode, replace(objects, frames=len(scene)), self.connector_m[:frames])
+
+    def observing(self, objects: Objects) -> "View":
+        """The view with the objects that the report comes to; what was not run reports nothing, so none are kept."""
+        kept = objects.where(self.detections.run[objects.frame])
+        mode = replace(self.mode, observes=True)
+        return View(self.scene, self.detections, mode, kept, connectors_m(self.scene))
+
+
+def _check_objects(objects: Objects, *, frames: int, run: Bool[np.ndarray, "time"]) -> None:
+    if objects.frames != frames:
+        raise InputError(f"observed objects must be of the same frames ({frames}); these are of {objects.frames}.")
+    if not (np.isfinite(objects.corners_m).all() and np.isfinite(objects.closing_mps).all()):
+        raise InputError("observed objects must have finite corners and closing speeds: check the cheap mode's output.")
+    if np.isinf(objects.velocity_mps).any():
+        raise InputError("observed objects must have finite velocities, NaN where they are not known; found infinity.")
+    if not run[objects.frame].all():
+        raise InputError("where the cheap mode was not run nothing is observed; found objects there.")
 
 
 def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
@@ -172,6 +225,7 @@ def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
     bounds = np.searchsorted(found.frame, np.arange(len(view) + 1)).tolist()
     dt_s, run = scene.dt_s, found.run
     pictured = scene.has_image if images else np.zeros(len(view), dtype=bool)
+    objects = _objects_of(view)
     for place, (begin, end) in enumerate(pairwise(bounds)):
         yield Frame(
             ego_speed_mps=float(scene.ego_speed_mps[place]),
@@ -182,6 +236,28 @@ def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
             box_px=found.box_px[begin:end],
             image=picture(scene, place) if pictured[place] else None,
             run=bool(run[place]),
+            objects=next(objects, None),
+            vehicle=scene.vehicle,
+            connector_m=float("nan") if view.connector_m is None else float(view.connector_m[place]),
+        )
+
+
+def _objects_of(view: View) -> Iterator[Objects]:
+    """The observed objects of each frame; none at all where the mode does not observe."""
+    found = view.objects
+    if found is None:
+        return
+    bounds = np.searchsorted(found.frame, np.arange(len(view) + 1)).tolist()
+    for begin, end in pairwise(bounds):
+        here = slice(begin, end)
+        yield Objects(
+            frames=1,
+            frame=np.zeros(end - begin, dtype=int),
+            corners_m=found.corners_m[here],
+            closing_mps=found.closing_mps[here],
+            cls=found.cls[here],
+            track=found.track[here],
+            velocity_mps=found.velocity_mps[here],
         )
 
 

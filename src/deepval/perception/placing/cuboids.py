@@ -20,6 +20,8 @@ from deepval.world.truth import Truth
 class Cuboids(Placing):
     """Every 3D box where its detector put it; the truth is not looked at."""
 
+    observes = True
+
     def place(
         self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
     ) -> Objects:

@@ -1,6 +1,7 @@
 """What a placing is: detections of one mode on one unit -> perceived objects in the ego frame."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +13,14 @@ from deepval.world.truth import Truth
 
 
 class Placing(ABC):
-    """A way to place detections: a frozen dataclass whose fields are its settings."""
+    """A way to place detections: a frozen dataclass whose fields are its settings.
+
+    Attributes:
+        observes: Whether allocators look at the objects that it makes of the cheap mode's report, as the planner is
+            given them, and not at image boxes.
+    """
+
+    observes: ClassVar[bool] = False
 
     @abstractmethod
     def place(

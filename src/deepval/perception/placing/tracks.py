@@ -5,7 +5,7 @@ id, so that only what is seen differs between modes, not where it is.
 """
 
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class Tracks(Placing):
         false_positives: Whether unmatched detections are observed.
         settings: Constants of the lift that places unmatched image boxes.
     """
+
+    observes: ClassVar[bool] = True
 
     least_iou: float = 0.3
     most_apart_m: float = MOST_APART_M

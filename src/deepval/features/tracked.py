@@ -1,0 +1,100 @@
+"""Glance -> the 18 features of the observed objects and the ego state, where the cheap mode's placing observes.
+
+Objects are those that the planner is given for the cheap mode's report, in the ego frame (x forward, y left). A gap is
+the way from the ego's front to an object that reaches beyond it, 0 where it stands beside or across the front; the
+corridor is straight and as wide as the ego (1.2 m to either side, from the ego origin on, where its size is not known).
+Closing speed is ego speed less the object's own forward speed, or as reported where that is not known. Distances are
+between centres. Counts and maxima over nothing are 0, means over nothing NaN; gaps are at most 80 m and times at most
+10 s, their value over nothing. NaN is also all that needs the frame before where there is none (for track ids, where
+it was not run), objects where the cheap mode was not run, and the route where there is no map, route or pose.
+"""
+
+from math import hypot, isnan, nan
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.features.cheap import LONGEST_S, motion, total
+from deepval.features.glances import Glance
+from deepval.features.quantities import BRAKING, PLACE
+from deepval.features.table import Feature, features_of
+from deepval.features.tracks import CODE_OF_KIND, KINDS, half_width_m, in_way
+
+WITHIN_M = {"within_10": 10.0, "within_20": 20.0, "within_40": 40.0}
+
+EGO = features_of(
+    "ego",
+    {
+        "ego_speed_mps": "",
+        "ego_acceleration_mps2": "(ego speed - ego speed one frame before) / dt",
+    },
+)
+TRAFFIC = features_of(
+    "traffic",
+    {
+        "count_vehicle": "number of objects of class Car, Van, Truck, Bus, Tram or Misc",
+        "count_person": "number of objects of class Pedestrian or Person_sitting",
+        "count_cyclist": "number of objects of class Cyclist",
+        "count_static": "number of objects of class Traffic_cone or Barrier",
+        "within_10": "number of objects at a distance of at most 10 m",
+        "within_20": "number of objects at a distance of at most 20 m",
+        "within_40": "number of objects at a distance of at most 40 m",
+        "speed_mean_mps": "mean speed of the objects that are not static and whose velocity is known",
+        "fresh_count": "number of track ids that were not observed one frame before",
+        "vanished_count": "number of track ids that were observed one frame before and are not now",
+    },
+)
+NEED = features_of(
+    "criticality",
+    {
+        "nearest_m": "smallest gap of an object",
+        "corridor_nearest_m": "smallest gap of an object in the corridor",
+        "corridor_closing_mps": "closing speed of that object (of equals the largest), 0 if there is none",
+        "time_to_collision_s": "smallest gap / closing speed over the objects in the corridor that come nearer",
+        "required": "a_req, m/s²: largest deceleration that an object in the corridor requires at its closing speed: "
+        "closing² / 2 (gap - 2 m - 0.4 s closing), at most 9, 0 if none",
+    },
+)
+ROUTE = features_of("route", {"connector_m": "way along the route to the next lane through an intersection"})
+TRACKED_FEATURES: tuple[Feature, ...] = EGO + TRAFFIC + NEED + ROUTE
+"""The 18 features, in the order of the columns."""
+TRACKED_NAMES = tuple(feature.name for feature in TRACKED_FEATURES)
+UNKNOWN = dict.fromkeys(TRACKED_NAMES, nan)
+assert len(set(TRACKED_NAMES)) == len(TRACKED_FEATURES) == 18
+
+Values = dict[str, float]
+
+
+def tracked_features(glance: Glance) -> Float[np.ndarray, "feature"]:
+    """The 18 features of a frame, in the order of TRACKED_FEATURES."""
+    values = UNKNOWN | motion(glance) | {"connector_m": glance.frame.connector_m}
+    if glance.frame.run and glance.mode.observes:
+        values |= _traffic(glance) | _need(glance)
+    return np.array([values[name] for name in TRACKED_NAMES])
+
+
+def _traffic(glance: Glance) -> Values:
+    tracks = glance.tracks
+    values: Values = {f"count_{kind}": sum(each.kind == code for each in tracks) for code, kind in enumerate(KINDS)}
+    values |= {name: sum(each.distance_m <= bound for each in tracks) for name, bound in WITHIN_M.items()}
+    movers = [each for each in tracks if each.kind != CODE_OF_KIND["static"]]
+    speeds = [hypot(each.vx_mps, each.vy_mps) for each in movers if not isnan(each.vx_mps + each.vy_mps)]
+    if speeds:
+        values["speed_mean_mps"] = total(speeds) / len(speeds)
+    now, before = glance.after.ids, glance.past.ids
+    if now is not None and before is not None:
+        values |= {"fresh_count": len(now - before), "vanished_count": len(before - now)}
+    return values
+
+
+def _need(glance: Glance) -> Values:
+    inside = in_way(glance.tracks, half_width_m(glance.frame.vehicle))
+    near_m, far_m = glance.row[PLACE["corridor_nearest_m"]], BRAKING.farthest_m
+    coming = [each.gap_m / each.closing_mps for each in inside if each.closing_mps > 0]
+    return {
+        "nearest_m": min([far_m, *(each.gap_m for each in glance.tracks)]),
+        "corridor_nearest_m": near_m,
+        "corridor_closing_mps": max((each.closing_mps for each in inside if each.gap_m == near_m), default=0.0),
+        "time_to_collision_s": min([LONGEST_S, *coming]),
+        "required": glance.row[PLACE["required"]],
+    }
