@@ -17,8 +17,16 @@ from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.perception.reported.operating_points import GRID, count_matched
-from deepval.perception.simulated.modes import EveryReference, Nothing, Profiled, built_in_mode, seen_by_camera
+from deepval.perception.simulated.modes import (
+    EveryReference,
+    Nothing,
+    Profiled,
+    built_in_mode,
+    seen_by_camera,
+    seen_through,
+)
 from deepval.perception.simulated.profile import logit, read_profile
+from deepval.perception.simulated.simulation import Conditions
 from driving import camera, detections, scene, truth
 from kitti_files import write_kitti
 from shared import shared_data
@@ -105,16 +113,14 @@ def test_a_profile_sees_what_a_camera_can_see():
     assert "Traffic_cone" not in report.cls
 
 
-def test_a_longer_lens_shows_phantoms_larger_and_not_farther_away():
-    nothing = truth([], 40)
-    far = []
-    for zoom in (1.0, 2.0):
-        lens = replace(CAMERA, fx_px=720.0 * zoom, fy_px=720.0 * zoom, width_px=int(1242 * zoom), height_px=750)
-        report = Profiled(640).detections(scene(40, camera=lens, speed_mps=0.0), nothing)
-        tall_px = report.box_px[:, 3] - report.box_px[:, 1]
-        assert len(report) > 50
-        far.append(np.median(lens.fy_px / tall_px))
-    assert far[1] == pytest.approx(far[0], rel=0.25)
+def test_a_longer_lens_shows_fewer_phantoms_and_larger_ones():
+    usual = Conditions(phantoms=1.3, phantom_size=0.9)
+    lens = replace(CAMERA, fx_px=721.5, fy_px=721.5)
+    assert seen_through(lens, usual) == usual
+    longer = replace(lens, fx_px=1443.0, fy_px=1443.0)
+    assert seen_through(longer, usual) == Conditions(phantoms=0.65, phantom_size=1.8)
+    wider = replace(longer, width_px=2484)
+    assert seen_through(wider, usual) == Conditions(phantoms=1.3, phantom_size=1.8)
 
 
 def test_names():
