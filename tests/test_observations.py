@@ -306,8 +306,10 @@ def test_the_detection_behind_each_object(seed, persistent):
     reference, road = random_truth(seed), scene(4, camera=CAMERA)
     report = Profiled(320, seed % 1000).detections(road, reference)
     keep = np.random.default_rng(seed).random(len(report)) < 0.7 if persistent else None
-    seen, behind = Tracks().observation(report, road, reference, keep=keep)
-    assert len(behind) == len(seen)
+    seen, behind, logged, watched = Tracks().observation(report, road, reference, keep=keep)
+    assert len(behind) == len(logged) == len(seen)
+    np.testing.assert_array_equal(reference.objects.track[logged[logged >= 0]], seen.track[seen.track >= 0])
+    assert set(np.flatnonzero(~watched)) <= set(logged)
     told = behind >= 0
     assert len(set(behind[told])) == told.sum() == (len(report) if keep is None else keep.sum())
     np.testing.assert_array_equal(report.frame[behind[told]], seen.frame[told])
