@@ -20,7 +20,7 @@ from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.ground import ground_boxes, has_ground_boxes
-from deepval.perception.reported.ground_matching import MOST_APART_M, Standing, ground_matching, near_pairs
+from deepval.perception.reported.ground_matching import MOST_APART_M, OnGround, ground_matching, near_pairs
 from deepval.perception.reported.losses import ground_losses
 from deepval.perception.simulated.modes import EveryReference, Nothing, Profiled
 from deepval.world.objects import Objects
@@ -287,7 +287,7 @@ def test_ground_pairs_are_as_many_as_can_be_and_then_as_near_as_can_be(seed):
     for _ in range(2):
         count = int(rng.integers(0, 12))
         frame = np.sort(rng.integers(0, 2, count))
-        sides.append(Standing(frame, rng.choice(np.array(KINDS), count), rng.uniform(0, 5, (count, 2))))
+        sides.append(OnGround(frame, rng.choice(np.array(KINDS), count), rng.uniform(0, 5, (count, 2))))
     one, other = sides
     found = near_pairs(one, other)
     apart = np.linalg.norm(one.centre_m[:, None] - other.centre_m[None], axis=-1)

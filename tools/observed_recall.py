@@ -8,7 +8,7 @@ import argparse
 import numpy as np
 
 from deepval.analyses.count_matching import count_matched_point
-from deepval.analyses.observations import BANDS_M, Kept, observed_tracks
+from deepval.analyses.observations import BANDS_M, KeptTracks, observed_tracks
 from deepval.cells import sources
 from deepval.cells.spec import specs
 from deepval.datasets import open_dataset
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs=2, default=(320, 640))
     given = parser.parse_args()
     source = open_dataset(given.dataset, given.root)
-    rows: dict[str, list[Kept]] = {}
+    rows: dict[str, list[KeptTracks]] = {}
     thresholds = []
     for seed in range(given.seeds):
         modes = [sources.ModeFile(f"profile-{size}", None, seed=seed) for size in given.sizes]

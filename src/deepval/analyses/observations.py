@@ -16,7 +16,7 @@ BANDS_M: tuple[tuple[float, float], ...] = ((0.0, 10.0), (10.0, 20.0), (20.0, 30
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptTracks:
     """What one mode keeps of the tracks that it must detect to observe.
 
     Attributes:
@@ -55,7 +55,7 @@ def observed_tracks(
     placing: Tracks | None = None,
     units: Sequence[str] | None = None,
     bands_m: Sequence[tuple[float, float]] = BANDS_M,
-) -> list[Kept]:
+) -> list[KeptTracks]:
     """Counts of every mode of a cell over units (all where None), under a placing of tracks."""
     placing = placing or Tracks()
     count = {mode: np.zeros((4, len(bands_m) + 1), dtype=int) for mode in spec.order}
@@ -73,7 +73,7 @@ def observed_tracks(
             count[mode][2] += np.count_nonzero(found.logged < 0)
             count[mode][3] += np.count_nonzero(used.run)
     return [
-        Kept(
+        KeptTracks(
             mode=mode,
             states=int(states[0]),
             tracks=int(tracks[0]),

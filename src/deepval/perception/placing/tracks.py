@@ -18,7 +18,7 @@ from deepval.geometry.lift import LiftSettings, lift
 from deepval.perception.placing.placing import Placing
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.ground import ground_boxes
-from deepval.perception.reported.ground_matching import MOST_APART_M, Standing, near_pairs, reference_standing
+from deepval.perception.reported.ground_matching import MOST_APART_M, OnGround, near_pairs, reference_standing
 from deepval.perception.reported.matching import assigned
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -81,7 +81,7 @@ class Tracks(Placing):
             visible = np.ones(len(truth), dtype=bool)
             box = ground_boxes(used, scene, wanted_by="the placing 'tracks'")
             pairs = near_pairs(
-                Standing(used.frame, used.cls, box.centre_m), reference_standing(truth), most_apart_m=self.most_apart_m
+                OnGround(used.frame, used.cls, box.centre_m), reference_standing(truth), most_apart_m=self.most_apart_m
             )
             det, obj, corners_m = pairs.first, pairs.second, box.corners_m
         elif used.boxed:
