@@ -5,11 +5,13 @@ from typing import Any
 
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.kitti import Kitti
+from deepval.datasets.logs.argoverse import Argoverse2
 from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.synthetic import Synthetic
 from deepval.errors import InputError
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
+    "argoverse2": Argoverse2,
     "kitti": Kitti,
     "scenarionet": ScenarioNet,
     "synthetic": Synthetic,
