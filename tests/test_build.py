@@ -126,7 +126,7 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
             ("--geometry", "flat"),
             "--geometry must be one of monocular, oracle, cuboids, tracks, tracks-no-fp, tracks-iou-05; found 'flat'",
         ),
-        (("--dataset", "mars"), "--dataset must be one of kitti, synthetic; found 'mars'"),
+        (("--dataset", "mars"), "--dataset must be one of argoverse2, kitti, scenarionet, synthetic; found 'mars'"),
         (("--dataset", "kitti"), "--dataset kitti needs --root"),
         (("--threshold", "high"), "--threshold must be a number or NAME=NUMBER; found 'high'"),
         (("--dataset", "kitti", "--root", "nowhere", "--mode", "a=b", "--mode", "c=d"), "must hold label_02"),

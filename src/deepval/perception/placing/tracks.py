@@ -18,7 +18,7 @@ from deepval.geometry.lift import LiftSettings, lift
 from deepval.perception.placing.placing import Placing
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.ground import ground_boxes
-from deepval.perception.reported.ground_matching import MOST_APART_M, Standing, near_pairs, reference_standing
+from deepval.perception.reported.ground_matching import MOST_APART_M, OnGround, near_pairs, reference_standing
 from deepval.perception.reported.matching import assigned
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -29,10 +29,15 @@ MOVING = ("vehicle", "person", "cyclist")
 
 
 class Observation(NamedTuple):
-    """What is observed, and the place of the detection behind each object (-1: none)."""
+    """What is observed, and of each object the place of its detection and of its logged track (-1: none).
+
+    `watched` marks the tracks that are observed only where they are detected.
+    """
 
     objects: Objects
     behind: Int[np.ndarray, "obj"]
+    logged: Int[np.ndarray, "obj"]
+    watched: Bool[np.ndarray, "track"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class Tracks(Placing):
             visible = np.ones(len(truth), dtype=bool)
             box = ground_boxes(used, scene, wanted_by="the placing 'tracks'")
             pairs = near_pairs(
-                Standing(used.frame, used.cls, box.centre_m), reference_standing(truth), most_apart_m=self.most_apart_m
+                OnGround(used.frame, used.cls, box.centre_m), reference_standing(truth), most_apart_m=self.most_apart_m
             )
             det, obj, corners_m = pairs.first, pairs.second, box.corners_m
         elif used.boxed:
@@ -92,13 +97,17 @@ class Tracks(Placing):
             )
         partner = np.full(len(truth), -1)
         partner[obj] = det
-        kept = (partner >= 0) | ~visible | ~np.isin(super_class(truth.cls), MOVING)
+        watched = visible & np.isin(super_class(truth.cls), MOVING)
+        kept = (partner >= 0) | ~watched
         invented = np.full(len(used), self.false_positives)
         invented[det] = False
-        objects = _followed(truth.objects.where(kept), _standing(used.where(invented), corners_m[invented], scene))
-        behind = np.concatenate([partner[kept], np.flatnonzero(invented)])[objects.order]
+        objects, order = _followed(
+            truth.objects.where(kept), _standing(used.where(invented), corners_m[invented], scene)
+        )
+        behind = np.concatenate([partner[kept], np.flatnonzero(invented)])[order]
         behind[behind >= 0] = place[behind[behind >= 0]]
-        return Observation(objects.both, behind)
+        logged = np.concatenate([np.flatnonzero(kept), np.full(np.count_nonzero(invented), -1)])[order]
+        return Observation(objects, behind, logged, watched)
 
 
 def image_pairs(
@@ -141,19 +150,14 @@ def _standing(detections: Detections, corners_m: Float[np.ndarray, "det 4 2"], s
     )
 
 
-class _Followed(NamedTuple):
-    both: Objects
-    order: Int[np.ndarray, "obj"]
-
-
-def _followed(first: Objects, second: Objects) -> _Followed:
-    """Per frame the first objects, then the second; the first alone stay as they are, to the type of their arrays."""
+def _followed(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "obj"]]:
+    """Per frame the first objects, then the second, and where each was; alone the first stay as they are."""
     order = np.argsort(np.concatenate([first.frame, second.frame]), kind="stable")
     if not len(second):
-        return _Followed(first, order)
+        return first, order
     columns = {
         f.name: np.concatenate([getattr(first, f.name), getattr(second, f.name)])[order]
         for f in fields(first)
         if f.name != "frames"
     }
-    return _Followed(Objects(frames=first.frames, **columns), order)
+    return Objects(frames=first.frames, **columns), order

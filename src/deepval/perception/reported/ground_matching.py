@@ -20,7 +20,7 @@ from deepval.world.truth import Truth
 MOST_APART_M = 2.0
 
 
-class Standing(NamedTuple):
+class OnGround(NamedTuple):
     """Things on the ground of the ego frame, sorted by frame."""
 
     frame: Int[np.ndarray, "thing"]
@@ -36,7 +36,7 @@ class NearPairs(NamedTuple):
     apart_m: Float[np.ndarray, "pair"]
 
 
-def near_pairs(first: Standing, second: Standing, *, most_apart_m: float = MOST_APART_M) -> NearPairs:
+def near_pairs(first: OnGround, second: OnGround, *, most_apart_m: float = MOST_APART_M) -> NearPairs:
     """The one-to-one choice of pairs of a frame and super-class: as many as can be, then least total distance."""
     pairs = frame_pairs(first.frame, second.frame)
     apart_m = np.linalg.norm(first.centre_m[pairs.first] - second.centre_m[pairs.second], axis=1)
@@ -48,9 +48,9 @@ def near_pairs(first: Standing, second: Standing, *, most_apart_m: float = MOST_
     return NearPairs(one[chosen], other[chosen], apart_m[chosen])
 
 
-def reference_standing(truth: Truth) -> Standing:
+def reference_standing(truth: Truth) -> OnGround:
     """The reference objects by their centres."""
-    return Standing(truth.frame, truth.cls, truth.objects.corners_m.mean(axis=1))
+    return OnGround(truth.frame, truth.cls, truth.objects.corners_m.mean(axis=1))
 
 
 def ground_matching(
@@ -58,7 +58,7 @@ def ground_matching(
 ) -> Matching:
     """The matching of a unit's 3D boxes; it knows no overlap (NaN), for nothing is compared in an image."""
     centre_m = ground_boxes(detections, scene, wanted_by="matching on the ground").centre_m
-    reported = Standing(detections.frame, detections.cls, centre_m)
+    reported = OnGround(detections.frame, detections.cls, centre_m)
     pairs = near_pairs(reported, reference_standing(truth), most_apart_m=most_apart_m)
     partner = np.full(len(detections), -1)
     partner[pairs.first] = pairs.second
