@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.cells.spec import CellSpec, Material, specs
-from deepval.cells.unit import SharedPart, UnitPart, scored_outcomes, shared_part, unit_part
+from deepval.cells.unit import SharedPart, UnitPart, scored_outcomes, shared_part, unit_parts
 from deepval.cells.view_files import picture_files, view_files
 from deepval.diagnostics import role_column
 from deepval.errors import InputError
@@ -165,8 +165,8 @@ def built(
 def _parts(
     specs: tuple[CellSpec, ...], calibrations: Mapping[str, Calibration], unit: str
 ) -> tuple[SharedPart, list[UnitPart]]:
-    """All that is wanted of one unit, so that it is read once."""
-    return shared_part(specs[0], unit, calibrations), [unit_part(spec, unit) for spec in specs]
+    """All that is wanted of one unit, so that it is read once and every plan is made once."""
+    return shared_part(specs[0], unit, calibrations), unit_parts(specs, unit)
 
 
 def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:

@@ -1,10 +1,10 @@
 """One unit's part of a cell: pure and picklable, so that a build can map it over units in any process.
 
-`unit_part` says what the downstream system makes of the unit under every mode; `shared_part` what every cell of the
+`unit_parts` says what downstream systems make of the unit under every mode; `shared_part` what every cell of the
 same data set and modes shares: what an allocator may look at, and what only labels and diagnostics may know.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,10 @@ from deepval.perception.reported.calibration import GradedScores, graded_scores
 from deepval.perception.reported.coverage import Covered, covered
 from deepval.perception.reported.detections import Calibration, Detections, calibrated
 from deepval.perception.reported.losses import perception_losses
-from deepval.systems.outcomes import Outcomes, branches, unit_outcomes
+from deepval.systems.outcomes import Branches, Outcomes, branches, recombined, unit_outcomes
+from deepval.systems.system import same_plans
 from deepval.world.demand import required_deceleration_mps2
+from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 
 LEAST_SCORE = 0.10
@@ -67,15 +69,40 @@ class SharedPart:
 
 def unit_part(spec: CellSpec, unit: str) -> UnitPart:
     """What the downstream system makes of one unit under every mode."""
-    if spec.rule is None:
-        raise InputError(f"{spec.id}: this version does not know the downstream system {spec.system!r}.")
-    seen = sighting(spec, unit)
-    objects = perceived(spec, seen)
-    plans = branches(spec.rule, seen.scene, objects, seen.run)
-    outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
-    shows = unit in spec.roles.test
-    shown = extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes) if shows else {}
-    return UnitPart(outcomes, _known_before(seen, outcomes), shown)
+    return unit_parts([spec], unit)[0]
+
+
+def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
+    """What each downstream system makes of one unit under every mode, for cells that share a data set and modes.
+
+    Cells of one placing share the objects; those that moreover differ in nothing but the weights of the loss share the
+    plans, which are made once.
+    """
+    placed: dict[tuple[str, bool], dict[str, Objects]] = {}
+    planned: list[tuple[CellSpec, Branches, Outcomes]] = []
+    parts = []
+    for spec in specs:
+        if spec.rule is None:
+            raise InputError(f"{spec.id}: this version does not know the downstream system {spec.system!r}.")
+        seen, how = sighting(spec, unit), (spec.geometry, spec.persistence)
+        objects = placed[how] = placed[how] if how in placed else perceived(spec, seen)
+        same = [item for item in planned if _plans_alike(item[0], spec)]
+        if same:
+            plans, outcomes = same[0][1], recombined(same[0][2], spec.rule)
+        else:
+            plans = branches(spec.rule, seen.scene, objects, seen.run)
+            outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
+            planned.append((spec, plans, outcomes))
+        shows = unit in spec.roles.test
+        shown = extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes) if shows else {}
+        parts.append(UnitPart(outcomes, _known_before(seen, outcomes), shown))
+    return parts
+
+
+def _plans_alike(one: CellSpec, other: CellSpec) -> bool:
+    """Whether two cells of the same data set and modes make the same plans."""
+    alike = (one.geometry, one.persistence) == (other.geometry, other.persistence)
+    return alike and one.rule is not None and other.rule is not None and same_plans(one.rule, other.rule)
 
 
 def _known_before(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarray]:

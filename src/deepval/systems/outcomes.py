@@ -72,10 +72,8 @@ def branches(
     starts = first_only(len(scene))
     if run is not None:
         starts[1:] |= ~run[modes[0]][:-1]
-    cheap = system.plan(perceived[modes[0]], scene, starts=starts)
-    before = previous_plans(cheap, starts)
-    others = {mode: system.plan(perceived[mode], scene, starts=starts, previous=before) for mode in modes[1:]}
-    return Branches(before, {modes[0]: cheap} | others)
+    plans = system.plan_branches(perceived, scene, starts=starts)
+    return Branches(previous_plans(plans[modes[0]], starts), plans)
 
 
 def unit_outcomes(
@@ -190,33 +188,51 @@ def composition(given: Outcomes) -> Composition:
 
 
 class Viability(NamedTuple):
-    """Mean loss per mode and of the best trivial predictor (one plan, always), and who beats it."""
+    """Mean loss per mode and of the best trivial predictor, and who beats it.
+
+    `trivial` says what it does; `trivial_action` is the one plan that it always makes, if it makes only one.
+    """
 
     loss: dict[str, float]
     trivial_action: tuple[float, ...]
     trivial_loss: float
     viable: dict[str, bool]
+    trivial: str
 
 
 def viability(given: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth]) -> Viability:
-    """Whether acting on each mode beats always making the same plan, on all frames of `scenes`.
+    """Whether acting on each mode beats a predictor that looks at nothing, on all frames of `scenes` that are judged.
 
-    A constant plan never changes, so its change term is 0 throughout.
+    Trivial are each of a system's choices, made always (its change term is 0 throughout), and what the system itself
+    calls trivial.
     """
-    system, choices = given.system, given.system.choices
-    if choices is None:
+    system = given.system
+    trivial = [_trivial(system, scene) for scene in scenes]
+    if not trivial or not trivial[0]:
         raise InputError(f"{type(system).__name__} has no short list of plans, so none to take as a trivial predictor.")
-    trivial = []
-    for choice in choices:
+    found: dict[str, float] = {}
+    for name in trivial[0]:
         losses = [
-            _chained_loss(system, scene, truth, np.broadcast_to(choice, (len(scene), *choice.shape)).copy())
-            for scene, truth in zip(scenes, truths, strict=True)
+            _chained_loss(system, scene, truth, plans[name])[system.judged(scene, truth)]
+            for scene, truth, plans in zip(scenes, truths, trivial, strict=True)
         ]
-        trivial.append(float(np.concatenate(losses).mean()))
-    best = int(np.argmin(trivial))
+        found[name] = float(np.concatenate(losses).mean())
+    best = min(found, key=found.__getitem__)
     loss = {mode: float(column.mean()) for mode, column in given.losses.items()}
-    action = tuple(float(x) for x in choices[best].ravel())
-    return Viability(loss, action, trivial[best], {mode: mean < trivial[best] for mode, mean in loss.items()})
+    fixed = {} if system.choices is None else {_said(c): tuple(float(x) for x in c.ravel()) for c in system.choices}
+    viable = {mode: mean < found[best] for mode, mean in loss.items()}
+    return Viability(loss, fixed.get(best, ()), found[best], viable, best)
+
+
+def _trivial(system: System, scene: Scene) -> dict[str, Float[np.ndarray, "time *plan"]]:
+    """Every trivial predictor's plans on a scene, by name."""
+    choices = [] if system.choices is None else system.choices
+    fixed = {_said(choice): np.broadcast_to(choice, (len(scene), *choice.shape)).copy() for choice in choices}
+    return fixed | system.trivial(scene)
+
+
+def _said(choice: Float[np.ndarray, "*plan"]) -> str:
+    return f"always {', '.join(f'{part:g}' for part in choice.ravel())}"
 
 
 def _check_span(name: str, objects: Objects, scene: Scene) -> None:

@@ -45,6 +45,19 @@ class System(ABC):
         anew where `starts` says so (at the first frame where it is None).
         """
 
+    def plan_branches(
+        self, perceived: Mapping[str, Objects], scene: Scene, *, starts: Bool[np.ndarray, "time"] | None
+    ) -> dict[str, Float[np.ndarray, "time *plan"]]:
+        """The plans of all modes, cheap first, each escalated alone from all-cheap operation.
+
+        A system whose plans are expensive may make those of a frame together.
+        """
+        (cheap, seen), *others = perceived.items()
+        plans = {cheap: self.plan(seen, scene, starts=starts)}
+        before = previous_plans(plans[cheap], first_only(len(scene)) if starts is None else starts)
+        escalated = {mode: self.plan(objects, scene, starts=starts, previous=before) for mode, objects in others}
+        return plans | escalated
+
     @abstractmethod
     def terms(
         self,
@@ -66,6 +79,10 @@ class System(ABC):
         """Every plan the system can make, if they are few; each, made always, is a trivial predictor to beat."""
         return None
 
+    def trivial(self, scene: Scene) -> dict[str, Float[np.ndarray, "time *plan"]]:
+        """Plans of other trivial predictors to beat, by name, where they depend on the scene."""
+        return {}
+
     def judged(self, scene: Scene, truth: Truth) -> Bool[np.ndarray, "time"]:
         """Frames that the system can judge; the others are no inputs of its cells."""
         return np.ones(len(scene), dtype=bool)
@@ -82,6 +99,10 @@ class System(ABC):
 
     def path_m(self, plan: Float[np.ndarray, "*plan"], speed_mps: float) -> Float[np.ndarray, "point 2"] | None:
         """Where the vehicle goes in the next seconds, (x, y) in the ego frame; None where the plan does not say."""
+        return None
+
+    def poses(self, plan: Float[np.ndarray, "*plan"]) -> Float[np.ndarray, "point 4"] | None:
+        """Times and poses (s, x, y, heading) of the rear axle in the ego frame; None where the plan does not say."""
         return None
 
     @property
@@ -160,7 +181,8 @@ def settable(system: System) -> dict[str, tuple[str | None, float]]:
     found: dict[str, tuple[str | None, float]] = {}
     for name, value in constants(system).items():
         if is_dataclass(value):
-            found |= {field.name: (name, getattr(value, field.name)) for field in fields(value)}
+            inner = {field.name: getattr(value, field.name) for field in fields(value)}
+            found |= {key: (name, number) for key, number in inner.items() if isinstance(number, int | float)}
         elif isinstance(value, int | float):
             found[name] = (None, value)
     return found
