@@ -1,0 +1,291 @@
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from shapely import LineString, Polygon
+
+from deepval.datasets.logs.log import Log, LoggedTrack
+from deepval.datasets.logs.replay import course_from
+from deepval.errors import InputError
+from deepval.geometry.corners import ground_corners_m
+from deepval.geometry.vehicle import ZOE
+from deepval.planners import contacts
+from deepval.planners.closed_loop import Course, drive, held
+from deepval.planners.planner import Planner, Trajectory
+from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState
+from deepval.world.lanes import Lane, LaneMap
+from driving import camera
+
+
+@dataclass(frozen=True)
+class Cruise(Planner):
+    """Keeps to y = 0 at its speed, and stands still before whatever it sees within `room_m` ahead of it."""
+
+    speed_mps: float = 5.0
+    room_m: float = 0.0
+    step_s: float = 0.5
+    asked: list = field(default_factory=list)
+
+    def plan(self, situation, agents):
+        self.asked.append((situation, agents))
+        pose = situation.ego.pose
+        ahead = agents.pose[:, 0] - pose[0]
+        speed = 0.0 if ((ahead > 0) & (ahead < self.room_m)).any() else self.speed_mps
+        times = np.arange(0, 8.01, self.step_s)
+        poses = np.column_stack([pose[0] + speed * times, np.zeros_like(times), np.zeros_like(times)])
+        return Trajectory(times, poses, np.full(len(times), speed))
+
+
+def straight(*, length_m=100.0, lanes=3):
+    """Lanes one after another along x, 4 m wide, each a roadblock, beside each other a second row to the left."""
+    made = {}
+    for row, y in enumerate((0.0, 4.0)):
+        for place in range(lanes):
+            low, high = place * length_m, (place + 1) * length_m
+            outline = np.array([[low, y - 2], [high, y - 2], [high, y + 2], [low, y + 2]])
+            name = f"{'ab'[row]}{place}"
+            after = (f"{'ab'[row]}{place + 1}",) if place + 1 < lanes else ()
+            line = np.array([[low, y], [high, y]])
+            made[name] = Lane(name, line, f"rb_{name}", outline if row else np.zeros((0, 2)), 2.0, after, 13.0)
+    return LaneMap(made)
+
+
+def others(*rows):
+    """Rows are (id, kind, x, y, heading, length, width, vx, vy)."""
+    table = np.array([row[2:] for row in rows], dtype=float).reshape(-1, 7)
+    ids, kinds = np.array([row[0] for row in rows], dtype=str), np.array([row[1] for row in rows], dtype=int)
+    return Agents(ids, kinds, table[:, :3], table[:, 3:5], table[:, 5:])
+
+
+def course(*rows, steps=61, speed=5.0, x=10.0, y=0.0, **more):
+    """The others move evenly from where the rows say."""
+    seen = [
+        others(*[(r[0], r[1], r[2] + 0.1 * step * r[7], r[3] + 0.1 * step * r[8], *r[4:]) for r in rows])
+        for step in range(steps)
+    ]
+    pose = np.array([x, y, 0.0])
+    logged = np.tile(pose, (steps, 1)) + np.outer(0.1 * speed * np.arange(steps), [1, 0, 0])
+    lane_map = straight()
+    route = more.pop("route", ("rb_a0", "rb_a1", "rb_a2"))
+    return Course(EgoState(pose, speed, ZOE), lane_map, route, tuple(seen), logged, **more)
+
+
+def test_an_empty_straight_road_is_driven_as_planned():
+    driven = drive(Cruise(), course())
+    assert driven.seconds == pytest.approx(6.0)
+    np.testing.assert_allclose(driven.pose[:, 0], 10 + 0.5 * np.arange(61), atol=1e-6)
+    assert driven.way_m == pytest.approx(30.0)
+    assert driven.logged_way_m == pytest.approx(30.0)
+    assert driven.deviation_m == pytest.approx(0.0, abs=1e-6)
+    assert driven.contacts == ()
+    assert np.isinf(driven.clearance_m).all()
+    assert driven.comfort == 1.0
+
+
+def test_a_vehicle_beside_its_way_comes_back_to_it():
+    driven = drive(Cruise(), course(y=0.8))
+    assert abs(driven.pose[-1, 1]) < 0.1
+
+
+@pytest.mark.parametrize(("replan_s", "plans"), [(0.5, 12), (0.1, 60), (0.7, 9), (10.0, 1)])
+def test_plans_are_made_as_often_as_asked(replan_s, plans):
+    planner = Cruise()
+    driven = drive(planner, course(), replan_s=replan_s)
+    assert len(planner.asked) == driven.plans == plans
+    np.testing.assert_allclose(driven.pose[-1], [40.0, 0, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.04, 0.25, -0.5])
+def test_plans_are_a_multiple_of_a_tenth_apart(wrong):
+    with pytest.raises(InputError, match=r"multiple of 0\.1 s"):
+        drive(Cruise(), course(), replan_s=wrong)
+
+
+def test_the_drive_ends_with_the_course_or_as_asked():
+    assert drive(Cruise(), course(), seconds=2.0).seconds == pytest.approx(2.0)
+    short = drive(Cruise(), course(steps=11), seconds=6.0)
+    assert short.seconds == pytest.approx(1.0)
+    assert np.isnan(short.comfort)
+    with pytest.raises(InputError, match="two steps"):
+        course(steps=1)
+    with pytest.raises(InputError, match="must last"):
+        drive(Cruise(), course(), seconds=0.0)
+
+
+def test_roadblocks_that_were_left_are_not_told_again_and_two_remain():
+    planner = Cruise(speed_mps=10.0)
+    drive(planner, course(speed=10.0, x=95.0, steps=250))
+    routes = [situation.route for situation, _ in planner.asked]
+    assert routes[0] == ("rb_a0", "rb_a1", "rb_a2")
+    assert routes[2] == ("rb_a1", "rb_a2")
+    assert routes[-1] == ("rb_a1", "rb_a2")
+    assert [len(r) for r in routes] == sorted((len(r) for r in routes), reverse=True)
+
+
+def test_red_lights_are_those_of_the_step():
+    planner = Cruise()
+    red = tuple(frozenset({"a1"}) if step >= 20 else frozenset() for step in range(61))
+    drive(planner, course(red_lights=red))
+    assert [bool(situation.red_lights) for situation, _ in planner.asked] == [False] * 4 + [True] * 8
+
+
+def test_what_is_perceived_drives_and_what_was_logged_is_met():
+    parked = ("car", VEHICLE, 30.0, 0.0, 0.0, 4.0, 2.0, 0.0, 0.0)
+    careful = Cruise(room_m=15.0)
+    seen = drive(careful, course(parked))
+    blind = drive(careful, course(parked), observed=lambda step: others())
+    ghost = drive(careful, course(), observed=lambda step: others(parked))
+    assert seen.contacts == ghost.contacts == ()
+    assert np.array_equal(seen.states, ghost.states)
+    assert 0 < seen.clearance_m.min() < 12
+    (hit,) = blind.contacts
+    assert (hit.agent, hit.how, hit.at_fault) == ("car", "other stopped", True)
+    # The bumper starts 10 + 3.244 m along the road, the car's rear is at 28 m.
+    assert hit.time_s == pytest.approx(np.ceil((28 - 13.244) / 0.5) / 10)
+    assert blind.clearance_m.min() < 0
+
+
+def test_what_a_mode_perceived_is_held_until_it_looks_again():
+    moments = [others(), others(("a", VEHICLE, 1.0, 0, 0, 4, 2, 0, 0))]
+    observed = held(moments, steps=5)
+    assert [len(observed(step)) for step in range(12)] == [0] * 5 + [1] * 7
+
+
+@pytest.mark.parametrize(
+    ("row", "speed", "how", "fault"),
+    [
+        (("car", VEHICLE, 14.0, 0.0, 0.0, 4.0, 2.0, 0.0, 0.0), 5.0, "other stopped", True),
+        (("cone", STATIC, 13.0, 0.0, 0.0, 0.4, 0.4, 1.0, 0.0), 5.0, "other stopped", True),
+        (("car", VEHICLE, 14.0, 0.0, 0.0, 4.0, 2.0, 2.0, 0.0), 0.05, "ego stopped", False),
+        (("car", VEHICLE, 14.0, 0.0, 0.0, 4.0, 2.0, 2.0, 0.0), 0.051, "ahead", True),
+        (("car", VEHICLE, 7.2, 0.0, 0.0, 4.0, 2.0, 9.0, 0.0), 5.0, "from behind", False),
+        (("walker", PEDESTRIAN, 11.0, 1.0, 0.0, 0.6, 0.6, 0.0, -1.0), 5.0, "beside", False),
+        (("rider", BICYCLE, 13.2, 1.0, 0.0, 1.8, 0.6, 3.0, 0.0), 5.0, "ahead", True),
+    ],
+)
+def test_who_is_at_fault(row, speed, how, fault):
+    agents, pose = others(row), np.array([10.0, 0.0, 0.0])
+    assert contacts.meeting(pose, speed, vehicle=ZOE, agents=agents, place=0) == how
+    assert contacts.at_fault(how, ZOE.corners_m(pose), lane_map=straight()) is fault
+
+
+def test_a_vehicle_across_two_lanes_or_off_the_road_is_to_blame_beside():
+    road = straight()
+    places = {"in its lane": 0.0, "across": 2.0, "in the other": 4.0, "off the road": -1.5, "far away": 50.0}
+    footprints = {name: ZOE.corners_m(np.array([30.0, y, 0.0])) for name, y in places.items()}
+    found = {name: contacts.astray(footprint, road) for name, footprint in footprints.items()}
+    assert found == {
+        "in its lane": False,
+        "across": True,
+        "in the other": False,
+        "off the road": True,
+        "far away": True,
+    }
+    parking = replace(road, drivable_m=(np.array([[0, 40.0], [99, 40], [99, 60], [0, 60]]),))
+    assert not contacts.astray(footprints["far away"], parking)
+    for name, footprint in footprints.items():
+        assert contacts.at_fault("beside", footprint, lane_map=road) is found[name]
+
+
+def test_a_bumper_meets_a_rectangle_where_shapely_says_so():
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(300):
+        segment, pose, size = rng.normal(0, 2, (2, 2)), rng.normal(0, 1, 3), rng.uniform(0.3, 3, 2)
+        corners = ground_corners_m(pose[None, :2], size[None], yaw_rad=pose[None, 2])[0]
+        found.append(contacts._meets(segment, pose, size))
+        assert found[-1] == LineString(segment).intersects(Polygon(corners))
+    assert 30 < sum(found) < 270
+    across = np.array([[0.0, -5.0], [0.0, 5.0]])
+    assert contacts._meets(across, np.zeros(3), np.array([1.0, 1.0]))
+    assert not contacts._meets(across, np.array([2.0, 0, 0]), np.array([1.0, 1.0]))
+
+
+def test_each_is_touched_once_and_who_overlaps_at_the_start_does_not_count():
+    inside = ("inside", VEHICLE, 11.0, 0.0, 0.0, 4.0, 2.0, 5.0, 0.0)
+    slow = ("slow", VEHICLE, 22.0, 0.0, 0.0, 4.0, 2.0, 2.0, 0.0)
+    driven = drive(Cruise(), course(inside, slow))
+    assert [(c.agent, c.how, c.at_fault) for c in driven.contacts] == [("slow", "ahead", True)]
+    assert driven.contacts[0].ego_speed_mps == pytest.approx(5.0, abs=1e-6)
+    assert driven.contacts[0].agent_speed_mps == pytest.approx(2.0)
+
+
+def test_a_vehicle_that_waits_is_not_to_blame():
+    comes = ("car", VEHICLE, 30.0, 0.0, np.pi, 4.0, 2.0, -4.0, 0.0)
+    driven = drive(Cruise(speed_mps=0.0), course(comes, speed=0.0))
+    assert [(c.how, c.at_fault) for c in driven.contacts] == [("ego stopped", False)]
+
+
+def log(*, steps=41, step_s=0.1, valid=None, **more):
+    """An ego at 5 m/s along x and a car 20 m ahead at 3 m/s that turns across pi."""
+    times = step_s * np.arange(steps)
+    world_from_ego = np.tile(np.eye(4), (steps, 1, 1))
+    world_from_ego[:, 0, 3] = 10 + 5 * times
+    track = LoggedTrack(
+        id="car",
+        cls="Car",
+        centre_m=np.column_stack([30 + 3 * times, np.zeros((steps, 2))]),
+        heading_rad=np.arctan2(np.sin(3.0 + 0.5 * times), np.cos(3.0 + 0.5 * times)),
+        size_m=np.tile([4.0, 2.0, 1.5], (steps, 1)),
+        velocity_mps=np.tile([3.0, 0.0], (steps, 1)),
+        valid=np.ones(steps, dtype=bool) if valid is None else np.array(valid),
+    )
+    return Log(
+        unit="made",
+        time_s=7.0 + times,
+        world_from_ego=world_from_ego,
+        speed_mps=np.full(steps, 5.0),
+        vehicle=ZOE,
+        camera=camera(),
+        tracks=(track,),
+        lane_map=straight(),
+        route=("rb_a0", "rb_a1", "rb_a2"),
+        states=np.arange(0, steps, 5),
+        **more,
+    )
+
+
+def test_a_log_of_ten_steps_a_second_is_replayed_as_it_is():
+    found = course_from(log(), 2)
+    assert len(found.agents) == 31
+    assert found.start.pose[0] == pytest.approx(15.0)
+    assert found.agents[0].pose[0, 0] == pytest.approx(33.0)
+    assert found.agents[-1].pose[0, 0] == pytest.approx(42.0)
+    driven = drive(Cruise(), found)
+    assert driven.deviation_m == pytest.approx(0.0, abs=1e-6)
+    car = ground_corners_m(np.array([[42.0, 0.0]]), np.array([[4.0, 2.0]]), yaw_rad=np.array([5.0]))[0]
+    ego = ZOE.corners_m(np.array([30.0, 0.0, 0.0]))
+    assert driven.clearance_m[-1] == pytest.approx(Polygon(car).distance(Polygon(ego)), abs=1e-6)
+
+
+@pytest.mark.parametrize(("step_s", "steps"), [(0.05, 81), (0.5, 9), (0.2, 21), (0.25, 17)])
+def test_logs_of_other_rates_are_replayed_at_ten_steps_a_second(step_s, steps):
+    same, found = course_from(log()), course_from(log(step_s=step_s, steps=steps))
+    assert len(found.agents) == len(same.agents) == 41
+    np.testing.assert_allclose(found.logged_pose, same.logged_pose, atol=1e-9)
+    for here, there in zip(found.agents, same.agents, strict=True):
+        np.testing.assert_allclose(here.pose[:, :2], there.pose[:, :2], atol=1e-9)
+        turn = here.pose[:, 2] - there.pose[:, 2]
+        np.testing.assert_allclose(np.cos(turn), 1.0, atol=1e-9)
+
+
+def test_others_are_there_only_where_they_were_logged():
+    valid = [True, True, False, True]
+    made = log(steps=4, step_s=0.5, valid=valid)
+    assert [len(agents) for agents in course_from(made).agents] == [1] * 6 + [0] * 9 + [1]
+
+
+def test_route_and_red_lights_of_a_log_are_cut_at_the_start():
+    starts = np.array([0] * 10 + [1] * 31)
+    red = tuple(frozenset({str(step)}) for step in range(41))
+    found = course_from(log(route_starts=starts, red_lights=red, acceleration_mps2=np.full(41, -0.5)), 2)
+    assert found.route == ("rb_a1", "rb_a2")
+    assert found.red_lights[0] == {"10"}
+    assert found.start.acceleration_mps2 == -0.5
+
+
+def test_a_start_that_the_log_does_not_have_is_refused():
+    with pytest.raises(InputError, match="made: a drive must start at one of its states 0 to 8"):
+        course_from(log(), 9)
+    with pytest.raises(InputError, match="times increase"):
+        course_from(replace(log(), time_s=np.zeros(41)))
