@@ -1,73 +1,17 @@
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from shapely import LineString, Polygon
 
-from deepval.datasets.logs.log import Log, LoggedTrack
 from deepval.datasets.logs.replay import course_from
 from deepval.errors import InputError
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import contacts
-from deepval.planners.closed_loop import Course, drive, held
-from deepval.planners.planner import Planner, Trajectory
-from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState
-from deepval.world.lanes import Lane, LaneMap
-from driving import camera
-
-
-@dataclass(frozen=True)
-class Cruise(Planner):
-    """Keeps to y = 0 at its speed, and stands still before whatever it sees within `room_m` ahead of it."""
-
-    speed_mps: float = 5.0
-    room_m: float = 0.0
-    step_s: float = 0.5
-    asked: list = field(default_factory=list)
-
-    def plan(self, situation, agents):
-        self.asked.append((situation, agents))
-        pose = situation.ego.pose
-        ahead = agents.pose[:, 0] - pose[0]
-        speed = 0.0 if ((ahead > 0) & (ahead < self.room_m)).any() else self.speed_mps
-        times = np.arange(0, 8.01, self.step_s)
-        poses = np.column_stack([pose[0] + speed * times, np.zeros_like(times), np.zeros_like(times)])
-        return Trajectory(times, poses, np.full(len(times), speed))
-
-
-def straight(*, length_m=100.0, lanes=3):
-    """Lanes one after another along x, 4 m wide, each a roadblock, beside each other a second row to the left."""
-    made = {}
-    for row, y in enumerate((0.0, 4.0)):
-        for place in range(lanes):
-            low, high = place * length_m, (place + 1) * length_m
-            outline = np.array([[low, y - 2], [high, y - 2], [high, y + 2], [low, y + 2]])
-            name = f"{'ab'[row]}{place}"
-            after = (f"{'ab'[row]}{place + 1}",) if place + 1 < lanes else ()
-            line = np.array([[low, y], [high, y]])
-            made[name] = Lane(name, line, f"rb_{name}", outline if row else np.zeros((0, 2)), 2.0, after, 13.0)
-    return LaneMap(made)
-
-
-def others(*rows):
-    """Rows are (id, kind, x, y, heading, length, width, vx, vy)."""
-    table = np.array([row[2:] for row in rows], dtype=float).reshape(-1, 7)
-    ids, kinds = np.array([row[0] for row in rows], dtype=str), np.array([row[1] for row in rows], dtype=int)
-    return Agents(ids, kinds, table[:, :3], table[:, 3:5], table[:, 5:])
-
-
-def course(*rows, steps=61, speed=5.0, x=10.0, y=0.0, **more):
-    """The others move evenly from where the rows say."""
-    seen = [
-        others(*[(r[0], r[1], r[2] + 0.1 * step * r[7], r[3] + 0.1 * step * r[8], *r[4:]) for r in rows])
-        for step in range(steps)
-    ]
-    pose = np.array([x, y, 0.0])
-    logged = np.tile(pose, (steps, 1)) + np.outer(0.1 * speed * np.arange(steps), [1, 0, 0])
-    lane_map = straight()
-    route = more.pop("route", ("rb_a0", "rb_a1", "rb_a2"))
-    return Course(EgoState(pose, speed, ZOE), lane_map, route, tuple(seen), logged, **more)
+from deepval.planners.closed_loop import drive, held
+from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
+from drives import PARKED, Cruise, course, log, others, straight
 
 
 def test_an_empty_straight_road_is_driven_as_planned():
@@ -130,11 +74,10 @@ def test_red_lights_are_those_of_the_step():
 
 
 def test_what_is_perceived_drives_and_what_was_logged_is_met():
-    parked = ("car", VEHICLE, 30.0, 0.0, 0.0, 4.0, 2.0, 0.0, 0.0)
     careful = Cruise(room_m=15.0)
-    seen = drive(careful, course(parked))
-    blind = drive(careful, course(parked), observed=lambda step: others())
-    ghost = drive(careful, course(), observed=lambda step: others(parked))
+    seen = drive(careful, course(PARKED))
+    blind = drive(careful, course(PARKED), observed=lambda step: others())
+    ghost = drive(careful, course(), observed=lambda step: others(PARKED))
     assert seen.contacts == ghost.contacts == ()
     assert np.array_equal(seen.states, ghost.states)
     assert 0 < seen.clearance_m.min() < 12
@@ -214,35 +157,6 @@ def test_a_vehicle_that_waits_is_not_to_blame():
     comes = ("car", VEHICLE, 30.0, 0.0, np.pi, 4.0, 2.0, -4.0, 0.0)
     driven = drive(Cruise(speed_mps=0.0), course(comes, speed=0.0))
     assert [(c.how, c.at_fault) for c in driven.contacts] == [("ego stopped", False)]
-
-
-def log(*, steps=41, step_s=0.1, valid=None, **more):
-    """An ego at 5 m/s along x and a car 20 m ahead at 3 m/s that turns across pi."""
-    times = step_s * np.arange(steps)
-    world_from_ego = np.tile(np.eye(4), (steps, 1, 1))
-    world_from_ego[:, 0, 3] = 10 + 5 * times
-    track = LoggedTrack(
-        id="car",
-        cls="Car",
-        centre_m=np.column_stack([30 + 3 * times, np.zeros((steps, 2))]),
-        heading_rad=np.arctan2(np.sin(3.0 + 0.5 * times), np.cos(3.0 + 0.5 * times)),
-        size_m=np.tile([4.0, 2.0, 1.5], (steps, 1)),
-        velocity_mps=np.tile([3.0, 0.0], (steps, 1)),
-        valid=np.ones(steps, dtype=bool) if valid is None else np.array(valid),
-    )
-    return Log(
-        unit="made",
-        time_s=7.0 + times,
-        world_from_ego=world_from_ego,
-        speed_mps=np.full(steps, 5.0),
-        vehicle=ZOE,
-        camera=camera(),
-        tracks=(track,),
-        lane_map=straight(),
-        route=("rb_a0", "rb_a1", "rb_a2"),
-        states=np.arange(0, steps, 5),
-        **more,
-    )
 
 
 def test_a_log_of_ten_steps_a_second_is_replayed_as_it_is():

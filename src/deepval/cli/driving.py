@@ -1,0 +1,171 @@
+"""`deepval drive`: a planner drives logged scenes in closed loop; how far it came, and whom it touched."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from deepval.cli import options
+from deepval.cli.options import Json
+from deepval.datasets import DATASETS, open_dataset
+from deepval.datasets.logs.log import Log
+from deepval.datasets.logs.replay import course_from
+from deepval.errors import InputError
+from deepval.planners.closed_loop import Drive
+from deepval.planners.closed_loop import drive as driven
+from deepval.planners.planner import Planner
+from deepval.report.console import render_tables
+from deepval.report.tables import MISSING, Table, TableCell, number, percent
+
+
+def _idm() -> Planner:
+    from deepval.planners.idm import Idm
+
+    return Idm()
+
+
+def _pdm_closed() -> Planner:
+    from deepval.planners.pdm_closed import PdmClosed
+
+    return PdmClosed()
+
+
+PLANNERS: dict[str, Callable[[], Planner]] = {"idm": _idm, "pdm-closed": _pdm_closed}
+
+
+class Row(NamedTuple):
+    """One drive: the unit, the state it started from, and what came of it."""
+
+    unit: str
+    start: int
+    drive: Drive
+
+
+def drive(
+    *,
+    dataset: Annotated[str, typer.Option("--dataset", help=f"Data set of logged drives: {', '.join(DATASETS)}.")],
+    root: Annotated[Path, typer.Option("--root", help="Folder of the data set's files.")],
+    planner: Annotated[str, typer.Option("--planner", help=f"{' or '.join(PLANNERS)}.")],
+    start: Annotated[
+        str, typer.Option("--from", help="Keyframe to start from: 0, or 0,10,20, or all that leave a second to drive.")
+    ] = "0",
+    seconds: Annotated[float, typer.Option("--seconds", help="How long; the scene may end earlier.")] = 6.0,
+    whole: Annotated[bool, typer.Option("--whole", help="Drive to the end of the scene.")] = False,
+    replan: Annotated[float, typer.Option("--replan", help="Seconds between plans, a multiple of 0.1.")] = 0.5,
+    units: options.Units = None,
+    json: Json = False,
+) -> None:
+    """Let a planner drive logged scenes in closed loop: its plans are tracked, the others move as they were logged.
+
+    Example: deepval drive --dataset scenarionet --root records --planner pdm-closed --whole
+    """
+    options.one_of(dataset, tuple(DATASETS), "--dataset")
+    options.one_of(planner, tuple(PLANNERS), "--planner")
+    if not 0 < seconds < math.inf:
+        raise InputError(f"--seconds must be above 0; found {seconds:g}.")
+    opened = open_dataset(dataset, root)
+    if not hasattr(opened, "read_log"):
+        raise InputError(f"--dataset must have logged drives with lane maps; {dataset} has none: take another.")
+    rows = list(
+        _drives(
+            opened,
+            opened.chosen(options.unit_list(units)),
+            planner=PLANNERS[planner](),
+            starts=_starts(start),
+            seconds=None if whole else seconds,
+            replan_s=replan,
+        )
+    )
+    if json:
+        typer.echo(options.as_json([_described(row) for row in rows]), nl=False)
+    else:
+        typer.echo(render_tables([_table(rows, planner)], width=options.width()), nl=False)
+
+
+def _drives(
+    dataset: Any,
+    units: Sequence[str],
+    *,
+    planner: Planner,
+    starts: list[int] | None,
+    seconds: float | None,
+    replan_s: float,
+) -> Iterator[Row]:
+    """Every drive asked for, unit by unit."""
+    with options.step_bar() as step:
+        for place, unit in enumerate(units):
+            log: Log = dataset.read_log(unit)
+            for state in starts if starts is not None else _drivable(log):
+                step(f"driving {unit} from {state}", place, len(units))
+                course = course_from(log, state)
+                yield Row(unit, state, driven(planner, course, seconds=seconds, replan_s=replan_s))
+
+
+def _starts(text: str) -> list[int] | None:
+    """Keyframes from 0,10,20; None for all."""
+    if text == "all":
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"--from must be a keyframe, several as 0,10,20, or all; found {text!r}.")
+    return [int(part) for part in parts]
+
+
+def _drivable(log: Log) -> list[int]:
+    """States with a second or more to drive."""
+    return [number for number, step in enumerate(log.states) if log.time_s[-1] - log.time_s[step] > 1.0 - 1e-6]
+
+
+def _table(rows: Sequence[Row], planner: str) -> Table:
+    header = ("scene", "from", "s", "way m", "logged m", "contacts", "at fault", "clearance m", "off log m", "comfort")
+    lines = tuple(tuple(map(TableCell, _texts(row))) for row in rows)
+    touched = [
+        f"{row.unit} from {row.start}: {contact.agent} after {contact.time_s:.1f} s, {contact.how}, "
+        f"{'at fault' if contact.at_fault else 'not at fault'} ({contact.ego_speed_mps:.1f} m/s, the other "
+        f"{contact.agent_speed_mps:.1f} m/s)"
+        for row in rows
+        for contact in row.drive.contacts
+    ]
+    notes = (
+        "clearance: the smallest to any logged other. off log: from the logged vehicle at the end. comfort: of all 4 s "
+        "spans.",
+        *touched,
+    )
+    return Table(f"Closed loop, {planner}", header, (lines,), notes, frozenset({"logged m", "comfort"}))
+
+
+def _texts(row: Row) -> tuple[str, ...]:
+    drive = row.drive
+    clearance, comfort = _told(float(drive.clearance_m.min())), _told(drive.comfort)
+    return (
+        *(row.unit, str(row.start), f"{drive.seconds:.1f}", number(drive.way_m, 1), number(drive.logged_way_m, 1)),
+        *(str(len(drive.contacts)), str(sum(contact.at_fault for contact in drive.contacts))),
+        *(MISSING if clearance is None else number(clearance, 2), number(drive.deviation_m, 1), percent(comfort, 0)),
+    )
+
+
+def _described(row: Row) -> dict[str, Any]:
+    drive = row.drive
+    return {
+        "unit": row.unit,
+        "from": row.start,
+        "seconds": drive.seconds,
+        "way_m": drive.way_m,
+        "logged_way_m": drive.logged_way_m,
+        "deviation_m": drive.deviation_m,
+        "comfort": _told(drive.comfort),
+        "clearance_m": _told(float(drive.clearance_m.min())),
+        "plans": drive.plans,
+        "contacts": [asdict(contact) for contact in drive.contacts],
+        "pose": drive.pose.tolist(),
+        "speed_mps": drive.speed_mps.tolist(),
+        "clearances_m": [_told(value) for value in drive.clearance_m.tolist()],
+    }
+
+
+def _told(value: float) -> float | None:
+    """The number, or None where it is none."""
+    return value if math.isfinite(value) else None
