@@ -1,0 +1,237 @@
+"""Simulated proposals -> PDM-Closed's scores: (no collision x drivable area x direction) x (5 progress + 5 TTC + 2 comfort) / 12.
+
+Only the first overlap of a proposal with another counts: one that is the ego's fault settles the score, one that is not
+puts the other on a list of those ignored. So it is with time to collision, which keeps a list of its own. See
+Definitions, "PDM-Closed".
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int
+from deepval.geometry.vehicle import Vehicle
+from deepval.planners.ground import Ground
+from deepval.planners.observation import Observation
+from deepval.planners.paths import Path
+from deepval.planners.rectangles import Rectangles, directions, overlapping
+from deepval.planners.tracking import HEADING, VX, VY
+
+STEP_S = 0.1
+AHEAD_STEPS = (0, 3, 6, 9)
+"""Time to collision looks so many steps ahead, the ego at constant velocity."""
+STOPPED_MPS, CREEPING_MPS = 0.05, 5e-3
+AHEAD_RAD, BEHIND_RAD = np.deg2rad(30), np.deg2rad(150)
+ONCOMING_M = (2.0, 6.0)
+LEAST_PROGRESS_M = 0.1
+WEIGHTS = {"progress": 5.0, "ttc": 5.0, "comfort": 2.0}
+
+
+@dataclass(frozen=True, eq=False)
+class ProposalScores:
+    """What each proposal scores, the terms behind it, and when it first collides or comes too near (inf: never)."""
+
+    score: Float[np.ndarray, "prop"]
+    no_collision: Float[np.ndarray, "prop"]
+    drivable_area: Float[np.ndarray, "prop"]
+    driving_direction: Float[np.ndarray, "prop"]
+    progress: Float[np.ndarray, "prop"]
+    ttc: Float[np.ndarray, "prop"]
+    comfort: Float[np.ndarray, "prop"]
+    progress_m: Float[np.ndarray, "prop"]
+    collision_s: Float[np.ndarray, "prop"]
+    ttc_s: Float[np.ndarray, "prop"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rides:
+    """Simulated proposals and what of them does not depend on the others."""
+
+    states: Float[np.ndarray, "prop 41 11"]
+    vehicle: Vehicle
+    ground: Ground
+    comfortable: Bool[np.ndarray, "prop"]
+    progress_m: Float[np.ndarray, "prop"]
+
+    def __getitem__(self, chosen: Int[np.ndarray, "some"]) -> "Rides":
+        """Some of the proposals; what was worked out for all is kept."""
+        part = Rides(self.states[chosen], self.vehicle, self.ground, self.comfortable[chosen], self.progress_m[chosen])
+        for name in ("ahead", "centre_m", "corners_m", "speed_mps", "off_road", "oncoming_m"):
+            part.__dict__[name] = getattr(self, name)[chosen]
+        return part
+
+    @cached_property
+    def ahead(self) -> Float[np.ndarray, "prop 41 2"]:
+        """Unit vectors along the headings."""
+        return directions(self.states[..., HEADING])
+
+    @cached_property
+    def centre_m(self) -> Float[np.ndarray, "prop 41 2"]:
+        """Centres."""
+        return self.vehicle.centres_m(self.states[..., :3])
+
+    @cached_property
+    def corners_m(self) -> Float[np.ndarray, "prop 41 4 2"]:
+        """Footprints."""
+        return self.vehicle.corners_m(self.states[..., :3])
+
+    @cached_property
+    def speed_mps(self) -> Float[np.ndarray, "prop 41"]:
+        """Speeds, not negative."""
+        return np.hypot(self.states[..., VX], self.states[..., VY])
+
+    @cached_property
+    def off_road(self) -> Bool[np.ndarray, "prop 41"]:
+        """Whether a corner is off the road."""
+        return self.ground.off_road(self.corners_m)
+
+    @cached_property
+    def oncoming_m(self) -> Float[np.ndarray, "prop"]:
+        """Longest way off the route without a break, counting steps that end there."""
+        off = self.ground.off_route(self.centre_m)
+        moved_m = np.hypot(*np.moveaxis(np.diff(self.centre_m, axis=1), -1, 0))
+        longest = run = np.zeros(len(off))
+        for step in range(1, off.shape[1]) if off.any() else ():
+            run = np.where(off[:, step], run + moved_m[:, step - 1], 0.0)
+            longest = np.maximum(longest, run)
+        return longest
+
+    def footprints(self, prop: Int[np.ndarray, "pair"], index: Int[np.ndarray, "pair"]) -> Rectangles:
+        """Footprints of proposals at indices, pair by pair."""
+        half_m = np.array([self.vehicle.length_m, self.vehicle.width_m]) / 2
+        return Rectangles(self.centre_m[prop, index], self.ahead[prop, index], np.broadcast_to(half_m, (len(prop), 2)))
+
+    def bumpers(self, prop: Int[np.ndarray, "pair"], index: Int[np.ndarray, "pair"]) -> Rectangles:
+        """Front bumpers: rectangles without length."""
+        half_m = np.broadcast_to([0.0, self.vehicle.width_m / 2], (len(prop), 2))
+        ahead = self.ahead[prop, index]
+        return Rectangles(self.states[prop, index, :2] + self.vehicle.front_m * ahead, ahead, half_m)
+
+
+def rides(
+    states: Float[np.ndarray, "prop 41 11"],
+    vehicle: Vehicle,
+    *,
+    ground: Ground,
+    comfortable: Bool[np.ndarray, "prop"],
+    centreline: Path,
+) -> Rides:
+    """Simulated proposals with their progress along the centreline, never below 0."""
+    ends_m = vehicle.centres_m(states[:, [0, -1], :3])
+    progress_m = np.maximum(np.diff(centreline.projected_m(ends_m), axis=1)[:, 0], 0.0)
+    return Rides(states, vehicle, ground, comfortable, progress_m)
+
+
+class Events(NamedTuple):
+    """First overlaps, one for each proposal and other that have any: index of the ego state, and the map looked at."""
+
+    prop: Int[np.ndarray, "event"]
+    who: Int[np.ndarray, "event"]
+    index: Int[np.ndarray, "event"]
+    in_map: Int[np.ndarray, "event"]
+
+
+def scored(rides: Rides, observation: Observation) -> ProposalScores:
+    """The scores of proposals among others."""
+    no_collision, collision_s = _collisions(rides, observation)
+    near_ttc, ttc_s = _times_to_collision(rides, observation)
+    drivable = np.where(rides.off_road.any(axis=1), 0.0, 1.0)
+    direction = np.select([rides.oncoming_m < bound for bound in ONCOMING_M], [1.0, 0.5], 0.0)
+    factor = no_collision * drivable * direction
+    gained_m = rides.progress_m * factor
+    most_m = gained_m.max()
+    progress = gained_m / most_m if most_m > LEAST_PROGRESS_M else np.where(factor == 0, 0.0, 1.0)
+    comfort = np.where(rides.comfortable, 1.0, 0.0)
+    terms = {"progress": progress, "ttc": near_ttc, "comfort": comfort}
+    weighted = sum(WEIGHTS[name] * term for name, term in terms.items()) / sum(WEIGHTS.values())
+    return ProposalScores(
+        score=factor * weighted,
+        no_collision=no_collision,
+        drivable_area=drivable,
+        driving_direction=direction,
+        **terms,
+        progress_m=rides.progress_m,
+        collision_s=collision_s,
+        ttc_s=ttc_s,
+    )
+
+
+def _collisions(rides: Rides, observation: Observation) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
+    """No-collision factor (0: the ego's fault, 0.5: so with static objects only) and time of the first at fault."""
+    events = _first_events(rides, observation, ahead_steps=(0,), least_mps=-np.inf)
+    prop, who, index, in_map = events
+    stopped = rides.speed_mps[prop, index] <= STOPPED_MPS
+    stopped_other = observation.static[who] | (observation.speed_mps[who] <= STOPPED_MPS)
+    _, behind = _ahead_and_behind(rides, observation, events)
+    front = overlapping(rides.bumpers(prop, index), observation.rectangles(in_map, who))
+    at_fault = ~stopped & (stopped_other | (~behind & front))
+    aside = np.flatnonzero(~stopped & ~stopped_other & ~behind & ~front)
+    at_fault[aside] = _between_lanes(rides, prop[aside], index[aside])
+    factor, first = np.ones(len(rides.states)), np.full(len(rides.states), np.inf)
+    np.minimum.at(factor, prop[at_fault], np.where(observation.static[who[at_fault]], 0.5, 0.0))
+    np.minimum.at(first, prop[at_fault], STEP_S * index[at_fault])
+    return factor, first
+
+
+def _times_to_collision(
+    rides: Rides, observation: Observation
+) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
+    """Whether nothing comes too near, and the time of the ego state at which something first does."""
+    events = _first_events(rides, observation, ahead_steps=AHEAD_STEPS, least_mps=CREEPING_MPS)
+    ahead, behind = _ahead_and_behind(rides, observation, events)
+    too_near = ahead.copy()
+    doubtful = np.flatnonzero(~ahead & ~behind)
+    prop, index = events.prop[doubtful], events.index[doubtful]
+    too_near[doubtful] = _between_lanes(rides, prop, index)
+    left = doubtful[~too_near[doubtful]]
+    too_near[left] = rides.ground.roads.in_intersection(rides.states[events.prop[left], events.index[left], :2])
+    score, first = np.ones(len(rides.states)), np.full(len(rides.states), np.inf)
+    score[events.prop[too_near]] = 0.0
+    np.minimum.at(first, events.prop[too_near], STEP_S * events.index[too_near])
+    return score, first
+
+
+def _first_events(rides: Rides, observation: Observation, *, ahead_steps: tuple[int, ...], least_mps: float) -> Events:
+    """First overlap of each proposal with each other: by index, then by how far ahead one looks."""
+    own_m = np.hypot(rides.vehicle.length_m, rides.vehicle.width_m) / 2
+    reach_m = own_m + observation.radius_m
+    open_to = ~observation.collided[: len(observation)]
+    index = np.arange(rides.states.shape[1])
+    rows = []
+    for step in ahead_steps:
+        moved_m = rides.speed_mps[..., None] * (STEP_S * step) * rides.ahead
+        maps = (index + step) // 2
+        away_m = (rides.centre_m + moved_m)[:, :, None] - observation.centres_m[maps]
+        near = (away_m[..., 0] ** 2 + away_m[..., 1] ** 2 <= reach_m**2) & open_to
+        prop, at, who = np.nonzero(near & (rides.speed_mps >= least_mps)[..., None])
+        own = rides.footprints(prop, at)
+        own = Rectangles(own.centre_m + moved_m[prop, at], own.ahead, own.half_m)
+        hit = overlapping(own, observation.rectangles(maps[at], who))
+        rows.append(np.stack([prop, who, at, np.full(len(prop), step)])[:, hit])
+    prop, who, at, step = np.concatenate(rows, axis=1)
+    order = np.lexsort([step, at])
+    pairs = prop[order] * max(len(observation), 1) + who[order]
+    first = order[np.unique(pairs, return_index=True)[1]]
+    return Events(prop[first], who[first], at[first], (at[first] + step[first]) // 2)
+
+
+def _ahead_and_behind(
+    rides: Rides, observation: Observation, events: Events
+) -> tuple[Bool[np.ndarray, "event"], Bool[np.ndarray, "event"]]:
+    """Whether others are ahead (less than 30 degrees off the heading) or behind (more than 150), from the rear axle."""
+    to_m = observation.centres_m[events.in_map, events.who] - rides.states[events.prop, events.index, :2]
+    along_m = (to_m * rides.ahead[events.prop, events.index]).sum(axis=1)
+    away_m = np.hypot(to_m[:, 0], to_m[:, 1])
+    return along_m > np.cos(AHEAD_RAD) * away_m, along_m < np.cos(BEHIND_RAD) * away_m
+
+
+def _between_lanes(
+    rides: Rides, prop: Int[np.ndarray, "event"], index: Int[np.ndarray, "event"]
+) -> Bool[np.ndarray, "event"]:
+    """Whether the ego is off the road or in several lanes."""
+    off = rides.off_road[prop, index]
+    on = np.flatnonzero(~off)
+    off[on] = rides.ground.in_several_lanes(rides.corners_m[prop[on], index[on]])
+    return off
