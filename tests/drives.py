@@ -6,7 +6,7 @@ import numpy as np
 
 from deepval.datasets.logs.log import Log, LoggedTrack
 from deepval.geometry.vehicle import ZOE
-from deepval.planners.closed_loop import Course
+from deepval.planners.closed_loop import Replay
 from deepval.planners.planner import Planner, Trajectory
 from deepval.planners.situation import VEHICLE, Agents, EgoState
 from deepval.world.lanes import Lane, LaneMap
@@ -55,7 +55,7 @@ def others(*rows):
     return Agents(ids, kinds, table[:, :3], table[:, 3:5], table[:, 5:])
 
 
-def course(*rows, steps=61, speed=5.0, x=10.0, y=0.0, **more):
+def replay(*rows, steps=61, speed=5.0, x=10.0, y=0.0, **more):
     """The others move evenly from where the rows say."""
     seen = [
         others(*[(r[0], r[1], r[2] + 0.1 * step * r[7], r[3] + 0.1 * step * r[8], *r[4:]) for r in rows])
@@ -65,7 +65,7 @@ def course(*rows, steps=61, speed=5.0, x=10.0, y=0.0, **more):
     logged = np.tile(pose, (steps, 1)) + np.outer(0.1 * speed * np.arange(steps), [1, 0, 0])
     lane_map = straight()
     route = more.pop("route", ("rb_a0", "rb_a1", "rb_a2"))
-    return Course(EgoState(pose, speed, ZOE), lane_map, route, tuple(seen), logged, **more)
+    return Replay(EgoState(pose, speed, ZOE), lane_map, route, tuple(seen), logged, **more)
 
 
 def log(*, steps=41, step_s=0.1, valid=None, **more):

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from shapely import LineString, Polygon
 
-from deepval.datasets.logs.replay import course_from
+from deepval.datasets.logs.replay import replay_from
 from deepval.errors import InputError
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import contacts
 from deepval.planners.closed_loop import drive, held
 from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
-from drives import PARKED, Cruise, course, log, others, straight
+from drives import PARKED, Cruise, log, others, replay, straight
 
 
 def test_an_empty_straight_road_is_driven_as_planned():
-    driven = drive(Cruise(), course())
+    driven = drive(Cruise(), replay())
     assert driven.seconds == pytest.approx(6.0)
     np.testing.assert_allclose(driven.pose[:, 0], 10 + 0.5 * np.arange(61), atol=1e-6)
     assert driven.way_m == pytest.approx(30.0)
@@ -27,14 +27,14 @@ def test_an_empty_straight_road_is_driven_as_planned():
 
 
 def test_a_vehicle_beside_its_way_comes_back_to_it():
-    driven = drive(Cruise(), course(y=0.8))
+    driven = drive(Cruise(), replay(y=0.8))
     assert abs(driven.pose[-1, 1]) < 0.1
 
 
 @pytest.mark.parametrize(("replan_s", "plans"), [(0.5, 12), (0.1, 60), (0.7, 9), (10.0, 1)])
 def test_plans_are_made_as_often_as_asked(replan_s, plans):
     planner = Cruise()
-    driven = drive(planner, course(), replan_s=replan_s)
+    driven = drive(planner, replay(), replan_s=replan_s)
     assert len(planner.asked) == driven.plans == plans
     np.testing.assert_allclose(driven.pose[-1], [40.0, 0, 0], atol=1e-6)
 
@@ -42,23 +42,23 @@ def test_plans_are_made_as_often_as_asked(replan_s, plans):
 @pytest.mark.parametrize("wrong", [0.0, 0.04, 0.25, -0.5])
 def test_plans_are_a_multiple_of_a_tenth_apart(wrong):
     with pytest.raises(InputError, match=r"multiple of 0\.1 s"):
-        drive(Cruise(), course(), replan_s=wrong)
+        drive(Cruise(), replay(), replan_s=wrong)
 
 
-def test_the_drive_ends_with_the_course_or_as_asked():
-    assert drive(Cruise(), course(), seconds=2.0).seconds == pytest.approx(2.0)
-    short = drive(Cruise(), course(steps=11), seconds=6.0)
+def test_the_drive_ends_with_the_replay_or_as_asked():
+    assert drive(Cruise(), replay(), seconds=2.0).seconds == pytest.approx(2.0)
+    short = drive(Cruise(), replay(steps=11), seconds=6.0)
     assert short.seconds == pytest.approx(1.0)
     assert np.isnan(short.comfort)
     with pytest.raises(InputError, match="two steps"):
-        course(steps=1)
+        replay(steps=1)
     with pytest.raises(InputError, match="must last"):
-        drive(Cruise(), course(), seconds=0.0)
+        drive(Cruise(), replay(), seconds=0.0)
 
 
 def test_roadblocks_that_were_left_are_not_told_again_and_two_remain():
     planner = Cruise(speed_mps=10.0)
-    drive(planner, course(speed=10.0, x=95.0, steps=250))
+    drive(planner, replay(speed=10.0, x=95.0, steps=250))
     routes = [situation.route for situation, _ in planner.asked]
     assert routes[0] == ("rb_a0", "rb_a1", "rb_a2")
     assert routes[2] == ("rb_a1", "rb_a2")
@@ -69,15 +69,15 @@ def test_roadblocks_that_were_left_are_not_told_again_and_two_remain():
 def test_red_lights_are_those_of_the_step():
     planner = Cruise()
     red = tuple(frozenset({"a1"}) if step >= 20 else frozenset() for step in range(61))
-    drive(planner, course(red_lights=red))
+    drive(planner, replay(red_lights=red))
     assert [bool(situation.red_lights) for situation, _ in planner.asked] == [False] * 4 + [True] * 8
 
 
 def test_what_is_perceived_drives_and_what_was_logged_is_met():
     careful = Cruise(room_m=15.0)
-    seen = drive(careful, course(PARKED))
-    blind = drive(careful, course(PARKED), observed=lambda step: others())
-    ghost = drive(careful, course(), observed=lambda step: others(PARKED))
+    seen = drive(careful, replay(PARKED))
+    blind = drive(careful, replay(PARKED), observed=lambda step: others())
+    ghost = drive(careful, replay(), observed=lambda step: others(PARKED))
     assert seen.contacts == ghost.contacts == ()
     assert np.array_equal(seen.states, ghost.states)
     assert 0 < seen.clearance_m.min() < 12
@@ -130,24 +130,21 @@ def test_a_vehicle_across_two_lanes_or_off_the_road_is_to_blame_beside():
         assert contacts.at_fault("beside", footprint, lane_map=road) is found[name]
 
 
-def test_a_bumper_meets_a_rectangle_where_shapely_says_so():
+def test_a_bumper_touches_where_shapely_says_so():
     rng = np.random.default_rng(5)
     found = []
     for _ in range(300):
-        segment, pose, size = rng.normal(0, 2, (2, 2)), rng.normal(0, 1, 3), rng.uniform(0.3, 3, 2)
-        corners = ground_corners_m(pose[None, :2], size[None], yaw_rad=pose[None, 2])[0]
-        found.append(contacts._meets(segment, pose, size))
-        assert found[-1] == LineString(segment).intersects(Polygon(corners))
-    assert 30 < sum(found) < 270
-    across = np.array([[0.0, -5.0], [0.0, 5.0]])
-    assert contacts._meets(across, np.zeros(3), np.array([1.0, 1.0]))
-    assert not contacts._meets(across, np.array([2.0, 0, 0]), np.array([1.0, 1.0]))
+        pose, size = rng.normal(0, 0.5, 3), rng.uniform(0.3, 3, 2)
+        agents = others(("car", VEHICLE, *rng.normal([3, 0, 0], 1.5), *size, 9.0, 0.0))
+        found.append(contacts._hit_by_bumper(pose, ZOE, agents=agents, place=0))
+        assert found[-1] == LineString(ZOE.corners_m(pose)[:2]).intersects(Polygon(contacts.footprints_m(agents)[0]))
+    assert 20 < sum(found) < 280
 
 
 def test_each_is_touched_once_and_who_overlaps_at_the_start_does_not_count():
     inside = ("inside", VEHICLE, 11.0, 0.0, 0.0, 4.0, 2.0, 5.0, 0.0)
     slow = ("slow", VEHICLE, 22.0, 0.0, 0.0, 4.0, 2.0, 2.0, 0.0)
-    driven = drive(Cruise(), course(inside, slow))
+    driven = drive(Cruise(), replay(inside, slow))
     assert [(c.agent, c.how, c.at_fault) for c in driven.contacts] == [("slow", "ahead", True)]
     assert driven.contacts[0].ego_speed_mps == pytest.approx(5.0, abs=1e-6)
     assert driven.contacts[0].agent_speed_mps == pytest.approx(2.0)
@@ -155,12 +152,12 @@ def test_each_is_touched_once_and_who_overlaps_at_the_start_does_not_count():
 
 def test_a_vehicle_that_waits_is_not_to_blame():
     comes = ("car", VEHICLE, 30.0, 0.0, np.pi, 4.0, 2.0, -4.0, 0.0)
-    driven = drive(Cruise(speed_mps=0.0), course(comes, speed=0.0))
+    driven = drive(Cruise(speed_mps=0.0), replay(comes, speed=0.0))
     assert [(c.how, c.at_fault) for c in driven.contacts] == [("ego stopped", False)]
 
 
 def test_a_log_of_ten_steps_a_second_is_replayed_as_it_is():
-    found = course_from(log(), 2)
+    found = replay_from(log(), 2)
     assert len(found.agents) == 31
     assert found.start.pose[0] == pytest.approx(15.0)
     assert found.agents[0].pose[0, 0] == pytest.approx(33.0)
@@ -174,7 +171,7 @@ def test_a_log_of_ten_steps_a_second_is_replayed_as_it_is():
 
 @pytest.mark.parametrize(("step_s", "steps"), [(0.05, 81), (0.5, 9), (0.2, 21), (0.25, 17)])
 def test_logs_of_other_rates_are_replayed_at_ten_steps_a_second(step_s, steps):
-    same, found = course_from(log()), course_from(log(step_s=step_s, steps=steps))
+    same, found = replay_from(log()), replay_from(log(step_s=step_s, steps=steps))
     assert len(found.agents) == len(same.agents) == 41
     np.testing.assert_allclose(found.logged_pose, same.logged_pose, atol=1e-9)
     for here, there in zip(found.agents, same.agents, strict=True):
@@ -186,13 +183,13 @@ def test_logs_of_other_rates_are_replayed_at_ten_steps_a_second(step_s, steps):
 def test_others_are_there_only_where_they_were_logged():
     valid = [True, True, False, True]
     made = log(steps=4, step_s=0.5, valid=valid)
-    assert [len(agents) for agents in course_from(made).agents] == [1] * 6 + [0] * 9 + [1]
+    assert [len(agents) for agents in replay_from(made).agents] == [1] * 6 + [0] * 9 + [1]
 
 
 def test_route_and_red_lights_of_a_log_are_cut_at_the_start():
     starts = np.array([0] * 10 + [1] * 31)
     red = tuple(frozenset({str(step)}) for step in range(41))
-    found = course_from(log(route_starts=starts, red_lights=red, acceleration_mps2=np.full(41, -0.5)), 2)
+    found = replay_from(log(route_starts=starts, red_lights=red, acceleration_mps2=np.full(41, -0.5)), 2)
     assert found.route == ("rb_a1", "rb_a2")
     assert found.red_lights[0] == {"10"}
     assert found.start.acceleration_mps2 == -0.5
@@ -200,6 +197,6 @@ def test_route_and_red_lights_of_a_log_are_cut_at_the_start():
 
 def test_a_start_that_the_log_does_not_have_is_refused():
     with pytest.raises(InputError, match="made: a drive must start at one of its states 0 to 8"):
-        course_from(log(), 9)
-    with pytest.raises(InputError, match="times increase"):
-        course_from(replace(log(), time_s=np.zeros(41)))
+        replay_from(log(), 9)
+    with pytest.raises(InputError, match="start earlier"):
+        replay_from(log(), 8)

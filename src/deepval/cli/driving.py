@@ -12,7 +12,7 @@ from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.datasets import DATASETS, open_dataset
 from deepval.datasets.logs.log import Log
-from deepval.datasets.logs.replay import course_from
+from deepval.datasets.logs.replay import replay_from
 from deepval.errors import InputError
 from deepval.planners.closed_loop import Drive
 from deepval.planners.closed_loop import drive as driven
@@ -36,7 +36,7 @@ def _pdm_closed() -> Planner:
 PLANNERS: dict[str, Callable[[], Planner]] = {"idm": _idm, "pdm-closed": _pdm_closed}
 
 
-class Row(NamedTuple):
+class DriveRow(NamedTuple):
     """One drive: the unit, the state it started from, and what came of it."""
 
     unit: str
@@ -93,15 +93,15 @@ def _drives(
     starts: list[int] | None,
     seconds: float | None,
     replan_s: float,
-) -> Iterator[Row]:
+) -> Iterator[DriveRow]:
     """Every drive asked for, unit by unit."""
     with options.step_bar() as step:
         for place, unit in enumerate(units):
             log: Log = dataset.read_log(unit)
             for state in starts if starts is not None else _drivable(log):
                 step(f"driving {unit} from {state}", place, len(units))
-                course = course_from(log, state)
-                yield Row(unit, state, driven(planner, course, seconds=seconds, replan_s=replan_s))
+                replay = replay_from(log, state)
+                yield DriveRow(unit, state, driven(planner, replay, seconds=seconds, replan_s=replan_s))
 
 
 def _starts(text: str) -> list[int] | None:
@@ -119,7 +119,7 @@ def _drivable(log: Log) -> list[int]:
     return [number for number, step in enumerate(log.states) if log.time_s[-1] - log.time_s[step] > 1.0 - 1e-6]
 
 
-def _table(rows: Sequence[Row], planner: str) -> Table:
+def _table(rows: Sequence[DriveRow], planner: str) -> Table:
     header = ("scene", "from", "s", "way m", "logged m", "contacts", "at fault", "clearance m", "off log m", "comfort")
     lines = tuple(tuple(map(TableCell, _texts(row))) for row in rows)
     touched = [
@@ -137,7 +137,7 @@ def _table(rows: Sequence[Row], planner: str) -> Table:
     return Table(f"Closed loop, {planner}", header, (lines,), notes, frozenset({"logged m", "comfort"}))
 
 
-def _texts(row: Row) -> tuple[str, ...]:
+def _texts(row: DriveRow) -> tuple[str, ...]:
     drive = row.drive
     clearance, comfort = _told(float(drive.clearance_m.min())), _told(drive.comfort)
     return (
@@ -147,7 +147,7 @@ def _texts(row: Row) -> tuple[str, ...]:
     )
 
 
-def _described(row: Row) -> dict[str, Any]:
+def _described(row: DriveRow) -> dict[str, Any]:
     drive = row.drive
     return {
         "unit": row.unit,

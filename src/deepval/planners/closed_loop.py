@@ -27,7 +27,7 @@ LOOK_AHEAD = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class Replay:
     """What a drive meets, in the world frame, every 0.1 s from its start on.
 
     Attributes:
@@ -109,17 +109,17 @@ class Drive:
 
 def drive(
     planner: Planner,
-    course: Course,
+    replay: Replay,
     *,
     seconds: float | None = None,
     replan_s: float = 0.5,
     observed: Observed | None = None,
 ) -> Drive:
-    """Let the planner drive the course for so many seconds, or to its end where None or where that comes first.
+    """Let the planner drive the scene for so many seconds, or to its end where None or where that comes first.
 
     Args:
         planner: It keeps nothing between plans, so one instance serves any number of drives.
-        course: The scene.
+        replay: The scene.
         seconds: How long.
         replan_s: How often it plans anew; a multiple of 0.1 s. PDM-Closed at 10 Hz is five times the work of 0.5 s.
         observed: The others as they are perceived at each step; as they were logged where None.
@@ -127,25 +127,25 @@ def drive(
     every = round(replan_s / STEP_S)
     if every < 1 or abs(every * STEP_S - replan_s) > 1e-9:
         raise InputError(f"the time between plans must be a multiple of {STEP_S:g} s above 0; found {replan_s:g} s.")
-    last = len(course.agents) - 1
+    last = len(replay.agents) - 1
     steps = last if seconds is None else min(last, round(seconds / STEP_S))
     if steps < 1:
         raise InputError(f"a drive must last {STEP_S:g} s or more; found {seconds:g} s.")
-    observed = observed or course.agents.__getitem__
-    vehicle = course.start.vehicle
+    observed = observed or replay.agents.__getitem__
+    vehicle = replay.start.vehicle
     states = np.zeros((steps + 1, 11))
-    states[0, : VX + 1] = *course.start.pose, course.start.speed_mps
-    states[0, AX] = course.start.acceleration_mps2
+    states[0, : VX + 1] = *replay.start.pose, replay.start.speed_mps
+    states[0, AX] = replay.start.acceleration_mps2
     block, plan = 0, None
     for step in range(steps):
-        block = _block(course, block, states[step, :2])
+        block = _block(replay, block, states[step, :2])
         if plan is None or step % every == 0:
-            plan = tracked(planner.plan(_situation(course, states[step], block=block, step=step), observed(step)))
+            plan = tracked(planner.plan(_situation(replay, states[step], block=block, step=step), observed(step)))
         states[step + 1] = tracking.next_state(
             states[None, step], plan, index=step % every, wheel_base_m=vehicle.wheel_base_m
         )[0]
-    room_m, contacts = _met(states, course)
-    return Drive(states, room_m, contacts, course.logged_pose[: steps + 1], -(-steps // every))
+    room_m, contacts = _met(states, replay)
+    return Drive(states, room_m, contacts, replay.logged_pose[: steps + 1], -(-steps // every))
 
 
 def held(perceived: Sequence[Agents], *, steps: int) -> Observed:
@@ -163,19 +163,19 @@ def tracked(plan: Trajectory) -> Reference:
     return tracking.reference(np.stack([np.interp(times_s, plan.times_s, part) for part in (x, y, heading)], -1)[None])
 
 
-def _situation(course: Course, state: Float[np.ndarray, "11"], *, block: int, step: int) -> Situation:
+def _situation(replay: Replay, state: Float[np.ndarray, "11"], *, block: int, step: int) -> Situation:
     """What the planner is told of itself and the road: where the vehicle is now."""
-    ego = EgoState(state[: HEADING + 1].copy(), float(state[VX]), course.start.vehicle, float(state[AX]))
-    red_lights = course.red_lights[step] if course.red_lights else frozenset()
-    return Situation(ego, course.lane_map, course.route[block:], red_lights)
+    ego = EgoState(state[: HEADING + 1].copy(), float(state[VX]), replay.start.vehicle, float(state[AX]))
+    red_lights = replay.red_lights[step] if replay.red_lights else frozenset()
+    return Situation(ego, replay.lane_map, replay.route[block:], red_lights)
 
 
-def _block(course: Course, block: int, place_m: Float[np.ndarray, "2"]) -> int:
+def _block(replay: Replay, block: int, place_m: Float[np.ndarray, "2"]) -> int:
     """Which roadblock of the route the rear axle is in: the nearest, never one that was left; two at least remain."""
-    ahead = course.route[block : block + LOOK_AHEAD]
-    far_m = [min(_distance_m(course.lane_map.lanes[lane].centreline_m, place_m) for lane in lanes)
-             for lanes in (course.lane_map.roadblocks[name] for name in ahead)]  # fmt: skip
-    return max(block, min(block + int(np.argmin(far_m)), len(course.route) - 2))
+    ahead = replay.route[block : block + LOOK_AHEAD]
+    far_m = [min(_distance_m(replay.lane_map.lanes[lane].centreline_m, place_m) for lane in lanes)
+             for lanes in (replay.lane_map.roadblocks[name] for name in ahead)]  # fmt: skip
+    return max(block, min(block + int(np.argmin(far_m)), len(replay.route) - 2))
 
 
 def _distance_m(line_m: Float[np.ndarray, "point 2"], place_m: Float[np.ndarray, "2"]) -> float:
@@ -186,15 +186,15 @@ def _distance_m(line_m: Float[np.ndarray, "point 2"], place_m: Float[np.ndarray,
     return float(np.hypot(*(offset - along[:, None] * way).T).min())
 
 
-def _met(states: Float[np.ndarray, "step 11"], course: Course) -> tuple[Float[np.ndarray, "step"], tuple[Contact, ...]]:
+def _met(states: Float[np.ndarray, "step 11"], replay: Replay) -> tuple[Float[np.ndarray, "step"], tuple[Contact, ...]]:
     """The room to the nearest other at each step, and the first touch of each of them."""
-    vehicle = course.start.vehicle
+    vehicle = replay.start.vehicle
     footprint = vehicle.corners_m(states[:, : HEADING + 1])
     room_m = np.full(len(states), np.inf)
     ignored: set[str] = set()
     met: list[Contact] = []
     for step, state in enumerate(states):
-        agents = course.agents[step]
+        agents = replay.agents[step]
         apart_m = clearance_m(footprint[step], footprints_m(agents)) if len(agents) else np.zeros(0)
         if step == 0:
             ignored = {str(name) for name in agents.id[apart_m <= 0]}
@@ -206,7 +206,7 @@ def _met(states: Float[np.ndarray, "step 11"], course: Course) -> tuple[Float[np
             if name in touched:
                 continue
             how = meeting(pose, float(state[VX]), vehicle=vehicle, agents=agents, place=int(place))
-            fault = at_fault(how, footprint[step], lane_map=course.lane_map)
+            fault = at_fault(how, footprint[step], lane_map=replay.lane_map)
             speed = float(np.hypot(*agents.velocity_mps[place]))
             met.append(Contact(STEP_S * step, name, how, fault, float(state[VX]), speed))
     return room_m, tuple(met)

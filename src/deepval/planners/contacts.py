@@ -1,16 +1,15 @@
 """A vehicle and another that touch -> how they met, and whether the vehicle is at fault: nuPlan's rules."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.errors import InputError
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.vehicle import Vehicle
+from deepval.planners.rectangles import Rectangles, directions, overlapping
 from deepval.planners.situation import STATIC, Agents
-from deepval.world.lanes import Lane, LaneMap
+from deepval.world.lanes import LaneMap
 
 STOPPED_MPS = 0.05
 BEHIND_RAD = np.deg2rad(150.0)
@@ -48,8 +47,7 @@ def meeting(pose: Float[np.ndarray, "3"], speed_mps: float, *, vehicle: Vehicle,
     angle = np.arctan2(towards[1], towards[0]) - pose[2]
     if abs(np.remainder(angle + np.pi, 2 * np.pi) - np.pi) > BEHIND_RAD:
         return FROM_BEHIND
-    bumper = vehicle.corners_m(pose)[:2]
-    return AHEAD if _meets(bumper, agents.pose[place], agents.size_m[place]) else BESIDE
+    return AHEAD if _hit_by_bumper(pose, vehicle, agents=agents, place=place) else BESIDE
 
 
 def at_fault(how: str, footprint_m: Float[np.ndarray, "4 2"], *, lane_map: LaneMap) -> bool:
@@ -59,50 +57,19 @@ def at_fault(how: str, footprint_m: Float[np.ndarray, "4 2"], *, lane_map: LaneM
 
 def astray(footprint_m: Float[np.ndarray, "4 2"], lane_map: LaneMap) -> bool:
     """Whether a corner is on no drivable ground, or the corners lie in several lanes none of which holds them all."""
-    shapely = _shapely()
-    shapes = [_shape(shapely, lane) for lane in _near(footprint_m, lane_map)]
-    shapes += [shapely.Polygon(outline).buffer(0) for outline in lane_map.drivable_m]
-    inside = np.array([shapely.contains_xy(shape, footprint_m) for shape in shapes], dtype=bool).reshape(-1, 4)
+    from deepval.planners.roads import roads_of
+    from deepval.planners.shapes import shapely
+
+    roads = roads_of(lane_map)
+    near = roads.ground[roads.near(shapely.Polygon(footprint_m), 0.0)]
+    inside = shapely.contains_xy(near[:, None], *footprint_m.T)
     several = inside.any(axis=1).sum() > 1 and not inside.all(axis=1).any()
     return bool(several or not inside.any(axis=0).all())
 
 
-def _near(footprint_m: Float[np.ndarray, "4 2"], lane_map: LaneMap) -> list[Lane]:
-    """Lanes whose bounds, with their half width around them, meet the footprint's."""
-    low, high = footprint_m.min(axis=0), footprint_m.max(axis=0)
-    found = []
-    for lane in lane_map.lanes.values():
-        around = np.vstack([lane.centreline_m, lane.polygon_m])
-        beside = (around.max(axis=0) + lane.half_width_m < low) | (around.min(axis=0) - lane.half_width_m > high)
-        if not beside.any():
-            found.append(lane)
-    return found
-
-
-def _shape(shapely: Any, lane: Lane) -> Any:
-    if len(lane.polygon_m):
-        return shapely.Polygon(lane.polygon_m).buffer(0)
-    return shapely.LineString(lane.centreline_m).buffer(lane.half_width_m, cap_style="flat")
-
-
-def _shapely() -> Any:
-    try:
-        import shapely
-    except ImportError as error:
-        raise InputError("planners need shapely: pip install 'deepval[planners]'.") from error
-    return shapely
-
-
-def _meets(segment_m: Float[np.ndarray, "2 2"], pose: Float[np.ndarray, "3"], size_m: Float[np.ndarray, "2"]) -> bool:
-    """Whether a segment meets a rectangle: where it is between both pairs of sides at once (Liang and Barsky)."""
-    cos, sin = np.cos(pose[2]), np.sin(pose[2])
-    first, last = (segment_m - pose[:2]) @ np.array([[cos, -sin], [sin, cos]])
-    enters, leaves = 0.0, 1.0
-    for start, way, half in zip(first, last - first, size_m / 2, strict=True):
-        if way == 0.0:
-            if abs(start) > half:
-                return False
-            continue
-        near, far = sorted(((-half - start) / way, (half - start) / way))
-        enters, leaves = max(enters, near), min(leaves, far)
-    return bool(enters <= leaves)
+def _hit_by_bumper(pose: Float[np.ndarray, "3"], vehicle: Vehicle, *, agents: Agents, place: int) -> bool:
+    """Whether the front bumper, a rectangle without length, touches the agent."""
+    ahead, at = directions(pose[2:]), slice(place, place + 1)
+    bumper = Rectangles(pose[:2] + vehicle.front_m * ahead, ahead, np.array([[0.0, vehicle.width_m / 2]]))
+    other = Rectangles(agents.pose[at, :2], directions(agents.pose[at, 2]), agents.size_m[at] / 2)
+    return bool(overlapping(bumper, other)[0])

@@ -1,4 +1,4 @@
-"""A log and one of its steps -> the course of a drive from there on: the others as they were logged, every 0.1 s."""
+"""A log and one of its states -> what a drive from there on meets: the others as they were logged, every 0.1 s."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.datasets.logs.log import Log
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
-from deepval.planners.closed_loop import Course
+from deepval.planners.closed_loop import Replay
 from deepval.planners.from_scene import KINDS, ground_pose
 from deepval.planners.situation import Agents, EgoState
 from deepval.planners.tracking import STEP_S
@@ -15,8 +15,8 @@ NEAR_WHOLE = 0.02
 """Steps so near a whole multiple or part of 0.1 s are taken for one; time stamps jitter."""
 
 
-def course_from(log: Log, state: int = 0) -> Course:
-    """The course that starts at the log's state of this number (a keyframe) and ends with the log.
+def replay_from(log: Log, state: int = 0) -> Replay:
+    """The replay that starts at the log's state of this number (a keyframe) and ends with the log.
 
     Where the log has steps at every 0.1 s they are taken as they are; where it has fewer, the others move evenly from
     one step to the next, and are there only where both tell of them.
@@ -24,7 +24,7 @@ def course_from(log: Log, state: int = 0) -> Course:
     if not 0 <= state < len(log.states):
         raise InputError(f"unit {log.unit}: a drive must start at one of its states 0 to {len(log.states) - 1}.")
     first = int(log.states[state])
-    ratio = _steps_per_tenth(log.time_s, log.unit)
+    ratio = _steps_per_tenth(log.step_s)
     places = np.arange(first, len(log.time_s) - 1 + 1e-6, ratio)
     before = np.floor(places + 1e-6).astype(int)
     after = np.minimum(np.ceil(places - 1e-6).astype(int), len(log.time_s) - 1)
@@ -33,7 +33,7 @@ def course_from(log: Log, state: int = 0) -> Course:
         np.array([ground_pose(pose) for pose in log.world_from_ego]), before, after=after, share=share, turning=2
     )
     acceleration = 0.0 if log.acceleration_mps2 is None else float(log.acceleration_mps2[first])
-    return Course(
+    return Replay(
         start=EgoState(poses[0], float(log.speed_mps[first]), log.vehicle, acceleration),
         lane_map=log.lane_map,
         route=log.route if log.route_starts is None else log.route[int(log.route_starts[first]) :],
@@ -43,11 +43,9 @@ def course_from(log: Log, state: int = 0) -> Course:
     )
 
 
-def _steps_per_tenth(time_s: Float[np.ndarray, "step"], unit: str) -> float:
+def _steps_per_tenth(step_s: float) -> float:
     """How many of the log's steps make 0.1 s."""
-    if len(time_s) < 2 or not (np.diff(time_s) > 0).all():
-        raise InputError(f"unit {unit}: a drive needs two steps or more whose times increase.")
-    ratio = STEP_S / float(np.median(np.diff(time_s)))
+    ratio = STEP_S / step_s
     if ratio > 1 - NEAR_WHOLE and abs(ratio / round(ratio) - 1) < NEAR_WHOLE:
         return round(ratio)
     parts = round(1 / ratio)
