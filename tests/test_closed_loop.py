@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from shapely import LineString, Polygon
 
-from deepval.datasets.logs.replay import replay_from
+from deepval.datasets.logs.replay import perceived_from, replay_from
 from deepval.errors import InputError
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import contacts
-from deepval.planners.closed_loop import drive, held
+from deepval.planners.closed_loop import drive
 from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
+from deepval.world.objects import Objects
 from drives import PARKED, Cruise, log, others, replay, straight
 
 
@@ -88,10 +89,23 @@ def test_what_is_perceived_drives_and_what_was_logged_is_met():
     assert blind.clearance_m.min() < 0
 
 
-def test_what_a_mode_perceived_is_held_until_it_looks_again():
-    moments = [others(), others(("a", VEHICLE, 1.0, 0, 0, 4, 2, 0, 0))]
-    observed = held(moments, steps=5)
+@pytest.mark.parametrize("step_s", [0.1, 0.05, 0.5])
+def test_what_a_mode_perceives_is_placed_from_the_logged_vehicle_and_held(step_s):
+    steps, every = round(4 / step_s) + 1, round(0.5 / step_s)
+    made = replace(log(steps=steps, step_s=step_s), states=np.arange(0, steps, every))
+    # The mode sees a car 8 m ahead of the logged vehicle from the third state on.
+    corners = ground_corners_m(np.tile([8.0, 1.0], (7, 1)), np.tile([4.0, 2.0], (7, 1)), yaw_rad=np.full(7, 0.2))
+    names, frame, track = np.full(7, "Car"), np.arange(2, 9), np.zeros(7, dtype=int)
+    perceived = Objects.of(9, frame, corners_m=corners, closing_mps=np.zeros(7), names=names, track=track)
+    observed = perceived_from(made, perceived, 1)
     assert [len(observed(step)) for step in range(12)] == [0] * 5 + [1] * 7
+    for step, x in ((5, 10 + 5 * 1.0), (9, 10 + 5 * 1.0), (10, 10 + 5 * 1.5), (35, 10 + 5 * 4.0)):
+        np.testing.assert_allclose(observed(step).pose, [[x + 8, 1.0, 0.2]], atol=1e-9)
+        np.testing.assert_allclose(observed(step).size_m, [[4.0, 2.0]])
+    driven = drive(Cruise(room_m=9.0), replay_from(made, 1), observed=observed)
+    assert driven.way_m < driven.logged_way_m, "it stands before what it perceives, which was not logged"
+    with pytest.raises(InputError, match="must span its 9 states; found 3 frames"):
+        perceived_from(made, Objects.of(3, track[:0], corners_m=corners[:0], closing_mps=np.zeros(0)))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """A planner and a logged scene -> a drive: the plan is tracked, the others do what they did when they were logged.
 
 Every `replan_s` the planner is asked again from where the vehicle really is; in between, its last plan is tracked every
-0.1 s by the LQR and driven by the kinematic bicycle of `tracking`. The others are replayed and take no notice.
+0.1 s by the LQR and driven by the kinematic bicycle of `tracking`. The others are replayed and take no notice. See
+docs/definitions.md, Closed loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,14 +147,6 @@ def drive(
         )[0]
     room_m, contacts = _met(states, replay)
     return Drive(states, room_m, contacts, replay.logged_pose[: steps + 1], -(-steps // every))
-
-
-def held(perceived: Sequence[Agents], *, steps: int) -> Observed:
-    """What a mode perceived at moments so many steps of 0.1 s apart -> the same, held until the next of them.
-
-    A mode has seen the scene from the logged vehicle, wherever the driven one is.
-    """
-    return lambda step: perceived[min(step // steps, len(perceived) - 1)]
 
 
 def tracked(plan: Trajectory) -> Reference:

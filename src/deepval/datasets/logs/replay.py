@@ -1,15 +1,18 @@
 """A log and one of its states -> what a drive from there on meets: the others as they were logged, every 0.1 s."""
 
+from functools import cache
+
 import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
 from deepval.datasets.logs.log import Log
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
-from deepval.planners.closed_loop import Replay
-from deepval.planners.from_scene import KINDS, ground_pose
+from deepval.planners.closed_loop import Observed, Replay
+from deepval.planners.from_scene import KINDS, agents_of, ground_pose
 from deepval.planners.situation import Agents, EgoState
 from deepval.planners.tracking import STEP_S
+from deepval.world.objects import Objects
 
 NEAR_WHOLE = 0.02
 """Steps so near a whole multiple or part of 0.1 s are taken for one; time stamps jitter."""
@@ -41,6 +44,27 @@ def replay_from(log: Log, state: int = 0) -> Replay:
         logged_pose=poses,
         red_lights=tuple(log.red_lights[step] for step in before) if log.red_lights else (),
     )
+
+
+def perceived_from(log: Log, perceived: Objects, state: int = 0) -> Observed:
+    """What a mode perceives in the log's states -> the same at each step of a drive, held until the next state.
+
+    The mode has seen the scene from the logged vehicle, and so it stays, wherever the driven one is.
+    """
+    if perceived.frames != len(log.states):
+        raise InputError(
+            f"unit {log.unit}: what is perceived must span its {len(log.states)} states; found {perceived.frames} frames."
+        )
+    first, ratio = int(log.states[state]), _steps_per_tenth(log.step_s)
+
+    @cache
+    def seen(frame: int) -> Agents:
+        return agents_of(perceived.at(frame), ground_pose(log.world_from_ego[log.states[frame]]))
+
+    def observed(step: int) -> Agents:
+        return seen(int(np.searchsorted(log.states, first + step * ratio + 1e-6, side="right")) - 1)
+
+    return observed
 
 
 def _steps_per_tenth(step_s: float) -> float:
