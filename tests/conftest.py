@@ -14,7 +14,7 @@ LONG = frozenset(
         *("allocators", "bounded_reading", "browser", "build", "cell_files", "cli", "diagnostics", "docs", "figures"),
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
-        *("shared_kitti", "submissions", "synthetic", "terms", "tracks"),
+        *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
     )

@@ -122,7 +122,10 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
         (("--mode", "yolov8s-320"), "A cell needs two modes or more, cheap first; found 1"),
         (("--mode", "a", "--mode", "b"), "Modes of the synthetic world must be among"),
         (("--system", "flying"), "--system must be one of braking, receding-horizon, lateral; found 'flying'"),
-        (("--geometry", "flat"), "--geometry must be one of monocular, oracle, cuboids; found 'flat'"),
+        (
+            ("--geometry", "flat"),
+            "--geometry must be one of monocular, oracle, cuboids, tracks, tracks-no-fp, tracks-iou-05; found 'flat'",
+        ),
         (("--dataset", "mars"), "--dataset must be one of kitti, synthetic; found 'mars'"),
         (("--dataset", "kitti"), "--dataset kitti needs --root"),
         (("--threshold", "high"), "--threshold must be a number or NAME=NUMBER; found 'high'"),

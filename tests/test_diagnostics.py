@@ -181,8 +181,8 @@ def test_the_module_loads_without_scikit_learn():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_mode_without_image_boxes_has_no_evidence_of_its_boxes_though_some_unit_is_empty():
-    """A unit without detections does not tell whether its mode gives boxes: the other units do."""
+def test_modes_without_image_boxes_are_matched_on_the_ground_though_some_unit_is_empty():
+    """A unit without detections does not tell whether its mode gives image boxes: the other units do."""
     units = ("0000", "0001", "0002")
     dataset = Recording(
         "made-up", tuple(scene(2, unit=unit) for unit in units), tuple(truth([], 2, unit=unit) for unit in units)
@@ -195,5 +195,10 @@ def test_a_mode_without_image_boxes_has_no_evidence_of_its_boxes_though_some_uni
             for unit, part in found.items()
         }
         (cell,) = quietly(list, cells(material(dataset, cuboids, cuboids), geometries=("cuboids",)))
-        assert list(cell.evidence) == ["reference_required_mps2"]
+        on_ground = [f"{end}_{name}" for end in ("cheap", "full") for name in ("E1", "E2", "E3", "E4", "E7", "E8")]
+        assert list(cell.evidence) == ["reference_required_mps2", *on_ground]
+        invented = [
+            float(name == f"{unit}/000000" and unit != silent) for name in cell.table.input for unit in [name[:4]]
+        ]
+        assert cell.evidence["cheap_E2"].tolist() == cell.evidence["full_E3"].tolist() == invented
         assert set(cell.table.attributes) == {"ego_speed_mps", "cheap_boxes"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from deepval.errors import InputError
 from deepval.geometry.motion import BrakingSettings
-from deepval.systems import SYSTEMS, Braking, LateralCorridor, RecedingHorizon, System
+from deepval.systems import SYSTEMS, Braking, Driving, LateralCorridor, RecedingHorizon, System
 from deepval.systems.outcomes import composition, outcomes, own_losses, recombined, viability
 from deepval.systems.system import constants, previous_plans, same_plans
 from deepval.tables.terms import weighted_loss
@@ -41,7 +41,8 @@ class Stopper(System):
         return {"wrong": self.wrong_weight}
 
 
-ALL = {**SYSTEMS, "stopper": Stopper()}
+ALL = {name: system for name, system in SYSTEMS.items() if not isinstance(system, Driving)} | {"stopper": Stopper()}
+"""Systems that need no map; those of planners are in test_driving.py."""
 
 
 def world(seed, frames=40, units=2):

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from deepval.canonical import file_digest
+from deepval.canonical import file_digest, plain
 from deepval.cells import build, folder, sources, splits
 from deepval.cells.spec import CellSpec, specs
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.protocol import cell_folders, official, tracks
+from deepval.systems import SYSTEMS
+from deepval.systems.system import constants
 from deepval.tables.costs import PROFILES
 from shared import shared_data
 
@@ -55,6 +57,21 @@ def test_facts_of_the_paper():
     assert {tuple(mode["classes"]) for mode in public.values()} == {("Car",)}
 
 
+def test_the_external_cells_are_planners_with_a_loss_each():
+    found = [cell.definition for cell in cells_of("external")]
+    names = ["pdm-closed-safety", "pdm-closed-scalar", "idm-safety", "idm-scalar"]
+    assert [d["system"]["name"] for d in found] == names
+    assert {d["loss"] for d in found} == {None}
+    weights = [d["system"]["constants"] for d in found]
+    assert [(w["collision_weight"], w["shortfall_weight"]) for w in weights] == [(10.0, 1.5)] * 4
+    assert [w["deviation_weight"] for w in weights] == [0.0, 0.1, 0.0, 0.1]
+    for cell, name in zip(cells_of("external"), names, strict=True):
+        assert cell.spec.rule == SYSTEMS[name]
+        assert cell.name.endswith(f"tracks-{name}")
+        # What differs of a cell that is built with this system from the track's own is not the system.
+        assert cell.spec.key["system"] == {"name": name, "constants": plain(constants(SYSTEMS[name]))}
+
+
 @pytest.mark.parametrize(
     ("part", "value"),
     [
@@ -79,7 +96,9 @@ def test_an_id_rests_on_every_definition(part, value):
 def test_what_is_missing_is_said_in_words(tmp_path):
     assert all(cell.missing(tmp_path) == [] for cell in cells_of("synthetic"))
     (planner,) = [c for c in cells_of("external") if c.name.endswith("idm-scalar")]
-    assert "'idm': not in this version" in planner.missing(tmp_path)[0]
+    assert "data set 'nuplan': not in this version" in planner.missing(tmp_path)[0]
+    (learned, *_) = [c for c in cells_of("core") if c.definition["loss"]]
+    assert "'learned-planner': not in this version" in learned.missing(tmp_path)[0]
     cell = cells_of("kitti-public")[0]
     lacks = cell.missing(tmp_path)
     assert len(lacks) == 4

@@ -43,8 +43,8 @@ class Evidence:
             raise InputError("Reference and detections are needed beside the losses; none were given: give them.")
         if name not in self.kept:
             raise InputError(
-                f"The cell keeps no {name!r}: its modes have no probabilities to find it from, or it was built before "
-                f"this version (then build it again). It keeps {', '.join(self.kept)}."
+                f"The cell keeps no {name!r}: its modes have no probabilities or image boxes to find it from, or it "
+                f"was built before this version (then build it again). It keeps {', '.join(self.kept)}."
             )
         return self.kept[name]
 
@@ -54,8 +54,9 @@ class Evidence:
 
     @property
     def losses(self) -> tuple[dict[str, Float[np.ndarray, "input"]], dict[str, Float[np.ndarray, "input"]]]:
-        """Perception losses E1 to E8 of each input, of the cheap and of the full mode."""
-        cheap, full = ({name: self.column(f"{mode}_{name}") for name in LOSSES} for mode in ("cheap", "full"))
+        """Perception losses of each input, of the cheap and of the full mode: E1 to E8, or those that are defined."""
+        names = [name for name in LOSSES if {f"cheap_{name}", f"full_{name}"} <= self.kept.keys()] or LOSSES
+        cheap, full = ({name: self.column(f"{mode}_{name}") for name in names} for mode in ("cheap", "full"))
         return cheap, full
 
 
@@ -95,8 +96,7 @@ class PerceptionGain(Diagnostic):
 
     def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """The gain, positive where the full mode perceives better."""
-        cheap, full = evidence.losses
-        return perception_gains(cheap, full)[self.loss]
+        return evidence.column(f"cheap_{self.loss}") - evidence.column(f"full_{self.loss}")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from deepval.perception.reported.ap_swap import numbered_on
 from deepval.perception.reported.calibration import fit_calibration
 from deepval.perception.reported.coverage import check_coverage, check_whole
 from deepval.perception.reported.detections import Calibration
+from deepval.perception.reported.losses import LOSSES
 from deepval.progress import Watch, unwatched
 from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, joined
@@ -69,11 +70,15 @@ class Shared:
     def evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
         """Columns for labels and diagnostics, per input of `inputs`.
 
-        Perception losses of both modes and what the reference requires; where both modes have probabilities also the
-        routing objectives, which look at many frames: found once from the fit units only and once from the training
-        units only, NaN elsewhere, so that who fits on training units has not seen validation frames.
+        Perception losses of both modes (on the ground where both report 3D boxes and not both image boxes) and what
+        the reference requires; where both modes have probabilities also the routing objectives, which look at many
+        frames: found once from the fit units only and once from the training units only, NaN elsewhere, so that who
+        fits on training units has not seen validation frames.
         """
         columns = _of_all([part.evidence for part in self.parts])
+        if not {"cheap_E1", "full_E1"} <= columns.keys():
+            on_ground = _of_all([part.on_ground for part in self.parts])
+            columns = {name: columns[name] for name in columns if not (on_ground and name[-2:] in LOSSES)} | on_ground
         if all(part.graded is not None for part in self.parts):
             for role in ("fit", "train"):
                 columns |= self._routed(role)
@@ -204,4 +209,5 @@ def _check_coverage(spec: CellSpec, parts: Sequence[SharedPart], *, strict: bool
             check_whole(mode.name, units)
     for mode, units in covered.items():
         scored = mode.reader is not None and mode.reader.scores != "none"
-        check_coverage(mode.name, units, scored=scored, strict=strict)
+        if mode.reader is None or not mode.reader.given:
+            check_coverage(mode.name, units, scored=scored, strict=strict)

@@ -1,6 +1,7 @@
 """One unit of a cell -> its most harmed and most helped frame, with all that led to their decisions: what is drawn.
 
-Everything is in the ego frame (x forward, y left, metres) or in pixels of the camera; undefined is null.
+Everything is in the ego frame (x forward, y left, metres) or in pixels of the camera; undefined is null. Where a scene
+has a lane map, a frame has a `road` too, and what was planned and perceived is told by poses and corners.
 """
 
 import math
@@ -12,10 +13,12 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.canonical import json_packed, plain
+from deepval.cells.road_view import outlined, planned, road
 from deepval.cells.sighting import Sighting
 from deepval.cells.spec import CellSpec
 from deepval.datasets.synthetic import WorldSettings
 from deepval.geometry.camera import Camera, projected_px
+from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.persistence import persistent
 from deepval.systems.outcomes import Branches, Outcomes
 from deepval.systems.system import System
@@ -100,8 +103,13 @@ def _frame(
             "terms": {term: float(part[row, m]) for term, part in outcomes.terms.items()},
         }
         modes[mode] = losses | _decided(system, now, objects[mode].at(t), branches.plans[mode][t], previous=previous)
-        modes[mode] |= _boxes(spec, seen, mode, t)
+        modes[mode] |= _boxes(spec, seen, mode, objects[mode], t)
     modes = {mode: {key: entry[key] for key in _MODE_KEYS} for mode, entry in modes.items()}
+    around = road(scene, t, truth)
+    more = {} if around is None else {"road": around}
+    if more:
+        for mode, entry in modes.items():
+            entry |= planned(system, branches.plans[mode][t], now) | outlined(objects[mode].at(t))
     return {
         "input": str(outcomes.input[row]),
         "unit": scene.unit,
@@ -118,8 +126,9 @@ def _frame(
             "classes": [str(name) for name in truth.cls[here]],
             "corners_m": _numbers(truth.objects.corners_m[here]),
             "decisive": system.decisive(reference, now, previous=previous),
-        },
-    }
+        }
+        | (planned(system, wanted, now) if more else {}),
+    } | more
 
 
 _MODE_KEYS = ("loss", "terms", "action", "does", "path_m", "boxes", "classes", "scores", "objects_m", "decisive")
@@ -143,15 +152,18 @@ def _decided(
     }
 
 
-def _boxes(spec: CellSpec, seen: Sighting, mode: str, t: int) -> dict[str, Any]:
+def _boxes(spec: CellSpec, seen: Sighting, mode: str, objects: Objects, t: int) -> dict[str, Any]:
+    """What was reported of each object: its box and score, null where nothing was."""
     used = seen.used[mode]
-    if spec.persistence:
-        used = used.where(persistent(used))
-    here = used.frame == t
+    keep = persistent(used) if spec.persistence else None
+    behind = PLACINGS[spec.geometry].behind(used, seen.scene, seen.truth, keep=keep)[objects.frame == t]
+    reported = behind >= 0
+    box_px, score = np.full((len(behind), 4), np.nan), np.full(len(behind), np.nan)
+    box_px[reported], score[reported] = used.box_px[behind[reported]], used.score[behind[reported]]
     return {
-        "boxes": _numbers(used.box_px[here]),
-        "classes": [str(kind) for kind in used.cls[here]],
-        "scores": _numbers(used.score[here]),
+        "boxes": _numbers(box_px),
+        "classes": [str(kind) for kind in objects.at(t).cls],
+        "scores": _numbers(score),
     }
 
 

@@ -10,39 +10,56 @@ from deepval.datasets.synthetic import MODES, Simulated, Synthetic, WorldSetting
 from deepval.errors import InputError
 from deepval.perception.reported.detections import ScoreKind
 from deepval.perception.reported.modes import FileMode
+from deepval.perception.simulated.modes import NAMES, Profiled, built_in_mode
 
 
 @dataclass(frozen=True)
 class ModeFile:
-    """One mode as a file of detections and how it is used.
+    """One mode as a file of detections, or without a file, and how it is used.
 
     Attributes:
         name: The mode's name.
-        path: Detections of any kind that `read_detections` knows, or a mode's folder in a cache.
+        path: Detections of any kind that `read_detections` knows, or a mode's folder in a cache; None for a mode that
+            needs no file, see `perception.simulated.modes`.
         threshold: Detections below this score are dropped; None keeps all.
         scores: What the scores are; None takes what the file declares.
         classes: Classes kept; None keeps all.
+        seed: Seed of a mode without a file that is random.
     """
 
     name: str
-    path: Path
+    path: Path | None
     threshold: float | None = None
     scores: ScoreKind | None = None
     classes: tuple[str, ...] | None = None
+    seed: int = 0
 
 
 def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:
-    """A data set on disk and files of detections on it, cheap first."""
+    """A data set on disk and modes on it, from files of detections or without, cheap first."""
     _refuse_repeated([file.name for file in files])
     chosen = source.chosen(units)
     return Material(source, tuple(_from_file(file, chosen) for file in files), chosen)
 
 
 def _from_file(file: ModeFile, units: Sequence[str]) -> ModeSpec:
+    if file.path is None:
+        return _without_file(file)
     reader = FileMode.of(file.path, file.name, file.scores, units)
     if file.threshold is not None and reader.scores == "none":
         raise InputError(f"mode {file.name} has no scores; a threshold needs some: leave the threshold out.")
     return ModeSpec(file.name, reader.made, file.threshold, file.classes, reader)
+
+
+def _without_file(mode: ModeFile) -> ModeSpec:
+    reader = built_in_mode(mode.name, seed=mode.seed)
+    if reader is None:
+        raise InputError(f"A mode without a file must be one of {NAMES}; found {mode.name!r}: write {mode.name}=FILE.")
+    if mode.scores not in (None, reader.scores):
+        raise InputError(f"mode {mode.name} has {reader.scores} for scores; found {mode.scores!r}: leave it out.")
+    usual = DEFAULT_THRESHOLD if isinstance(reader, Profiled) else None
+    threshold = usual if mode.threshold is None else mode.threshold
+    return ModeSpec(mode.name, reader.made, threshold, mode.classes, reader)
 
 
 def synthetic(

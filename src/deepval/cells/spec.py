@@ -16,13 +16,14 @@ from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.modes import ModeReader
+from deepval.perception.simulated.modes import BUILT_IN
 from deepval.systems import SYSTEMS, System
 from deepval.systems.system import constants, settable, with_constants
 from deepval.tables.columns import shown
 
 DEFAULT_MODES = ("yolov8s-320", "yolov8s-640")
 DEFAULT_THRESHOLD = 0.25
-"""What both modes of the synthetic world report from: operating point S0."""
+"""What the modes of the synthetic world and of the detection profile report from: operating point S0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +147,7 @@ class CellSpec:
 
         Args:
             root: Folder of the data set; not needed by the synthetic world.
-            files: Where each mode's report lies.
+            files: Where each mode's report lies; not needed of modes without a file.
             out: Folder to build in.
             costs: Cost profile to put into it.
         """
@@ -158,8 +159,9 @@ class CellSpec:
             words += _synthetic_words(self.modes)
         else:
             words.append(f"--dataset {self.dataset} --root {root}")
+            words += [f"--seed {seed}" for seed in sorted({m.made["seed"] for m in self.modes if m.made.get("seed")})]
         for mode in self.modes if self.dataset != "synthetic" else ():
-            words.append(f"--mode {mode.name}={files[mode.name]} --scores-are {mode.name}={mode.made['scores']}")
+            words.append(_mode_words(mode, files))
             words += [] if mode.threshold is None else [f"--threshold {mode.name}={_number(mode.threshold)}"]
         words += [f"--class {name}" for name in sorted(self.modes[0].classes or ())]
         if all(self.units) and (self.source is None or self.units != self.source.unit_ids()):
@@ -263,6 +265,12 @@ def _synthetic_words(modes: Sequence[ModeSpec]) -> list[str]:
     return words + [
         f"--threshold {m.name}={_number(m.threshold)}" for m in modes if m.threshold not in (None, DEFAULT_THRESHOLD)
     ]
+
+
+def _mode_words(mode: ModeSpec, files: Mapping[str, str]) -> str:
+    if mode.made.get("source") == BUILT_IN:
+        return f"--mode {mode.name}"
+    return f"--mode {mode.name}={files[mode.name]} --scores-are {mode.name}={mode.made['scores']}"
 
 
 def _number(value: float) -> str:

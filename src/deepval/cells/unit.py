@@ -20,7 +20,8 @@ from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
 from deepval.perception.reported.calibration import GradedScores, graded_scores
 from deepval.perception.reported.coverage import Covered, covered
 from deepval.perception.reported.detections import Calibration, Detections, calibrated
-from deepval.perception.reported.losses import perception_losses
+from deepval.perception.reported.ground import has_ground_boxes
+from deepval.perception.reported.losses import ground_losses, perception_losses
 from deepval.systems.outcomes import Branches, Outcomes, branches, recombined, unit_outcomes
 from deepval.systems.system import same_plans
 from deepval.world.demand import required_deceleration_mps2
@@ -55,6 +56,7 @@ class SharedPart:
         cheap: What the cheap mode reports.
         inputs: Ids of the frames on which both ends of the ladder were run.
         evidence: Per such frame, perception losses of both modes and what the reference requires.
+        on_ground: Per such frame, perception losses of both modes by their 3D boxes, where both report some.
         graded: Detections of both modes from a low probability on, right or wrong; None without probabilities.
         covered: What each mode covers of the unit.
     """
@@ -63,6 +65,7 @@ class SharedPart:
     cheap: Detections
     inputs: Shaped[np.ndarray, "input"]
     evidence: Mapping[str, Float[np.ndarray, "input"]]
+    on_ground: Mapping[str, Float[np.ndarray, "input"]]
     graded: tuple[GradedFrames, GradedFrames] | None
     covered: Mapping[str, Covered]
 
@@ -131,11 +134,14 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
     scene, truth = seen.scene, seen.truth
     cheap, full = spec.modes[0], spec.modes[-1]
     marks = seen.used[cheap.name].run & seen.used[full.name].run
-    evidence: dict[str, np.ndarray] = {}
-    for end, mode in (("cheap", cheap), ("full", full)):
-        if seen.used[mode.name].boxed:
-            losses = perception_losses(seen.used[mode.name], truth)
-            evidence |= {f"{end}_{name}": column[marks] for name, column in losses.items()}
+    ends = {"cheap": seen.used[cheap.name], "full": seen.used[full.name]}
+    in_image = {end: perception_losses(used, truth) for end, used in ends.items() if used.boxed}
+    solid = all(has_ground_boxes(used, scene) for used in ends.values())
+    on_ground = {end: ground_losses(used, truth, scene=scene) for end, used in ends.items()} if solid else {}
+    evidence, on_ground = (
+        {f"{end}_{name}": column[marks] for end, losses in found.items() for name, column in losses.items()}
+        for found in (in_image, on_ground)
+    )
     evidence["reference_required_mps2"] = required_deceleration_mps2(truth.objects, scene.ego_speed_mps)[marks]
     graded = [_graded(seen, mode, calibrations.get(mode.name), marks) for mode in (cheap, full)]
     return SharedPart(
@@ -143,6 +149,7 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
         cheap=seen.reported[cheap.name],
         inputs=scene.inputs[marks],
         evidence=evidence,
+        on_ground=on_ground,
         graded=None if graded[0] is None or graded[1] is None else (graded[0], graded[1]),
         covered={mode: covered(detections) for mode, detections in seen.used.items()},
     )

@@ -16,6 +16,7 @@ from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES
 from deepval.perception.placing import PLACINGS
+from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.systems import SYSTEMS
 from deepval.tables.costs import check_modes
 
@@ -74,7 +75,7 @@ def build(
     dataset: Annotated[str, typer.Option("--dataset", help=f"{' or '.join(DATASETS)}.")] = "synthetic",
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
     mode: Annotated[
-        list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS, cheap first; NAME if synthetic.")
+        list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS, cheap first; NAME of a mode without a file.")
     ] = None,
     threshold: Annotated[list[str] | None, typer.Option("--threshold", help="Least score: 0.25 or NAME=0.25.")] = None,
     scores: Annotated[list[str] | None, typer.Option("--scores-are", help="NAME=probabilities, raw or none.")] = None,
@@ -95,7 +96,9 @@ def build(
         Path | None, typer.Option("--costs", help="Costs to put into every cell: .toml, or a shipped profile.")
     ] = None,
     pictures: Annotated[bool, typer.Option("--pictures", help="Keep small pictures, for what looks at them.")] = False,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the synthetic world. Default: 0.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed of the synthetic world, or of profile-SIZE. Default: 0.")
+    ] = None,
     units: options.Units = None,
     json: Json = False,
 ) -> None:
@@ -109,17 +112,19 @@ def build(
     chosen = options.unit_list(units)
     geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
     kept = [options.one_of(name, CLASSES, "--class") for name in only or []]
-    _refuse_ignored(kind, {"--root": root, "--scores-are": scores} if kind == "synthetic" else {"--seed": seed})
+    modes = mode or list(sources.DEFAULT_MODES)
+    seeded = kind == "synthetic" or any(text.startswith("profile-") and "=" not in text for text in modes)
+    _refuse_ignored(kind, {"--root": root, "--scores-are": scores} if kind == "synthetic" else {})
+    _refuse_ignored(kind, {} if seeded else {"--seed": seed})
     if kind != "synthetic" and (root is None or not mode):
         raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
-    modes = mode or list(sources.DEFAULT_MODES)
+    start = options.at_least(seed or 0, 0, "--seed")
     limits, kinds = _named(threshold, "--threshold", modes), _named(scores, "--scores-are", modes)
     if kind == "synthetic":
         least = {name: float(limits.get(name, limits.get("", sources.DEFAULT_THRESHOLD))) for name in modes}
-        start = options.at_least(seed or 0, 0, "--seed")
         material = sources.synthetic(modes, seed=start, threshold=least, classes=kept or None, units=chosen)
     else:
-        files = [_mode_file(text, limits, kinds, kept) for text in modes]
+        files = [_mode_file(text, limits, kinds, kept, start) for text in modes]
         material = sources.from_files(open_dataset(kind, root), files, units=chosen)
     if costs is not None:
         check_modes(costs, [made.name for made in material.modes])
@@ -160,14 +165,24 @@ def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:
             )
 
 
-def _mode_file(text: str, limits: dict[str, str], kinds: dict[str, str], only: list[str]) -> sources.ModeFile:
+def _mode_file(
+    text: str, limits: dict[str, str], kinds: dict[str, str], only: list[str], seed: int
+) -> sources.ModeFile:
     name, equals, path = text.partition("=")
-    if not equals:
-        raise InputError(f"--mode of a data set on disk must be NAME=DETECTIONS; found {text!r}.")
-    limit, kind = limits.get(name, limits.get("")), kinds.get(name, kinds.get(""))
+    if not equals and built_in_mode(text) is None:
+        raise InputError(
+            f"--mode of a data set on disk must be NAME=DETECTIONS, or a mode without a file: {NAMES}; found {text!r}."
+        )
+    # What is said of all modes' scores is said of their files.
+    limit, kind = limits.get(name, limits.get("")), kinds.get(name, kinds.get("") if equals else None)
     scores: Any = None if kind is None else options.one_of(kind, SCORE_KINDS, "--scores-are")
     return sources.ModeFile(
-        name, Path(path), None if limit is None else float(limit), scores, tuple(only) if only else None
+        name=name,
+        path=Path(path) if equals else None,
+        threshold=None if limit is None else float(limit),
+        scores=scores,
+        classes=tuple(only) if only else None,
+        seed=seed,
     )
 
 

@@ -191,7 +191,10 @@ def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> 
     costs = None if profile is None else read_toml(PROFILES[profile])
     sha256 = {name: mode.get("sha256") for name, mode in modes.items()}
     needs = tuple(_need(name, content["materials"][name], sha256.get(name)) for name in entry["needs"])
-    for geometry, system, loss in product(entry["geometry"], entry["system"], entry.get("loss", [None])):
+    for geometry, named, loss in product(entry["geometry"], entry["system"], entry.get("loss", [None])):
+        # A loss that this version knows is a system of its own: the same planner, weighed otherwise.
+        known = f"{named}-{loss}" in SYSTEMS
+        system, loss = (f"{named}-{loss}", None) if known else (named, loss)
         definition = {
             "dataset": dataset,
             "modes": modes,

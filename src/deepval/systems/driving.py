@@ -148,11 +148,12 @@ class Driving(System):
         if _same(made, empty):
             return None
         near = np.argsort(_nearness_m(objects, [made, empty], _vehicle(scene)), kind="stable")[:TRIED]
-        tried = [agents.where(place != i) for i in near] + [agents.where(place == i) for i in near]
-        plans = self._plans(situation, tried)
-        needed = (i for i, plan in zip(near, plans[: len(near)], strict=True) if not _same(plan, made))
-        enough = (i for i, plan in zip(near, plans[len(near) :], strict=True) if _same(plan, made))
-        return next((int(i) for group in (needed, enough) for i in group), None)
+        without = self._plans(situation, [agents.where(place != i) for i in near])
+        needed = [int(i) for i, plan in zip(near, without, strict=True) if not _same(plan, made)]
+        if needed:
+            return needed[0]
+        alone = self._plans(situation, [agents.where(place == i) for i in near])
+        return next((int(i) for i, plan in zip(near, alone, strict=True) if _same(plan, made)), None)
 
 
 def _vehicle(scene: Scene) -> Vehicle:

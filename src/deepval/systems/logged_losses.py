@@ -43,7 +43,7 @@ def places_of(wanted_s: Float[np.ndarray, "wanted"], times_s: Float[np.ndarray, 
 def judged_frames(truth: Truth) -> Bool[np.ndarray, "time"]:
     """Frames whose future was logged at all the times at which a plan is judged."""
     future = logged_future(truth)
-    return future.valid[:, places_of(AHEAD_S, future.times_s)].all(axis=1)
+    return np.asarray(future.valid[:, places_of(AHEAD_S, future.times_s)].all(axis=1))
 
 
 def pose_terms(

@@ -53,7 +53,8 @@ def perceived_from(log: Log, perceived: Objects, state: int = 0) -> Observed:
     """
     if perceived.frames != len(log.states):
         raise InputError(
-            f"unit {log.unit}: what is perceived must span its {len(log.states)} states; found {perceived.frames} frames."
+            f"unit {log.unit}: what is perceived must span its {len(log.states)} states; "
+            f"found {perceived.frames} frames."
         )
     first, ratio = int(log.states[state]), _steps_per_tenth(log.step_s)
 

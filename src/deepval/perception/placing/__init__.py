@@ -4,11 +4,15 @@ from deepval.perception.placing.cuboids import Cuboids
 from deepval.perception.placing.monocular import Monocular
 from deepval.perception.placing.oracle import OracleGeometry
 from deepval.perception.placing.placing import Placing
+from deepval.perception.placing.tracks import Tracks
 
 PLACINGS: dict[str, Placing] = {
     "monocular": Monocular(),
     "oracle": OracleGeometry(),
     "cuboids": Cuboids(),
+    "tracks": Tracks(),
+    "tracks-no-fp": Tracks(false_positives=False),
+    "tracks-iou-05": Tracks(least_iou=0.5),
 }
 
-__all__ = ["PLACINGS", "Cuboids", "Monocular", "OracleGeometry", "Placing"]
+__all__ = ["PLACINGS", "Cuboids", "Monocular", "OracleGeometry", "Placing", "Tracks"]

@@ -7,7 +7,9 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.geometry.motion import time_to_collision_s
 from deepval.perception.reported.detections import Detections
+from deepval.perception.reported.ground_matching import ground_matching
 from deepval.perception.reported.matching import Matching, MatchSettings, matching
+from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 LOSSES: dict[str, str] = {
@@ -20,6 +22,8 @@ LOSSES: dict[str, str] = {
     "E7": "missed objects, near ones more",
     "E8": "risk of missed objects",
 }
+OF_OVERLAP = ("E5", "E6")
+"""Those that look at how well image boxes fit: not defined where 3D boxes are matched on the ground."""
 RANGE_SCALE_M = 30.0
 RISK_SCALE_M = 20.0
 RISK_CORRIDOR_M = 2.0
@@ -66,6 +70,12 @@ def perception_losses(
         "E8": per_frame(truth.frame, np.where(match.missed, risk(truth), 0.0)),
     }
     return {name: np.where(detections.run, loss, np.nan) for name, loss in losses.items()}
+
+
+def ground_losses(detections: Detections, truth: Truth, *, scene: Scene) -> dict[str, Float[np.ndarray, "time"]]:
+    """The perception losses of 3D boxes, matched on the ground, that are defined there; NaN where it was not run."""
+    losses = perception_losses(detections, truth, match=ground_matching(detections, truth, scene=scene))
+    return {name: loss for name, loss in losses.items() if name not in OF_OVERLAP}
 
 
 def perception_gains(

@@ -34,6 +34,11 @@ class ModeReader(ABC):
         """Whether a unit on which it was not run at all is a mistake rather than a gap."""
         return False
 
+    @property
+    def given(self) -> bool:
+        """Whether what it reports follows from what it is, so that silence or equal scores are no mistake."""
+        return False
+
     @abstractmethod
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """All that the mode reports on one unit; only a simulation looks at the truth."""

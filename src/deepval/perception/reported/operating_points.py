@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
-from deepval.perception.reported.detections import DetectionSet
+from deepval.perception.reported.detections import Detections, DetectionSet
 from deepval.perception.reported.matching import MatchSettings, match_candidates, matching
 from deepval.world.truth import Truth
 
@@ -89,8 +89,7 @@ def operating_points(cheap: Rates, full: Rates) -> dict[str, OperatingPoint]:
     if len(cheap.threshold) != len(full.threshold) or (cheap.threshold != full.threshold).any() or len(shared) != 1:
         raise InputError(f"both modes must be counted on one grid that holds {SHARED}; they are not.")
     at = int(shared[0])
-    away = np.abs(full.boxes - cheap.boxes[at])
-    equal = len(away) - 1 - int(away[::-1].argmin())
+    equal = nearest_count(full.boxes, int(cheap.boxes[at]))
     precise = np.flatnonzero(full.precision >= cheap.precision[at])
     grid = cheap.threshold.tolist()
     third = (
@@ -104,6 +103,41 @@ def operating_points(cheap: Rates, full: Rates) -> dict[str, OperatingPoint]:
         "S2": OperatingPoint("S2", grid[int(cheap.f1.argmax())], grid[int(full.f1.argmax())]),
         "S3": third,
     }
+
+
+def nearest_count(boxes: Int[np.ndarray, "threshold"], wanted: int) -> int:
+    """The place of the count nearest to the wanted one; of equally near ones the last, at the higher threshold."""
+    away = np.abs(boxes - wanted)
+    return len(away) - 1 - int(away[::-1].argmin())
+
+
+def count_matched(
+    cheap: Sequence[Detections],
+    full: Sequence[Detections],
+    *,
+    cheap_threshold: float = SHARED,
+    grid: Sequence[float] = GRID,
+) -> OperatingPoint:
+    """S1 without a reference: the full threshold at which it reports as many boxes as cheap does at its own.
+
+    Args:
+        cheap: What the cheap mode reports, unit by unit, its scores probabilities.
+        full: What the full mode reports on the same units.
+        cheap_threshold: The cheap mode's threshold.
+        grid: Thresholds to choose from; the nearest count is taken, ties to the higher threshold.
+
+    Only frames on which both modes were run count.
+    """
+    wanted, boxes = 0, np.zeros(len(grid), dtype=int)
+    for one, other in zip(cheap, full, strict=True):
+        both = one.run & other.run
+        wanted += int(np.count_nonzero(both[one.frame] & (one.score >= cheap_threshold)))
+        score = np.sort(other.score[both[other.frame]])
+        boxes += len(score) - np.searchsorted(score, np.asarray(grid, dtype=float), side="left")
+    if not wanted:
+        reason = f"the cheap mode reports nothing with a score of {cheap_threshold:g} or more"
+        return OperatingPoint("S1", cheap_threshold, None, reason)
+    return OperatingPoint("S1", cheap_threshold, float(grid[nearest_count(boxes, wanted)]))
 
 
 class Tuned(NamedTuple):

@@ -158,7 +158,10 @@ def _view(axes: Axes, frame: Mapping[str, Any], frames: Mapping[str, Any], *, fa
     if corridor:
         half, end = corridor["half_width"], min(corridor["far"], far_m)
         axes.add_patch(Rectangle((0, -half), end, 2 * half, facecolor=style.CORRIDOR, alpha=0.1, label="corridor"))
-    axes.add_patch(Rectangle((-4.5, -0.9), 4.5, 1.8, facecolor=style.INK, label="ego"))
+    if "road" in frame:
+        _road(axes, frame["road"])
+    else:
+        axes.add_patch(Rectangle((-4.5, -0.9), 4.5, 1.8, facecolor=style.INK, label="ego"))
     _reference(axes, frame["reference"])
     for m, (colour, item) in enumerate(_ends(frame, frames["modes"])):
         # Cheap lies on top: its dashes let the full mode be seen.
@@ -179,6 +182,20 @@ def _view(axes: Axes, frame: Mapping[str, Any], frames: Mapping[str, Any], *, fa
     axes.annotate(_words(frame, frames["modes"]), (0, 1), **above)
 
 
+def _road(axes: Axes, road: Mapping[str, Any]) -> None:
+    """Lanes, the vehicle as it stands, and where it really went."""
+    from matplotlib.patches import Polygon
+
+    for lane in road["lanes"]:
+        if lane["outline_m"]:
+            axes.add_patch(Polygon(lane["outline_m"], facecolor=style.TRUTH, alpha=0.12, label="lane", zorder=0))
+        if lane["centre_m"]:
+            axes.plot(*zip(*lane["centre_m"], strict=True), color=style.TRUTH, linewidth=0.5, zorder=0.5)
+    axes.add_patch(Polygon(road["ego_m"], facecolor=style.INK, label="ego"))
+    if road["driven_m"]:
+        axes.plot(*zip(*road["driven_m"], strict=True), color=style.INK, linewidth=0.9, linestyle=":", zorder=2)
+
+
 def _reference(axes: Axes, truth: Mapping[str, Any]) -> None:
     from matplotlib.patches import Polygon
 
@@ -190,14 +207,19 @@ def _reference(axes: Axes, truth: Mapping[str, Any]) -> None:
 
 
 def _seen(axes: Axes, item: Mapping[str, Any], look: Mapping[str, Any]) -> None:
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Polygon, Rectangle
 
     for i, (near, far, low, high) in enumerate(item["objects_m"]):
         if None not in (near, far, low, high):
             decides = i == item["decisive"]
             fill: Any = (look["edgecolor"], 0.25 if decides else 0.04)
             width = 1.8 if decides else 0.8
-            axes.add_patch(Rectangle((near, low), far - near, high - low, facecolor=fill, linewidth=width, **look))
+            outline = (
+                Polygon(item["corners_m"][i], closed=True, facecolor=fill, linewidth=width, **look)
+                if "corners_m" in item
+                else Rectangle((near, low), far - near, high - low, facecolor=fill, linewidth=width, **look)
+            )
+            axes.add_patch(outline)
 
 
 def _words(frame: Mapping[str, Any], modes: Sequence[str]) -> str:

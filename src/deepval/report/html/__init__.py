@@ -20,7 +20,17 @@ from deepval.report.tables import Table, tables
 from deepval.results import Inputs, Result
 from deepval.version import __version__
 
-SCRIPTS = ("text.js", "recombine.js", "charts.js", "tables.js", "sections.js", "weights.js", "explorer.js", "page.js")
+SCRIPTS = (
+    "text.js",
+    "recombine.js",
+    "charts.js",
+    "tables.js",
+    "sections.js",
+    "weights.js",
+    "road.js",
+    "explorer.js",
+    "page.js",
+)
 """In the order in which they are put together."""
 
 

@@ -51,14 +51,13 @@ function frameDetail(cell, frame, state, value, weights) {
   const words = value > 0 ? "helped" : value < 0 ? "harmed" : "unaffected";
   const truth = frame.reference;
   const image = DATA.images[`${frames.dataset}/${frame.input}`];
+  const seen = image || !frame.road || hasBoxes(frame);
   return [
     h("h3", {}, frame.input),
     h("p", {}, "V = ", h("strong", { class: `num ${words}-text` }, `${value > 0 ? "+" : ""}${number(value, 2)}`), `: escalating ${{ helped: "helps this decision", harmed: "harms this decision", unaffected: "changes nothing" }[words]}. At ${number(frame.speed_mps, 1)} m/s, `, h("em", {}, cheap), ` leads to “${frame.modes[cheap].does}”, `, h("em", {}, full), ` to “${frame.modes[full].does}”; what is really there asks for “${truth.does}”.`),
-    h("div", { class: "view" }, cameraView(frame, frames, image)),
-    h("div", { style: "height: .6rem" }),
-    h("div", { class: "view" }, birdsEye(frame, frames)),
-    legendOf([[`${cheap} (cheap)`, "var(--cheap)", "dashed"], [`${full} (full)`, "var(--full)", "solid"], ["reference", "var(--truth)"], ["thick: the object that fixes the action", "var(--ink)", "solid"]]),
-    image ? null : h("p", { class: "note" }, "No picture is embedded; ", code("deepval report --images"), " puts it in where there is one."),
+    ...(frame.road ? [roadView(frame, frames), ...(seen ? [cameraView(frame, frames, image)] : [])] : [cameraView(frame, frames, image), birdsEye(frame, frames)]).flatMap((view, i) => [i ? h("div", { style: "height: .6rem" }) : null, h("div", { class: "view" }, view)]),
+    legendOf([[`${cheap} (cheap)`, "var(--cheap)", "dashed"], [`${full} (full)`, "var(--full)", "solid"], ["reference", "var(--truth)"], ...(frame.road ? [["as it was driven", "var(--ink)", "dotted"]] : []), [`thick: the object that fixes the ${frame.road ? "plan" : "action"}`, "var(--ink)", "solid"]]),
+    image || !seen ? null : h("p", { class: "note" }, "No picture is embedded; ", code("deepval report --images"), " puts it in where there is one."),
     h("h3", {}, "Both decisions, and what they cost"), decisionTable(frame, frames, weights),
     h("h3", {}, "Where the allocators ranked it"), rankTable(cell, frame, state),
   ].filter(Boolean);
@@ -70,7 +69,7 @@ function decisionTable(frame, frames, weights) {
   const rows = frames.modes.map((mode) => {
     const item = frame.modes[mode];
     const parts = names.map((name) => used[name] * item.terms[name]);
-    const object = item.decisive === null ? "none: as on an empty road" : `${item.classes[item.decisive] || "object"}, ${number(item.objects_m[item.decisive][0], 1)} m ahead`;
+    const object = item.decisive === null ? (frame.road ? "none alone" : "none: as on an empty road") : `${item.classes[item.decisive] || "object"}, ${number(item.objects_m[item.decisive][0], 1)} m ahead`;
     return [mode, item.does, object, number(sumOf(parts), 3), ...parts.map((part) => number(part, 3))].map((content) => ({ text: content }));
   });
   return sortable(`Loss terms of ${frame.input}`, ["mode", "action", "decisive object", "loss", ...names], rows, { hidden: true, file: "frame" });
@@ -91,6 +90,8 @@ function rankTable(cell, frame, state) {
   const budget = result.rows.find((row) => budgetKey(row) === state.budget);
   return sortable(`Ranks of ${frame.input}`, ["allocator", `place of ${count(result.inputs.input.length)}`, "ties", `chosen at ${budgetLabel(budget)}`], rows, { hidden: true, file: "ranks" });
 }
+
+const hasBoxes = (frame) => Object.values(frame.modes).some((item) => item.boxes.some((box) => box.every(known)));
 
 function cameraView(frame, frames, image) {
   const boxes = [frame.reference, ...Object.values(frame.modes)].flatMap((item) => item.boxes).filter((box) => box.every(known));

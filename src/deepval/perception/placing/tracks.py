@@ -1,0 +1,157 @@
+"""Track placing: what a planner observes under a mode: the logged tracks that it detects, and what it invents.
+
+Docs/definitions.md, Observations. It knows the truth: a track that is detected keeps its logged geometry, velocity and
+id, so that only what is seen differs between modes, not where it is.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int
+from deepval.errors import InputError
+from deepval.geometry.boxes import frame_pairs, iou, proper
+from deepval.geometry.classes import HEIGHT_M, LENGTH_M, WIDTH_M, looked_up, super_class
+from deepval.geometry.corners import rectangles_m
+from deepval.geometry.lift import LiftSettings, lift
+from deepval.perception.placing.placing import Placing
+from deepval.perception.reported.detections import Detections
+from deepval.perception.reported.ground import ground_boxes
+from deepval.perception.reported.ground_matching import MOST_APART_M, Standing, near_pairs, reference_standing
+from deepval.perception.reported.matching import assigned
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+MOVING = ("vehicle", "person", "cyclist")
+"""Super-classes that are observed only where a mode detects them; what else was logged is always observed."""
+
+
+class Observation(NamedTuple):
+    """What is observed, and the place of the detection behind each object (-1: none)."""
+
+    objects: Objects
+    behind: Int[np.ndarray, "obj"]
+
+
+@dataclass(frozen=True)
+class Tracks(Placing):
+    """The logged tracks that a mode detects or cannot see, then its unmatched detections as standing objects.
+
+    A mode with 3D boxes looks all around and is matched on the ground; one with image boxes alone sees what is in the
+    image and is matched there. Per frame, tracks are in the order of the log and false positives in that of the report.
+
+    Attributes:
+        least_iou: IoU from which on an image box may be a track.
+        most_apart_m: Distance of centres up to which a 3D box may be a track.
+        false_positives: Whether unmatched detections are observed.
+        settings: Constants of the lift that places unmatched image boxes.
+    """
+
+    least_iou: float = 0.3
+    most_apart_m: float = MOST_APART_M
+    false_positives: bool = True
+    settings: LiftSettings = field(default_factory=LiftSettings)
+
+    def place(
+        self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
+    ) -> Objects:
+        """The observed objects: not one per detection, but in the log's order and then the report's."""
+        return self.observation(detections, scene, truth, keep=keep).objects
+
+    def behind(
+        self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
+    ) -> Int[np.ndarray, "obj"]:
+        """The place of the detection behind each object, -1 where there is none."""
+        return self.observation(detections, scene, truth, keep=keep).behind
+
+    def observation(
+        self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
+    ) -> Observation:
+        """What is observed of a unit; detections that `keep` drops are as if not there."""
+        place = np.arange(len(detections)) if keep is None else np.flatnonzero(keep)
+        used = detections if keep is None else detections.where(keep)
+        if used.cuboid_m is not None:
+            visible = np.ones(len(truth), dtype=bool)
+            box = ground_boxes(used, scene, wanted_by="the placing 'tracks'")
+            pairs = near_pairs(
+                Standing(used.frame, used.cls, box.centre_m), reference_standing(truth), most_apart_m=self.most_apart_m
+            )
+            det, obj, corners_m = pairs.first, pairs.second, box.corners_m
+        elif used.boxed:
+            visible = _in_image(truth)
+            det, obj = image_pairs(used, truth, visible, least_iou=self.least_iou)
+            corners_m = road_corners_m(used, scene, settings=self.settings)
+        else:
+            raise InputError(
+                f"unit {detections.unit}: the placing 'tracks' needs an image box or a 3D box of every detection; "
+                "this source has some with neither."
+            )
+        partner = np.full(len(truth), -1)
+        partner[obj] = det
+        kept = (partner >= 0) | ~visible | ~np.isin(super_class(truth.cls), MOVING)
+        invented = np.full(len(used), self.false_positives)
+        invented[det] = False
+        objects = _followed(truth.objects.where(kept), _standing(used.where(invented), corners_m[invented], scene))
+        behind = np.concatenate([partner[kept], np.flatnonzero(invented)])[objects.order]
+        behind[behind >= 0] = place[behind[behind >= 0]]
+        return Observation(objects.both, behind)
+
+
+def image_pairs(
+    detections: Detections, truth: Truth, visible: Bool[np.ndarray, "obj"], *, least_iou: float
+) -> tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"]]:
+    """The one-to-one choice of (detection, visible track) of a frame and super-class with the largest total IoU."""
+    pairs = frame_pairs(detections.frame, truth.frame)
+    overlap = iou(detections.box_px[pairs.first], truth.box_px[pairs.second])
+    same = super_class(detections.cls)[pairs.first] == super_class(truth.cls)[pairs.second]
+    may = same & visible[pairs.second] & (overlap >= least_iou)
+    det, obj = pairs.first[may], pairs.second[may]
+    chosen = assigned(det, obj, overlap=overlap[may])
+    return det[chosen], obj[chosen]
+
+
+def road_corners_m(detections: Detections, scene: Scene, *, settings: LiftSettings) -> Float[np.ndarray, "det 4 2"]:
+    """Footprints of class size where image boxes are lifted to, headed as the ego vehicle."""
+    lifted = lift(detections.box_px, looked_up(detections.cls, HEIGHT_M), camera=scene.camera, settings=settings)
+    middle_m, half_m = lifted.lateral_m.mean(axis=1), looked_up(detections.cls, WIDTH_M) / 2
+    return rectangles_m(
+        lifted.range_m,
+        lifted.range_m + looked_up(detections.cls, LENGTH_M),
+        lateral_m=np.column_stack([middle_m - half_m, middle_m + half_m]),
+    )
+
+
+def _in_image(truth: Truth) -> Bool[np.ndarray, "obj"]:
+    return np.isfinite(truth.box_px).all(axis=1) & proper(truth.box_px)
+
+
+def _standing(detections: Detections, corners_m: Float[np.ndarray, "det 4 2"], scene: Scene) -> Objects:
+    """Detections as objects that stand still."""
+    return Objects.of(
+        len(scene),
+        detections.frame,
+        corners_m=corners_m,
+        closing_mps=scene.ego_speed_mps[detections.frame],
+        names=detections.cls,
+        velocity_mps=np.zeros((len(detections), 2)),
+    )
+
+
+class _Followed(NamedTuple):
+    both: Objects
+    order: Int[np.ndarray, "obj"]
+
+
+def _followed(first: Objects, second: Objects) -> _Followed:
+    """Per frame the first objects, then the second; the first alone stay as they are, to the type of their arrays."""
+    order = np.argsort(np.concatenate([first.frame, second.frame]), kind="stable")
+    if not len(second):
+        return _Followed(first, order)
+    columns = {
+        f.name: np.concatenate([getattr(first, f.name), getattr(second, f.name)])[order]
+        for f in fields(first)
+        if f.name != "frames"
+    }
+    return _Followed(Objects(frames=first.frames, **columns), order)

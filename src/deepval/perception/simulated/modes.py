@@ -1,0 +1,194 @@
+"""Modes without a file, on any data set: nothing, the reference itself, and the shipped detection profile at any size.
+
+docs/own-detections.md, Modes without a file.
+"""
+
+import re
+from abc import abstractmethod
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.canonical import digest_of, plain, sha256
+from deepval.errors import InputError
+from deepval.geometry.boxes import proper
+from deepval.geometry.classes import HEIGHT_M, NUSCENES_CLASSES, looked_up, super_class
+from deepval.perception.reported.detections import DONE, Detections, ScoreKind
+from deepval.perception.reported.modes import ModeReader
+from deepval.perception.simulated.profile import Profile, read_profile
+from deepval.perception.simulated.simulation import Conditions, detected, draw, street
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+BUILT_IN = "built-in"
+"""What stands in place of a file's name as the source of these modes."""
+SIZES_PX = (160, 1280)
+KITTI_FOCAL_PX = 721.5
+"""Focal length of the pictures that the profile was fitted on: a longer one shows phantoms larger, not farther away."""
+HIDDEN = 3
+
+
+class BuiltIn(ModeReader):
+    """A mode that is told by its name, and where it is random by a seed."""
+
+    @property
+    def scores(self) -> ScoreKind:
+        """Its scores are probabilities."""
+        return "probabilities"
+
+    @property
+    def given(self) -> bool:
+        """What it reports follows from what it is; nobody can have forgotten to run it."""
+        return True
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """What it reports: part of a cell's id."""
+        return {"source": BUILT_IN, "scores": self.scores, **self.reports}
+
+    @property
+    @abstractmethod
+    def reports(self) -> dict[str, Any]:
+        """What it reports, in a cell's definition."""
+
+
+@dataclass(frozen=True)
+class Nothing(BuiltIn):
+    """A mode that was run everywhere and reports nothing.
+
+    Attributes:
+        all_around: Whether it stands for a sensor that would see all around, or for a camera that sees its image.
+    """
+
+    all_around: bool = True
+
+    @property
+    def reports(self) -> dict[str, Any]:
+        """Nothing, and how far nothing reaches."""
+        return {"reports": "nothing", "all_around": self.all_around}
+
+    def detections(self, scene: Scene, truth: Truth) -> Detections:
+        """None at all, on every frame."""
+        return Detections(
+            unit=scene.unit,
+            frame=np.zeros(0, dtype=int),
+            cls=np.zeros(0, dtype="<U14"),
+            score=np.zeros(0),
+            box_px=np.zeros((0, 4)),
+            status=np.full(len(scene), DONE),
+            cuboid_m=np.zeros((0, 7)) if self.all_around else None,
+            velocity_mps=np.zeros((0, 2)) if self.all_around else None,
+            cuboid_frame="ego",
+        )
+
+
+@dataclass(frozen=True)
+class EveryReference(BuiltIn):
+    """A mode that reports every reference object as it is, with score 1."""
+
+    @property
+    def reports(self) -> dict[str, Any]:
+        """Every reference object."""
+        return {"reports": "every reference object"}
+
+    def detections(self, scene: Scene, truth: Truth) -> Detections:
+        """A detection per reference object: a 3D box in the ego frame, an image box where it is in the image."""
+        objects = truth.objects
+        return Detections(
+            unit=scene.unit,
+            frame=objects.frame,
+            cls=objects.cls,
+            score=np.ones(len(objects)),
+            box_px=np.where(proper(truth.box_px)[:, None], truth.box_px, np.nan),
+            status=np.full(len(scene), DONE),
+            track=objects.track,
+            cuboid_m=upright_boxes_m(truth, road_z_m=scene.camera.road_z_m),
+            velocity_mps=known_velocity_mps(truth, scene),
+            cuboid_frame="ego",
+        )
+
+
+def known_velocity_mps(truth: Truth, scene: Scene) -> Float[np.ndarray, "obj 2"]:
+    """Velocities of the reference objects; where only a closing speed is known, the one ahead that gives it."""
+    ahead_mps = scene.ego_speed_mps[truth.frame] - truth.objects.closing_mps
+    told_mps = truth.objects.velocity_mps
+    return np.where(np.isnan(told_mps), np.column_stack([ahead_mps, np.zeros(len(truth))]), told_mps)
+
+
+def upright_boxes_m(truth: Truth, *, road_z_m: float) -> Float[np.ndarray, "obj 7"]:
+    """3D boxes on the road over the reference objects' ground corners, as high as their class.
+
+    Corners go around from the front left: front right, rear right, rear left.
+    """
+    corners_m = truth.objects.corners_m
+    front_m, side_m = corners_m[:, 0] - corners_m[:, 3], corners_m[:, 0] - corners_m[:, 1]
+    height_m = looked_up(truth.cls, HEIGHT_M)
+    return np.column_stack(
+        [
+            corners_m.mean(axis=1),
+            road_z_m + height_m / 2,
+            np.linalg.norm(front_m, axis=1),
+            np.linalg.norm(side_m, axis=1),
+            height_m,
+            np.arctan2(front_m[:, 1], front_m[:, 0]),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Profiled(BuiltIn):
+    """What the shipped detection profile would report of a data set's objects at one picture size.
+
+    All sizes read the same draw, which depends on the seed and the unit's name alone, so that modes agree and disagree
+    with each other and over time as the profile says.
+    """
+
+    size: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not SIZES_PX[0] <= self.size <= SIZES_PX[1]:
+            raise InputError(f"A profile's size must lie in {SIZES_PX[0]} to {SIZES_PX[1]} px; found {self.size}.")
+
+    @property
+    def reports(self) -> dict[str, Any]:
+        """The profile by name and content, size and seed."""
+        profile, digest = _shipped()
+        return {"profile": profile.name, "profile_sha256": digest, "size": self.size, "seed": self.seed}
+
+    def detections(self, scene: Scene, truth: Truth) -> Detections:
+        """What the detector reports on one unit."""
+        rng = np.random.default_rng([self.seed, int(sha256(scene.unit.encode())[:16], 16)])
+        profile, _ = _shipped()
+        plain_light = street(profile, rng)
+        larger = scene.camera.fy_px / KITTI_FOCAL_PX
+        conditions = Conditions(phantoms=plain_light.phantoms, phantom_size=plain_light.phantom_size * larger)
+        return detected(draw(profile, scene, truth=seen_by_camera(truth), rng=rng, conditions=conditions), self.size)
+
+
+def seen_by_camera(truth: Truth) -> Truth:
+    """The truth with what such a detector may see: in the image, not hidden (level 3), of a class that it knows."""
+    inside = np.isfinite(truth.box_px).all(axis=1) & proper(truth.box_px)
+    seen = truth.where(inside & (truth.occlusion < HIDDEN) & (super_class(truth.cls) != "static"))
+    names = [NUSCENES_CLASSES.get(name, name) for name in seen.cls.tolist()]
+    return replace(seen, objects=replace(seen.objects, cls=np.array(names, dtype="<U14")))
+
+
+@cache
+def _shipped() -> tuple[Profile, str]:
+    profile = read_profile()
+    return profile, digest_of(plain(asdict(profile)))
+
+
+NAMES = "none, none-camera, reference, profile-320, profile-640 (or another size)"
+
+
+def built_in_mode(name: str, *, seed: int = 0) -> BuiltIn | None:
+    """The mode without a file of that name; None where there is none."""
+    sized = re.fullmatch(r"profile-([1-9][0-9]{0,5})", name)
+    if sized:
+        return Profiled(int(sized[1]), seed)
+    return {"none": Nothing(), "none-camera": Nothing(all_around=False), "reference": EveryReference()}.get(name)
