@@ -32,7 +32,7 @@ def test_a_vehicle_beside_its_way_comes_back_to_it():
     assert abs(driven.pose[-1, 1]) < 0.1
 
 
-@pytest.mark.parametrize(("replan_s", "plans"), [(0.5, 12), (0.1, 60), (0.7, 9), (10.0, 1)])
+@pytest.mark.parametrize(("replan_s", "plans"), [(0.5, 12), (0.1, 60), (0.7, 9), (8.0, 1)])
 def test_plans_are_made_as_often_as_asked(replan_s, plans):
     planner = Cruise()
     driven = drive(planner, replay(), replan_s=replan_s)
@@ -44,6 +44,11 @@ def test_plans_are_made_as_often_as_asked(replan_s, plans):
 def test_plans_are_a_multiple_of_a_tenth_apart(wrong):
     with pytest.raises(InputError, match=r"multiple of 0\.1 s"):
         drive(Cruise(), replay(), replan_s=wrong)
+
+
+def test_a_plan_must_last_until_the_next():
+    with pytest.raises(InputError, match=r"plans must last 9\.0 s, until the next is made; found one of 8\.0 s"):
+        drive(Cruise(), replay(steps=200), replan_s=9.0)
 
 
 def test_the_drive_ends_with_the_replay_or_as_asked():
@@ -59,7 +64,7 @@ def test_the_drive_ends_with_the_replay_or_as_asked():
 
 def test_roadblocks_that_were_left_are_not_told_again_and_two_remain():
     planner = Cruise(speed_mps=10.0)
-    drive(planner, replay(speed=10.0, x=95.0, steps=250))
+    drive(planner, replay(speed=10.0, x=95.0, steps=250), replan_s=0.5)
     routes = [situation.route for situation, _ in planner.asked]
     assert routes[0] == ("rb_a0", "rb_a1", "rb_a2")
     assert routes[2] == ("rb_a1", "rb_a2")
@@ -70,7 +75,7 @@ def test_roadblocks_that_were_left_are_not_told_again_and_two_remain():
 def test_red_lights_are_those_of_the_step():
     planner = Cruise()
     red = tuple(frozenset({"a1"}) if step >= 20 else frozenset() for step in range(61))
-    drive(planner, replay(red_lights=red))
+    drive(planner, replay(red_lights=red), replan_s=0.5)
     assert [bool(situation.red_lights) for situation, _ in planner.asked] == [False] * 4 + [True] * 8
 
 

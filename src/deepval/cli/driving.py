@@ -54,7 +54,7 @@ def drive(
     ] = "0",
     seconds: Annotated[float, typer.Option("--seconds", help="How long; the scene may end earlier.")] = 6.0,
     whole: Annotated[bool, typer.Option("--whole", help="Drive to the end of the scene.")] = False,
-    replan: Annotated[float, typer.Option("--replan", help="Seconds between plans, a multiple of 0.1.")] = 0.5,
+    replan: Annotated[float, typer.Option("--replan", help="Seconds between plans, a multiple of 0.1.")] = 0.1,
     units: options.Units = None,
     json: Json = False,
 ) -> None:
