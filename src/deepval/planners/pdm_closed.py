@@ -83,7 +83,7 @@ class PdmClosed(Planner):
 
 
 def braking_mps(ego: EgoState) -> float:
-    """Signed speed of the published emergency brake: a straight line at constant speed, backwards where it is below 0."""
+    """Signed speed of the published emergency brake: a straight line at constant speed, backwards where below 0."""
     speed = ego.speed_mps
     if speed > 0.2:
         return float(1.1 * (speed + np.clip(-10 * speed, *BRAKE_MPS2)))
