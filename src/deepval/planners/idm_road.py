@@ -65,10 +65,12 @@ class Obstacles:
         """The obstacle that meets footprint or corridor and is nearest to the footprint, of several the first."""
         if not self.id:
             return None
-        distance_m = shapely.distance(self.polygon, shapely.Polygon(self.vehicle.corners_m(pose)))
-        line = self.path.part(start_m, end_m)
+        distance_m = shapely.distance(self.polygon, shapely.polygons(self.vehicle.corners_m(pose)))
+        line = None
         for nearest in np.argsort(distance_m, kind="stable").tolist():
-            if distance_m[nearest] == 0 or self._meets(nearest, line):
+            if distance_m[nearest] > 0 and line is None:
+                line = self.path.part(start_m, end_m)
+            if line is None or self._meets(nearest, line):
                 along = np.cos(self.heading_rad[nearest] - pose[2])
                 return Lead(self.id[nearest], float(distance_m[nearest]), float(self.speed_mps[nearest] * along), 0.0)
         return None

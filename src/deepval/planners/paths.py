@@ -66,7 +66,7 @@ class Path:
         start_m, end_m = (min(max(at_m, 0.0), self.length_m) for at_m in (start_m, end_m))
         first, last = np.searchsorted(self.progress_m, [start_m, end_m], side="right")
         ends = self.at(np.array([start_m, max(start_m, end_m)]))[:, :2]
-        return shapely.LineString(np.concatenate([ends[:1], self.pose[first : max(first, last), :2], ends[1:]]))
+        return shapely.linestrings(np.concatenate([ends[:1], self.pose[first : max(first, last), :2], ends[1:]]))
 
     def corridor(self, start_m: float, end_m: float, *, half_width_m: float) -> shapely.Polygon:
         """The ground within `half_width_m` of a part of the path, with square ends."""
