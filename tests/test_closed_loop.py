@@ -5,14 +5,18 @@ import pytest
 from shapely import LineString, Polygon
 
 from deepval.datasets.logs.replay import perceived_from, replay_from
+from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.errors import InputError
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import contacts
 from deepval.planners.closed_loop import drive
+from deepval.planners.idm import Idm
+from deepval.planners.pdm_closed import PdmClosed
 from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
 from deepval.world.objects import Objects
 from drives import PARKED, Cruise, log, others, replay, straight
+from shared import shared_data
 
 
 def test_an_empty_straight_road_is_driven_as_planned():
@@ -219,3 +223,30 @@ def test_a_start_that_the_log_does_not_have_is_refused():
         replay_from(log(), 9)
     with pytest.raises(InputError, match="start earlier"):
         replay_from(log(), 8)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("scene", "planner"), [("scene-0916", PdmClosed()), ("scene-0553", Idm())])
+def test_real_scenes_are_driven_without_contact(scene, planner):
+    log = ScenarioNet(shared_data("scenarionet_nuscenes_mini")).read_log(scene)
+    driven = drive(planner, replay_from(log), seconds=3.0, replan_s=0.5)
+    assert driven.contacts == ()
+    assert driven.clearance_m.min() > 0.5
+    assert driven.way_m > 3.0
+    assert driven.seconds == pytest.approx(3.0)
+    logged = driven.logged_pose[[0, -1], :2]
+    np.testing.assert_allclose(logged, log.world_from_ego[[0, 30], :2, 3])
+
+
+@pytest.mark.shared
+def test_the_reference_of_a_real_scene_is_perceived_where_it_was_logged():
+    dataset = ScenarioNet(shared_data("scenarionet_nuscenes_mini"))
+    log = dataset.read_log("scene-0916")
+    _, truth = dataset.read_unit("scene-0916")
+    observed, replayed = perceived_from(log, truth.objects, 4), replay_from(log, 4)
+    for step in (0, 5, 50):
+        seen, there = observed(step), replayed.agents[step]
+        assert len(seen) == len(there) > 5
+        np.testing.assert_allclose(seen.pose[:, :2], there.pose[:, :2], atol=1e-6)
+        np.testing.assert_allclose(seen.size_m, there.size_m, atol=1e-6)
+        assert (seen.kind == there.kind).all()

@@ -122,8 +122,8 @@ def drive(
         planner: It keeps nothing between plans, so one instance serves any number of drives.
         replay: The scene.
         seconds: How long.
-        replan_s: How often it plans anew; a multiple of 0.1 s. Published planners are asked every 0.1 s, and PDM-Closed's
-            emergency brake counts on it: held for 0.5 s it ends in driving backwards. 0.5 s is a fifth of the work.
+        replan_s: How often it plans anew; a multiple of 0.1 s. Published planners are asked every 0.1 s, and the
+            emergency brake of PDM-Closed counts on it: held for 0.5 s it ends in driving backwards.
         observed: The others as they are perceived at each step; as they were logged where None.
     """
     every = round(replan_s / STEP_S)
@@ -155,8 +155,8 @@ def tracked(plan: Trajectory, *, replan_s: float) -> Reference:
     """A plan at the planner's own times -> what the tracker follows, every 0.1 s: straight between two poses."""
     if plan.times_s[-1] < replan_s - 1e-6:
         raise InputError(
-            f"plans must last {replan_s:.1f} s, until the next is made; found one of {plan.times_s[-1]:.1f} s: plan anew "
-            "more often."
+            f"plans must last {replan_s:.1f} s, until the next is made; found one of {plan.times_s[-1]:.1f} s: "
+            "plan anew more often."
         )
     times_s = STEP_S * np.arange(int(np.floor(plan.times_s[-1] / STEP_S + 1e-6)) + 1)
     x, y, heading = plan.pose[:, 0], plan.pose[:, 1], np.unwrap(plan.pose[:, HEADING])
