@@ -11,21 +11,11 @@ LONG = frozenset(
     f"test_{name}.py"
     for name in (
         # They build cells, fit allocators, run commands in processes of their own, draw figures or simulate a world.
-        *(
-            "allocators",
-            "bounded_reading",
-            "browser",
-            "build",
-            "cell_files",
-            "cli",
-            "closed_loop",
-            "diagnostics",
-            "docs",
-            "figures",
-        ),
+        *("allocators", "bounded_reading", "browser", "build", "cell_files", "cli", "diagnostics", "docs", "figures"),
+        *("driving_shared", "road_view"),
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
-        *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes"),
+        *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "closed_loop"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
     )

@@ -14,7 +14,7 @@ from deepval.datasets import DATASETS, open_dataset
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.replay import replay_from
 from deepval.errors import InputError
-from deepval.planners.closed_loop import Drive
+from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
 from deepval.planners.planner import Planner
 from deepval.report.console import render_tables
@@ -41,7 +41,7 @@ class DriveRow(NamedTuple):
 
     unit: str
     start: int
-    drive: Drive
+    drive: DrivenScene
 
 
 def drive(

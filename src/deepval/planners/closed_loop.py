@@ -56,7 +56,7 @@ class Replay:
 
 
 @dataclass(frozen=True, eq=False)
-class Drive:
+class DrivenScene:
     """What came of it: states (as in `tracking`), the room to the nearest other, and whom the vehicle touched.
 
     `clearance_m` is infinite where nobody is there and negative where footprints overlap. Others that overlap the
@@ -115,7 +115,7 @@ def drive(
     seconds: float | None = None,
     replan_s: float = 0.1,
     observed: Observed | None = None,
-) -> Drive:
+) -> DrivenScene:
     """Let the planner drive the scene for so many seconds, or to its end where None or where that comes first.
 
     Args:
@@ -148,7 +148,7 @@ def drive(
             states[None, step], plan, index=step % every, wheel_base_m=vehicle.wheel_base_m
         )[0]
     room_m, contacts = _met(states, replay)
-    return Drive(states, room_m, contacts, replay.logged_pose[: steps + 1], -(-steps // every))
+    return DrivenScene(states, room_m, contacts, replay.logged_pose[: steps + 1], -(-steps // every))
 
 
 def tracked(plan: Trajectory, *, replan_s: float) -> Reference:

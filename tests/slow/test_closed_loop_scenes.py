@@ -1,0 +1,26 @@
+"""Both planners drive the real scenes of docs/results.md, Closed loop: from keyframe 0, and from other starts."""
+
+import pytest
+
+from deepval.datasets.logs.replay import replay_from
+from deepval.datasets.logs.scenarionet import ScenarioNet
+from deepval.planners.closed_loop import drive
+from deepval.planners.idm import Idm
+from deepval.planners.pdm_closed import PdmClosed
+from shared import shared_data
+
+pytestmark = [pytest.mark.slow, pytest.mark.shared]
+SCENES = tuple(f"scene-{number}" for number in ("0103", "0553", "0757", "0916", "1077", "1100"))
+
+
+def logged(scene):
+    return ScenarioNet(shared_data("scenarionet_nuscenes_mini")).read_log(scene)
+
+
+@pytest.mark.parametrize("planner", [PdmClosed(), Idm()], ids=["pdm-closed", "idm"])
+@pytest.mark.parametrize("scene", SCENES)
+def test_six_seconds_from_the_first_keyframe_touch_nobody(scene, planner):
+    driven = drive(planner, replay_from(logged(scene)), seconds=6.0)
+    assert driven.contacts == ()
+    assert driven.clearance_m.min() > 0
+    assert driven.way_m > 5
