@@ -1,6 +1,6 @@
 """Made-up drives for tests: a straight road, others that move evenly, a planner that keeps its speed, a log of both."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def log(*, steps=41, step_s=0.1, valid=None, **more):
         world_from_ego=world_from_ego,
         speed_mps=np.full(steps, 5.0),
         vehicle=ZOE,
-        camera=camera(),
+        camera=replace(camera(), width_px=1242, height_px=375),
         tracks=(track,),
         lane_map=straight(),
         route=("rb_a0", "rb_a1", "rb_a2"),

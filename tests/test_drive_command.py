@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from deepval.cli import app, driving
 from deepval.datasets import DATASETS, Dataset
+from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from drives import Cruise, log
 
@@ -30,13 +31,14 @@ class Yard(Dataset):
         return log(steps=41 if unit == "far" else 121)
 
     def read_unit(self, unit):
-        raise NotImplementedError
+        return unit_of(self.read_log(unit))
 
 
 @pytest.fixture(autouse=True)
 def _yard(monkeypatch):
     monkeypatch.setitem(DATASETS, "yard", Yard)
     monkeypatch.setitem(driving.PLANNERS, "cruise", Cruise)
+    monkeypatch.setitem(driving.PLANNERS, "careful", lambda: Cruise(room_m=25.0))
 
 
 def run(*words, dataset="yard", planner="cruise"):
@@ -80,9 +82,27 @@ def test_all_starts_are_those_with_a_second_to_drive():
     assert rows[-1]["seconds"] == pytest.approx(1.0)
 
 
+def test_the_planner_is_given_what_a_mode_perceives():
+    some = ("--units", "far", "--seconds", "2", "--json")
+    ways = {
+        mode: json.loads(run(*words, *some, planner="careful"))[0]["way_m"]
+        for mode, words in (
+            ("logged", ()),
+            ("reference", ("--mode", "reference")),
+            ("none", ("--mode", "none", "--geometry", "oracle")),
+        )
+    }
+    assert ways["logged"] < 6
+    assert ways["reference"] < 6
+    assert ways["none"] == pytest.approx(10.0)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--threshold", "0.3"), "--threshold and --geometry are of what a mode reports: give --mode"),
+        (("--mode", "none", "--geometry", "x"), "--geometry must be one of monocular, oracle"),
+        (("--mode", "radar"), "A mode without a file must be one of none"),
         (("--from", "x"), "--from must be a keyframe, several as 0,10,20, or all; found 'x'"),
         (("--from", "99"), "must start at one of its states 0 to 8"),
         (("--seconds", "0"), "--seconds must be above 0"),

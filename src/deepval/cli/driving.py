@@ -8,17 +8,24 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from deepval.cells import sources
+from deepval.cells.sighting import report_of, used_of
 from deepval.cli import options
 from deepval.cli.options import Json
-from deepval.datasets import DATASETS, open_dataset
+from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.datasets.logs.log import Log
-from deepval.datasets.logs.replay import replay_from
+from deepval.datasets.logs.replay import perceived_from, replay_from
 from deepval.errors import InputError
+from deepval.perception.placing import PLACINGS, Placing
 from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
 from deepval.planners.planner import Planner
 from deepval.report.console import render_tables
 from deepval.report.tables import MISSING, Table, TableCell, number, percent
+from deepval.world.objects import Objects
+
+Perceive = Callable[[str], Objects]
+"""A unit's id -> what a mode perceives of it, state by state."""
 
 
 def _idm() -> Planner:
@@ -55,6 +62,18 @@ def drive(
     seconds: Annotated[float, typer.Option("--seconds", help="How long; the scene may end earlier.")] = 6.0,
     whole: Annotated[bool, typer.Option("--whole", help="Drive to the end of the scene.")] = False,
     replan: Annotated[float, typer.Option("--replan", help="Seconds between plans, a multiple of 0.1.")] = 0.1,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode", help="What is perceived: NAME=DETECTIONS, or a mode without a file. Default: all, always."
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Least score of the mode's detections.")
+    ] = None,
+    geometry: Annotated[
+        str | None, typer.Option("--geometry", help=f"How the mode's detections become objects: {', '.join(PLACINGS)}.")
+    ] = None,
     units: options.Units = None,
     json: Json = False,
 ) -> None:
@@ -69,14 +88,20 @@ def drive(
     opened = open_dataset(dataset, root)
     if not hasattr(opened, "read_log"):
         raise InputError(f"--dataset must have logged drives with lane maps; {dataset} has none: take another.")
+    if mode is None and not (threshold is None and geometry is None):
+        raise InputError("--threshold and --geometry are of what a mode reports: give --mode as well.")
+    chosen = opened.chosen(options.unit_list(units))
+    placing = options.one_of(geometry or "tracks", tuple(PLACINGS), "--geometry")
+    perceive = None if mode is None else _perceive(opened, chosen, _mode_file(mode, threshold), PLACINGS[placing])
     rows = list(
         _drives(
             opened,
-            opened.chosen(options.unit_list(units)),
+            chosen,
             planner=PLANNERS[planner](),
             starts=_starts(start),
             seconds=None if whole else seconds,
             replan_s=replan,
+            perceive=perceive,
         )
     )
     if json:
@@ -93,15 +118,35 @@ def _drives(
     starts: list[int] | None,
     seconds: float | None,
     replan_s: float,
+    perceive: Perceive | None,
 ) -> Iterator[DriveRow]:
     """Every drive asked for, unit by unit."""
     with options.step_bar() as step:
         for place, unit in enumerate(units):
             log: Log = dataset.read_log(unit)
+            objects = None if perceive is None else perceive(unit)
             for state in starts if starts is not None else _drivable(log):
                 step(f"driving {unit} from {state}", place, len(units))
                 replay = replay_from(log, state)
-                yield DriveRow(unit, state, driven(planner, replay, seconds=seconds, replan_s=replan_s))
+                observed = None if objects is None else perceived_from(log, objects, state)
+                done = driven(planner, replay, seconds=seconds, replan_s=replan_s, observed=observed)
+                yield DriveRow(unit, state, done)
+
+
+def _mode_file(text: str, threshold: float | None) -> sources.ModeFile:
+    name, equals, path = text.partition("=")
+    return sources.ModeFile(name, Path(path) if equals else None, threshold)
+
+
+def _perceive(dataset: Dataset, units: Sequence[str], mode: sources.ModeFile, placing: Placing) -> Perceive:
+    """A function that says what the mode perceives of a unit."""
+    (made,) = sources.from_files(dataset, [mode], units=units).modes
+
+    def perceive(unit: str) -> Objects:
+        scene, truth = dataset.read_unit(unit)
+        return placing.place(used_of(made, report_of(made, scene, truth)), scene, truth)
+
+    return perceive
 
 
 def _starts(text: str) -> list[int] | None:
