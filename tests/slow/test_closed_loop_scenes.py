@@ -24,3 +24,14 @@ def test_six_seconds_from_the_first_keyframe_touch_nobody(scene, planner):
     assert driven.contacts == ()
     assert driven.clearance_m.min() > 0
     assert driven.way_m > 5
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_pdm_closed_from_other_starts_is_at_fault_where_the_page_says_so(scene):
+    log = logged(scene)
+    driven = {start: drive(PdmClosed(), replay_from(log, start), seconds=6.0) for start in range(5, 31, 5)}
+    at_fault = [start for start, done in driven.items() if any(contact.at_fault for contact in done.contacts)]
+    touched = [start for start, done in driven.items() if done.contacts]
+    # A replayed truck that stops beside it is brushed by 4 cm; pedestrians walk into its side.
+    assert at_fault == {"scene-0757": [20]}.get(scene, [])
+    assert touched == {"scene-0757": [20], "scene-0553": [10]}.get(scene, [])
