@@ -45,14 +45,24 @@ def _sighting(source: Dataset, modes: tuple[ModeSpec, ...], unit: str) -> Sighti
     scene, truth = source.read_unit(unit)
     reported, used = {}, {}
     for mode in modes:
-        if mode.reader is None:
-            raise InputError(f"mode {mode.name}: nobody said where its report lies; give its file.")
-        report = mode.reader.detections(scene, truth)
-        if mode.classes is not None:
-            report = report.where(np.isin(report.cls, np.array(sorted(mode.classes), dtype=str)))
-        reported[mode.name] = report
-        used[mode.name] = report if mode.threshold is None else report.where(report.score >= mode.threshold)
+        report = reported[mode.name] = report_of(mode, scene, truth)
+        used[mode.name] = used_of(mode, report)
     return Sighting(scene, truth, reported, used)
+
+
+def report_of(mode: ModeSpec, scene: Scene, truth: Truth) -> Detections:
+    """What a mode reports of a unit, of the classes that are kept."""
+    if mode.reader is None:
+        raise InputError(f"mode {mode.name}: nobody said where its report lies; give its file.")
+    report = mode.reader.detections(scene, truth)
+    if mode.classes is None:
+        return report
+    return report.where(np.isin(report.cls, np.array(sorted(mode.classes), dtype=str)))
+
+
+def used_of(mode: ModeSpec, report: Detections) -> Detections:
+    """What is used of a report: all from the mode's threshold on."""
+    return report if mode.threshold is None else report.where(report.score >= mode.threshold)
 
 
 def perceived(spec: CellSpec, seen: Sighting) -> dict[str, Objects]:

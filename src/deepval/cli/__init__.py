@@ -22,6 +22,7 @@ COMMANDS = {
     "evaluate": "judging",
     "compare": "judging",
     "analyse": "analysing",
+    "drive": "driving",
     "cells": "protocol",
     "validate": "protocol",
     "leaderboard": "protocol",
