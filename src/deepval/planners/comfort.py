@@ -24,7 +24,7 @@ def comfortable(states: Float[np.ndarray, "prop 41 11"]) -> Bool[np.ndarray, "pr
     lowest, highest = ACCELERATION_MPS2
     along_filtered = _filtered(along, window=SAMPLES, order=2)
     return (
-        ((along_filtered > lowest) & (along_filtered < highest)).all(axis=-1)
+        np.all((along_filtered > lowest) & (along_filtered < highest), axis=-1)
         & _within(_filtered(across, window=SAMPLES, order=2), LATERAL_ACCELERATION_MPS2)
         # Quirk: the jerk's magnitude is the derivative of the magnitude of the acceleration.
         & _within(_jerk_mps3(np.hypot(along, across)), JERK_MPS3)
@@ -36,7 +36,7 @@ def comfortable(states: Float[np.ndarray, "prop 41 11"]) -> Bool[np.ndarray, "pr
 
 
 def _within(series: Float[np.ndarray, "prop 41"], bound: float) -> Bool[np.ndarray, "prop"]:
-    return (np.abs(series) < bound).all(axis=-1)
+    return np.all(np.abs(series) < bound, axis=-1)
 
 
 def _jerk_mps3(acceleration_mps2: Float[np.ndarray, "prop 41"]) -> Float[np.ndarray, "prop 41"]:
@@ -56,4 +56,4 @@ def _filter(window: int, order: int, derivative: int) -> Float[np.ndarray, "41 4
     """The filter's answer to each single sample."""
     from scipy.signal import savgol_filter
 
-    return savgol_filter(np.eye(SAMPLES), window, order, deriv=derivative, delta=STEP_S, axis=0)
+    return np.asarray(savgol_filter(np.eye(SAMPLES), window, order, deriv=derivative, delta=STEP_S, axis=0))

@@ -39,7 +39,7 @@ class Observation:
         collided: Others and red lights that the ego overlaps already, which nothing reacts to.
     """
 
-    id: Shaped[np.ndarray, "other"]
+    id: Shaped[np.ndarray, "all"]
     static: Bool[np.ndarray, "other"]
     speed_mps: Float[np.ndarray, "other"]
     heading_rad: Float[np.ndarray, "other"]

@@ -6,25 +6,32 @@ published code does something that one would not expect, a comment that starts w
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Float, Int
 from deepval.geometry.vehicle import PACIFICA
 
 STEP_S = 0.1
 X, Y, HEADING, VX, VY, AX, AY, STEER, STEER_RATE, YAW_RATE, YAW_ACCELERATION = range(11)
 
 HORIZON = 10
+AHEAD_S = HORIZON * STEP_S
 SPEED_WEIGHT, ACCELERATION_WEIGHT = 10.0, 1.0
+SPEED_GAIN_PER_S = AHEAD_S * SPEED_WEIGHT / (AHEAD_S**2 * SPEED_WEIGHT + ACCELERATION_WEIGHT)
 LATERAL_WEIGHT, HEADING_WEIGHT, STEER_RATE_WEIGHT = 1.0, 10.0, 1.0
 ACCELERATION_PENALTY, CURVATURE_RATE_PENALTY, FIRST_CURVATURE_PENALTY = 1e-4, 1e-2, 1e-10
-STOPPING_SPEED_MPS, STOPPING_GAIN = 0.2, 0.5
+STOPPING_SPEED_MPS, STOPPING_GAIN_PER_S = 0.2, 0.5
 LARGEST_STEER_RAD = np.pi / 3
 ACCELERATION_LAG_S, STEER_LAG_S = 0.2, 0.05
 # Quirk: the published LQR believes that every vehicle has the Pacifica's wheel base; only the bicycle has the ego's.
 LQR_WHEEL_BASE_M = PACIFICA.wheel_base_m
+STEP_TIMES_S = STEP_S * np.arange(HORIZON)
+LATER = np.tri(HORIZON, k=-1)
+"""Ways of the steps -> for each, the way of all later steps."""
+STEER_TERMS = np.stack([np.ones(HORIZON), STEP_TIMES_S / LQR_WHEEL_BASE_M], axis=1)
+"""Weights of the turns in each step: by one, and by what a steering rate of one has steered by then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +41,29 @@ class Reference:
     pose: Float[np.ndarray, "prop pose 3"]
     speed_mps: Float[np.ndarray, "prop gap"]
     curvature_per_m: Float[np.ndarray, "prop gap"]
+
+    @cached_property
+    def direction(self) -> Float[np.ndarray, "pose 2 prop"]:
+        """Cosine and sine of the headings, pose by pose."""
+        heading = self.pose[..., HEADING].T
+        return np.stack([np.cos(heading), np.sin(heading)], axis=1)
+
+    @cached_property
+    def wanted_mps(self) -> Float[np.ndarray, "gap prop"]:
+        """The speed ten gaps ahead of each, or the last."""
+        return np.ascontiguousarray(self.speed_mps[:, _ahead(self.speed_mps.shape[1])[:, -1]].T)
+
+    @cached_property
+    def bends_per_m(self) -> Float[np.ndarray, "gap prop ahead"]:
+        """The curvatures of each gap and the nine after it, the last repeated."""
+        ahead = self.curvature_per_m[:, _ahead(self.curvature_per_m.shape[1])[:, :-1]]
+        return np.ascontiguousarray(np.swapaxes(ahead, 0, 1))
+
+
+@cache
+def _ahead(gaps: int) -> Int[np.ndarray, "gap ahead"]:
+    """Each gap and the ten after it, none beyond the last."""
+    return np.minimum(np.arange(gaps)[:, None] + np.arange(HORIZON + 1), gaps - 1)
 
 
 def wrapped_rad(angle_rad: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
@@ -56,17 +86,23 @@ def simulated(
 ) -> Float[np.ndarray, "prop pose 11"]:
     """The states that a vehicle passes which starts in `start` and tracks each proposal; `start` itself first."""
     tracked = reference(path_states)
-    states = np.empty((*path_states.shape[:2], 11))
-    states[:, 0] = start
-    for index in range(path_states.shape[1] - 1):
-        states[:, index + 1] = next_state(states[:, index], tracked, index=index, wheel_base_m=wheel_base_m)
-    return states
+    states = np.empty((path_states.shape[1], 11, len(path_states)))
+    states[0] = start[:, None]
+    for index in range(len(states) - 1):
+        states[index + 1] = _stepped(states[index], tracked, index=index, wheel_base_m=wheel_base_m)
+    return np.ascontiguousarray(np.transpose(states, (2, 0, 1)))
 
 
 def next_state(
     state: Float[np.ndarray, "prop 11"], tracked: Reference, *, index: int, wheel_base_m: float
 ) -> Float[np.ndarray, "prop 11"]:
     """The state 0.1 s later of a vehicle that is to be at pose `index` of the reference now."""
+    return _stepped(state.T, tracked, index=index, wheel_base_m=wheel_base_m).T
+
+
+def _stepped(
+    state: Float[np.ndarray, "11 prop"], tracked: Reference, *, index: int, wheel_base_m: float
+) -> Float[np.ndarray, "11 prop"]:
     acceleration, steer_rate = _commands(state, tracked, index=index)
     return _driven(state, acceleration, steer_rate, wheel_base_m=wheel_base_m)
 
@@ -113,67 +149,67 @@ def _fitted_curvature_per_m(
 
 
 def _commands(
-    state: Float[np.ndarray, "prop 11"], tracked: Reference, *, index: int
+    state: Float[np.ndarray, "11 prop"], tracked: Reference, *, index: int
 ) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
     """Acceleration and steering rate that the two LQRs ask for: one for the speed, one for the way."""
-    last = tracked.speed_mps.shape[-1] - 1
-    wanted_mps = tracked.speed_mps[:, min(index + HORIZON, last)]
-    ahead_s = HORIZON * STEP_S
-    excess_mps = state[:, VX] - wanted_mps
-    acceleration = -ahead_s * SPEED_WEIGHT * excess_mps / (ahead_s**2 * SPEED_WEIGHT + ACCELERATION_WEIGHT)
-    curvature = tracked.curvature_per_m[:, np.minimum(np.arange(index, index + HORIZON), last)]
-    steer_rate = _steer_rate(state, tracked.pose[:, index], curvature_per_m=curvature, acceleration_mps2=acceleration)
-    stopping = (wanted_mps <= STOPPING_SPEED_MPS) & (state[:, VX] <= STOPPING_SPEED_MPS)
-    return np.where(stopping, -STOPPING_GAIN * excess_mps, acceleration), np.where(stopping, 0.0, steer_rate)
+    wanted_mps = tracked.wanted_mps[index]
+    excess_mps = state[VX] - wanted_mps
+    acceleration = -SPEED_GAIN_PER_S * excess_mps
+    steer_rate = _steer_rate(state, tracked, index=index, acceleration_mps2=acceleration)
+    stopping = (wanted_mps <= STOPPING_SPEED_MPS) & (state[VX] <= STOPPING_SPEED_MPS)
+    return np.where(stopping, -STOPPING_GAIN_PER_S * excess_mps, acceleration), np.where(stopping, 0.0, steer_rate)
 
 
 def _steer_rate(
-    state: Float[np.ndarray, "prop 11"],
-    pose: Float[np.ndarray, "prop 3"],
+    state: Float[np.ndarray, "11 prop"],
+    tracked: Reference,
     *,
-    curvature_per_m: Float[np.ndarray, "prop ahead"],
+    index: int,
     acceleration_mps2: Float[np.ndarray, "prop"],
 ) -> Float[np.ndarray, "prop"]:
-    """The constant steering rate that is best after ten steps for lateral and heading error, linear in both."""
-    step_s = STEP_S * np.arange(HORIZON)
-    moved_m = STEP_S * (state[:, VX, None] + acceleration_mps2[:, None] * step_s)
-    apart = state[:, :2] - pose[:, :2]
-    lateral_m = -apart[:, 0] * np.sin(pose[:, HEADING]) + apart[:, 1] * np.cos(pose[:, HEADING])
-    heading_rad = wrapped_rad(state[:, HEADING] - pose[:, HEADING])
+    """The constant steering rate that is best after ten steps for lateral and heading error, linear in both.
 
-    # Left alone, and with a steering rate of 1 and nothing else: each step's lateral error takes the old heading error.
-    turned = moved_m * (state[:, STEER, None] / LQR_WHEEL_BASE_M - curvature_per_m)
-    turning = moved_m * step_s / LQR_WHEEL_BASE_M
-    free_rad = heading_rad[:, None] + np.cumsum(turned, axis=1)
-    answer_rad = np.cumsum(turning, axis=1)
-    free_m = lateral_m + moved_m[:, 0] * heading_rad + (moved_m[:, 1:] * free_rad[:, :-1]).sum(axis=1)
-    answer_m = (moved_m[:, 1:] * answer_rad[:, :-1]).sum(axis=1)
+    Each step turns by its way times (steering / wheel base - curvature), and moves aside by its way times the heading
+    error before it: a turn in one step counts at the end as it is, and aside by the way of all later steps.
+    """
+    pose, (cos, sin) = tracked.pose[:, index], tracked.direction[index]
+    lateral_m = (state[Y] - pose[:, Y]) * cos - (state[X] - pose[:, X]) * sin
+    heading_rad = wrapped_rad(state[HEADING] - pose[:, HEADING])
 
-    end_rad, answer_end_rad = wrapped_rad(free_rad[:, -1]), answer_rad[:, -1]
-    pull = LATERAL_WEIGHT * answer_m * free_m + HEADING_WEIGHT * answer_end_rad * end_rad
-    return -pull / (LATERAL_WEIGHT * answer_m**2 + HEADING_WEIGHT * answer_end_rad**2 + STEER_RATE_WEIGHT)
+    way_m = STEP_S * (state[VX, :, None] + acceleration_mps2[:, None] * STEP_TIMES_S)
+    weight = np.empty((2, *way_m.shape))  # of a turn: at the end, and aside
+    weight[0] = way_m
+    np.multiply(way_m, way_m @ LATER, out=weight[1])
+    (straight_m, aside), (turn, shift) = (weight @ STEER_TERMS).transpose(2, 0, 1)
+    bent_rad, bent_m = (weight * tracked.bends_per_m[index]).sum(axis=-1)
+
+    held = state[STEER] / LQR_WHEEL_BASE_M
+    end_rad = wrapped_rad(heading_rad + held * straight_m - bent_rad)
+    end_m = lateral_m + heading_rad * straight_m + held * aside - bent_m
+    pull = LATERAL_WEIGHT * shift * end_m + HEADING_WEIGHT * turn * end_rad
+    return -pull / (LATERAL_WEIGHT * shift**2 + HEADING_WEIGHT * turn**2 + STEER_RATE_WEIGHT)
 
 
 def _driven(
-    state: Float[np.ndarray, "prop 11"],
+    state: Float[np.ndarray, "11 prop"],
     acceleration_mps2: Float[np.ndarray, "prop"],
     steer_rate_radps: Float[np.ndarray, "prop"],
     *,
     wheel_base_m: float,
-) -> Float[np.ndarray, "prop 11"]:
+) -> Float[np.ndarray, "11 prop"]:
     """One Euler step of the kinematic bicycle whose acceleration and steering follow the commands with a lag."""
-    after = np.zeros_like(state)
-    speed, heading, steer = state[:, VX], state[:, HEADING], state[:, STEER]
-    follows = STEP_S / (STEP_S + ACCELERATION_LAG_S)
-    after[:, AX] = state[:, AX] + follows * (acceleration_mps2 - state[:, AX])
-    rate = STEP_S / (STEP_S + STEER_LAG_S) * steer_rate_radps
-    after[:, STEER_RATE] = rate
+    after = np.zeros(state.shape)
+    speed, heading, steer = state[VX], state[HEADING], state[STEER]
+    moved_m = STEP_S * speed
+    after[AX] = state[AX] + STEP_S / (STEP_S + ACCELERATION_LAG_S) * (acceleration_mps2 - state[AX])
+    after[STEER_RATE] = STEP_S / (STEP_S + STEER_LAG_S) * steer_rate_radps
     # Place and heading advance with the old speed and steering, the speed with the new acceleration.
-    after[:, X] = state[:, X] + STEP_S * speed * np.cos(heading)
-    after[:, Y] = state[:, Y] + STEP_S * speed * np.sin(heading)
-    after[:, HEADING] = wrapped_rad(heading + STEP_S * speed * np.tan(steer) / wheel_base_m)
-    after[:, VX] = speed + STEP_S * after[:, AX]
-    after[:, STEER] = np.clip(steer + STEP_S * rate, -LARGEST_STEER_RAD, LARGEST_STEER_RAD)
-    after[:, YAW_RATE] = after[:, VX] * np.tan(after[:, STEER]) / wheel_base_m
-    after[:, YAW_ACCELERATION] = (after[:, YAW_RATE] - state[:, YAW_RATE]) / STEP_S
+    after[X] = state[X] + moved_m * np.cos(heading)
+    after[Y] = state[Y] + moved_m * np.sin(heading)
+    after[HEADING] = wrapped_rad(heading + moved_m * np.tan(steer) / wheel_base_m)
+    after[VX] = speed + STEP_S * after[AX]
+    turned = steer + STEP_S * after[STEER_RATE]
+    after[STEER] = np.maximum(np.minimum(turned, LARGEST_STEER_RAD), -LARGEST_STEER_RAD)
+    after[YAW_RATE] = after[VX] * np.tan(after[STEER]) / wheel_base_m
+    after[YAW_ACCELERATION] = (after[YAW_RATE] - state[YAW_RATE]) / STEP_S
     return after
