@@ -41,7 +41,7 @@ class Ground:
     def off_road(self, corners_m: Float[np.ndarray, "*batch 4 2"]) -> Bool[np.ndarray, "*batch"]:
         """Whether a corner is on none of the polygons."""
         held = self.held(corners_m.reshape(-1, 2), range(len(self.numbers)))
-        return ~held.reshape(corners_m.shape[:-1]).all(axis=-1)
+        return np.asarray(~held.reshape(corners_m.shape[:-1]).all(axis=-1))
 
     def off_route(self, centres_m: Float[np.ndarray, "*batch 2"]) -> Bool[np.ndarray, "*batch"]:
         """Whether a centre is on no lane of the route: published as oncoming traffic."""

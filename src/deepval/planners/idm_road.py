@@ -11,7 +11,7 @@ from deepval.planners.idm import Lead
 from deepval.planners.paths import QUARTER, Path
 from deepval.planners.roads import Roads, roads_of
 from deepval.planners.routes import breadth_first_lanes, check_route, lane_held_or_nearest, lanes_of
-from deepval.planners.shapes import shapely
+from deepval.planners.shapes import LineString, shapely
 from deepval.planners.situation import STATIC, Agents, Situation
 
 ROUND = np.cos(np.pi / (4 * QUARTER))
@@ -75,7 +75,7 @@ class Obstacles:
                 return Lead(self.id[nearest], float(distance_m[nearest]), float(self.speed_mps[nearest] * along), 0.0)
         return None
 
-    def _meets(self, index: int, line: shapely.LineString) -> bool:
+    def _meets(self, index: int, line: LineString) -> bool:
         """Whether an obstacle meets the corridor; its outline is only drawn where the distance leaves a doubt."""
         away_m, half_m = shapely.distance(self.polygon[index], line), self.vehicle.width_m / 2
         if away_m < half_m * ROUND or away_m > half_m * np.sqrt(2):

@@ -14,7 +14,7 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.geometry.corners import ground_corners_m
 from deepval.planners.rectangles import Rectangles, directions, overlapping
 from deepval.planners.roads import Roads
-from deepval.planners.shapes import shapely
+from deepval.planners.shapes import Geometry, shapely
 from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState
 
 MAP_STEP_S = 0.2
@@ -39,7 +39,7 @@ class Observation:
         collided: Others and red lights that the ego overlaps already, which nothing reacts to.
     """
 
-    id: Shaped[np.ndarray, "other"]
+    id: Shaped[np.ndarray, "all"]
     static: Bool[np.ndarray, "other"]
     speed_mps: Float[np.ndarray, "other"]
     heading_rad: Float[np.ndarray, "other"]
@@ -82,7 +82,7 @@ class Observation:
         moved = self.centres_m[maps, others] - self.centre_m[others]
         return shapely.polygons(self.corners_m[others] + moved[:, None])
 
-    def tree_order(self, in_map: int, shape: shapely.Geometry) -> Int[np.ndarray, "met"]:
+    def tree_order(self, in_map: int, shape: Geometry) -> Int[np.ndarray, "met"]:
         """What meets a shape, in the order in which the published spatial index names it."""
         everybody = np.arange(len(self))
         polygons = np.concatenate([self.polygons(np.full(len(self), in_map), everybody), self.red])

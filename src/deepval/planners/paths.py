@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.planners.shapes import shapely
+from deepval.planners.shapes import LineString, Polygon, shapely
 
 QUARTER = 16
 """Segments of a quarter circle where a corridor goes round a bend."""
@@ -35,7 +35,7 @@ class Path:
         return float(self.progress_m[-1])
 
     @cached_property
-    def line(self) -> shapely.LineString:
+    def line(self) -> LineString:
         """The line itself."""
         return shapely.LineString(self.pose[:, :2])
 
@@ -61,13 +61,13 @@ class Path:
         moved = self.pose[:, :2] + left_m * np.column_stack([np.cos(to_left), np.sin(to_left)])
         return Path(np.column_stack([moved, self.pose[:, 2]]))
 
-    def part(self, start_m: float, end_m: float) -> shapely.LineString:
+    def part(self, start_m: float, end_m: float) -> LineString:
         """The line from one progress to another, both held to the path."""
         start_m, end_m = (min(max(at_m, 0.0), self.length_m) for at_m in (start_m, end_m))
         first, last = np.searchsorted(self.progress_m, [start_m, end_m], side="right")
         ends = self.at(np.array([start_m, max(start_m, end_m)]))[:, :2]
         return shapely.linestrings(np.concatenate([ends[:1], self.pose[first : max(first, last), :2], ends[1:]]))
 
-    def corridor(self, start_m: float, end_m: float, *, half_width_m: float) -> shapely.Polygon:
+    def corridor(self, start_m: float, end_m: float, *, half_width_m: float) -> Polygon:
         """The ground within `half_width_m` of a part of the path, with square ends."""
         return shapely.buffer(self.part(start_m, end_m), half_width_m, quad_segs=QUARTER, cap_style="square")

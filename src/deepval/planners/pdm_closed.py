@@ -56,9 +56,9 @@ class PdmClosed(Planner):
 
     def plan(self, situation: Situation, agents: Agents) -> PdmTrajectory:
         """The best proposal's own path for 8 s, not what was simulated of it; or the brake."""
-        return self.plans(situation, [agents])[0]
+        return self.taken(situation.ego, self.judged(situation, [agents])[0])
 
-    def plans(self, situation: Situation, branches: Sequence[Agents]) -> list[PdmTrajectory]:
+    def plans(self, situation: Situation, branches: Sequence[Agents]) -> list[Trajectory]:
         """The plans of several observations, which share map, paths and the simulation of what is the same."""
         return [self.taken(situation.ego, judged) for judged in self.judged(situation, branches)]
 

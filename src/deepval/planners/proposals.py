@@ -13,7 +13,7 @@ from deepval.arrays import Float
 from deepval.geometry.vehicle import Vehicle
 from deepval.planners.observation import Observation
 from deepval.planners.paths import Path
-from deepval.planners.shapes import shapely
+from deepval.planners.shapes import Geometry, shapely
 
 if TYPE_CHECKING:
     from deepval.planners.pdm_closed import PdmClosed
@@ -30,7 +30,7 @@ class Guide:
 
     path: Path
     start_m: float
-    corridor: shapely.Geometry
+    corridor: Geometry
 
     def poses(self, progress_m: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch 3"]:
         """Poses of the rear axle."""
@@ -79,7 +79,7 @@ class Met(NamedTuple):
 
 def met_by(guides: list[Guide], observation: Observation, maps: range) -> list[Met]:
     """Who meets which guide's corridor, map by map."""
-    moves = observation.forecast_mps.any(axis=1)
+    moves = np.asarray(observation.forecast_mps.any(axis=1))
     ends_m = np.moveaxis(observation.centres_m[[maps.start, maps.stop - 1]], 0, 1)
     ways = shapely.points(ends_m[:, 0])
     ways[moves] = shapely.linestrings(ends_m[moves])

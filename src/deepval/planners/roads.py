@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.planners.shapes import shapely
+from deepval.planners.shapes import Geometry, Polygon, STRtree, shapely
 from deepval.world.lanes import Lane, LaneMap
 
 INTERSECTION_TOLERANCE_M = 0.01
@@ -29,7 +29,7 @@ class Roads:
         }
         self._drivable_m, self._intersections_m = lane_map.drivable_m, lane_map.intersections_m
         self._before = tuple(tuple(self.number[lane] for lane in lane_map.predecessors[mine]) for mine in self.ids)
-        self._block_polygon: dict[str, shapely.Geometry] = {}
+        self._block_polygon: dict[str, Geometry] = {}
 
     @cached_property
     def polygon(self) -> np.ndarray:
@@ -53,11 +53,11 @@ class Roads:
         return shapely.bounds(self.ground)
 
     @cached_property
-    def _tree(self) -> shapely.STRtree:
+    def _tree(self) -> STRtree:
         return shapely.STRtree(self.ground)
 
     @cached_property
-    def _intersections(self) -> shapely.STRtree:
+    def _intersections(self) -> STRtree:
         """Intersections as the map outlines them; where it outlines none, its connectors."""
         outlines = [outlined(outline_m) for outline_m in self._intersections_m]
         connectors = [self.polygon[index] for index, lane in enumerate(self.lanes) if lane.connector]
@@ -81,7 +81,7 @@ class Roads:
         """Whether a roadblock leads through an intersection."""
         return self.lanes[self.blocks[block][0]].connector
 
-    def block_polygon(self, block: str) -> shapely.Geometry:
+    def block_polygon(self, block: str) -> Geometry:
         """The ground of a roadblock: its lanes together."""
         if block not in self._block_polygon:
             lanes = self.polygon[list(self.blocks[block])]
@@ -103,7 +103,7 @@ class Roads:
     def _blocks_beyond(self, block: str, lanes: Iterable[int]) -> list[str]:
         return [other for other in dict.fromkeys(self.block_of(lane) for lane in lanes) if other != block]
 
-    def near(self, shape: shapely.Geometry, radius_m: float) -> Int[np.ndarray, "polygon"]:
+    def near(self, shape: Geometry, radius_m: float) -> Int[np.ndarray, "polygon"]:
         """Numbers of the ground's polygons within a distance of a shape, in the map's order."""
         return np.sort(self._tree.query(shape, predicate="dwithin", distance=radius_m))
 
@@ -127,12 +127,12 @@ def roads_of(lane_map: LaneMap) -> Roads:
     return _ROADS[lane_map]
 
 
-def outlined(outline_m: Float[np.ndarray, "_ 2"]) -> shapely.Polygon:
+def outlined(outline_m: Float[np.ndarray, "_ 2"]) -> Polygon:
     """A valid polygon from an outline."""
     return shapely.buffer(shapely.Polygon(outline_m), 0)
 
 
-def lane_polygon(lane: Lane) -> shapely.Polygon:
+def lane_polygon(lane: Lane) -> Polygon:
     """The ground of a lane."""
     if len(lane.polygon_m):
         return outlined(lane.polygon_m)

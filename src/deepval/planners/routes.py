@@ -9,7 +9,7 @@ import numpy as np
 from deepval.errors import InputError
 from deepval.planners.paths import Path
 from deepval.planners.roads import Roads
-from deepval.planners.shapes import shapely
+from deepval.planners.shapes import Geometry, shapely
 from deepval.planners.situation import EgoState
 
 Node = TypeVar("Node", bound=Hashable)
@@ -234,12 +234,12 @@ def _without_gaps(roads: Roads, route: list[str]) -> list[str]:
 
 def _without_loops(roads: Roads, route: list[str]) -> list[str]:
     """The route up to the first roadblock in an intersection that lies across one before it."""
-    passed: list[shapely.Geometry] = []
+    passed: list[Geometry] = []
     for place, block in enumerate(route):
         if roads.is_connector(block):
             polygon = roads.block_polygon(block)
-            met = [other for other in passed if other.intersects(polygon)]
-            if any(other.intersection(polygon).area > LOOP_M2 for other in met):
+            met = [other for other in passed if shapely.intersects(other, polygon)]
+            if any(shapely.area(shapely.intersection(other, polygon)) > LOOP_M2 for other in met):
                 return route[:place]
             passed.append(polygon)
     return route

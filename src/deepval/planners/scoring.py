@@ -8,7 +8,6 @@ Definitions, "PDM-Closed".
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -125,7 +124,8 @@ def rides(
     return Rides(states, vehicle, ground, comfortable, progress_m)
 
 
-class Overlaps(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Overlaps:
     """Every overlap: proposal, the other, index of the ego state, and how many steps ahead of it one looks."""
 
     prop: Int[np.ndarray, "overlap"]
@@ -134,7 +134,8 @@ class Overlaps(NamedTuple):
     step: Int[np.ndarray, "overlap"]
 
 
-class Events(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Events:
     """First overlaps, one for each proposal and other that have any: index of the ego state, and the map looked at."""
 
     prop: Int[np.ndarray, "event"]
@@ -174,7 +175,7 @@ def _collisions(
 ) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
     """No-collision factor (0: the ego's fault, 0.5: so with static objects only) and time of the first at fault."""
     events = _first_events(overlaps, overlaps.step == 0)
-    prop, who, index, in_map = events
+    prop, who, index, in_map = events.prop, events.who, events.index, events.in_map
     stopped = rides.speed_mps[prop, index] <= STOPPED_MPS
     stopped_other = observation.static[who] | (observation.speed_mps[who] <= STOPPED_MPS)
     _, behind = _ahead_and_behind(rides, observation, events)
@@ -230,7 +231,8 @@ def _overlaps(rides: Rides, observation: Observation) -> Overlaps:
 
 def _first_events(overlaps: Overlaps, counted: Bool[np.ndarray, "overlap"]) -> Events:
     """The first of the counted overlaps of each proposal with each other: by index, then by how far ahead it looks."""
-    prop, who, index, step = (part[counted] for part in overlaps)
+    parts = (overlaps.prop, overlaps.who, overlaps.index, overlaps.step)
+    prop, who, index, step = (part[counted] for part in parts)
     order = np.lexsort([step, index, who, prop])
     prop, who, index, step = prop[order], who[order], index[order], step[order]
     first = np.append(True, (np.diff(prop) != 0) | (np.diff(who) != 0))[: len(prop)]
