@@ -29,8 +29,8 @@ LENGTH_M: dict[str, float] = {
 }
 CLASSES: tuple[str, ...] = tuple(HEIGHT_M)
 """The nine that features count and that data in KITTI's manner have."""
-HEIGHT_M |= {"Traffic_cone": 1.06, "Barrier": 0.98}
-LENGTH_M |= {"Traffic_cone": 0.4, "Barrier": 0.5}
+HEIGHT_M |= {"Traffic_cone": 1.06, "Barrier": 0.98, "Static": 1.0}
+LENGTH_M |= {"Traffic_cone": 0.4, "Barrier": 0.5, "Static": 0.7}
 
 SUPER_CLASS: dict[str, str] = {
     "Car": "vehicle",
@@ -44,6 +44,7 @@ SUPER_CLASS: dict[str, str] = {
     "Cyclist": "cyclist",
     "Traffic_cone": "static",
     "Barrier": "static",
+    "Static": "static",
 }
 
 COCO_CLASSES: dict[str, str] = {

@@ -29,6 +29,8 @@ VALUES = frozenset(
 )
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple, "EMPTY_SET": set}
+LISTS = tuple(f"nuplan.database.common.data_types.{name}" for name in ("Translation", "Rotation", "CameraIntrinsic"))
+"""Lists of numbers, under the names that nuPlan's databases have for them."""
 SHORT_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
@@ -125,7 +127,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "builtins.frozenset": lambda items=(): set(items),
     "builtins.bytes": lambda: b"",
     "_codecs.encode": _encoded,
-}
+} | dict.fromkeys(LISTS, list)
 """What stands in for each name that may be called: functions of this module only."""
 
 
@@ -227,6 +229,13 @@ def _one(count: int) -> Callable[[Machine, Any], None]:
     return step
 
 
+def _new_list(machine: Machine, _: Any) -> None:
+    arguments, name = machine.stack.pop(), machine.stack.pop()
+    if not (isinstance(name, Name) and name.told in LISTS and arguments == ()):
+        raise InputError(f"it uses NEWOBJ on {name!r}; only plain containers and NumPy arrays are read, and nothing was run")
+    machine.stack.append([])
+
+
 def _stack_name(machine: Machine, _: Any) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
     machine.stack.append(_known(str(module), str(name)))
@@ -262,6 +271,7 @@ STEPS: dict[str, Callable[[Machine, Any], None]] = {
     "GLOBAL": lambda machine, told: machine.stack.append(_known(*told.split(" ", 1))),
     "STACK_GLOBAL": _stack_name,
     "REDUCE": lambda machine, _: machine.make(),
+    "NEWOBJ": _new_list,
     "BUILD": lambda machine, _: machine.fill(),
 }
 
