@@ -5,10 +5,15 @@ from typing import Any
 
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.kitti import Kitti
+from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.synthetic import Synthetic
 from deepval.errors import InputError
 
-DATASETS: dict[str, Callable[..., Dataset]] = {"kitti": Kitti, "synthetic": Synthetic}
+DATASETS: dict[str, Callable[..., Dataset]] = {
+    "kitti": Kitti,
+    "scenarionet": ScenarioNet,
+    "synthetic": Synthetic,
+}
 
 __all__ = ["DATASETS", "Dataset", "Recording", "open_dataset", "read_dataset"]
 

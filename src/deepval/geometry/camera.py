@@ -36,6 +36,14 @@ class Camera:
         return float(self.ego_from_cam[2, 3]) - self.road_z_m
 
 
+def looking_ahead(ahead_m: float, *, left_m: float = 0.0, height_m: float) -> Float[np.ndarray, "4 4"]:
+    """`ego_from_cam` of a camera that looks straight ahead and level."""
+    pose = np.eye(4)
+    pose[:3, :3] = [[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]
+    pose[:3, 3] = (ahead_m, left_m, height_m)
+    return pose
+
+
 def transformed(
     b_from_a: Float[np.ndarray, "4 4"], points_m: Float[np.ndarray, "*batch 3"]
 ) -> Float[np.ndarray, "*batch 3"]:

@@ -51,3 +51,9 @@ PACIFICA = Vehicle(front_m=4.049, rear_m=1.127, width_m=2.297, wheel_base_m=3.08
 """nuPlan's Chrysler Pacifica."""
 FUSION = Vehicle(front_m=3.85, rear_m=1.027, width_m=1.852, wheel_base_m=2.85)
 """Argoverse 2's Ford Fusion Hybrid; its overhangs are those of the production car."""
+
+
+def vehicle_like(length_m: float, width_m: float) -> Vehicle:
+    """A vehicle of that size with its axles where the Zoe has them, in proportion."""
+    scale = length_m / ZOE.length_m
+    return Vehicle(ZOE.front_m * scale, ZOE.rear_m * scale, width_m, ZOE.wheel_base_m * scale)

@@ -10,6 +10,9 @@ from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
 from deepval.world.lanes import LaneMap
 
+MOST_STEP_S = 0.5
+"""States are at most this far apart; a log of a single step is taken to have it."""
+
 
 @dataclass(frozen=True, eq=False)
 class LoggedTrack:
@@ -76,3 +79,58 @@ class Log:
     acceleration_mps2: Float[np.ndarray, "step"] | None = None
     frame_ids: tuple[str, ...] = field(default=())
     """Id of each state where the source has one; the step's number otherwise."""
+
+    def __post_init__(self) -> None:
+        steps = len(self.time_s)
+        check_steps(self.unit, self.time_s)
+        per_step = {
+            "poses": len(self.world_from_ego),
+            "speeds": len(self.speed_mps),
+            "starts of the route": steps if self.route_starts is None else len(self.route_starts),
+            "sets of red lights": len(self.red_lights) or steps,
+            "accelerations": steps if self.acceleration_mps2 is None else len(self.acceleration_mps2),
+        } | {f"rows of track {track.id}": len(track.valid) for track in self.tracks}
+        for name, count in per_step.items():
+            if count != steps:
+                raise InputError(f"unit {self.unit}: {name} must be {steps}, one per step; found {count}.")
+        if not (np.isfinite(self.world_from_ego).all() and np.isfinite(self.speed_mps).all()):
+            raise InputError(f"unit {self.unit}: poses and speeds of the ego must be finite; found NaN or infinity.")
+        if not (
+            len(self.states) and self.states[0] >= 0 and self.states[-1] < steps and (np.diff(self.states) > 0).all()
+        ):
+            raise InputError(f"unit {self.unit}: states must be steps in order, at least one; found {self.states}.")
+        if self.frame_ids and len(self.frame_ids) != len(self.states):
+            raise InputError(f"unit {self.unit}: frame ids must be {len(self.states)}, one per state.")
+
+    @property
+    def step_s(self) -> float:
+        """Time between steps: the median."""
+        return float(np.median(np.diff(self.time_s))) if len(self.time_s) > 1 else MOST_STEP_S
+
+
+def check_steps(unit: str, time_s: Float[np.ndarray, "step"]) -> None:
+    """Raise, with the place, where time stamps do not follow each other in equal steps (within half a step)."""
+    if not (len(time_s) and np.isfinite(time_s).all()):
+        raise InputError(f"unit {unit}: a log needs finite time stamps, at least one; check its time stamps.")
+    step_s = np.diff(time_s)
+    usual_s = float(np.median(step_s)) if len(step_s) else MOST_STEP_S
+    strange = np.flatnonzero(~(np.abs(step_s - usual_s) < usual_s / 2))
+    if len(strange):
+        place = int(strange[0])
+        raise InputError(
+            f"unit {unit}: a log must have a step every {usual_s:g} s; from step {place} to {place + 1} there are "
+            f"{step_s[place]:g} s: give the part before or after the gap."
+        )
+
+
+def poses_of(
+    pose: Float[np.ndarray, "step 3"], *, height_m: Float[np.ndarray, "step"] | None = None
+) -> Float[np.ndarray, "step 4 4"]:
+    """Poses (x, y, heading) on the ground as transforms from their frames to the world."""
+    world_from_ego = np.tile(np.eye(4), (len(pose), 1, 1))
+    world_from_ego[:, 0, 0] = world_from_ego[:, 1, 1] = np.cos(pose[:, 2])
+    world_from_ego[:, 1, 0] = np.sin(pose[:, 2])
+    world_from_ego[:, 0, 1] = -world_from_ego[:, 1, 0]
+    world_from_ego[:, :2, 3] = pose[:, :2]
+    world_from_ego[:, 2, 3] = 0.0 if height_m is None else height_m
+    return world_from_ego

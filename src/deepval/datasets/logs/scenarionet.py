@@ -1,14 +1,27 @@
-"""ScenarioNet records (one pickle per scene) -> the record as plain dicts and arrays, and its lane map."""
+"""ScenarioNet records (one pickle per scene) -> lane maps, logs, and the scenes and truths of their keyframes.
 
+See docs/external.md for what is real in them and what is nominal.
+"""
+
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Bool, Float
+from deepval.datasets.dataset import Dataset
+from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
+from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import read_pickle
 from deepval.errors import InputError
+from deepval.geometry.camera import Camera, looking_ahead
+from deepval.geometry.classes import NUSCENES_CLASSES
+from deepval.geometry.vehicle import ZOE, vehicle_like
 from deepval.world.lanes import Lane, LaneMap
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 
 SPEED_LIMIT_MPS = 13.0
 """On every lane: what nuScenes records carry (100 km/h on connectors, nothing on lanes) is made up."""
@@ -18,6 +31,35 @@ SAME_M = 1e-3
 LANE_TYPES = ("LANE_SURFACE_STREET", "LANE_FREEWAY", "LANE_SURFACE_UNSTRUCTURE")
 CONNECTOR = "LANE_SURFACE_UNSTRUCTURE"
 PARTS = ("metadata", "tracks", "map_features")
+KEYFRAME = 5
+"""Steps from keyframe to keyframe; what lies between is interpolated."""
+CAMERA = Camera(
+    1266.0, 1266.0, 816.0, 491.0, looking_ahead(1.70, height_m=1.51), road_z_m=0.0, width_px=1600, height_px=900
+)
+"""A nominal front camera like nuScenes' CAM_FRONT, looking level; records have no calibration."""
+TYPES: dict[str, str] = {
+    "VEHICLE": "Car",
+    "PEDESTRIAN": "Pedestrian",
+    "CYCLIST": "Cyclist",
+    "TRAFFIC_CONE": "Traffic_cone",
+    "TRAFFIC_BARRIER": "Barrier",
+    "TRAFFIC_OBJECT": "Misc",
+    "OTHER": "Misc",
+    "UNSET": "Misc",
+}
+CATEGORIES: dict[str, str] = {
+    "vehicle.car": "car",
+    "vehicle.truck": "truck",
+    "vehicle.trailer": "trailer",
+    "vehicle.bus": "bus",
+    "vehicle.construction": "construction_vehicle",
+    "vehicle.motorcycle": "motorcycle",
+    "vehicle.bicycle": "bicycle",
+    "human.pedestrian": "pedestrian",
+    "movable_object.trafficcone": "traffic_cone",
+    "movable_object.barrier": "barrier",
+}
+"""nuScenes categories, or how they begin, and what its detection benchmark calls them."""
 
 
 def read_record(path: Path | str) -> dict[str, Any]:
@@ -48,7 +90,9 @@ def lane_map_of(record: dict[str, Any]) -> LaneMap:
 
 def distinct_m(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "kept 2"]:
     """A line without the points that are where the one before them is."""
-    kept = [0] if len(line_m) else []
+    if (np.linalg.norm(np.diff(line_m, axis=0), axis=1) >= SAME_M).all():
+        return line_m
+    kept = [0]
     for place in range(1, len(line_m)):
         if np.linalg.norm(line_m[place] - line_m[kept[-1]]) >= SAME_M:
             kept.append(place)
@@ -74,3 +118,140 @@ def _points(key: str, feature: dict[str, Any], part: str) -> Float[np.ndarray, "
     if not (isinstance(points, np.ndarray) and points.ndim == 2 and points.shape[1] >= 2 and points.dtype.kind == "f"):
         raise InputError(f"map feature {key}: its {part} must be rows of x and y; found {type(points).__name__}.")
     return points[:, :2].astype(float)
+
+
+def log_of(record: dict[str, Any], unit: str) -> Log:
+    """A record as a log: all tracks but the ego in the record's order, its route matched, a state at each keyframe."""
+    time_s = _times(record, unit)
+    ego = _track(record, unit, _ego_id(record, unit), steps=len(time_s))
+    absent = np.flatnonzero(~ego.valid)
+    if len(absent):
+        raise InputError(f"unit {unit}: the ego must be logged at every step; it is not at step {absent[0]}.")
+    nuscenes = str(record["metadata"].get("dataset", "")).startswith("nuscenes")
+    length_m, width_m = float(ego.size_m[0, 0]), float(ego.size_m[0, 1])
+    vehicle = ZOE if nuscenes else vehicle_like(length_m, width_m)
+    pose = np.column_stack([ego.centre_m[:, :2], ego.heading_rad])
+    if not nuscenes:
+        pose[:, :2] -= vehicle.centre_m * np.column_stack([np.cos(pose[:, 2]), np.sin(pose[:, 2])])
+    lane_map = lane_map_of(record)
+    route = route_of(lane_map, pose)
+    return Log(
+        unit=unit,
+        time_s=time_s,
+        world_from_ego=poses_of(pose, height_m=ego.centre_m[:, 2] if nuscenes else None),
+        speed_mps=np.linalg.norm(ego.velocity_mps, axis=1),
+        vehicle=vehicle,
+        camera=CAMERA,
+        tracks=tuple(
+            _track(record, unit, key, steps=len(time_s)) for key in record["tracks"] if key != _ego_id(record, unit)
+        ),
+        lane_map=lane_map,
+        route=route.roadblocks,
+        route_starts=route.starts,
+        states=np.arange(0, len(time_s), KEYFRAME),
+    )
+
+
+@dataclass(frozen=True)
+class ScenarioNet(Dataset):
+    """The records `sd_*.pkl` anywhere below a folder; a unit is a scene.
+
+    Attributes:
+        root: The folder.
+    """
+
+    root: Path | str
+
+    @property
+    def name(self) -> str:
+        """Its name; splits are drawn under it."""
+        return "scenarionet"
+
+    @property
+    def records(self) -> dict[str, Path]:
+        """The record of each unit, named by what follows the last underscore of its file's name."""
+        found: dict[str, Path] = {}
+        for path in sorted(Path(self.root).rglob("sd_*.pkl"), key=lambda path: (path.stem, str(path))):
+            unit = path.stem.rsplit("_", 1)[-1]
+            if unit in found:
+                raise InputError(f"records must be of different scenes; {found[unit]} and {path} are both {unit}.")
+            found[unit] = path
+        if not found:
+            raise InputError(f"a ScenarioNet folder must hold records sd_*.pkl; {self.root} has none.")
+        return dict(sorted(found.items()))
+
+    def files(self, unit: str) -> dict[str, Path]:
+        """The record of a scene."""
+        path = self._record(unit)
+        return {path.name: path}
+
+    def unit_ids(self) -> tuple[str, ...]:
+        """Names of the scenes, such as scene-0103."""
+        return tuple(self.records)
+
+    def read_log(self, unit: str) -> Log:
+        """All steps of a scene."""
+        return log_of(read_record(self._record(unit)), unit)
+
+    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
+        """What the vehicle knows of a scene's keyframes, and their reference."""
+        return unit_of(self.read_log(unit))
+
+    def _record(self, unit: str) -> Path:
+        records = self.records
+        if unit not in records:
+            raise InputError(f"units must be among {', '.join(records)}; found {unit}.")
+        return records[unit]
+
+
+def _ego_id(record: dict[str, Any], unit: str) -> str:
+    ego = record["metadata"].get("sdc_id")
+    if ego not in record["tracks"]:
+        raise InputError(f"unit {unit}: a record must have the track of its ego (sdc_id); there is no track {ego!r}.")
+    return ego
+
+
+def _times(record: dict[str, Any], unit: str) -> Float[np.ndarray, "step"]:
+    told = record["metadata"].get("ts")
+    if not (isinstance(told, np.ndarray) and told.ndim == 1 and told.dtype.kind in "fiu" and len(told)):
+        raise InputError(f"unit {unit}: a record must have a time stamp per step (metadata ts); found none.")
+    return told.astype(float)
+
+
+def _class(track: dict[str, Any]) -> str:
+    category = str(track.get("metadata", {}).get("type", ""))
+    named = next((name for begins, name in CATEGORIES.items() if f"{category}.".startswith(f"{begins}.")), None)
+    if named is not None:
+        return NUSCENES_CLASSES[named]
+    if track.get("type") not in TYPES:
+        raise InputError(f"a track's type must be one of {', '.join(TYPES)}; found {track.get('type')!r}.")
+    return TYPES[track["type"]]
+
+
+def _track(record: dict[str, Any], unit: str, key: str, *, steps: int) -> LoggedTrack:
+    track = record["tracks"][key]
+    state = track.get("state", {})
+
+    def column(part: str, width: int) -> Float[np.ndarray, "step width"]:
+        values = state.get(part)
+        if not (isinstance(values, np.ndarray) and values.dtype.kind in "biuf" and values.ndim in (1, 2)):
+            raise InputError(f"unit {unit}: track {key} must have numbers as {part}; found none.")
+        if len(values) != steps:
+            raise InputError(
+                f"unit {unit}: track {key} must have {steps} rows of {part}, one per step; found {len(values)}."
+            )
+        rows = values.reshape(steps, -1).astype(float)
+        if rows.shape[1] < width:
+            raise InputError(f"unit {unit}: track {key} must have {width} numbers a step as {part}.")
+        return rows[:, :width]
+
+    valid: Bool[np.ndarray, "step"] = column("valid", 1)[:, 0] > 0
+    return LoggedTrack(
+        id=str(key),
+        cls=_class(track),
+        centre_m=column("position", 3),
+        heading_rad=column("heading", 1)[:, 0],
+        size_m=np.column_stack([column(part, 1) for part in ("length", "width", "height")]),
+        velocity_mps=column("velocity", 2),
+        valid=valid,
+    )

@@ -245,13 +245,13 @@ def _remember(machine: Machine, place: Any) -> None:
     machine.memory[len(machine.memory) if place is None else place] = machine.stack[-1]
 
 
-STEPS: dict[str, Callable[[Machine, Any], None]] = {
+STEPS: dict[str, Callable[[Machine, Any], Any]] = {
     "PROTO": lambda machine, _: None,
     "FRAME": lambda machine, _: None,
     "STOP": lambda machine, _: None,
     "MARK": lambda machine, _: machine.stack.append(MARK),
-    "POP": lambda machine, _: machine.stack.pop() and None,
-    "POP_MARK": lambda machine, _: machine.marked() and None,
+    "POP": lambda machine, _: machine.stack.pop(),
+    "POP_MARK": lambda machine, _: machine.marked(),
     "TUPLE": _tuple,
     "LIST": _new(list),
     "DICT": _new(dict),

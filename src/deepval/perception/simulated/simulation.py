@@ -86,6 +86,8 @@ def draw(
     """
     plain = street(profile, rng)
     conditions = conditions or plain
+    # What has no image box is not in the image, and nothing can be reported of it.
+    truth = truth.where(np.isfinite(truth.height_px))
     size_px = (scene.camera.width_px or KITTI_SIZE_PX[0], scene.camera.height_px or KITTI_SIZE_PX[1])
     things = joined(
         object_things(profile, truth, rng=rng),

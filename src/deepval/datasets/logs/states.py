@@ -1,0 +1,171 @@
+"""A log -> what the vehicle knows at its states (Scene), and the reference there with the logged future (Truth)."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.datasets.logs.log import Log
+from deepval.errors import InputError
+from deepval.geometry.corners import ground_corners_m
+from deepval.geometry.cuboids import cuboid_corners_m, image_boxes_px, occlusion
+from deepval.geometry.motion import track_closing_mps
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Future, Truth
+
+AHEAD_S = np.arange(1, 9) * 0.5
+"""How far ahead the logged future is told: 0.5 to 4 s."""
+
+
+class Columns(NamedTuple):
+    """What was logged of all tracks, track by track and step by step."""
+
+    cls: Shaped[np.ndarray, "track"]
+    centre_m: Float[np.ndarray, "track step 3"]
+    heading_rad: Float[np.ndarray, "track step"]
+    size_m: Float[np.ndarray, "track step 3"]
+    velocity_mps: Float[np.ndarray, "track step 2"]
+    valid: Bool[np.ndarray, "track step"]
+
+
+class Logged(NamedTuple):
+    """Objects of some steps as seen from the ego frame of some states, with the heights that Objects leave out."""
+
+    objects: Objects
+    bottom_m: Float[np.ndarray, "obj"]
+    height_m: Float[np.ndarray, "obj"]
+
+
+def unit_of(log: Log) -> tuple[Scene, Truth]:
+    """What the vehicle knows at the states of a log, and its reference."""
+    scene = scene_of(log)
+    return scene, truth_of(log, scene.dt_s)
+
+
+def scene_of(log: Log) -> Scene:
+    """What the vehicle knows at the states of a log; the ego frame is level, at the rear axle on the ground."""
+    states = log.states
+    frame_ids = log.frame_ids or tuple(f"{step:06d}" for step in states)
+    return Scene(
+        unit=log.unit,
+        frame_ids=np.array(frame_ids, dtype=str),
+        time_s=log.time_s[states],
+        ego_speed_mps=np.maximum(log.speed_mps[states], 0.0),
+        cameras={"front": log.camera},
+        world_from_ego=level(log.world_from_ego[states]),
+        lane_map=log.lane_map,
+        route=log.route,
+        route_starts=None if log.route_starts is None else log.route_starts[states],
+        red_lights=tuple(log.red_lights[step] for step in states) if log.red_lights else (),
+        vehicle=log.vehicle,
+        ego_acceleration_mps2=None if log.acceleration_mps2 is None else log.acceleration_mps2[states],
+    )
+
+
+def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
+    """All tracks that are logged at each state, in the log's order, and where all went; `dt_s` is between states."""
+    columns = columns_of(log)
+    pose = level(log.world_from_ego[log.states])
+    found = logged_objects(columns, log.states, pose=pose)
+    objects = found.objects
+    closing_mps = track_closing_mps(objects.frame, objects.track, range_m=objects.near_m, dt_s=dt_s)
+    objects = replace(objects, closing_mps=closing_mps)
+    cuboids_m = cuboid_corners_m(objects.corners_m, bottom_m=found.bottom_m, height_m=found.height_m)
+    box_px = image_boxes_px(log.camera, cuboids_m)
+    away_m = np.linalg.norm(objects.corners_m.mean(axis=1) - log.camera.ego_from_cam[:2, 3], axis=-1)
+    return Truth(
+        unit=log.unit,
+        objects=objects,
+        box_px=box_px,
+        occlusion=occlusion(objects.frame, box_px, range_m=away_m),
+        ignored_frame=np.zeros(0, dtype=int),
+        ignored_box_px=np.zeros((0, 4)),
+        future=future_of(log, columns, pose=pose),
+    )
+
+
+def future_of(log: Log, columns: Columns, *, pose: Float[np.ndarray, "state 4 4"]) -> Future:
+    """Where the ego and all others were 0.5 to 4 s after each state, in the ego frame of the state."""
+    steps = log.states[:, None] + np.arange(1, len(AHEAD_S) + 1) * steps_per_half_second(log)
+    valid = steps < len(log.time_s)
+    there = level(log.world_from_ego)[np.where(valid, steps, 0)]
+    relative = np.linalg.inv(pose)[:, None] @ there
+    yaw_rad = np.arctan2(relative[..., 1, 0], relative[..., 0, 0])
+    driven = np.concatenate([relative[..., :2, 3], yaw_rad[..., None]], axis=-1)
+    others = tuple(
+        logged_objects(columns, steps[:, ahead], pose=pose, known=valid[:, ahead]).objects
+        for ahead in range(len(AHEAD_S))
+    )
+    return Future(AHEAD_S, np.where(valid[..., None], driven, np.nan), valid, others)
+
+
+def steps_per_half_second(log: Log) -> int:
+    """How many steps half a second has; raises where that is no whole number."""
+    step_s = log.step_s
+    count = round(0.5 / step_s)
+    if count < 1 or abs(count * step_s - 0.5) > step_s / 4:
+        raise InputError(
+            f"unit {log.unit}: half a second must be a whole number of steps; its steps are {step_s:g} s apart."
+        )
+    return count
+
+
+def level(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 4 4"]:
+    """Poses without roll and pitch: planners and objects live on the ground."""
+    yaw_rad = np.arctan2(pose[..., 1, 0], pose[..., 0, 0])
+    flat = np.zeros_like(pose)
+    flat[..., 0, 0] = flat[..., 1, 1] = np.cos(yaw_rad)
+    flat[..., 1, 0] = np.sin(yaw_rad)
+    flat[..., 0, 1] = -flat[..., 1, 0]
+    flat[..., 2, 2] = flat[..., 3, 3] = 1.0
+    flat[..., :3, 3] = pose[..., :3, 3]
+    return flat
+
+
+def columns_of(log: Log) -> Columns:
+    """The tracks of a log side by side."""
+    steps, tracks = len(log.time_s), log.tracks
+
+    def side_by_side(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        return np.stack(parts) if parts else np.zeros((0, *shape))
+
+    return Columns(
+        np.array([track.cls for track in tracks], dtype="<U14"),
+        side_by_side([track.centre_m for track in tracks], (steps, 3)),
+        side_by_side([track.heading_rad for track in tracks], (steps,)),
+        side_by_side([track.size_m for track in tracks], (steps, 3)),
+        side_by_side([track.velocity_mps for track in tracks], (steps, 2)),
+        side_by_side([track.valid for track in tracks], (steps,)).astype(bool),
+    )
+
+
+def logged_objects(
+    columns: Columns,
+    steps: Int[np.ndarray, "state"],
+    *,
+    pose: Float[np.ndarray, "state 4 4"],
+    known: Bool[np.ndarray, "state"] | None = None,
+) -> Logged:
+    """What is logged at a step for each state (nothing where it is not known), in the ego frame of that state."""
+    known = np.ones(len(steps), dtype=bool) if known is None else known
+    at = np.where(known, steps, 0)
+    frame, track = np.nonzero((columns.valid[:, at] & known).T)
+    step = at[frame]
+    ego_from_world = np.linalg.inv(pose)[frame]
+    turn = ego_from_world[:, :2, :2]
+    centre_m = np.einsum("oij,oj->oi", ego_from_world[:, :3, :3], columns.centre_m[track, step])
+    centre_m += ego_from_world[:, :3, 3]
+    yaw_rad = columns.heading_rad[track, step] - np.arctan2(pose[frame, 1, 0], pose[frame, 0, 0])
+    size_m = columns.size_m[track, step]
+    objects = Objects(
+        frames=len(steps),
+        frame=frame,
+        corners_m=ground_corners_m(centre_m[:, :2], size_m[:, :2], yaw_rad=yaw_rad),
+        closing_mps=np.zeros(len(frame)),
+        cls=columns.cls[track],
+        track=track,
+        velocity_mps=np.einsum("oij,oj->oi", turn, columns.velocity_mps[track, step]),
+    )
+    return Logged(objects, centre_m[:, 2] - size_m[:, 2] / 2, size_m[:, 2])
