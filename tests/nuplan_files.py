@@ -2,7 +2,7 @@
 
 The street runs east from (0, 0) in metres of `ORIGIN_M`: lanes 1 (y = 0) and 2 (y = 3.5) of group 100 to x = 100,
 connectors 11 and 12 of connector group 200 to x = 120, lanes 3 and 4 of group 101 to x = 400; connector 13 of group 201
-turns north to lane 5 of group 102. The ego drives along y = 0 from x = 5 at 5 m/s: scenarios of 12, 12 and 3 s.
+turns north to lane 5 of group 102. The ego drives along y = 0 from x = 20 at 5 m/s: scenarios of 12, 12 and 3 s.
 """
 
 import json
@@ -16,8 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.geometry.mercator import ECCENTRICITY, FALSE_EASTING_M, RECTIFYING_M, SCALE
-from deepval.geometry.mercator import N as n
+from deepval.geometry.mercator import ECCENTRICITY, FALSE_EASTING_M, RECTIFYING_M, SCALE, N
 
 LOCATION, VERSION, ZONE = "us-ma-boston", "9.12.1817", 19
 ORIGIN_M = np.array([330_000.0, 4_690_000.0])
@@ -25,14 +24,14 @@ LOG = "2021.08.16.14.00.00_veh-45_00000_00200"
 START_US, SWEEP_US = 1_629_122_400_000_000, 50_000
 SCENES = (240, 240, 60)
 ROUTES = ("100 200", "100 200 101", "100 200 101")
-SPEED_MPS = 5.0
+START_X_M, SPEED_MPS = 20.0, 5.0
 BETA = (
-    n / 2 - 2 / 3 * n**2 + 37 / 96 * n**3 - 1 / 360 * n**4 - 81 / 512 * n**5 + 96199 / 604800 * n**6,
-    1 / 48 * n**2 + 1 / 15 * n**3 - 437 / 1440 * n**4 + 46 / 105 * n**5 - 1118711 / 3870720 * n**6,
-    17 / 480 * n**3 - 37 / 840 * n**4 - 209 / 4480 * n**5 + 5569 / 90720 * n**6,
-    4397 / 161280 * n**4 - 11 / 504 * n**5 - 830251 / 7257600 * n**6,
-    4583 / 161280 * n**5 - 108847 / 3991680 * n**6,
-    20648693 / 638668800 * n**6,
+    N / 2 - 2 / 3 * N**2 + 37 / 96 * N**3 - 1 / 360 * N**4 - 81 / 512 * N**5 + 96199 / 604800 * N**6,
+    1 / 48 * N**2 + 1 / 15 * N**3 - 437 / 1440 * N**4 + 46 / 105 * N**5 - 1118711 / 3870720 * N**6,
+    17 / 480 * N**3 - 37 / 840 * N**4 - 209 / 4480 * N**5 + 5569 / 90720 * N**6,
+    4397 / 161280 * N**4 - 11 / 504 * N**5 - 830251 / 7257600 * N**6,
+    4583 / 161280 * N**5 - 108847 / 3991680 * N**6,
+    20648693 / 638668800 * N**6,
 )
 """Karney 2011, eq. 36: the series backwards, which is not the reader's."""
 
@@ -122,10 +121,14 @@ def write_map(path, *, projected=False, meta=True):
         return blob(kind, [place_m if projected else lon_lat_deg(place_m)], **options)
 
     with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE gpkg_spatial_ref_sys (srs_name TEXT, srs_id INTEGER PRIMARY KEY, organization TEXT, "
-                   "organization_coordsys_id INTEGER, definition TEXT, description TEXT)")
-        db.execute("CREATE TABLE gpkg_geometry_columns (table_name TEXT PRIMARY KEY, column_name TEXT, "
-                   "geometry_type_name TEXT, srs_id INTEGER, z TINYINT, m TINYINT)")
+        db.execute(
+            "CREATE TABLE gpkg_spatial_ref_sys (srs_name TEXT, srs_id INTEGER PRIMARY KEY, organization TEXT, "
+            "organization_coordsys_id INTEGER, definition TEXT, description TEXT)"
+        )
+        db.execute(
+            "CREATE TABLE gpkg_geometry_columns (table_name TEXT PRIMARY KEY, column_name TEXT, "
+            "geometry_type_name TEXT, srs_id INTEGER, z TINYINT, m TINYINT)"
+        )
         db.execute("INSERT INTO gpkg_spatial_ref_sys VALUES ('system', ?, 'EPSG', ?, 'undefined', '')", (epsg, epsg))
 
         def layer(name, columns, rows, geometry=True):
@@ -137,20 +140,44 @@ def write_map(path, *, projected=False, meta=True):
                 db.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
 
         whole = {"lane_fid": "INTEGER", "lane_group_fid": "INTEGER", "lane_index": "INTEGER", "speed_limit_mps": "REAL"}
-        layer("lanes_polygons", whole, [
-            (key + 1000, drawn(POLYGONS, outline, envelope=key % 2 == 0), key, group, 1, limit)
-            for key, (group, _, outline, limit) in LANES.items()])
-        layer("lane_connectors", {"exit_lane_fid": "INTEGER", "entry_lane_fid": "INTEGER",
-                                  "lane_group_connector_fid": "INTEGER", "speed_limit_mps": "REAL"}, [
-            (key, drawn(LINE, middle), before, after, group, limit)
-            for key, (group, before, after, middle, _, limit) in CONNECTORS.items()])
-        layer("gen_lane_connectors_scaled_width_polygons", {"lane_connector_fid": "INTEGER"}, [
-            (key + 2000, drawn(POLYGON, each[4], order=">", z=True), key) for key, each in CONNECTORS.items()])
+        layer(
+            "lanes_polygons",
+            whole,
+            [
+                (key + 1000, drawn(POLYGONS, outline, envelope=key % 2 == 0), key, group, 1, limit)
+                for key, (group, _, outline, limit) in LANES.items()
+            ],
+        )
+        layer(
+            "lane_connectors",
+            {
+                "exit_lane_fid": "INTEGER",
+                "entry_lane_fid": "INTEGER",
+                "lane_group_connector_fid": "INTEGER",
+                "speed_limit_mps": "REAL",
+            },
+            [
+                (key, drawn(LINE, middle), before, after, group, limit)
+                for key, (group, before, after, middle, _, limit) in CONNECTORS.items()
+            ],
+        )
+        layer(
+            "gen_lane_connectors_scaled_width_polygons",
+            {"lane_connector_fid": "INTEGER"},
+            [(key + 2000, drawn(POLYGON, each[4], order=">", z=True), key) for key, each in CONNECTORS.items()],
+        )
         # Real maps leave one of the two numbers empty; tools that write tables of floats turn the other into one.
-        layer("baseline_paths", {"lane_fid": "REAL", "lane_connector_fid": "REAL"}, [
-            *((key, drawn(LINES if key == 1 else LINE, each[1], z=key == 2), float(key), None)
-              for key, each in LANES.items()),
-            *((key + 50, drawn(LINE, each[3]), None, float(key)) for key, each in CONNECTORS.items())])
+        layer(
+            "baseline_paths",
+            {"lane_fid": "REAL", "lane_connector_fid": "REAL"},
+            [
+                *(
+                    (key, drawn(LINES if key == 1 else LINE, each[1], z=key == 2), float(key), None)
+                    for key, each in LANES.items()
+                ),
+                *((key + 50, drawn(LINE, each[3]), None, float(key)) for key, each in CONNECTORS.items()),
+            ],
+        )
         for name, outlines in AREAS.items():
             layer(name, {}, [(number, drawn(POLYGON, each)) for number, each in enumerate(outlines, 1)])
         if meta:
@@ -228,10 +255,19 @@ def write_log(path, *, camera=True):
             put("track", token(5, number), token(6, number), width, length, height)
         if camera:
             # Looks ahead, from 1.5 m ahead of the rear axle and 1.6 m above it.
-            put("camera", token(9, 0), log, "CAM_F0", "m", pickled("Translation", [1.5, 0.0, 1.6]),
+            put(
+                "camera",
+                token(9, 0),
+                log,
+                "CAM_F0",
+                "m",
+                pickled("Translation", [1.5, 0.0, 1.6]),
                 pickled("Rotation", [0.5, -0.5, 0.5, -0.5]),
                 pickled("CameraIntrinsic", [[1500.0, 0, 950.0], [0, 1510.0, 550.0], [0, 0, 1]]),
-                pickle.dumps([0.0] * 5), 1920.0, 1080.0)
+                pickle.dumps([0.0] * 5),
+                1920.0,
+                1080.0,
+            )
             put("camera", token(9, 1), log, "CAM_B0", "m", b"", b"", b"", b"", 1920.0, 1080.0)
         sweep = 0
         for scene, count in enumerate(SCENES):
@@ -246,26 +282,91 @@ def write_log(path, *, camera=True):
 def _write_sweep(put, sweep, *, scene, at, camera):
     east, north = ORIGIN_M
     time_us = START_US + sweep * SWEEP_US
-    ego_x = east + 5 + SPEED_MPS * sweep * SWEEP_US * 1e-6
+    ego_x = east + START_X_M + SPEED_MPS * sweep * SWEEP_US * 1e-6
     # Another clock in ego_pose: the sweep's is the one that counts.
-    put("ego_pose", token(2, sweep), time_us - 333, ego_x, north, 10.0, 1.0, 0.0, 0.0, 0.0, SPEED_MPS, 0.1, 0.0, 0.25,
-        0.0, 9.8, 0.0, 0.0, 0.0, 32600 + ZONE, token(0, 0))
+    put(
+        "ego_pose",
+        token(2, sweep),
+        time_us - 333,
+        ego_x,
+        north,
+        10.0,
+        1.0,
+        0.0,
+        0.0,
+        0.0,
+        SPEED_MPS,
+        0.1,
+        0.0,
+        0.25,
+        0.0,
+        9.8,
+        0.0,
+        0.0,
+        0.0,
+        32600 + ZONE,
+        token(0, 0),
+    )
     put("lidar_pc", token(3, sweep), None, None, token(2, sweep), token(8, 0), token(1, scene), f"{sweep}.pcd", time_us)
     put("traffic_light_status", token(10, 2 * sweep), token(3, sweep), 12, "green")
-    put("traffic_light_status", token(10, 2 * sweep + 1), token(3, sweep), 11, "red" if scene == 0 and at < 80 else "unknown")
-    places = {"vehicle": (ego_x - east + 20, 0.0, SPEED_MPS), "bicycle": (60 + at * 0.1, 3.5, 2.0),
-              "pedestrian": (97.0, 4.0, 0.0)}
+    put(
+        "traffic_light_status",
+        token(10, 2 * sweep + 1),
+        token(3, sweep),
+        11,
+        "red" if scene == 0 and at < 80 else "unknown",
+    )
+    places = {
+        "vehicle": (ego_x - east + 20, 0.0, SPEED_MPS),
+        "bicycle": (60 + at * 0.1, 3.5, 2.0),
+        "pedestrian": (97.0, 4.0, 0.0),
+    }
     for number, name in enumerate(CATEGORIES):
         if name == "pedestrian" and not 40 <= at < 80:
             continue
         x, y, speed = places.get(name, (30.0 + 5 * number, -4.0, None))
         length, width, height = SIZE_M.get(name, (0.5, 0.5, 0.5))
         still = speed is None
-        put("lidar_box", token(11, sweep * 10 + number), token(3, sweep), token(5, number), None, None, east + x, north + y,
-            10.0 + height / 2, width, length, height, speed, None if still else 0.0, None, 0.0, 1.0)
+        put(
+            "lidar_box",
+            token(11, sweep * 10 + number),
+            token(3, sweep),
+            token(5, number),
+            None,
+            None,
+            east + x,
+            north + y,
+            10.0 + height / 2,
+            width,
+            length,
+            height,
+            speed,
+            None if still else 0.0,
+            None,
+            0.0,
+            1.0,
+        )
     if camera and sweep % 2 == 0:
-        put("image", token(12, sweep), None, None, token(2, sweep), token(9, 0), f"{LOG}/CAM_F0/{sweep:06d}.jpg", time_us + 20_000)
-        put("image", token(13, sweep), None, None, token(2, sweep), token(9, 1), f"{LOG}/CAM_B0/{sweep:06d}.jpg", time_us)
+        put(
+            "image",
+            token(12, sweep),
+            None,
+            None,
+            token(2, sweep),
+            token(9, 0),
+            f"{LOG}/CAM_F0/{sweep:06d}.jpg",
+            time_us + 20_000,
+        )
+        put(
+            "image",
+            token(13, sweep),
+            None,
+            None,
+            token(2, sweep),
+            token(9, 1),
+            f"{LOG}/CAM_B0/{sweep:06d}.jpg",
+            time_us,
+        )
 
 
 def write_folder(root, **options):

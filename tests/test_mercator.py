@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nuplan_files import lon_lat_deg
 from scipy.integrate import quad
 
 from deepval.geometry.mercator import FLATTENING, SCALE, SEMI_MAJOR_M, utm_m
+from nuplan_files import lon_lat_deg
 
 PUBLISHED = [
     # Documentation of pyproj's Proj: UTM zone 10, to the millimetre.
@@ -52,7 +52,7 @@ def test_angles_are_kept(off_deg, lat_deg):
     east = 1e-6 * SEMI_MAJOR_M * np.cos(np.radians(lat_deg)) / np.sqrt(bend)
     north = 1e-6 * SEMI_MAJOR_M * (1 - e2) / bend**1.5
     here = np.array([-69.0 + off_deg, lat_deg])
-    step = np.degrees(1e-6)
-    to_east = (utm_m(here + [step, 0], 19) - utm_m(here - [step, 0], 19)) / (2 * east)
-    to_north = (utm_m(here + [0, step], 19) - utm_m(here - [0, step], 19)) / (2 * north)
+    east_deg, north_deg = np.degrees(1e-6) * np.eye(2)
+    to_east = (utm_m(here + east_deg, 19) - utm_m(here - east_deg, 19)) / (2 * east)
+    to_north = (utm_m(here + north_deg, 19) - utm_m(here - north_deg, 19)) / (2 * north)
     np.testing.assert_allclose(to_north, [-to_east[1], to_east[0]], atol=1e-7)

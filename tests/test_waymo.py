@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-import waymo_files as files
 
+import waymo_files as files
 from deepval.datasets import open_dataset
 from deepval.datasets.logs.waymo import NOMINAL, Waymo, lane_map_of
 from deepval.errors import InputError
@@ -35,12 +35,13 @@ def test_a_scenario_is_a_unit(tmp_path, unit):
 def test_the_ego_is_its_rear_axle(unit):
     scene, truth = unit
     np.testing.assert_allclose(scene.ego_speed_mps, 5.0)
-    # 0.5 - 0.21 of 5 m behind the box's centre.
-    np.testing.assert_allclose(scene.world_from_ego[:, 0, 3], 10 + 5 * scene.time_s - 0.29 * 5)
+    # The Zoe's rear axle is 0.84 m from the rear of its 4.084 m.
+    behind_m = 5 * (0.5 - 0.84 / 4.084)
+    np.testing.assert_allclose(scene.world_from_ego[:, 0, 3], 10 + 5 * scene.time_s - behind_m)
     np.testing.assert_allclose(scene.world_from_ego[:, 2, 3], 0.0, atol=1e-12)
     assert scene.vehicle.length_m == pytest.approx(5.0)
-    assert scene.vehicle.wheel_base_m == pytest.approx(0.61 * 5)
-    np.testing.assert_allclose(scene.vehicle.centres_m(np.array([10 - 1.45, 0, 0]))[0], 10)
+    assert scene.vehicle.wheel_base_m == pytest.approx(5 * 2.588 / 4.084)
+    np.testing.assert_allclose(scene.vehicle.centres_m(np.array([10 - behind_m, 0, 0]))[0], 10)
     np.testing.assert_allclose(truth.future.pose[..., 0], np.broadcast_to(5 * truth.future.times_s, (11, 8)))
 
 
@@ -48,7 +49,7 @@ def test_tracks_are_where_they_were(unit):
     _, truth = unit
     first = truth.objects.at(0)
     assert first.cls.tolist() == ["Car"]
-    np.testing.assert_allclose(first.centre_m, [[20 + 1.45, 0]])
+    np.testing.assert_allclose(first.centre_m, [[20 + 5 * (0.5 - 0.84 / 4.084), 0]])
     # The pedestrian is there from step 10 to 59, states 2 to 10.
     assert truth.frame[truth.cls == "Pedestrian"].tolist() == list(range(2, 11))
 

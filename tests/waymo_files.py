@@ -70,7 +70,11 @@ def scenario():
         "dynamicMapStates": [
             {
                 "laneStates": [
-                    {"lane": "3", "state": "LANE_STATE_STOP" if step < 40 else "LANE_STATE_GO", "stopPoint": {"x": 40.0}},
+                    {
+                        "lane": "3",
+                        "state": "LANE_STATE_STOP" if step < 40 else "LANE_STATE_GO",
+                        "stopPoint": {"x": 40.0},
+                    },
                     {"lane": "4", "state": "LANE_STATE_ARROW_STOP" if step < 20 else "LANE_STATE_FLASHING_STOP"},
                 ]
             }

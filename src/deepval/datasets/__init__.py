@@ -5,14 +5,18 @@ from typing import Any
 
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.kitti import Kitti
+from deepval.datasets.logs.nuplan import Nuplan
 from deepval.datasets.logs.scenarionet import ScenarioNet
+from deepval.datasets.logs.waymo import Waymo
 from deepval.datasets.synthetic import Synthetic
 from deepval.errors import InputError
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "kitti": Kitti,
+    "nuplan": Nuplan,
     "scenarionet": ScenarioNet,
     "synthetic": Synthetic,
+    "waymo": Waymo,
 }
 
 __all__ = ["DATASETS", "Dataset", "Recording", "open_dataset", "read_dataset"]

@@ -24,7 +24,9 @@ ALPHA = (
 )
 
 
-def utm_m(lon_lat_deg: Float[np.ndarray, "*batch 2"], zone: int, *, south: bool = False) -> Float[np.ndarray, "*batch 2"]:
+def utm_m(
+    lon_lat_deg: Float[np.ndarray, "*batch 2"], zone: int, *, south: bool = False
+) -> Float[np.ndarray, "*batch 2"]:
     """Easting and northing in a UTM zone (1 to 60) of points given by longitude and latitude in degrees."""
     ahead = np.radians(lon_lat_deg[..., 0] - (6 * zone - 183))
     tan = np.tan(np.radians(lon_lat_deg[..., 1]))

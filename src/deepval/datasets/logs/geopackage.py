@@ -61,16 +61,16 @@ def told_zone(database: Database) -> UtmZone | None:
         number = re.fullmatch(r"(?i)\s*epsg:+(\d+)\s*", str(value))
         zone = UtmZone.of(int(number[1])) if number else None
         if zone is None:
-            raise InputError(f"{database.path}: projectedCoordSystem must be a UTM zone such as EPSG:32619; it is {value}.")
+            raise InputError(
+                f"{database.path}: projectedCoordSystem must be a UTM zone such as EPSG:32619; it is {value}."
+            )
         return zone
     return None
 
 
 def features(database: Database, layer: str, columns: Sequence[str], *, zone: UtmZone) -> Features:
     """All rows of a layer in the file's order, in metres of the zone."""
-    database.require(
-        {"gpkg_geometry_columns": ("table_name", "column_name", "srs_id"), layer: columns}
-    )
+    database.require({"gpkg_geometry_columns": ("table_name", "column_name", "srs_id"), layer: columns})
     found = database.rows("SELECT column_name, srs_id FROM gpkg_geometry_columns WHERE table_name = ?", (layer,))
     if len(found) != 1:
         raise InputError(f"{database.path}: layer {layer} must have one geometry column; {len(found)} are told of.")
@@ -79,7 +79,10 @@ def features(database: Database, layer: str, columns: Sequence[str], *, zone: Ut
     wanted = ", ".join(quoted(name) for name in (shape, *columns))
     rows = database.rows(f"SELECT {wanted} FROM {quoted(layer)} ORDER BY rowid")
     parts = [_parts(row[0], f"{database.path}: layer {layer}, row {number}") for number, row in enumerate(rows, 1)]
-    return Features([row[1:] for row in rows], _in_metres(parts, _epsg(database, srs), zone=zone, told=f"{layer} of {database.path}"))
+    return Features(
+        [row[1:] for row in rows],
+        _in_metres(parts, _epsg(database, srs), zone=zone, told=f"{layer} of {database.path}"),
+    )
 
 
 def _epsg(database: Database, srs: Any) -> int | None:
@@ -96,7 +99,9 @@ def _in_metres(parts: list[list[Part]], epsg: int | None, *, zone: UtmZone, told
     if epsg == zone.epsg:
         return parts
     if epsg != WGS84:
-        raise InputError(f"layer {told} must be in longitude and latitude (EPSG:{WGS84}) or EPSG:{zone.epsg}; found {epsg}.")
+        raise InputError(
+            f"layer {told} must be in longitude and latitude (EPSG:{WGS84}) or EPSG:{zone.epsg}; found {epsg}."
+        )
     flat = [part for each in parts for part in each]
     points = np.concatenate([*flat, np.zeros((0, 2))])
     if not ((np.abs(points[:, 1]) < 90) & (np.abs(points[:, 0]) <= 180)).all():

@@ -1,4 +1,4 @@
-"""Drives of one unit (the scenarios of a nuPlan log) -> the unit: their frames in time order, each with its own route."""
+"""Drives of one unit (the scenarios of a nuPlan log) -> the unit: their frames in time order, each with its route."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace

@@ -86,9 +86,8 @@ def read_log(path: Path, maps: Path, *, pictures: Path | None = None) -> list[tu
         database.require(NEEDED)
         scenarios = [sweeps for sweeps in _scenarios(database) if len(sweeps.states)]
         if not scenarios:
-            raise InputError(
-                f"{path}: a log must have a scenario of {(STATES - 1 + FUTURE_STEPS) * STEP_S:g} s or more; it has none."
-            )
+            least_s = (STATES - 1 + FUTURE_STEPS) * STEP_S
+            raise InputError(f"{path}: a log must have a scenario of {least_s:g} s or more; it has none.")
         location = _location(database)
         routes = frozenset(roadblock for sweeps in scenarios for roadblock in sweeps.route)
         drive_m = np.concatenate([sweeps.pose[:, :2] for sweeps in scenarios])
@@ -198,13 +197,16 @@ def _tracks(database: Database, sweeps: Sweeps, *, steps: dict[bytes, int]) -> t
 def _track(token: bytes, seen: list[tuple[Any, ...]], *, steps: dict[bytes, int], told: str) -> LoggedTrack:
     name = _hex(token)
     if seen[0][2] not in CLASSES:
-        raise InputError(f"{told}, track {name}: its category must be one of {', '.join(CLASSES)}; found {seen[0][2]!r}.")
+        raise InputError(
+            f"{told}, track {name}: its category must be one of {', '.join(CLASSES)}; found {seen[0][2]!r}."
+        )
     cls = CLASSES[seen[0][2]]
     # What stands may have no speed in the file.
     rows = [(*row[3:10], *(value or 0.0 for value in row[10:])) if cls in STANDING else row[3:] for row in seen]
     values = _numbers(rows, f"{told}, boxes of track {name}", columns=len(BOX))
-    columns = np.full((len(steps), len(BOX)), np.nan)
-    columns[[steps[row[0]] for row in seen]] = values
+    columns, valid = np.full((len(steps), len(BOX)), np.nan), np.zeros(len(steps), dtype=bool)
+    places = [steps[row[0]] for row in seen]
+    columns[places], valid[places] = values, True
     return LoggedTrack(
         id=name,
         cls=cls,
@@ -212,7 +214,7 @@ def _track(token: bytes, seen: list[tuple[Any, ...]], *, steps: dict[bytes, int]
         size_m=columns[:, 3:6],
         heading_rad=columns[:, 6],
         velocity_mps=columns[:, 7:],
-        valid=np.isfinite(columns).all(axis=1),
+        valid=valid,
     )
 
 

@@ -13,15 +13,24 @@ from deepval.arrays import Float, Int
 from deepval.datasets.logs.databases import Database
 from deepval.datasets.logs.unpickling import unpickled
 from deepval.errors import InputError
-from deepval.geometry.camera import Camera
+from deepval.geometry.camera import Camera, looking_ahead
 
 CHANNEL = "CAM_F0"
 SIZE_PX = (1920, 1080)
 FARTHEST_US = 41_000
 """A sweep has a picture if one was taken at most this much before or after it (M53)."""
 COLUMNS = ("token", "channel", "translation", "rotation", "intrinsic", "width", "height")
-AHEAD = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
-"""Rotation of a camera that looks straight ahead."""
+NOMINAL = Camera(
+    fx_px=1545.0,
+    fy_px=1545.0,
+    cx_px=960.0,
+    cy_px=560.0,
+    ego_from_cam=looking_ahead(1.7, height_m=1.6),
+    road_z_m=0.0,
+    width_px=SIZE_PX[0],
+    height_px=SIZE_PX[1],
+)
+"""For a log without cameras: nuPlan's usual focal length, looking straight ahead from behind the windscreen."""
 
 
 def posed(rotation: Float[np.ndarray, "3 3"], translation_m: Float[np.ndarray, "3"]) -> Float[np.ndarray, "4 4"]:
@@ -29,19 +38,6 @@ def posed(rotation: Float[np.ndarray, "3 3"], translation_m: Float[np.ndarray, "
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = rotation, translation_m
     return pose
-
-
-NOMINAL = Camera(
-    fx_px=1545.0,
-    fy_px=1545.0,
-    cx_px=960.0,
-    cy_px=560.0,
-    ego_from_cam=posed(AHEAD, np.array([1.7, 0.0, 1.6])),
-    road_z_m=0.0,
-    width_px=SIZE_PX[0],
-    height_px=SIZE_PX[1],
-)
-"""For a log without cameras: nuPlan's usual focal length, looking straight ahead from behind the windscreen."""
 
 
 def rotations(quaternion: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*batch 3 3"]:
@@ -96,7 +92,9 @@ def picture_files(
     after = np.minimum(after, len(time_us) - 1)
     nearest = np.where(np.abs(time_us[after] - sweeps_us) < np.abs(time_us[before] - sweeps_us), after, before)
     near = np.abs(time_us[nearest] - sweeps_us) <= FARTHEST_US
-    found = [_below(database, folder, taken[place][1]) if kept else None for place, kept in zip(nearest, near, strict=True)]
+    found = [
+        _below(database, folder, taken[place][1]) if kept else None for place, kept in zip(nearest, near, strict=True)
+    ]
     return tuple(path if path is not None and path.is_file() else None for path in found)
 
 

@@ -45,8 +45,8 @@ def map_file(maps: Path, location: str) -> Path:
     found = sorted(folder.glob("*/map.gpkg"))
     if len(found) != 1:
         raise InputError(
-            f"the map of {location} must be at {folder}/VERSION/map.gpkg; found {len(found)} and no {index} to name one: "
-            "unpack nuPlan's maps there."
+            f"the map of {location} must be at {folder}/VERSION/map.gpkg; found {len(found)} and no {index} that names "
+            "one: unpack nuPlan's maps there."
         )
     return found[0]
 

@@ -232,7 +232,9 @@ def _one(count: int) -> Callable[[Machine, Any], None]:
 def _new_list(machine: Machine, _: Any) -> None:
     arguments, name = machine.stack.pop(), machine.stack.pop()
     if not (isinstance(name, Name) and name.told in LISTS and arguments == ()):
-        raise InputError(f"it uses NEWOBJ on {name!r}; only plain containers and NumPy arrays are read, and nothing was run")
+        raise InputError(
+            f"it uses NEWOBJ on {name!r}; only plain containers and NumPy arrays are read, and nothing was run"
+        )
     machine.stack.append([])
 
 

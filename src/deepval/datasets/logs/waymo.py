@@ -5,7 +5,7 @@ scenario_id), enumerations by name or number, and 64-bit numbers as text or numb
 protobuf has it. Steps are 0.1 s; every fifth with 4 s ahead of it is a state.
 
 What Waymo does not give: a camera (a nominal one stands in), lane outlines (every lane is 3.5 m wide), a route (that of
-the driven path), and where the rear axle is (fixed shares of the vehicle's length).
+the driven path), and where the axles are (at the same shares of the length as those of nuScenes' Zoe).
 """
 
 import json
@@ -19,21 +19,19 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.datasets.dataset import Dataset
-from deepval.datasets.logs.log import Log, LoggedTrack
+from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
 from deepval.datasets.logs.routing import route_of
 from deepval.datasets.logs.scenarionet import distinct_m
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
-from deepval.geometry.camera import Camera
-from deepval.geometry.vehicle import Vehicle
+from deepval.geometry.camera import Camera, looking_ahead
+from deepval.geometry.vehicle import vehicle_like
 from deepval.world.lanes import Lane, LaneMap
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 STEP_S, LATE_S = 0.1, 0.03
 EVERY, FUTURE_STEPS = 5, 40
-REAR_SHARE, WHEEL_BASE_SHARE = 0.21, 0.61
-"""Rear overhang and wheel base of a car as shares of its length: between those of the other data sets' vehicles."""
 HALF_WIDTH_M = 1.75
 MPS_PER_MPH = 0.44704
 CLASSES = {
@@ -51,7 +49,7 @@ NOMINAL = Camera(
     fy_px=2055.0,
     cx_px=960.0,
     cy_px=640.0,
-    ego_from_cam=np.array([[0.0, 0, 1, 1.54], [-1, 0, 0, 0], [0, -1, 0, 2.115], [0, 0, 0, 1]]),
+    ego_from_cam=looking_ahead(1.54, height_m=2.115),
     road_z_m=0.0,
     width_px=1920,
     height_px=1280,
@@ -99,16 +97,16 @@ def log_of(scenario: dict[str, Any], unit: str) -> Log:
     driven = logged.pop(ego)
     if not driven.valid.all():
         raise InputError(f"the ego (track {ego}) must be valid at every step; it is not at {np.argmin(driven.valid)}.")
-    vehicle = _vehicle(driven)
-    pose = _rear_axle(driven, vehicle)
+    vehicle = vehicle_like(*np.median(driven.size_m[:, :2], axis=0).tolist())
+    forward = np.column_stack([np.cos(driven.heading_rad), np.sin(driven.heading_rad)])
+    # Waymo tells of the centre of the ego's box.
+    rear_axle = np.column_stack([driven.centre_m[:, :2] - vehicle.centre_m * forward, driven.heading_rad])
     lane_map = lane_map_of(scenario)
-    heading = driven.heading_rad
-    route = route_of(lane_map, np.column_stack([pose[:, :2, 3], heading]))
-    forward = np.column_stack([np.cos(heading), np.sin(heading)])
+    route = route_of(lane_map, rear_axle)
     return Log(
         unit=unit,
         time_s=time_s,
-        world_from_ego=pose,
+        world_from_ego=poses_of(rear_axle, height_m=driven.centre_m[:, 2] - driven.size_m[:, 2] / 2),
         speed_mps=np.maximum((driven.velocity_mps * forward).sum(axis=1), 0.0),
         vehicle=vehicle,
         camera=NOMINAL,
@@ -215,27 +213,6 @@ def _track(track: Any, steps: int) -> LoggedTrack:
         velocity_mps=columns[:, 7:],
         valid=valid,
     )
-
-
-def _vehicle(driven: LoggedTrack) -> Vehicle:
-    length_m, width_m = np.median(driven.size_m[:, :2], axis=0).tolist()
-    return Vehicle(
-        front_m=(1 - REAR_SHARE) * length_m,
-        rear_m=REAR_SHARE * length_m,
-        width_m=width_m,
-        wheel_base_m=WHEEL_BASE_SHARE * length_m,
-    )
-
-
-def _rear_axle(driven: LoggedTrack, vehicle: Vehicle) -> Float[np.ndarray, "step 4 4"]:
-    """Poses of the rear axle on the ground, from those of the box's centre."""
-    cos, sin = np.cos(driven.heading_rad), np.sin(driven.heading_rad)
-    pose = np.tile(np.eye(4), (len(cos), 1, 1))
-    pose[:, 0, 0] = pose[:, 1, 1] = cos
-    pose[:, 1, 0], pose[:, 0, 1] = sin, -sin
-    pose[:, :2, 3] = driven.centre_m[:, :2] - vehicle.centre_m * np.column_stack([cos, sin])
-    pose[:, 2, 3] = driven.centre_m[:, 2] - driven.size_m[:, 2] / 2
-    return pose
 
 
 def _states(steps: int) -> Int[np.ndarray, "state"]:
