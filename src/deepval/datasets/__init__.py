@@ -5,6 +5,7 @@ from typing import Any
 
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.kitti import Kitti
+from deepval.datasets.logs.argoverse import Argoverse2
 from deepval.datasets.logs.nuplan import Nuplan
 from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.logs.waymo import Waymo
@@ -12,6 +13,7 @@ from deepval.datasets.synthetic import Synthetic
 from deepval.errors import InputError
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
+    "argoverse2": Argoverse2,
     "kitti": Kitti,
     "nuplan": Nuplan,
     "scenarionet": ScenarioNet,

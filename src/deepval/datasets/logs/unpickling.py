@@ -189,10 +189,8 @@ class Machine:
         self.stack.append(thing.value if isinstance(thing, Shell) and thing.value is not None else thing)
 
     def carry_out(self, code: str, argument: Any) -> None:
-        """One step of the program."""
-        if code in VALUES:
-            self.stack.append(argument)
-        elif code in CONSTANTS:
+        """One step of the program that is more than a value."""
+        if code in CONSTANTS:
             self.stack.append(CONSTANTS[code])
         elif code in EMPTY:
             self.stack.append(EMPTY[code]())
@@ -283,7 +281,10 @@ def unpickled(content: bytes) -> Any:
     machine = Machine()
     try:
         for code, argument, _ in pickletools.genops(content):
-            machine.carry_out(code.name, argument)
+            if code.name in VALUES:
+                machine.stack.append(argument)
+            else:
+                machine.carry_out(code.name, argument)
         (result,) = machine.stack
     except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
         if isinstance(error, InputError):

@@ -1,0 +1,340 @@
+"""Argoverse 2 motion-forecasting scenarios and sensor logs -> logs, and the scenes and truths of their states.
+
+A scenario is a folder with `scenario_*.parquet` and `log_map_archive_*.json`; a sensor log one with
+`annotations.feather`, `city_SE3_egovehicle.feather`, `calibration/` and `map/log_map_archive_*.json`. See
+docs/external.md for what is real in them and what is nominal.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int
+from deepval.datasets.dataset import Dataset
+from deepval.datasets.logs.argoverse_map import read_lane_map
+from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
+from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.states import level, unit_of
+from deepval.errors import InputError
+from deepval.geometry.camera import Camera, looking_ahead
+from deepval.geometry.vehicle import FUSION
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+EVERY = 5
+"""Steps from state to state: half a second at ten a second."""
+AXLE_M = 0.33
+"""Nominal height of the rear axle, which is the origin of the data set's vehicle frame, above the ground."""
+FRONT = "ring_front_center"
+CAMERA = Camera(1686.0, 1686.0, 775.0, 1024.0, looking_ahead(1.63, height_m=1.72), 0.0, width_px=1550, height_px=2048)
+"""A nominal camera like ring_front_center for scenarios, which have none."""
+SCENARIO_COLUMNS = (
+    "track_id",
+    "object_type",
+    "timestep",
+    "position_x",
+    "position_y",
+    "heading",
+    "velocity_x",
+    "velocity_y",
+)
+SCENARIO_TYPES: dict[str, tuple[str, tuple[float, float, float]]] = {
+    "vehicle": ("Car", (4.6, 1.9, 1.53)),
+    "bus": ("Bus", (11.2, 2.9, 3.2)),
+    "pedestrian": ("Pedestrian", (0.8, 0.8, 1.75)),
+    "cyclist": ("Cyclist", (1.8, 0.7, 1.73)),
+    "motorcyclist": ("Cyclist", (2.2, 0.8, 1.73)),
+    "riderless_bicycle": ("Cyclist", (1.8, 0.7, 1.1)),
+    "construction": ("Traffic_cone", (0.4, 0.4, 1.06)),
+    "static": ("Barrier", (1.0, 1.0, 1.0)),
+    "background": ("Barrier", (1.0, 1.0, 1.0)),
+    "unknown": ("Misc", (3.0, 1.5, 1.9)),
+}
+"""Class and typical length, width and height of a scenario's object types: the files have no sizes."""
+CATEGORIES: dict[str, str] = {
+    **dict.fromkeys(("REGULAR_VEHICLE",), "Car"),
+    **dict.fromkeys(("LARGE_VEHICLE", "BOX_TRUCK", "TRUCK", "TRUCK_CAB", "VEHICULAR_TRAILER"), "Truck"),
+    **dict.fromkeys(("BUS", "SCHOOL_BUS", "ARTICULATED_BUS"), "Bus"),
+    **dict.fromkeys(("RAILED_VEHICLE",), "Tram"),
+    **dict.fromkeys(("PEDESTRIAN", "OFFICIAL_SIGNALER", "STROLLER", "WHEELCHAIR"), "Pedestrian"),
+    **dict.fromkeys(
+        ("BICYCLIST", "BICYCLE", "MOTORCYCLIST", "MOTORCYCLE", "WHEELED_RIDER", "WHEELED_DEVICE"), "Cyclist"
+    ),
+    **dict.fromkeys(("CONSTRUCTION_CONE", "CONSTRUCTION_BARREL", "BOLLARD"), "Traffic_cone"),
+    **dict.fromkeys(("SIGN", "STOP_SIGN", "MOBILE_PEDESTRIAN_CROSSING_SIGN"), "Barrier"),
+    **dict.fromkeys(("MESSAGE_BOARD_TRAILER", "TRAFFIC_LIGHT_TRAILER"), "Barrier"),
+    **dict.fromkeys(("DOG", "ANIMAL"), "Misc"),
+}
+"""Categories of sensor logs."""
+TURN = ("qw", "qx", "qy", "qz")
+SHIFT = ("tx_m", "ty_m", "tz_m")
+SIZE = ("length_m", "width_m", "height_m")
+
+
+@dataclass(frozen=True)
+class Argoverse2(Dataset):
+    """Scenarios and sensor logs anywhere below a folder; a unit is one of them, named by its folder.
+
+    Attributes:
+        root: The folder.
+    """
+
+    root: Path | str
+
+    @property
+    def name(self) -> str:
+        """Its name; splits are drawn under it."""
+        return "argoverse2"
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """The folder of each unit."""
+        root = Path(self.root)
+        found = [
+            path.parent for pattern in ("scenario_*.parquet", "annotations.feather") for path in root.rglob(pattern)
+        ]
+        units = {folder.resolve().name: folder for folder in sorted(found)}
+        if not units:
+            raise InputError(
+                f"an Argoverse 2 folder must hold scenario_*.parquet or annotations.feather; {root} has neither."
+            )
+        if len(units) != len(found):
+            raise InputError(f"scenarios and logs must lie in folders of different names; in {root} some do not.")
+        return dict(sorted(units.items()))
+
+    def files(self, unit: str) -> dict[str, Path]:
+        """All files that a unit is read from."""
+        folder = self._folder(unit)
+        wanted = ("scenario_*.parquet", "*.feather", "calibration/*.feather", "log_map_archive_*.json")
+        found = [path for pattern in (*wanted, "map/log_map_archive_*.json") for path in sorted(folder.glob(pattern))]
+        return {path.relative_to(folder).as_posix(): path for path in found}
+
+    def unit_ids(self) -> tuple[str, ...]:
+        """Names of the folders: scenario ids and log ids."""
+        return tuple(self.folders)
+
+    def read_log(self, unit: str) -> Log:
+        """All steps of a unit."""
+        folder = self._folder(unit)
+        if next(folder.glob("scenario_*.parquet"), None):
+            return scenario_log(folder, unit)
+        return sensor_log(folder, unit)
+
+    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
+        """What the vehicle knows every half second, and the reference."""
+        return unit_of(self.read_log(unit))
+
+    def _folder(self, unit: str) -> Path:
+        folders = self.folders
+        if unit not in folders:
+            raise InputError(f"units must be among {', '.join(folders)}; found {unit}.")
+        return folders[unit]
+
+
+def scenario_log(folder: Path, unit: str) -> Log:
+    """A motion-forecasting scenario as a log; the position of track AV is taken for its rear axle."""
+    path = one_file(folder, "scenario_*.parquet")
+    table = columns_of(path, (*SCENARIO_COLUMNS, "start_timestamp", "end_timestamp", "num_timestamps"))
+    if not len(table["track_id"]):
+        raise InputError(f"{path}: a scenario must have rows; found none.")
+    steps = int(table["num_timestamps"][0])
+    seconds = float(table["end_timestamp"][0] - table["start_timestamp"][0]) / 1e9
+    if steps < 2 or not seconds > 0 or not 0 <= table["timestep"].min() <= table["timestep"].max() < steps:
+        raise InputError(f"{path}: timesteps must lie in the scenario's {steps} over {seconds:g} s; they do not.")
+    order = list(dict.fromkeys(table["track_id"].tolist()))
+    if "AV" not in order:
+        raise InputError(f"{path}: a scenario must have the track AV of its ego; found none.")
+    tracks = {key: _scenario_track(table, table["track_id"] == key, steps=steps) for key in order}
+    ego = tracks.pop("AV")
+    absent = np.flatnonzero(~ego.valid)
+    if len(absent):
+        raise InputError(f"{path}: the ego must be logged at every step; it is not at step {absent[0]}.")
+    pose = np.column_stack([ego.centre_m[:, :2], ego.heading_rad])
+    return _log(
+        unit,
+        folder,
+        time_s=np.linspace(0.0, seconds, steps),
+        world_from_ego=poses_of(pose),
+        speed_mps=np.linalg.norm(ego.velocity_mps, axis=1),
+        camera=CAMERA,
+        tracks=tuple(tracks.values()),
+    )
+
+
+def sensor_log(folder: Path, unit: str) -> Log:
+    """A sensor log as a log: a step per annotated sweep, velocities by differences of positions."""
+    path = folder / "annotations.feather"
+    rows = columns_of(path, ("timestamp_ns", "track_uuid", "category", *SIZE, *TURN, *SHIFT))
+    poses = columns_of(folder / "city_SE3_egovehicle.feather", ("timestamp_ns", *TURN, *SHIFT))
+    stamps = np.unique(rows["timestamp_ns"])
+    if len(stamps) < 2:
+        raise InputError(f"{path}: a log must have annotations of two sweeps or more; found {len(stamps)}.")
+    place = {int(stamp): number for number, stamp in enumerate(poses["timestamp_ns"])}
+    unknown = [int(stamp) for stamp in stamps if int(stamp) not in place]
+    if unknown:
+        raise InputError(f"{path}: every sweep must have an ego pose; the one at {unknown[0]} ns has none.")
+    city_from_axle = transforms(poses)[[place[int(stamp)] for stamp in stamps]]
+    time_s = (stamps - stamps[0]) / 1e9
+    ground = np.eye(4)
+    ground[2, 3] = -AXLE_M
+    along = np.gradient(city_from_axle[:, :2, 3], time_s, axis=0)
+    return _log(
+        unit,
+        folder,
+        time_s=time_s,
+        world_from_ego=level(city_from_axle @ ground),
+        speed_mps=np.maximum((along * level(city_from_axle)[:, :2, 0]).sum(axis=1), 0.0),
+        camera=_front_camera(folder / "calibration"),
+        tracks=_annotated_tracks(rows, stamps, city_from_axle=city_from_axle, time_s=time_s, path=path),
+    )
+
+
+def _log(unit: str, folder: Path, **told: Any) -> Log:
+    map_folder = folder / "map" if (folder / "map").is_dir() else folder
+    lane_map = read_lane_map(one_file(map_folder, "log_map_archive_*.json"))
+    pose = told["world_from_ego"]
+    driven = np.column_stack([pose[:, :2, 3], np.arctan2(pose[:, 1, 0], pose[:, 0, 0])])
+    route = route_of(lane_map, driven)
+    return Log(
+        unit=unit,
+        vehicle=FUSION,
+        lane_map=lane_map,
+        route=route.roadblocks,
+        route_starts=route.starts,
+        states=np.arange(0, len(pose), EVERY),
+        **told,
+    )
+
+
+def _scenario_track(table: dict[str, np.ndarray], here: Bool[np.ndarray, "row"], *, steps: int) -> LoggedTrack:
+    kind = str(table["object_type"][here][0])
+    if kind not in SCENARIO_TYPES:
+        raise InputError(f"a scenario's object types must be among {', '.join(SCENARIO_TYPES)}; found {kind}.")
+    cls, size_m = SCENARIO_TYPES[kind]
+    step = _once(table["timestep"][here], str(table["track_id"][here][0]))
+
+    def told(*names: str) -> Float[np.ndarray, "step column"]:
+        filled = np.zeros((steps, len(names)))
+        filled[step] = np.column_stack([table[name][here] for name in names])
+        return filled
+
+    valid = np.zeros(steps, dtype=bool)
+    valid[step] = True
+    return LoggedTrack(
+        id=str(table["track_id"][here][0]),
+        cls=cls,
+        centre_m=np.column_stack([told("position_x", "position_y"), np.full(steps, size_m[2] / 2)]),
+        heading_rad=told("heading")[:, 0],
+        size_m=np.tile(np.array(size_m), (steps, 1)),
+        velocity_mps=told("velocity_x", "velocity_y"),
+        valid=valid,
+    )
+
+
+def _annotated_tracks(
+    rows: dict[str, np.ndarray],
+    stamps: np.ndarray,
+    *,
+    city_from_axle: Float[np.ndarray, "step 4 4"],
+    time_s: Float[np.ndarray, "step"],
+    path: Path,
+) -> tuple[LoggedTrack, ...]:
+    unknown = sorted(set(rows["category"].tolist()) - set(CATEGORIES))
+    if unknown:
+        raise InputError(f"{path}: categories must be Argoverse 2's; found {unknown[0]}.")
+    step = np.searchsorted(stamps, rows["timestamp_ns"])
+    city_from_object = city_from_axle[step] @ transforms(rows)
+    heading_rad = np.arctan2(city_from_object[:, 1, 0], city_from_object[:, 0, 0])
+    size_m = np.column_stack([rows[part] for part in SIZE]).astype(float)
+    found = []
+    for key in dict.fromkeys(rows["track_uuid"].tolist()):
+        here = np.flatnonzero(rows["track_uuid"] == key)
+        _once(step[here], str(key))
+        centre, size, heading = np.zeros((len(stamps), 3)), np.ones((len(stamps), 3)), np.zeros(len(stamps))
+        valid = np.zeros(len(stamps), dtype=bool)
+        centre[step[here]], size[step[here]] = city_from_object[here, :3, 3], size_m[here]
+        heading[step[here]], valid[step[here]] = heading_rad[here], True
+        found.append(
+            LoggedTrack(
+                id=str(key),
+                cls=CATEGORIES[str(rows["category"][here[0]])],
+                centre_m=centre,
+                heading_rad=heading,
+                size_m=size,
+                velocity_mps=differences_mps(centre[:, :2], valid, time_s=time_s),
+                valid=valid,
+            )
+        )
+    return tuple(found)
+
+
+def _once(step: Int[np.ndarray, "row"], track: str) -> Int[np.ndarray, "row"]:
+    if len(np.unique(step)) != len(step):
+        raise InputError(f"track {track}: it must be told once a step; found two rows of one step.")
+    return step
+
+
+def differences_mps(
+    place_m: Float[np.ndarray, "step 2"], valid: Bool[np.ndarray, "step"], *, time_s: Float[np.ndarray, "step"]
+) -> Float[np.ndarray, "step 2"]:
+    """Velocity from the valid neighbours of a step (one or both sides); 0 where there is none."""
+    steps = np.arange(len(valid))
+    before = np.where(np.concatenate([[False], valid[:-1]]), steps - 1, steps)
+    after = np.where(np.concatenate([valid[1:], [False]]), steps + 1, steps)
+    elapsed_s = time_s[after] - time_s[before]
+    known = valid & (after > before)
+    moved_m = place_m[after] - place_m[before]
+    return np.where(known[:, None], moved_m / np.where(known, elapsed_s, 1.0)[:, None], 0.0)
+
+
+def _front_camera(folder: Path) -> Camera:
+    names = ("fx_px", "fy_px", "cx_px", "cy_px", "width_px", "height_px")
+    inside = columns_of(folder / "intrinsics.feather", ("sensor_name", *names))
+    mounted = columns_of(folder / "egovehicle_SE3_sensor.feather", ("sensor_name", *TURN, *SHIFT))
+    for table, file in ((inside, "intrinsics"), (mounted, "egovehicle_SE3_sensor")):
+        if FRONT not in table["sensor_name"].tolist():
+            raise InputError(f"{folder / file}.feather: a calibration must have the sensor {FRONT}; found none.")
+    row = inside["sensor_name"].tolist().index(FRONT)
+    fx, fy, cx, cy, width, height = (float(inside[name][row]) for name in names)
+    ego_from_cam = transforms(mounted)[mounted["sensor_name"].tolist().index(FRONT)]
+    ego_from_cam[2, 3] += AXLE_M
+    return Camera(fx, fy, cx, cy, ego_from_cam, 0.0, width_px=int(width), height_px=int(height))
+
+
+def transforms(table: dict[str, np.ndarray]) -> Float[np.ndarray, "row 4 4"]:
+    """Transforms of rows with a unit quaternion (w first) and a translation."""
+    w, x, y, z = (table[part].astype(float) for part in TURN)
+    pose = np.tile(np.eye(4), (len(w), 1, 1))
+    pose[:, 0, 0], pose[:, 0, 1], pose[:, 0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)
+    pose[:, 1, 0], pose[:, 1, 1], pose[:, 1, 2] = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)
+    pose[:, 2, 0], pose[:, 2, 1], pose[:, 2, 2] = 2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)
+    pose[:, :3, 3] = np.column_stack([table[part] for part in SHIFT])
+    return pose
+
+
+def one_file(folder: Path, pattern: str) -> Path:
+    """The one file of that pattern in a folder."""
+    found = sorted(folder.glob(pattern))
+    if len(found) != 1:
+        raise InputError(f"{folder}: must hold one {pattern}; found {len(found)}.")
+    return found[0]
+
+
+def columns_of(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Columns of a Parquet or Feather file; raises where one is missing or has empty cells."""
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    try:
+        table = parquet.read_table(path) if path.suffix == ".parquet" else feather.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: must be a table that can be read; {error}.") from error
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise InputError(f"{path}: must have columns {', '.join(names)}; it lacks {missing[0]}.")
+    empty = [name for name in names if table.column(name).null_count]
+    if empty:
+        raise InputError(f"{path}: every row must have a value of {empty[0]}; some have none.")
+    return {name: table.column(name).to_numpy() for name in names}
