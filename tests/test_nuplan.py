@@ -12,7 +12,7 @@ import pytest
 import nuplan_files as files
 from deepval.datasets import open_dataset
 from deepval.datasets.logs.geopackage import UtmZone
-from deepval.datasets.logs.nuplan import Nuplan, read_log
+from deepval.datasets.logs.nuplan import Nuplan, read_drives
 from deepval.datasets.logs.nuplan_camera import NOMINAL, rotations
 from deepval.datasets.logs.nuplan_map import map_file, read_lane_map
 from deepval.errors import InputError
@@ -377,4 +377,4 @@ def test_units_are_logs_that_are_there_once(root, tmp_path):
     with pytest.raises(InputError, match="must be there once"):
         Nuplan(root).unit_ids()
     with pytest.raises(InputError, match="there is no such file"):
-        read_log(root / "nothing.db", root / "maps")
+        read_drives(root / "nothing.db", root / "maps")

@@ -80,8 +80,15 @@ class Sweeps(NamedTuple):
         return np.arange(STATES) * apart if apart > 0 else np.zeros(0, dtype=int)
 
 
-def read_log(path: Path, maps: Path, *, pictures: Path | None = None) -> list[tuple[Scene, Truth]]:
-    """The scenarios of a log in time order, each as if it were a unit of its own."""
+class Drive(NamedTuple):
+    """A scenario as a log of its own, and the front picture of each of its states, or none at all."""
+
+    log: Log
+    pictures: tuple[Path | None, ...]
+
+
+def read_drives(path: Path, maps: Path, *, pictures: Path | None = None) -> list[Drive]:
+    """The scenarios of a log in time order; `pictures` is the folder of sensor data, if there is one."""
     with opened(path, what="a nuPlan log") as database:
         database.require(NEEDED)
         scenarios = [sweeps for sweeps in _scenarios(database) if len(sweeps.states)]
@@ -93,13 +100,13 @@ def read_log(path: Path, maps: Path, *, pictures: Path | None = None) -> list[tu
         drive_m = np.concatenate([sweeps.pose[:, :2] for sweeps in scenarios])
         lane_map = read_lane_map(map_file(maps, location), location, drive_m=drive_m, routes=routes)
         camera = read_camera(database)
-        found = []
-        for sweeps in scenarios:
-            log = _log(database, sweeps, lane_map=lane_map, camera=camera, zero_us=int(scenarios[0].time_us[0]))
-            scene, truth = unit_of(log)
-            files = picture_files(database, pictures, sweeps_us=sweeps.time_us[sweeps.states])
-            found.append((replace(scene, image_paths=files), truth))
-        return found
+        return [
+            Drive(
+                _log(database, sweeps, lane_map=lane_map, camera=camera, zero_us=int(scenarios[0].time_us[0])),
+                picture_files(database, pictures, sweeps_us=sweeps.time_us[sweeps.states]),
+            )
+            for sweeps in scenarios
+        ]
 
 
 def _location(database: Database) -> str:
@@ -301,7 +308,12 @@ class Nuplan(Dataset):
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """What the vehicle knows of one log at the states of all its scenarios, and its reference."""
-        return joined(read_log(self._log_file(unit), self.maps, pictures=self._pictures()))
+        units = [(*unit_of(drive.log), drive.pictures) for drive in self.read_drives(unit)]
+        return joined([(replace(scene, image_paths=pictures), truth) for scene, truth, pictures in units])
+
+    def read_drives(self, unit: str) -> list[Drive]:
+        """All steps of the scenarios of one log, in time order."""
+        return read_drives(self._log_file(unit), self.maps, pictures=self._pictures())
 
     def _log_file(self, unit: str) -> Path:
         found = self.logs()

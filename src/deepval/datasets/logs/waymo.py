@@ -277,10 +277,13 @@ class Waymo(Dataset):
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """What the vehicle knows at the states of one scenario, and its reference."""
+        return unit_of(self.read_log(unit))
+
+    def read_log(self, unit: str) -> Log:
+        """All steps of one scenario."""
         path = Path(self.root) / f"{unit}.json"
         scenario = read_scenario(path)
         try:
-            log = log_of(scenario, unit)
+            return log_of(scenario, unit)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
-        return unit_of(log)
