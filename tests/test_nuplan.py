@@ -249,10 +249,10 @@ DAMAGE = {
         ["DELETE FROM lidar_pc WHERE rowid BETWEEN 50 AND 53"],
         r"at 20 Hz; after timestamp \d+ .* 0\.300 s",
     ),
-    "no pose": (DB, ["DELETE FROM ego_pose WHERE rowid = 5"], "ego poses: must be finite numbers"),
+    "no pose": (DB, ["DELETE FROM ego_pose WHERE rowid = 5"], "every sweep must have a timestamp and an ego pose"),
     "words": (DB, ["UPDATE ego_pose SET x = 'east' WHERE rowid = 5"], "ego poses: must be numbers"),
     "no rotation": (DB, ["UPDATE ego_pose SET qw = 0"], "a quaternion must not be all zeros"),
-    "no speed": (DB, ["UPDATE lidar_box SET vx = NULL"], "boxes of track .* must be finite numbers"),
+    "no speed": (DB, ["UPDATE lidar_box SET vx = NULL"], "track .* where it is valid it must be finite"),
     "no size": (DB, ["UPDATE lidar_box SET width = 0"], "its length and width must be positive"),
     "category": (
         DB,

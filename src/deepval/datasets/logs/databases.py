@@ -9,6 +9,8 @@ from typing import Any
 
 from deepval.errors import InputError
 
+BATCH = 20_000
+
 
 @dataclass(frozen=True)
 class Database:
@@ -36,8 +38,14 @@ class Database:
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows that a query of ours gives."""
+        return [row for batch in self.batches(query, values) for row in batch]
+
+    def batches(self, query: str, values: Sequence[Any] = ()) -> Iterator[list[tuple[Any, ...]]]:
+        """The same, some rows at a time, for tables that are too large to be held."""
         try:
-            return self.connection.execute(query, values).fetchall()
+            cursor = self.connection.execute(query, values)
+            while batch := cursor.fetchmany(BATCH):
+                yield batch
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise InputError(f"{self.path}: must be a whole SQLite file; {error}: get the file again.") from error
 

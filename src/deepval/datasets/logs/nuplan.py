@@ -10,7 +10,6 @@ route gets that of the path that was driven.
 """
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,14 +20,14 @@ from deepval.arrays import Float, Int
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.databases import Database, opened
 from deepval.datasets.logs.joining import joined
-from deepval.datasets.logs.log import Log, LoggedTrack
-from deepval.datasets.logs.nuplan_camera import picture_files, posed, read_camera, rotations
+from deepval.datasets.logs.log import Log
+from deepval.datasets.logs.nuplan_camera import NOMINAL, picture_files, posed, read_camera, rotations
 from deepval.datasets.logs.nuplan_map import map_file, read_lane_map
+from deepval.datasets.logs.nuplan_tracks import TABLES, numbers, read_boxes, read_red_lights, token_text
 from deepval.datasets.logs.progress import route_starts
 from deepval.datasets.logs.routing import route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
-from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import PACIFICA
 from deepval.world.lanes import LaneMap
 from deepval.world.scene import Scene
@@ -40,28 +39,13 @@ STEP_S, EVERY = 0.1, 2
 LATE_S = 0.03
 """A step may be this much longer or shorter."""
 FUTURE_STEPS = 40
-CLASSES = {
-    "vehicle": "Car",
-    "bicycle": "Cyclist",
-    "pedestrian": "Pedestrian",
-    "traffic_cone": "Traffic_cone",
-    "barrier": "Barrier",
-    "czone_sign": "Static",
-    "generic_object": "Static",
-}
-STANDING = ("Traffic_cone", "Barrier", "Static")
 POSE = ("x", "y", "z", "qw", "qx", "qy", "qz", "vx", "acceleration_x")
-BOX = ("x", "y", "z", "length", "width", "height", "yaw", "vx", "vy")
 NEEDED = {
     "log": ("map_version",),
     "scene": ("token", "roadblock_ids"),
     "lidar_pc": ("token", "ego_pose_token", "scene_token", "timestamp"),
     "ego_pose": ("token", *POSE),
-    "lidar_box": ("lidar_pc_token", "track_token", *BOX),
-    "track": ("token", "category_token"),
-    "category": ("token", "name"),
-    "traffic_light_status": ("lidar_pc_token", "lane_connector_id", "status"),
-}
+} | TABLES
 
 
 class Sweeps(NamedTuple):
@@ -100,13 +84,16 @@ def read_drives(path: Path, maps: Path, *, pictures: Path | None = None) -> list
         drive_m = np.concatenate([sweeps.pose[:, :2] for sweeps in scenarios])
         lane_map = read_lane_map(map_file(maps, location), location, drive_m=drive_m, routes=routes)
         camera = read_camera(database)
-        return [
-            Drive(
-                _log(database, sweeps, lane_map=lane_map, camera=camera, zero_us=int(scenarios[0].time_us[0])),
-                picture_files(database, pictures, sweeps_us=sweeps.time_us[sweeps.states]),
-            )
-            for sweeps in scenarios
-        ]
+        tokens = [token for sweeps in scenarios for token in sweeps.tokens]
+        boxes, shut = read_boxes(database, tokens), read_red_lights(database, tokens)
+        drives, first = [], 0
+        for sweeps in scenarios:
+            steps = slice(first, first + len(sweeps.tokens))
+            log = _log(sweeps, path.stem, lane_map=lane_map, zero_us=int(scenarios[0].time_us[0]))
+            log = replace(log, camera=camera, tracks=boxes.tracks(steps), red_lights=shut[steps])
+            drives.append(Drive(log, picture_files(database, pictures, sweeps_us=sweeps.time_us[sweeps.states])))
+            first = steps.stop
+        return drives
 
 
 def _location(database: Database) -> str:
@@ -132,10 +119,13 @@ def _scenarios(database: Database) -> list[Sweeps]:
 
 
 def _sweeps(database: Database, scene: Any, route: Any, *, rows: list[tuple[Any, ...]]) -> Sweeps:
-    name = _hex(scene)
+    name = token_text(scene)
     told = f"{database.path}: scene {name}"
     rows = rows[::EVERY]
-    time_us = _numbers([row[1:2] for row in rows], f"{told}, timestamps", columns=1)[:, 0].astype(np.int64)
+    table = numbers([row[1:] for row in rows], f"{told}, timestamps and ego poses", columns=1 + len(POSE))
+    if not np.isfinite(table).all():
+        raise InputError(f"{told}: every sweep must have a timestamp and an ego pose of finite numbers; one has not.")
+    time_us, pose = table[:, 0].astype(np.int64), table[:, 1:]
     steps_s = np.diff(time_us) * 1e-6
     wrong = np.flatnonzero(np.abs(steps_s - STEP_S) > LATE_S)
     if len(wrong):
@@ -143,30 +133,28 @@ def _sweeps(database: Database, scene: Any, route: Any, *, rows: list[tuple[Any,
             f"{told}: sweeps must follow each other at 20 Hz; after timestamp {time_us[wrong[0]]} two of them take "
             f"{steps_s[wrong[0]]:.3f} s: leave the log out, or get the file again."
         )
-    pose = _numbers([row[2:] for row in rows], f"{told}, ego poses", columns=len(POSE))
     if not (np.linalg.norm(pose[:, 3:7], axis=1) > 0).all():
         raise InputError(f"{told}, ego poses: a quaternion must not be all zeros.")
     return Sweeps(name, tuple(str(route or "").split()), tuple(row[0] for row in rows), time_us, pose)
 
 
-def _log(database: Database, sweeps: Sweeps, *, lane_map: LaneMap, camera: Camera, zero_us: int) -> Log:
-    steps = {token: step for step, token in enumerate(sweeps.tokens)}
+def _log(sweeps: Sweeps, unit: str, *, lane_map: LaneMap, zero_us: int) -> Log:
+    """The ego's part of a log: others, red lights and the camera are not in it yet."""
     pose = sweeps.pose
     turn = rotations(pose[:, 3:7])
     route, starts = _route(sweeps, lane_map, heading_rad=np.arctan2(turn[:, 1, 0], turn[:, 0, 0]))
     return Log(
-        unit=database.path.stem,
+        unit=unit,
         time_s=(sweeps.time_us - zero_us) * 1e-6,
         world_from_ego=np.stack([posed(R, t) for R, t in zip(turn, pose[:, :3], strict=True)]),
         speed_mps=np.maximum(pose[:, 7], 0.0),
         vehicle=PACIFICA,
-        camera=camera,
-        tracks=_tracks(database, sweeps, steps=steps),
+        camera=NOMINAL,
+        tracks=(),
         lane_map=lane_map,
         route=route,
         states=sweeps.states,
         route_starts=starts,
-        red_lights=_red_lights(database, sweeps, steps=steps),
         acceleration_mps2=pose[:, 8],
         frame_ids=tuple(f"{sweeps.scene}-{step:04d}" for step in sweeps.states),
     )
@@ -180,79 +168,6 @@ def _route(
         return sweeps.route, route_starts(lane_map, sweeps.route, place_m=sweeps.pose[:, :2])
     driven = route_of(lane_map, np.column_stack([sweeps.pose[:, :2], heading_rad]))
     return driven.roadblocks, driven.starts
-
-
-def _tracks(database: Database, sweeps: Sweeps, *, steps: dict[bytes, int]) -> tuple[LoggedTrack, ...]:
-    """All tracks of a scenario, in the order in which they are first seen."""
-    box = ", ".join(f"lidar_box.{name}" for name in BOX)
-    rows = database.rows(
-        f"SELECT lidar_box.lidar_pc_token, lidar_box.track_token, category.name, {box} FROM lidar_box "
-        "JOIN lidar_pc ON lidar_box.lidar_pc_token = lidar_pc.token "
-        "LEFT JOIN track ON lidar_box.track_token = track.token "
-        "LEFT JOIN category ON track.category_token = category.token "
-        "WHERE lidar_pc.scene_token = ? ORDER BY lidar_pc.timestamp, lidar_box.rowid",
-        (bytes.fromhex(sweeps.scene),),
-    )
-    found: dict[bytes, list[tuple[Any, ...]]] = {}
-    for row in rows:
-        if row[0] in steps:
-            found.setdefault(row[1], []).append(row)
-    told = f"{database.path}: scene {sweeps.scene}"
-    return tuple(_track(token, seen, steps=steps, told=told) for token, seen in found.items())
-
-
-def _track(token: bytes, seen: list[tuple[Any, ...]], *, steps: dict[bytes, int], told: str) -> LoggedTrack:
-    name = _hex(token)
-    if seen[0][2] not in CLASSES:
-        raise InputError(
-            f"{told}, track {name}: its category must be one of {', '.join(CLASSES)}; found {seen[0][2]!r}."
-        )
-    cls = CLASSES[seen[0][2]]
-    # What stands may have no speed in the file.
-    rows = [(*row[3:10], *(value or 0.0 for value in row[10:])) if cls in STANDING else row[3:] for row in seen]
-    values = _numbers(rows, f"{told}, boxes of track {name}", columns=len(BOX))
-    columns, valid = np.full((len(steps), len(BOX)), np.nan), np.zeros(len(steps), dtype=bool)
-    places = [steps[row[0]] for row in seen]
-    columns[places], valid[places] = values, True
-    return LoggedTrack(
-        id=name,
-        cls=cls,
-        centre_m=columns[:, :3],
-        size_m=columns[:, 3:6],
-        heading_rad=columns[:, 6],
-        velocity_mps=columns[:, 7:],
-        valid=valid,
-    )
-
-
-def _red_lights(database: Database, sweeps: Sweeps, *, steps: dict[bytes, int]) -> tuple[frozenset[str], ...]:
-    rows = database.rows(
-        "SELECT traffic_light_status.lidar_pc_token, lane_connector_id FROM traffic_light_status "
-        "JOIN lidar_pc ON traffic_light_status.lidar_pc_token = lidar_pc.token "
-        "WHERE lidar_pc.scene_token = ? AND LOWER(status) = 'red'",
-        (bytes.fromhex(sweeps.scene),),
-    )
-    shut: list[set[str]] = [set() for _ in steps]
-    for token, connector in rows:
-        if token in steps:
-            shut[steps[token]].add(str(connector))
-    return tuple(frozenset(lanes) for lanes in shut)
-
-
-def _hex(token: Any) -> str:
-    if not isinstance(token, bytes):
-        raise InputError(f"tokens of a nuPlan log must be blobs; found {token!r}.")
-    return token.hex()
-
-
-def _numbers(rows: Sequence[Sequence[Any]], told: str, *, columns: int) -> Float[np.ndarray, "row column"]:
-    try:
-        values = np.array(rows, dtype=float).reshape(len(rows), columns)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{told}: must be numbers; {error}.") from error
-    if not np.isfinite(values).all():
-        raise InputError(f"{told}: must be finite numbers; found NaN, infinity or nothing.")
-    return values
 
 
 @dataclass(frozen=True)
