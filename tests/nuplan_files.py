@@ -190,7 +190,7 @@ def token(kind, number):
     return struct.pack(">II", kind, number)
 
 
-def pickled(name, values):
+def pickled(name, values, protocol=4):
     """A pickle as nuPlan's writers make it: a list under a name of theirs."""
     module = types.ModuleType("nuplan.database.common.data_types")
     kind = type(name, (list,), {"__module__": module.__name__})
@@ -199,7 +199,7 @@ def pickled(name, values):
     before = {key: sys.modules.get(key) for key in parents}
     sys.modules.update(dict.fromkeys(parents, module))
     try:
-        return pickle.dumps(kind(values))
+        return pickle.dumps(kind(values), protocol=protocol)
     finally:
         for key, old in before.items():
             sys.modules.pop(key)

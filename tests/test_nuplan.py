@@ -15,6 +15,7 @@ from deepval.datasets.logs.geopackage import UtmZone
 from deepval.datasets.logs.nuplan import Nuplan, read_drives
 from deepval.datasets.logs.nuplan_camera import NOMINAL, rotations
 from deepval.datasets.logs.nuplan_map import map_file, read_lane_map
+from deepval.datasets.logs.unpickling import unpickled
 from deepval.errors import InputError
 from deepval.geometry.vehicle import PACIFICA
 from nuplan_files import LOCATION, LOG, ORIGIN_M, VERSION, token
@@ -178,6 +179,12 @@ def test_the_camera_is_the_one_of_the_log(unit, tmp_path):
     np.testing.assert_allclose(camera.ego_from_cam, expected, atol=1e-12)
     root = files.write_folder(tmp_path, camera=False)
     assert Nuplan(root).read_unit(LOG)[0].camera is NOMINAL
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_camera_measures_of_any_python_are_read(protocol):
+    for name, values in {"Translation": [1.5, 0.0, 1], "CameraIntrinsic": [[1.0, 0, 2], [0, 1, 3], [0, 0, 1]]}.items():
+        assert unpickled(files.pickled(name, values, protocol)) == values
 
 
 def test_rotations_are_those_of_scipy():

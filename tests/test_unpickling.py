@@ -26,14 +26,14 @@ PLAIN = st.recursive(
 )
 
 
-@given(PLAIN, st.sampled_from(range(2, 6)))
+@given(PLAIN, st.sampled_from([4, 5]))
 def test_plain_containers_come_back(thing, protocol):
     assert unpickled(pickle.dumps(thing, protocol=protocol)) == thing
 
 
 @given(
     hnp.arrays(st.sampled_from(["<f8", ">f4", "i8", "u1", "?", "<U3", "S2"]), hnp.array_shapes(min_dims=0, min_side=0)),
-    st.sampled_from(range(2, 6)),
+    st.sampled_from([3, 4, 5]),
     st.booleans(),
 )
 def test_arrays_come_back(array, protocol, fortran):
@@ -53,7 +53,7 @@ def test_scalars_and_counters_come_back():
 
 
 def test_numpy_1_names_are_read():
-    content = pickle.dumps(np.arange(3.0), protocol=2).replace(b"numpy._core", b"numpy.core")
+    content = pickle.dumps(np.arange(3.0), protocol=3).replace(b"numpy._core", b"numpy.core")
     np.testing.assert_array_equal(unpickled(content), [0, 1, 2])
 
 
@@ -97,15 +97,30 @@ def test_known_gadgets_are_refused(tmp_path):
         (b"\x82\x01.", "EXT1"),
         (b"P1\n.", "PERSID"),
         (b"cnumpy\nndarray\n)\x81.", "NEWOBJ"),
-        (b"cnumpy\ndtype\n(X\x02\x00\x00\x00O8K\x00K\x01tR.", "element type 'O8'"),
+        (b"cnumpy\ndtype\n(X\x02\x00\x00\x00O8K\x00K\x01tR.", "element type O8"),
         (b"ccollections\ndefaultdict\n(}tR}b.", "state of dict"),
         (b"]cbuiltins\nint\na.", "where a value is needed"),
-        (b"cbuiltins\nint\n(tR.", "calls Name"),
+        (b"cbuiltins\nint\n(tR.", "calls builtins.int"),
     ]:
         with pytest.raises(InputError, match=told):
             unpickled(content)
     with pytest.raises(InputError, match="element type"):
         unpickled(pickle.dumps(np.array([Asks(os.system, "x")], dtype=object)))
+
+
+def test_what_would_grow_or_sink_is_refused():
+    # A tuple in a tuple in a tuple...: hashing it as a key would overflow the stack.
+    with pytest.raises(InputError, match="no plain value"):
+        unpickled(b"}(K\x01" + b"\x85" * 100_000 + b"K\x02u.")
+    assert len(unpickled(b"](K\x01" + b"\x85" * 1000 + b"K\x02e.")) == 2
+    # Sets made from a list at once, and bytes from text: files of older writings use them, and they could grow.
+    for name in ("builtins\nset", "_codecs\nencode"):
+        with pytest.raises(InputError, match="asks for"):
+            unpickled(f"c{name}\n(]tR.".encode())
+    raw = np.zeros(1000).tobytes()
+    one, other = unpickled(pickle.dumps([np.frombuffer(raw), np.frombuffer(raw)], protocol=4))
+    assert one.base is not None
+    assert other.base is not None
 
 
 def test_sizes_are_bounded_by_the_file(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ AHEAD_S = np.arange(1, 9) * 0.5
 """How far ahead the logged future is told: 0.5 to 4 s."""
 
 
-class Columns(NamedTuple):
+class SideBySide(NamedTuple):
     """What was logged of all tracks, track by track and step by step."""
 
     cls: Shaped[np.ndarray, "track"]
@@ -66,7 +66,7 @@ def scene_of(log: Log) -> Scene:
 
 def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
     """All tracks that are logged at each state, in the log's order, and where all went; `dt_s` is between states."""
-    columns = columns_of(log)
+    columns = side_by_side(log)
     pose = level(log.world_from_ego[log.states])
     found = logged_objects(columns, log.states, pose=pose)
     objects = found.objects
@@ -86,7 +86,7 @@ def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
     )
 
 
-def future_of(log: Log, columns: Columns, *, pose: Float[np.ndarray, "state 4 4"]) -> Future:
+def future_of(log: Log, columns: SideBySide, *, pose: Float[np.ndarray, "state 4 4"]) -> Future:
     """Where the ego and all others were 0.5 to 4 s after each state, in the ego frame of the state."""
     steps = log.states[:, None] + np.arange(1, len(AHEAD_S) + 1) * steps_per_half_second(log)
     valid = steps < len(log.time_s)
@@ -124,25 +124,25 @@ def level(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 4 
     return flat
 
 
-def columns_of(log: Log) -> Columns:
+def side_by_side(log: Log) -> SideBySide:
     """The tracks of a log side by side."""
     steps, tracks = len(log.time_s), log.tracks
 
-    def side_by_side(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    def stacked(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
         return np.stack(parts) if parts else np.zeros((0, *shape))
 
-    return Columns(
+    return SideBySide(
         np.array([track.cls for track in tracks], dtype="<U14"),
-        side_by_side([track.centre_m for track in tracks], (steps, 3)),
-        side_by_side([track.heading_rad for track in tracks], (steps,)),
-        side_by_side([track.size_m for track in tracks], (steps, 3)),
-        side_by_side([track.velocity_mps for track in tracks], (steps, 2)),
-        side_by_side([track.valid for track in tracks], (steps,)).astype(bool),
+        stacked([track.centre_m for track in tracks], (steps, 3)),
+        stacked([track.heading_rad for track in tracks], (steps,)),
+        stacked([track.size_m for track in tracks], (steps, 3)),
+        stacked([track.velocity_mps for track in tracks], (steps, 2)),
+        stacked([track.valid for track in tracks], (steps,)).astype(bool),
     )
 
 
 def logged_objects(
-    columns: Columns,
+    columns: SideBySide,
     steps: Int[np.ndarray, "state"],
     *,
     pose: Float[np.ndarray, "state 4 4"],

@@ -18,6 +18,7 @@ from deepval.errors import InputError
 
 MOST_BYTES = 1 << 30
 """A larger file is refused before it is read; nothing that it holds can become much larger than the file."""
+MOST_AXES = 32
 ARRAY_TYPES = re.compile(r"[biufSU][0-9]{1,9}")
 """Bool, integers, floats and text. Arrays of objects are refused: their elements would be another program."""
 VALUES = frozenset(
@@ -67,7 +68,7 @@ MARK = object()
 def _known(module: str, name: str) -> Name:
     """The name if it is one of those that plain containers and NumPy arrays need."""
     told = f"{module.replace('numpy._core', 'numpy.core').replace('__builtin__', 'builtins')}.{name}"
-    if told not in MAKERS and told not in ("builtins.int", "numpy.ndarray"):
+    if told not in MAKERS and told not in ("builtins.int", "numpy.ndarray", *LISTS):
         raise InputError(
             f"it asks for {module}.{name}; only plain containers and NumPy arrays are read, and nothing was run"
         )
@@ -78,17 +79,19 @@ def _array(shape: Any, element: Any, *, content: Any, fortran: Any) -> np.ndarra
     """An array of a shape from its bytes."""
     if not isinstance(element, ElementType) or not isinstance(content, bytes | bytearray):
         raise InputError("it holds an array of objects; only numbers and text are read, and nothing was run")
-    if not (isinstance(shape, tuple) and all(isinstance(size, int) and size >= 0 for size in shape)):
-        raise InputError(f"it holds an array of shape {shape!r}")
-    if math.prod(shape) * element.dtype.itemsize != len(content):
-        raise InputError(f"it holds an array of shape {shape!r} with {len(content)} bytes")
-    flat = np.frombuffer(bytes(content), dtype=element.dtype) if len(content) else np.zeros(0, dtype=element.dtype)
-    return flat.reshape(shape, order="F" if fortran else "C").copy()
+    if not (isinstance(shape, tuple) and len(shape) <= MOST_AXES and all(type(size) is int for size in shape)):
+        raise InputError("it holds an array without a proper shape")
+    if min(shape, default=0) < 0 or math.prod(shape) * element.dtype.itemsize != len(content):
+        raise InputError(f"it holds an array whose shape does not fit its {len(content)} bytes")
+    # A view, not a copy: a file that tells the same bytes a thousand times does not fill the memory.
+    flat = np.frombuffer(content, dtype=element.dtype) if len(content) else np.zeros(0, dtype=element.dtype)
+    return flat.reshape(shape, order="F" if fortran else "C")
 
 
 def _element_type(code: Any, *_: Any) -> ElementType:
     if not (isinstance(code, str) and ARRAY_TYPES.fullmatch(code)):
-        raise InputError(f"it holds an array of element type {code!r}; only numbers and text are read")
+        told = code if isinstance(code, str) else type(code).__name__
+        raise InputError(f"it holds an array of element type {told}; only numbers and text are read")
     return ElementType(code)
 
 
@@ -106,13 +109,8 @@ def _shell(kind: Any, *_: Any) -> Shell:
     return Shell()
 
 
-def _encoded(text: Any, encoding: Any) -> bytes:
-    if not (isinstance(text, str) and encoding == "latin1"):
-        raise InputError("it holds bytes in an unknown writing")
-    return text.encode("latin1")
-
-
-def _counting(*_: Any) -> dict[Any, Any]:
+def _empty(*_: Any) -> dict[Any, Any]:
+    # Items follow one by one; a container that is made from another at once could double what it holds at each step.
     return {}
 
 
@@ -121,14 +119,19 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "numpy.core.multiarray.scalar": _scalar,
     "numpy.core.numeric._frombuffer": _from_buffer,
     "numpy.dtype": _element_type,
-    "collections.defaultdict": _counting,
-    "collections.OrderedDict": lambda items=(): dict(items),
-    "builtins.set": lambda items=(): set(items),
-    "builtins.frozenset": lambda items=(): set(items),
-    "builtins.bytes": lambda: b"",
-    "_codecs.encode": _encoded,
-} | dict.fromkeys(LISTS, list)
+    "collections.defaultdict": _empty,
+    "collections.OrderedDict": _empty,
+}
 """What stands in for each name that may be called: functions of this module only."""
+
+
+def _keys(items: list[Any]) -> list[Any]:
+    """Items that may be keys: plain values and flat tuples, so that nothing deep is hashed."""
+    for item in items:
+        parts = item if isinstance(item, tuple) else (item,)
+        if not all(part is None or isinstance(part, str | bytes | int | float) for part in parts):
+            raise InputError("it holds a key that is no plain value")
+    return items
 
 
 @dataclass
@@ -157,9 +160,9 @@ class Machine:
         if isinstance(into, list):
             into.extend(items)
         elif isinstance(into, set):
-            into.update(items)
+            into.update(_keys(items))
         elif isinstance(into, dict):
-            into.update(zip(items[::2], items[1::2], strict=True))
+            into.update(zip(_keys(items[::2]), items[1::2], strict=True))
         else:
             raise InputError(f"it puts items into {type(into).__name__}, which is no container")
 
@@ -167,7 +170,8 @@ class Machine:
         """Carry out a call: the name and its arguments become what stands in for it."""
         arguments, name = self.stack.pop(), self.stack.pop()
         if not (isinstance(name, Name) and name.told in MAKERS and isinstance(arguments, tuple)):
-            raise InputError(f"it calls {name!r}; only plain containers and NumPy arrays are read, and nothing was run")
+            told = name.told if isinstance(name, Name) else type(name).__name__
+            raise InputError(f"it calls {told}; only plain containers and NumPy arrays are read, and nothing was run")
         self.stack.append(MAKERS[name.told](*arguments))
 
     def fill(self) -> None:
@@ -178,7 +182,7 @@ class Machine:
             self.stack[-1] = thing.value
         elif isinstance(thing, ElementType) and isinstance(state, tuple) and state[2:5] == (None, None, None):
             if state[1] not in ("<", ">", "|", "="):
-                raise InputError(f"it holds an array of byte order {state[1]!r}")
+                raise InputError("it holds an array of an unknown byte order")
             thing.order = state[1]
         else:
             raise InputError(f"it sets the state of {type(thing).__name__}; only NumPy arrays may have one")
