@@ -64,14 +64,14 @@ class Sweeps(NamedTuple):
         return np.arange(STATES) * apart if apart > 0 else np.zeros(0, dtype=int)
 
 
-class Drive(NamedTuple):
+class NuplanDrive(NamedTuple):
     """A scenario as a log of its own, and the front picture of each of its states, or none at all."""
 
     log: Log
     pictures: tuple[Path | None, ...]
 
 
-def read_drives(path: Path, maps: Path, *, pictures: Path | None = None) -> list[Drive]:
+def read_drives(path: Path, maps: Path, *, pictures: Path | None = None) -> list[NuplanDrive]:
     """The scenarios of a log in time order; `pictures` is the folder of sensor data, if there is one."""
     with opened(path, what="a nuPlan log") as database:
         database.require(NEEDED)
@@ -91,7 +91,7 @@ def read_drives(path: Path, maps: Path, *, pictures: Path | None = None) -> list
             steps = slice(first, first + len(sweeps.tokens))
             log = _log(sweeps, path.stem, lane_map=lane_map, zero_us=int(scenarios[0].time_us[0]))
             log = replace(log, camera=camera, tracks=boxes.tracks(steps), red_lights=shut[steps])
-            drives.append(Drive(log, picture_files(database, pictures, sweeps_us=sweeps.time_us[sweeps.states])))
+            drives.append(NuplanDrive(log, picture_files(database, pictures, sweeps_us=sweeps.time_us[sweeps.states])))
             first = steps.stop
         return drives
 
@@ -226,7 +226,7 @@ class Nuplan(Dataset):
         units = [(*unit_of(drive.log), drive.pictures) for drive in self.read_drives(unit)]
         return joined([(replace(scene, image_paths=pictures), truth) for scene, truth, pictures in units])
 
-    def read_drives(self, unit: str) -> list[Drive]:
+    def read_drives(self, unit: str) -> list[NuplanDrive]:
         """All steps of the scenarios of one log, in time order."""
         return read_drives(self._log_file(unit), self.maps, pictures=self._pictures())
 
