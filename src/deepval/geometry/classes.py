@@ -32,8 +32,8 @@ LENGTH_M: dict[str, float] = {
 }
 CLASSES: tuple[str, ...] = tuple(HEIGHT_M)
 """The nine that features count and that data in KITTI's manner have."""
-HEIGHT_M |= {"Traffic_cone": 1.06, "Barrier": 0.98}
-LENGTH_M |= {"Traffic_cone": 0.4, "Barrier": 0.5}
+HEIGHT_M |= {"Traffic_cone": 1.06, "Barrier": 0.98, "Static": 1.0}
+LENGTH_M |= {"Traffic_cone": 0.4, "Barrier": 0.5, "Static": 0.7}
 HEIGHT_M |= {
     "car": 1.72,
     "truck": 2.73,
@@ -71,6 +71,7 @@ WIDTH_M: dict[str, float] = {
     "Misc": 2.03,
     "Traffic_cone": 0.44,
     "Barrier": 2.07,
+    "Static": 0.7,
     "car": 1.94,
     "truck": 2.29,
     "bus": 2.91,
@@ -100,6 +101,7 @@ SUPER_CLASS: dict[str, str] = {
     "Cyclist": "cyclist",
     "Traffic_cone": "static",
     "Barrier": "static",
+    "Static": "static",
 }
 
 COCO_CLASSES: dict[str, str] = {

@@ -28,8 +28,10 @@ class Scene:
     frame of that camera, or is empty; `images` is any sequence that gives its picture of frame t (height, width, RGB,
     uint8) on `images[t]`. `world_from_ego` is None where no pose is known, `lane_map` where there is no map, `vehicle`
     where nobody says how large the ego vehicle is. `route` names the roadblocks that the vehicle is to follow, at frame
-    t those from number `route_starts[t]` on (all where it is None); `red_lights` has the ids of the lanes that are shut
-    by a red light, frame by frame, or is empty. The ego frame is at the rear axle where planners are to drive.
+    t those of `route_at(t)`: from number `route_starts[t]` on (from the first where it is None) to before number
+    `route_ends[t]` (to the last where it is None: it is told where a unit is of several drives). `red_lights` has the
+    ids of the lanes that are shut by a red light, frame by frame, or is empty. The ego frame is at the rear axle where
+    planners are to drive.
     """
 
     unit: str
@@ -44,6 +46,7 @@ class Scene:
     lane_map: LaneMap | None = field(default=None, repr=False)
     route: tuple[str, ...] = ()
     route_starts: Int[np.ndarray, "time"] | None = None
+    route_ends: Int[np.ndarray, "time"] | None = None
     red_lights: tuple[frozenset[str], ...] = ()
     vehicle: Vehicle | None = None
     ego_acceleration_mps2: Float[np.ndarray, "time"] | None = None
@@ -69,6 +72,7 @@ class Scene:
             "images": self.images,
             "poses": self.world_from_ego,
             "starts of the route": self.route_starts,
+            "ends of the route": self.route_ends,
             "sets of red lights": self.red_lights or None,
             "accelerations": self.ego_acceleration_mps2,
         }
@@ -101,6 +105,12 @@ class Scene:
             return np.ones(len(self), dtype=bool)
         return np.array([path is not None for path in self.image_paths or [None] * len(self)], dtype=bool)
 
+    def route_at(self, frame: int) -> tuple[str, ...]:
+        """Ids of the roadblocks that the vehicle is to follow from a frame on."""
+        start = None if self.route_starts is None else int(self.route_starts[frame])
+        end = None if self.route_ends is None else int(self.route_ends[frame])
+        return self.route[start:end]
+
     def image_source(self, frame: int) -> Path | np.ndarray:
         """The file with the picture of a frame, or the picture itself where it is held in memory."""
         if self.images is not None:
@@ -128,6 +138,7 @@ class Scene:
             images=some(self.images),
             world_from_ego=some(self.world_from_ego),
             route_starts=some(self.route_starts),
+            route_ends=some(self.route_ends),
             red_lights=self.red_lights[frames],
             ego_acceleration_mps2=some(self.ego_acceleration_mps2),
         )

@@ -30,6 +30,8 @@ VALUES = frozenset(
 )
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple, "EMPTY_SET": set}
+LISTS = tuple(f"nuplan.database.common.data_types.{name}" for name in ("Translation", "Rotation", "CameraIntrinsic"))
+"""Lists of numbers, under the names that nuPlan's databases have for them."""
 SHORT_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
@@ -66,7 +68,7 @@ MARK = object()
 def _known(module: str, name: str) -> Name:
     """The name if it is one of those that plain containers and NumPy arrays need."""
     told = f"{module.replace('numpy._core', 'numpy.core').replace('__builtin__', 'builtins')}.{name}"
-    if told not in MAKERS and told not in ("builtins.int", "numpy.ndarray"):
+    if told not in MAKERS and told not in ("builtins.int", "numpy.ndarray", *LISTS):
         raise InputError(
             f"it asks for {module}.{name}; only plain containers and NumPy arrays are read, and nothing was run"
         )
@@ -229,6 +231,15 @@ def _one(count: int) -> Callable[[Machine, Any], None]:
     return step
 
 
+def _new_list(machine: Machine, _: Any) -> None:
+    arguments, name = machine.stack.pop(), machine.stack.pop()
+    if not (isinstance(name, Name) and name.told in LISTS and arguments == ()):
+        raise InputError(
+            f"it uses NEWOBJ on {name!r}; only plain containers and NumPy arrays are read, and nothing was run"
+        )
+    machine.stack.append([])
+
+
 def _stack_name(machine: Machine, _: Any) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
     machine.stack.append(_known(str(module), str(name)))
@@ -264,6 +275,7 @@ STEPS: dict[str, Callable[[Machine, Any], Any]] = {
     "GLOBAL": lambda machine, told: machine.stack.append(_known(*told.split(" ", 1))),
     "STACK_GLOBAL": _stack_name,
     "REDUCE": lambda machine, _: machine.make(),
+    "NEWOBJ": _new_list,
     "BUILD": lambda machine, _: machine.fill(),
 }
 

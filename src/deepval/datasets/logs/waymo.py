@@ -1,0 +1,289 @@
+"""Waymo motion scenarios in JSON form -> scenes and truths, a scenario as a unit.
+
+A file holds one `Scenario` message as protobuf's JSON writes it, with field names in either manner (scenarioId or
+scenario_id), enumerations by name or number, and 64-bit numbers as text or numbers. A number that is left out is 0, as
+protobuf has it. Steps are 0.1 s; every fifth with 4 s ahead of it is a state.
+
+What Waymo does not give: a camera (a nominal one stands in), lane outlines (every lane is 3.5 m wide), a route (that of
+the driven path), and where the axles are (at the same shares of the length as those of nuScenes' Zoe).
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int
+from deepval.datasets.dataset import Dataset
+from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
+from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.scenarionet import distinct_m
+from deepval.datasets.logs.states import unit_of
+from deepval.errors import InputError
+from deepval.geometry.camera import Camera, looking_ahead
+from deepval.geometry.vehicle import vehicle_like
+from deepval.world.lanes import Lane, LaneMap
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+STEP_S, LATE_S = 0.1, 0.03
+EVERY, FUTURE_STEPS = 5, 40
+HALF_WIDTH_M = 1.75
+MPS_PER_MPH = 0.44704
+CLASSES = {
+    "TYPE_UNSET": "Misc",
+    "TYPE_VEHICLE": "Car",
+    "TYPE_PEDESTRIAN": "Pedestrian",
+    "TYPE_CYCLIST": "Cyclist",
+    "TYPE_OTHER": "Misc",
+}
+BIKE_LANES = ("TYPE_BIKE_LANE", 3)
+STOPS = ("LANE_STATE_ARROW_STOP", 1, "LANE_STATE_STOP", 4)
+STATE = ("centerX", "centerY", "centerZ", "length", "width", "height", "heading", "velocityX", "velocityY")
+NOMINAL = Camera(
+    fx_px=2055.0,
+    fy_px=2055.0,
+    cx_px=960.0,
+    cy_px=640.0,
+    ego_from_cam=looking_ahead(1.54, height_m=2.115),
+    road_z_m=0.0,
+    width_px=1920,
+    height_px=1280,
+)
+"""Motion scenarios come without pictures: about where Waymo's front camera is and how it sees."""
+
+
+def read_scenario(path: Path) -> dict[str, Any]:
+    """The message of a file."""
+    try:
+        scenario = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: must be a file that can be read; {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: must be JSON; {error}.") from error
+    if not isinstance(scenario, dict):
+        raise InputError(f"{path}: must hold one Waymo scenario; found {type(scenario).__name__}.")
+    for name in ("timestampsSeconds", "tracks", "mapFeatures"):
+        if not isinstance(told(scenario, name), list):
+            raise InputError(f"{path}: a Waymo scenario must have a list {name}; it has none.")
+    return scenario
+
+
+def told(message: Any, name: str, default: Any = None) -> Any:
+    """A field by its JSON name or the name that it has in the message's definition."""
+    if not isinstance(message, Mapping):
+        return default
+    return message.get(name, message.get(re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", name), default))
+
+
+def listed(message: Any, name: str) -> list[Any]:
+    """A repeated field, empty where it is left out."""
+    found = told(message, name, [])
+    if not isinstance(found, list):
+        raise InputError(f"{name} must be a list; found {found!r}.")
+    return found
+
+
+def log_of(scenario: dict[str, Any], unit: str) -> Log:
+    """The drive that a scenario tells of."""
+    time_s = _times_s(scenario)
+    tracks = listed(scenario, "tracks")
+    ego = _ego_number(scenario, len(tracks))
+    logged = [_track(track, len(time_s)) for track in tracks]
+    driven = logged.pop(ego)
+    if not driven.valid.all():
+        raise InputError(f"the ego (track {ego}) must be valid at every step; it is not at {np.argmin(driven.valid)}.")
+    vehicle = vehicle_like(*np.median(driven.size_m[:, :2], axis=0).tolist())
+    forward = np.column_stack([np.cos(driven.heading_rad), np.sin(driven.heading_rad)])
+    # Waymo tells of the centre of the ego's box.
+    rear_axle = np.column_stack([driven.centre_m[:, :2] - vehicle.centre_m * forward, driven.heading_rad])
+    lane_map = lane_map_of(scenario)
+    route = route_of(lane_map, rear_axle)
+    return Log(
+        unit=unit,
+        time_s=time_s,
+        world_from_ego=poses_of(rear_axle, height_m=driven.centre_m[:, 2] - driven.size_m[:, 2] / 2),
+        speed_mps=np.maximum((driven.velocity_mps * forward).sum(axis=1), 0.0),
+        vehicle=vehicle,
+        camera=NOMINAL,
+        tracks=tuple(track for track in logged if track.valid.any()),
+        lane_map=lane_map,
+        route=route.roadblocks,
+        states=_states(len(time_s)),
+        route_starts=route.starts,
+        red_lights=_red_lights(scenario, len(time_s)),
+    )
+
+
+def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
+    """Lanes for cars in the scenario's order, in roadblocks of neighbours; driveways, crosswalks.
+
+    A lane of a single point, as some scenarios have, leads nowhere and is left out.
+    """
+    found, areas = {}, {"crosswalk": [], "driveway": []}
+    for feature in listed(scenario, "mapFeatures"):
+        lane = told(feature, "lane")
+        if lane is not None and told(lane, "type") not in BIKE_LANES:
+            found[str(told(feature, "id"))] = lane
+        for kind, outlines in areas.items():
+            if told(feature, kind) is not None:
+                outlines.append(_points(told(feature, kind), "polygon"))
+    lines = {key: distinct_m(_points(lane, "polyline")) for key, lane in found.items()}
+    found = {key: lane for key, lane in found.items() if len(lines[key]) > 1}
+    roadblocks = _roadblocks(found)
+    lanes = {
+        key: Lane(
+            id=key,
+            centreline_m=lines[key],
+            roadblock=roadblocks[key],
+            half_width_m=HALF_WIDTH_M,
+            successors=_ids(lane, "exitLanes"),
+            speed_limit_mps=_number(lane, "speedLimitMph") * MPS_PER_MPH or None,
+            connector=told(lane, "interpolating") is True,
+        )
+        for key, lane in found.items()
+    }
+    if not lanes:
+        raise InputError("its map must have lanes for cars; it has none.")
+    return LaneMap(lanes, drivable_m=tuple(areas["driveway"]), crosswalks_m=tuple(areas["crosswalk"]))
+
+
+def _roadblocks(lanes: dict[str, Any]) -> dict[str, str]:
+    """The roadblock of each lane: lanes beside each other, directly or by others, but never two that follow."""
+    after = {key: set(_ids(lane, "exitLanes")) for key, lane in lanes.items()}
+    beside = {key: {key} for key in lanes}
+    for key, lane in lanes.items():
+        neighbours = [*listed(lane, "leftNeighbors"), *listed(lane, "rightNeighbors")]
+        for other in (str(told(neighbour, "featureId")) for neighbour in neighbours):
+            both = beside[key] | beside.get(other, set())
+            if not any(after[member] & both for member in both):
+                beside |= dict.fromkeys(both, both)
+    order = {key: place for place, key in enumerate(lanes)}
+    return {key: f"rb_{min(group, key=order.__getitem__)}" for key, group in beside.items()}
+
+
+def _times_s(scenario: dict[str, Any]) -> Float[np.ndarray, "step"]:
+    try:
+        time_s = np.array(told(scenario, "timestampsSeconds"), dtype=float).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"timestampsSeconds must be numbers; {error}.") from error
+    if len(time_s) <= FUTURE_STEPS:
+        raise InputError(
+            f"a scenario must have more than {FUTURE_STEPS} steps, so that one has 4 s ahead; it has {len(time_s)}: "
+            "take the training or validation set."
+        )
+    wrong = np.flatnonzero(~(np.abs(np.diff(time_s) - STEP_S) <= LATE_S))
+    if len(wrong):
+        place = int(wrong[0])
+        raise InputError(
+            f"timestampsSeconds must be {STEP_S:g} s apart; from {place} to {place + 1} there are "
+            f"{time_s[place + 1] - time_s[place]:g} s."
+        )
+    return time_s
+
+
+def _ego_number(scenario: dict[str, Any], tracks: int) -> int:
+    number = told(scenario, "sdcTrackIndex")
+    if not (isinstance(number, int) and 0 <= number < tracks):
+        raise InputError(f"sdcTrackIndex must be the number of one of {tracks} tracks; found {number!r}.")
+    return number
+
+
+def _track(track: Any, steps: int) -> LoggedTrack:
+    name, kind, states = str(told(track, "id")), told(track, "objectType", "TYPE_UNSET"), listed(track, "states")
+    kind = tuple(CLASSES)[kind] if kind in range(len(CLASSES)) else str(kind)
+    if kind not in CLASSES:
+        raise InputError(f"track {name}: objectType must be one of {', '.join(CLASSES)}; found {kind!r}.")
+    if len(states) != steps:
+        raise InputError(f"track {name}: states must be {steps}, one per time stamp; found {len(states)}.")
+    valid: Bool[np.ndarray, "step"] = np.array([told(state, "valid", default=False) is True for state in states])
+    columns = np.full((steps, len(STATE)), np.nan)
+    for step in np.flatnonzero(valid):
+        columns[step] = [_number(states[step], field) for field in STATE]
+    return LoggedTrack(
+        id=name,
+        cls=CLASSES[kind],
+        centre_m=columns[:, :3],
+        size_m=columns[:, 3:6],
+        heading_rad=columns[:, 6],
+        velocity_mps=columns[:, 7:],
+        valid=valid,
+    )
+
+
+def _states(steps: int) -> Int[np.ndarray, "state"]:
+    return np.arange(0, steps - FUTURE_STEPS, EVERY)
+
+
+def _red_lights(scenario: dict[str, Any], steps: int) -> tuple[frozenset[str], ...]:
+    by_step = listed(scenario, "dynamicMapStates")
+    if by_step and len(by_step) != steps:
+        raise InputError(f"dynamicMapStates must be {steps}, one per time stamp, or none; found {len(by_step)}.")
+    return tuple(
+        frozenset(str(told(each, "lane")) for each in listed(step, "laneStates") if told(each, "state") in STOPS)
+        for step in by_step
+    )
+
+
+def _ids(message: Any, name: str) -> tuple[str, ...]:
+    return tuple(str(number) for number in listed(message, name))
+
+
+def _number(message: Any, name: str) -> float:
+    value = told(message, name, 0.0)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise InputError(f"{name} must be a finite number; found {value!r}.")
+    return number
+
+
+def _points(message: Any, name: str) -> Float[np.ndarray, "point 2"]:
+    points = [(_number(point, "x"), _number(point, "y")) for point in listed(message, name)]
+    return np.array(points, dtype=float).reshape(-1, 2)
+
+
+@dataclass(frozen=True)
+class Waymo(Dataset):
+    """The scenarios of a folder: one JSON file each, named as the unit is.
+
+    Attributes:
+        root: The folder that holds the files.
+    """
+
+    root: Path | str
+
+    @property
+    def name(self) -> str:
+        """Its name; splits are drawn under it."""
+        return "waymo"
+
+    def files(self, unit: str) -> dict[str, Path]:
+        """The scenario's file."""
+        return {f"{unit}.json": Path(self.root) / f"{unit}.json"}
+
+    def unit_ids(self) -> tuple[str, ...]:
+        """Names of the files, in order."""
+        units = tuple(sorted(path.stem for path in Path(self.root).glob("*.json")))
+        if not units:
+            raise InputError(f"a folder of Waymo scenarios must hold JSON files; found none in {self.root}.")
+        return units
+
+    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
+        """What the vehicle knows at the states of one scenario, and its reference."""
+        return unit_of(self.read_log(unit))
+
+    def read_log(self, unit: str) -> Log:
+        """All steps of one scenario."""
+        path = Path(self.root) / f"{unit}.json"
+        scenario = read_scenario(path)
+        try:
+            return log_of(scenario, unit)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
