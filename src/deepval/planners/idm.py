@@ -95,7 +95,7 @@ class Idm(Planner):
         gap_m = max(lead.distance_m - lead.rear_m, self.min_gap_m)
         free = 1 - (speed_mps / target_mps) ** self.exponent
         change = self.acceleration_mps2 * (free - (wanted_m / gap_m) ** 2)
-        return float(np.clip(change, -self.deceleration_mps2, self.acceleration_mps2))
+        return float(min(max(change, -self.deceleration_mps2), self.acceleration_mps2))
 
 
 def centred(pose: Float[np.ndarray, "*batch 3"], ego: EgoState) -> Float[np.ndarray, "*batch 3"]:

@@ -1,22 +1,21 @@
 """Situation and agents -> the path that IDM follows, and what stands in the corridor along it."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from deepval.arrays import Float, Shaped
+from deepval.arrays import Float
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.vehicle import Vehicle
 from deepval.planners.idm import Lead
-from deepval.planners.paths import Path
+from deepval.planners.paths import QUARTER, Path
 from deepval.planners.roads import Roads, roads_of
 from deepval.planners.routes import breadth_first_lanes, check_route, lane_held_or_nearest, lanes_of
 from deepval.planners.shapes import shapely
 from deepval.planners.situation import STATIC, Agents, Situation
 
-ROUND = np.cos(np.pi / 64)
-"""A corridor's round corners are drawn with 16 segments a quarter: nowhere do they come nearer than this share."""
+ROUND = np.cos(np.pi / (4 * QUARTER))
+"""A corridor's bends are drawn with segments, which come as near to the path as this share of its half width."""
 
 SAME_M = 1e-6
 """Vertices nearer than this are at one place: lanes meet up to rounding."""
@@ -66,10 +65,12 @@ class Obstacles:
         """The obstacle that meets footprint or corridor and is nearest to the footprint, of several the first."""
         if not self.id:
             return None
-        distance_m = shapely.distance(self.polygon, shapely.Polygon(self.vehicle.corners_m(pose)))
-        line = self.path.part(start_m, end_m)
+        distance_m = shapely.distance(self.polygon, shapely.polygons(self.vehicle.corners_m(pose)))
+        line = None
         for nearest in np.argsort(distance_m, kind="stable").tolist():
-            if distance_m[nearest] == 0 or self._meets(nearest, line):
+            if distance_m[nearest] > 0 and line is None:
+                line = self.path.part(start_m, end_m)
+            if line is None or self._meets(nearest, line):
                 along = np.cos(self.heading_rad[nearest] - pose[2])
                 return Lead(self.id[nearest], float(distance_m[nearest]), float(self.speed_mps[nearest] * along), 0.0)
         return None
@@ -79,7 +80,8 @@ class Obstacles:
         away_m, half_m = shapely.distance(self.polygon[index], line), self.vehicle.width_m / 2
         if away_m < half_m * ROUND or away_m > half_m * np.sqrt(2):
             return bool(away_m < half_m)
-        return bool(shapely.intersects(self.polygon[index], shapely.buffer(line, half_m, cap_style="square")))
+        corridor = shapely.buffer(line, half_m, quad_segs=QUARTER, cap_style="square")
+        return bool(shapely.intersects(self.polygon[index], corridor))
 
 
 def obstacles(situation: Situation, agents: Agents, *, road: Road, radius_m: float) -> Obstacles:

@@ -8,6 +8,9 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.planners.shapes import shapely
 
+QUARTER = 16
+"""Segments of a quarter circle where a corridor goes round a bend."""
+
 
 @dataclass(frozen=True, eq=False)
 class Path:
@@ -38,14 +41,15 @@ class Path:
 
     def at(self, progress_m: Float[np.ndarray, "*batch"], *, least_m: float = 0.0) -> Float[np.ndarray, "*batch 3"]:
         """Poses at a progress, linear between vertices; progress is held to `least_m` .. length."""
-        knots = self.progress_m
-        wanted = np.clip(progress_m, least_m, knots[-1])
+        wanted = np.minimum(np.maximum(progress_m, least_m), self.progress_m[-1])
         # At a joint, where two vertices are at one place, the one before it counts: the search is from the left.
-        after = np.clip(np.searchsorted(knots, wanted), 1, len(knots) - 1)
-        before = after - 1
-        share = (wanted - knots[before]) / np.where(knots[after] > knots[before], knots[after] - knots[before], 1.0)
-        low = self.pose[before]
-        return low + share[..., None] * (self.pose[after] - low)
+        before = self.progress_m[1:-1].searchsorted(wanted)
+        return self.pose[before] + (wanted - self.progress_m[before])[..., None] * self._slope[before]
+
+    @cached_property
+    def _slope(self) -> Float[np.ndarray, "gap 3"]:
+        gaps_m = np.diff(self.progress_m)
+        return np.diff(self.pose, axis=0) / np.where(gaps_m > 0, gaps_m, 1.0)[:, None]
 
     def projected_m(self, points_m: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch"]:
         """Progress of the nearest place on the path."""
@@ -62,8 +66,8 @@ class Path:
         start_m, end_m = (min(max(at_m, 0.0), self.length_m) for at_m in (start_m, end_m))
         first, last = np.searchsorted(self.progress_m, [start_m, end_m], side="right")
         ends = self.at(np.array([start_m, max(start_m, end_m)]))[:, :2]
-        return shapely.LineString(np.concatenate([ends[:1], self.pose[first : max(first, last), :2], ends[1:]]))
+        return shapely.linestrings(np.concatenate([ends[:1], self.pose[first : max(first, last), :2], ends[1:]]))
 
     def corridor(self, start_m: float, end_m: float, *, half_width_m: float) -> shapely.Polygon:
         """The ground within `half_width_m` of a part of the path, with square ends."""
-        return shapely.buffer(self.part(start_m, end_m), half_width_m, cap_style="square")
+        return shapely.buffer(self.part(start_m, end_m), half_width_m, quad_segs=QUARTER, cap_style="square")

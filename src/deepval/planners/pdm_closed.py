@@ -60,7 +60,7 @@ class PdmClosed(Planner):
 
     def plans(self, situation: Situation, branches: Sequence[Agents]) -> list[PdmTrajectory]:
         """The plans of several observations, which share map, paths and the simulation of what is the same."""
-        return [self._taken(situation.ego, judged) for judged in self.judged(situation, branches)]
+        return [self.taken(situation.ego, judged) for judged in self.judged(situation, branches)]
 
     def judged(self, situation: Situation, branches: Sequence[Agents]) -> "list[Judged]":
         """All proposals of each observation with their simulation and scores."""
@@ -69,7 +69,8 @@ class PdmClosed(Planner):
 
         return judged_branches(self, situation, branches)
 
-    def _taken(self, ego: EgoState, judged: "Judged") -> PdmTrajectory:
+    def taken(self, ego: EgoState, judged: "Judged") -> PdmTrajectory:
+        """The plan: the proposal of the highest score, of several the first, or the brake."""
         best = int(np.argmax(judged.scores.score))
         times_s = STEP_S * np.arange(STEPS + 1)
         soon = judged.scores.collision_s[best] <= self.brake_within_s
@@ -83,7 +84,7 @@ class PdmClosed(Planner):
 
 
 def braking_mps(ego: EgoState) -> float:
-    """Signed speed of the published emergency brake: a straight line at constant speed, backwards where it is below 0."""
+    """Signed speed of the published emergency brake: a straight line at constant speed, backwards where below 0."""
     speed = ego.speed_mps
     if speed > 0.2:
         return float(1.1 * (speed + np.clip(-10 * speed, *BRAKE_MPS2)))

@@ -12,8 +12,8 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.planners.comfort import comfortable
 from deepval.planners.ground import ground_around
-
 from deepval.planners.observation import observed
+from deepval.planners.pdm_closed import PROPOSAL_STEPS, STEP_S, STEPS, PdmClosed
 from deepval.planners.proposals import Course, Driver, Motion, Policy, guide
 from deepval.planners.roads import roads_of
 from deepval.planners.routes import (
@@ -27,8 +27,6 @@ from deepval.planners.routes import (
 from deepval.planners.scoring import ProposalScores, rides, scored
 from deepval.planners.situation import Agents, EgoState, Situation
 from deepval.planners.tracking import AX, VX, simulated
-
-from deepval.planners.pdm_closed import PROPOSAL_STEPS, STEP_S, STEPS, PdmClosed
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,12 @@ Comments that start with "Quirk" say which behaviour of the published code is re
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import Float
 from deepval.geometry.vehicle import Vehicle
 from deepval.planners.observation import Observation
 from deepval.planners.paths import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deepval.planners.pdm_closed import PdmClosed
 
 STEP_S = 0.1
+MARGIN_M = 1e-3
 LEAST_M = 1e-5
 """Quirk: the path's first pose is never looked up, only the one this far along it."""
 
@@ -30,16 +31,10 @@ class Guide:
     path: Path
     start_m: float
     corridor: shapely.Geometry
-    samples_m: Float[np.ndarray, "sample 2"]
-    reach_m: float
-    """How far its corridor reaches from the nearest of some points along it."""
 
     def poses(self, progress_m: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch 3"]:
         """Poses of the rear axle."""
         return self.path.at(progress_m, least_m=LEAST_M)
-
-
-SPACING_M = 2.0
 
 
 def guide(path: Path, rear_axle_m: Float[np.ndarray, "2"], *, ahead_m: float, half_width_m: float) -> Guide:
@@ -47,8 +42,7 @@ def guide(path: Path, rear_axle_m: Float[np.ndarray, "2"], *, ahead_m: float, ha
     start_m = float(path.projected_m(rear_axle_m))
     corridor = path.corridor(start_m, start_m + ahead_m, half_width_m=half_width_m)
     shapely.prepare(corridor)
-    samples = path.at(np.arange(start_m, min(start_m + ahead_m, path.length_m) + SPACING_M, SPACING_M))
-    return Guide(path, start_m, corridor, samples[:, :2], half_width_m * np.sqrt(2) + SPACING_M / 2)
+    return Guide(path, start_m, corridor)
 
 
 class Policy(NamedTuple):
@@ -75,54 +69,45 @@ class Motion(NamedTuple):
 
 
 class Met(NamedTuple):
-    """Others that meet a guide's corridor in one map: who, progress of their centroid, polygon."""
+    """Others that meet a corridor in one map: the guide whose it is, who, progress of their centroid, polygon."""
 
-    who: Int[np.ndarray, "met"]
+    guide: list[int]
+    who: list[int]
     progress_m: Float[np.ndarray, "met"]
     polygon: np.ndarray
 
 
-def met_by(guides: list[Guide], observation: Observation, maps: range) -> list[list[Met]]:
-    """Who meets each guide's corridor, map by map (outer) and guide by guide."""
-    j, who = _near(guides, observation, maps)
-    # What stands is looked at once, not in every map.
+def met_by(guides: list[Guide], observation: Observation, maps: range) -> list[Met]:
+    """Who meets which guide's corridor, map by map."""
     moves = observation.forecast_mps.any(axis=1)
-    _, first, again = np.unique(np.where(moves[who], j + 1, 0) * len(observation) + who, True, True)
-    polygons = observation.polygons(j[first], who[first])
-    found: list[list[Met]] = [[] for _ in maps]
-    for followed in guides:
-        pairs = np.flatnonzero(shapely.intersects(followed.corridor, polygons)[again] & ~observation.collided[who])
-        progress_m = followed.path.projected_m(observation.centres_m[j[pairs], who[pairs]])
-        bounds = np.searchsorted(j[pairs], np.arange(maps.start, maps.stop + 1)).tolist()
-        red = _red_lights(followed, observation)
-        for place, (begin, end) in enumerate(pairwise(bounds)):
-            here = pairs[begin:end]
-            met = Met(who[here], progress_m[begin:end], polygons[again[here]])
-            found[place].append(Met(*map(np.concatenate, zip(met, red, strict=True))) if len(red.who) else met)
+    ends_m = np.moveaxis(observation.centres_m[[maps.start, maps.stop - 1]], 0, 1)
+    ways = shapely.points(ends_m[:, 0])
+    ways[moves] = shapely.linestrings(ends_m[moves])
+    rows = []
+    for number, followed in enumerate(guides):
+        near = shapely.dwithin(followed.corridor, ways, observation.radius_m + MARGIN_M)
+        near &= ~observation.collided[: len(observation)]
+        # What stands is looked at once, not in every map.
+        movers, standing = np.flatnonzero(near & moves), np.flatnonzero(near & ~moves)
+        j = np.concatenate([np.repeat(maps, len(movers)), np.full(len(standing), maps.start)])
+        who = np.concatenate([np.tile(movers, len(maps)), standing])
+        polygon = observation.polygons(j, who)
+        hit = shapely.intersects(followed.corridor, polygon)
+        progress_m = followed.path.projected_m(observation.centres_m[j[hit], who[hit]])
+        rows.append((np.where(moves[who[hit]], j[hit], -1), number, who[hit], progress_m, polygon[hit]))
+        red = np.flatnonzero(shapely.intersects(followed.corridor, observation.red))
+        red = red[~observation.collided[len(observation) + red]]
+        middles_m = shapely.get_coordinates(shapely.centroid(observation.red[red]))
+        progress_m = followed.path.projected_m(middles_m)
+        rows.append((np.full(len(red), -1), number, len(observation) + red, progress_m, observation.red[red]))
+    in_map = np.concatenate([row[0] for row in rows])
+    guide = np.concatenate([np.full(len(row[0]), row[1]) for row in rows])
+    who, progress_m, polygon = (np.concatenate([row[part] for row in rows]) for part in (2, 3, 4))
+    found = []
+    for j in maps:
+        here = np.flatnonzero((in_map == j) | (in_map == -1))
+        found.append(Met(guide[here].tolist(), who[here].tolist(), progress_m[here], polygon[here]))
     return found
-
-
-def _near(
-    guides: list[Guide], observation: Observation, maps: range
-) -> tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"]]:
-    """Maps and others, sorted by map, of all that come near enough to a corridor to be looked at."""
-    samples_m = np.concatenate([followed.samples_m for followed in guides])
-    centres_m = observation.centres_m[maps.start : maps.stop]
-    reach_m = observation.radius_m + max(followed.reach_m for followed in guides)
-    inside = (centres_m >= samples_m.min(axis=0) - reach_m[:, None]) & (
-        centres_m <= samples_m.max(axis=0) + reach_m[:, None]
-    )
-    place, who = np.nonzero(inside.all(axis=2))
-    away = centres_m[place, who][:, None] - samples_m
-    near = ((away**2).sum(axis=2) <= reach_m[who, None] ** 2).any(axis=1)
-    return place[near] + maps.start, who[near]
-
-
-def _red_lights(followed: Guide, observation: Observation) -> Met:
-    who = np.flatnonzero(shapely.intersects(followed.corridor, observation.red))
-    who = who[~observation.collided[len(observation) + who]]
-    middles_m = shapely.get_coordinates(shapely.centroid(observation.red[who]))
-    return Met(len(observation) + who, followed.path.projected_m(middles_m), observation.red[who])
 
 
 class Course(NamedTuple):
@@ -145,75 +130,83 @@ class Driver:
 
     def driven(self, start: Course, indices: range) -> Motion:
         """Progress, speed and leader at the start and at each index (0.1 s apart) after it."""
-        met = met_by(self.guides, self.observation, range((indices.start + 1) // 2, (indices.stop - 1) // 2 + 1))
-        courses, first_map = [start], (indices.start + 1) // 2
+        first_map, last_map = (indices.start + 1) // 2, (indices.stop - 1) // 2
+        met = met_by(self.guides, self.observation, range(first_map, last_map + 1))
+        policy = self.policy
+        softness = 2 * np.sqrt(policy.acceleration_mps2 * policy.deceleration_mps2)
+        courses = [start]
+        progress_m, speed_mps, leader = start
         for index in indices:
-            now = courses[-1]
             # Quirk: at odd indices the leaders of the index before are kept; at index 1 these are the zeros of
             # index 0, a leader at progress 0, so that whoever moves brakes hard for the first 0.1 s.
-            leader = now.leader if index % 2 else self._leaders(now, met[index // 2 - first_map], in_map=index // 2)
-            change = self._acceleration(now, leader)
+            if index % 2 == 0:
+                leader = self._leaders(progress_m, met[index // 2 - first_map], in_map=index // 2)
+            gap_m = np.maximum(leader[..., 0] - progress_m - leader[..., 2], policy.min_gap_m)
+            closing = policy.headway_s + (speed_mps - leader[..., 1]) / softness
+            wanted_m = policy.min_gap_m + speed_mps * closing
+            change = policy.acceleration_mps2 * (
+                1 - (speed_mps / self.targets_mps) ** policy.exponent - (wanted_m / gap_m) ** 2
+            )
+            change = np.minimum(np.maximum(change, -policy.deceleration_mps2), policy.acceleration_mps2)
             # Quirk: speeds may fall below 0; poses do not go back beyond the path's beginning.
-            courses.append(Course(now.progress_m + STEP_S * now.speed_mps, now.speed_mps + STEP_S * change, leader))
+            progress_m, speed_mps = progress_m + STEP_S * speed_mps, speed_mps + STEP_S * change
+            courses.append(Course(progress_m, speed_mps, leader))
         return Motion(*(np.stack(part, axis=2) for part in zip(*courses, strict=True)))
 
-    def _acceleration(self, now: Course, leader: Float[np.ndarray, "path speed 3"]) -> Float[np.ndarray, "path speed"]:
-        policy, speed = self.policy, now.speed_mps
-        softness = 2 * np.sqrt(policy.acceleration_mps2 * policy.deceleration_mps2)
-        wanted_m = policy.min_gap_m + speed * policy.headway_s + speed * (speed - leader[..., 1]) / softness
-        gap_m = np.maximum(leader[..., 0] - now.progress_m - leader[..., 2], policy.min_gap_m)
-        change = policy.acceleration_mps2 * (
-            1 - (speed / self.targets_mps) ** policy.exponent - (wanted_m / gap_m) ** 2
-        )
-        return np.clip(change, -policy.deceleration_mps2, policy.acceleration_mps2)
-
-    def _leaders(self, now: Course, met: list[Met], *, in_map: int) -> Float[np.ndarray, "path speed 3"]:
+    def _leaders(
+        self, progress_m: Float[np.ndarray, "path speed"], met: Met, *, in_map: int
+    ) -> Float[np.ndarray, "path speed 3"]:
         """The leader of each proposal by the state before, from the map of the time it is for."""
-        leader = np.zeros((*now.progress_m.shape, 3))
-        for row, (guide, others) in enumerate(zip(self.guides, met, strict=True)):
-            if len(others.who):
-                self._follow(leader[row], now.progress_m[row], guide=guide, others=others, in_map=in_map)
-            else:
-                leader[row, :, 0] = guide.path.length_m
-                leader[row, :, 2] = self.vehicle.length_m / 2
+        if not met.who:
+            return self._free
+        pose = np.stack([guide.poses(mine_m) for guide, mine_m in zip(self.guides, progress_m, strict=True)])
+        footprints = shapely.polygons(self.vehicle.corners_m(pose))
+        away_m = shapely.distance(met.polygon[:, None], footprints[met.guide])
+        away_m = np.where(met.progress_m[:, None] > progress_m[met.guide], away_m, np.inf)
+        nearest = self._nearest(met, away_m, in_map=in_map)
+        leader = np.empty((*progress_m.shape, 3))
+        for row, guide in enumerate(self.guides):
+            # Quirk: one buffer (progress, speed, rear length), zeros at first, goes through the proposals of a path.
+            # An object writes progress and speed, a red light only progress, a free road progress and rear length;
+            # what is not written is what the proposal before left there.
+            speed_mps = rear_m = 0.0
+            for place, (who, distance_m) in enumerate(nearest[row]):
+                if who < 0:
+                    to_m, rear_m = guide.path.length_m, self.vehicle.length_m / 2
+                else:
+                    to_m = progress_m[row, place] + distance_m
+                    if who < len(self.observation):
+                        turned_rad = self.observation.heading_rad[who] - pose[row, place, 2]
+                        speed_mps = self.observation.speed_mps[who] * np.cos(turned_rad)
+                leader[row, place] = to_m, speed_mps, rear_m
         return leader
 
-    def _follow(
-        self,
-        leader: Float[np.ndarray, "speed 3"],
-        progress_m: Float[np.ndarray, "speed"],
-        *,
-        guide: Guide,
-        others: Met,
-        in_map: int,
-    ) -> None:
-        """Write the leaders of one path's proposals."""
-        pose = guide.poses(progress_m)
-        footprints = shapely.polygons(self.vehicle.corners_m(pose))
-        distance_m = np.where(
-            others.progress_m[:, None] > progress_m,
-            shapely.distance(others.polygon[:, None], footprints),
-            np.inf,
-        )
-        least_m = distance_m.min(axis=0)
-        nearest = others.who[np.argmin(distance_m, axis=0)]
-        if (((distance_m == least_m) & (least_m < np.inf)).sum(axis=0) > 1).any():
+    @cached_property
+    def _free(self) -> Float[np.ndarray, "path speed 3"]:
+        """The end of each path as leader."""
+        leader = np.zeros((*self.targets_mps.shape, 3))
+        leader[..., 0] = np.array([[guide.path.length_m] for guide in self.guides])
+        leader[..., 2] = self.vehicle.length_m / 2
+        return leader
+
+    def _nearest(
+        self, met: Met, away_m: Float[np.ndarray, "met speed"], *, in_map: int
+    ) -> list[list[tuple[int, float]]]:
+        """Who is nearest to each proposal and how far away; -1 where nobody is ahead."""
+        nearest = [[(-1, np.inf)] * away_m.shape[1] for _ in self.guides]
+        tied = set()
+        for row, who, distances_m in zip(met.guide, met.who, away_m.tolist(), strict=True):
+            for place, distance_m in enumerate(distances_m):
+                if distance_m < nearest[row][place][1]:
+                    nearest[row][place] = who, distance_m
+                elif distance_m == nearest[row][place][1] < np.inf:
+                    tied.add(row)
+        for row in tied:
             # Quirk: of several that are equally near (footprints that overlap) the published spatial index decides.
-            named = {
-                who: place for place, who in enumerate(self.observation.tree_order(in_map, guide.corridor).tolist())
-            }
-            order = np.argsort([named[who] for who in others.who.tolist()])
-            nearest = others.who[order][np.argmin(distance_m[order], axis=0)]
-        # Quirk: one buffer (progress, speed, rear length), zeros at first, goes through the proposals of a path. An
-        # object writes progress and speed, a red light only progress, a free road progress and rear length; what is
-        # not written is what the proposal before left there.
-        speed_mps = rear_m = 0.0
-        for place, (who, away_m) in enumerate(zip(nearest.tolist(), least_m.tolist(), strict=True)):
-            if away_m == np.inf:
-                to_m, rear_m = guide.path.length_m, self.vehicle.length_m / 2
-            else:
-                to_m = progress_m[place] + away_m
-                if who < len(self.observation):
-                    turned_rad = self.observation.heading_rad[who] - pose[place, 2]
-                    speed_mps = self.observation.speed_mps[who] * np.cos(turned_rad)
-            leader[place] = to_m, speed_mps, rear_m
+            named = self.observation.tree_order(in_map, self.guides[row].corridor).tolist()
+            mine = {who: away_m[place] for place, who in enumerate(met.who) if met.guide[place] == row}
+            for place in range(away_m.shape[1]):
+                first = min((who for who in named if who in mine), key=lambda who: mine[who][place])
+                if mine[first][place] < np.inf:
+                    nearest[row][place] = first, float(mine[first][place])
+        return nearest

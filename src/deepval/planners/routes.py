@@ -1,6 +1,7 @@
 """Route and ego -> the lanes to follow: route correction, the lane to start on, the way through the route's lanes."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -221,7 +222,7 @@ def _led_to(roads: Roads, route: list[str], *, here: str, candidates: list[str])
 
 def _without_gaps(roads: Roads, route: list[str]) -> list[str]:
     filled = route[:1]
-    for before, after in zip(route, route[1:], strict=False):
+    for before, after in pairwise(route):
         if before not in roads.blocks_before(after):
             found = searched(
                 before, roads.blocks_after, is_goal=lambda block, _, to=after: block == to, most_depth=FORWARD_DEPTH

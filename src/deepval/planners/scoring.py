@@ -1,5 +1,6 @@
-"""Simulated proposals -> PDM-Closed's scores: (no collision x drivable area x direction) x (5 progress + 5 TTC + 2 comfort) / 12.
+"""Simulated proposals -> PDM-Closed's scores.
 
+No collision x drivable area x direction x (5 progress + 5 time to collision + 2 comfort) / 12.
 Only the first overlap of a proposal with another counts: one that is the ego's fault settles the score, one that is not
 puts the other on a list of those ignored. So it is with time to collision, which keeps a list of its own. See
 Definitions, "PDM-Closed".
@@ -124,6 +125,15 @@ def rides(
     return Rides(states, vehicle, ground, comfortable, progress_m)
 
 
+class Overlaps(NamedTuple):
+    """Every overlap: proposal, the other, index of the ego state, and how many steps ahead of it one looks."""
+
+    prop: Int[np.ndarray, "overlap"]
+    who: Int[np.ndarray, "overlap"]
+    index: Int[np.ndarray, "overlap"]
+    step: Int[np.ndarray, "overlap"]
+
+
 class Events(NamedTuple):
     """First overlaps, one for each proposal and other that have any: index of the ego state, and the map looked at."""
 
@@ -135,8 +145,9 @@ class Events(NamedTuple):
 
 def scored(rides: Rides, observation: Observation) -> ProposalScores:
     """The scores of proposals among others."""
-    no_collision, collision_s = _collisions(rides, observation)
-    near_ttc, ttc_s = _times_to_collision(rides, observation)
+    overlaps = _overlaps(rides, observation)
+    no_collision, collision_s = _collisions(rides, observation, overlaps)
+    near_ttc, ttc_s = _times_to_collision(rides, observation, overlaps)
     drivable = np.where(rides.off_road.any(axis=1), 0.0, 1.0)
     direction = np.select([rides.oncoming_m < bound for bound in ONCOMING_M], [1.0, 0.5], 0.0)
     factor = no_collision * drivable * direction
@@ -158,9 +169,11 @@ def scored(rides: Rides, observation: Observation) -> ProposalScores:
     )
 
 
-def _collisions(rides: Rides, observation: Observation) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
+def _collisions(
+    rides: Rides, observation: Observation, overlaps: Overlaps
+) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
     """No-collision factor (0: the ego's fault, 0.5: so with static objects only) and time of the first at fault."""
-    events = _first_events(rides, observation, ahead_steps=(0,), least_mps=-np.inf)
+    events = _first_events(overlaps, overlaps.step == 0)
     prop, who, index, in_map = events
     stopped = rides.speed_mps[prop, index] <= STOPPED_MPS
     stopped_other = observation.static[who] | (observation.speed_mps[who] <= STOPPED_MPS)
@@ -176,10 +189,10 @@ def _collisions(rides: Rides, observation: Observation) -> tuple[Float[np.ndarra
 
 
 def _times_to_collision(
-    rides: Rides, observation: Observation
+    rides: Rides, observation: Observation, overlaps: Overlaps
 ) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
     """Whether nothing comes too near, and the time of the ego state at which something first does."""
-    events = _first_events(rides, observation, ahead_steps=AHEAD_STEPS, least_mps=CREEPING_MPS)
+    events = _first_events(overlaps, rides.speed_mps[overlaps.prop, overlaps.index] >= CREEPING_MPS)
     ahead, behind = _ahead_and_behind(rides, observation, events)
     too_near = ahead.copy()
     doubtful = np.flatnonzero(~ahead & ~behind)
@@ -193,28 +206,35 @@ def _times_to_collision(
     return score, first
 
 
-def _first_events(rides: Rides, observation: Observation, *, ahead_steps: tuple[int, ...], least_mps: float) -> Events:
-    """First overlap of each proposal with each other: by index, then by how far ahead one looks."""
-    own_m = np.hypot(rides.vehicle.length_m, rides.vehicle.width_m) / 2
-    reach_m = own_m + observation.radius_m
-    open_to = ~observation.collided[: len(observation)]
+def _overlaps(rides: Rides, observation: Observation) -> Overlaps:
+    """Overlaps of all proposals with all others that are not collided with already."""
+    reach_m = np.hypot(rides.vehicle.length_m, rides.vehicle.width_m) / 2 + observation.radius_m
     index = np.arange(rides.states.shape[1])
+    places_m = [rides.centre_m + STEP_S * step * rides.speed_mps[..., None] * rides.ahead for step in AHEAD_STEPS]
+    low_m = np.min([place_m.min(axis=(0, 1)) for place_m in places_m], axis=0)
+    high_m = np.max([place_m.max(axis=(0, 1)) for place_m in places_m], axis=0)
+    theirs_m = observation.centres_m[: (index[-1] + AHEAD_STEPS[-1]) // 2 + 1]
+    crosses = (theirs_m.max(axis=0) + reach_m[:, None] >= low_m) & (theirs_m.min(axis=0) - reach_m[:, None] <= high_m)
+    open_to = np.flatnonzero(crosses.all(axis=1) & ~observation.collided[: len(observation)])
     rows = []
-    for step in ahead_steps:
-        moved_m = rides.speed_mps[..., None] * (STEP_S * step) * rides.ahead
+    for step, place_m in zip(AHEAD_STEPS, places_m, strict=True):
         maps = (index + step) // 2
-        away_m = (rides.centre_m + moved_m)[:, :, None] - observation.centres_m[maps]
-        near = (away_m[..., 0] ** 2 + away_m[..., 1] ** 2 <= reach_m**2) & open_to
-        prop, at, who = np.nonzero(near & (rides.speed_mps >= least_mps)[..., None])
+        away_m = place_m[:, :, None] - theirs_m[maps][:, open_to]
+        prop, at, which = np.nonzero(away_m[..., 0] ** 2 + away_m[..., 1] ** 2 <= reach_m[open_to] ** 2)
+        who = open_to[which]
         own = rides.footprints(prop, at)
-        own = Rectangles(own.centre_m + moved_m[prop, at], own.ahead, own.half_m)
-        hit = overlapping(own, observation.rectangles(maps[at], who))
+        hit = overlapping(Rectangles(place_m[prop, at], own.ahead, own.half_m), observation.rectangles(maps[at], who))
         rows.append(np.stack([prop, who, at, np.full(len(prop), step)])[:, hit])
-    prop, who, at, step = np.concatenate(rows, axis=1)
-    order = np.lexsort([step, at])
-    pairs = prop[order] * max(len(observation), 1) + who[order]
-    first = order[np.unique(pairs, return_index=True)[1]]
-    return Events(prop[first], who[first], at[first], (at[first] + step[first]) // 2)
+    return Overlaps(*np.concatenate(rows, axis=1))
+
+
+def _first_events(overlaps: Overlaps, counted: Bool[np.ndarray, "overlap"]) -> Events:
+    """The first of the counted overlaps of each proposal with each other: by index, then by how far ahead it looks."""
+    prop, who, index, step = (part[counted] for part in overlaps)
+    order = np.lexsort([step, index, who, prop])
+    prop, who, index, step = prop[order], who[order], index[order], step[order]
+    first = np.append(True, (np.diff(prop) != 0) | (np.diff(who) != 0))[: len(prop)]
+    return Events(prop[first], who[first], index[first], (index + step)[first] // 2)
 
 
 def _ahead_and_behind(
