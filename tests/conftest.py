@@ -15,7 +15,7 @@ LONG = frozenset(
         *("driving_shared", "road_view"),
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
-        *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes"),
+        *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "observations"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from deepval.analyses.count_matching import count_matched_point, count_matched_spec
+from deepval.analyses.observations import observed_tracks
 from deepval.cells import sources
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
@@ -16,9 +17,18 @@ from deepval.datasets import Recording
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
+from deepval.perception.placing import Tracks
 from deepval.perception.reported.operating_points import GRID, count_matched
-from deepval.perception.simulated.modes import EveryReference, Nothing, Profiled, built_in_mode, seen_by_camera
+from deepval.perception.simulated.modes import (
+    EveryReference,
+    Nothing,
+    Profiled,
+    built_in_mode,
+    seen_by_camera,
+    seen_through,
+)
 from deepval.perception.simulated.profile import logit, read_profile
+from deepval.perception.simulated.simulation import Conditions
 from driving import camera, detections, scene, truth
 from kitti_files import write_kitti
 from shared import shared_data
@@ -105,16 +115,14 @@ def test_a_profile_sees_what_a_camera_can_see():
     assert "Traffic_cone" not in report.cls
 
 
-def test_a_longer_lens_shows_phantoms_larger_and_not_farther_away():
-    nothing = truth([], 40)
-    far = []
-    for zoom in (1.0, 2.0):
-        lens = replace(CAMERA, fx_px=720.0 * zoom, fy_px=720.0 * zoom, width_px=int(1242 * zoom), height_px=750)
-        report = Profiled(640).detections(scene(40, camera=lens, speed_mps=0.0), nothing)
-        tall_px = report.box_px[:, 3] - report.box_px[:, 1]
-        assert len(report) > 50
-        far.append(np.median(lens.fy_px / tall_px))
-    assert far[1] == pytest.approx(far[0], rel=0.25)
+def test_a_longer_lens_shows_fewer_phantoms_and_larger_ones():
+    usual = Conditions(phantoms=1.3, phantom_size=0.9)
+    lens = replace(CAMERA, fx_px=721.5, fy_px=721.5)
+    assert seen_through(lens, usual) == usual
+    longer = replace(lens, fx_px=1443.0, fy_px=1443.0)
+    assert seen_through(longer, usual) == Conditions(phantoms=0.65, phantom_size=1.8)
+    wider = replace(longer, width_px=2484)
+    assert seen_through(wider, usual) == Conditions(phantoms=1.3, phantom_size=1.8)
 
 
 def test_names():
@@ -237,6 +245,24 @@ def test_count_matched_thresholds_of_a_cell():
     (silent,) = specs(sources.from_files(data, [sources.ModeFile("none", None), files[1]]))
     with pytest.raises(InputError, match="no threshold matches counts: the cheap mode reports nothing"):
         count_matched_spec(silent)
+
+
+def test_what_is_kept_of_the_tracks_by_range():
+    units = ("0000", "0001", "0002")
+    data = Recording("made-up", *zip(*(street(unit, frames=5) for unit in units), strict=True))
+    names = ("none-camera", "profile-640", "reference")
+    (spec,) = specs(sources.from_files(data, [sources.ModeFile(name, None) for name in names]))
+    bands_m = ((0.0, 30.0), (30.0, 50.0), (50.0, 90.0))
+    none, some, every = observed_tracks(spec, bands_m=bands_m)
+    assert (none.states, none.tracks, none.kept, none.false_positives, none.recall) == (15, 90, 0, 0, 0.0)
+    assert (every.kept, every.false_positives, every.band_recall) == (90, 0, (1.0, 1.0, 1.0))
+    assert every.band_tracks == (45, 30, 15)  # centres at 62, 42, 32, 26, 22 and 19 m
+    assert 0 < some.kept < 90
+    assert sum(some.band_kept) == some.kept
+    assert observed_tracks(spec, units=units[:1], bands_m=bands_m)[2].kept == 30
+    without = observed_tracks(spec, placing=Tracks(false_positives=False), bands_m=bands_m)[1]
+    assert (without.kept, without.false_positives) == (some.kept, 0)
+    assert some.false_positives > 0
 
 
 @pytest.mark.shared

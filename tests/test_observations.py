@@ -1,8 +1,8 @@
 """The placing `tracks`: what a planner observes under a mode, and the control that observes everything."""
 
+import itertools
 import json
 from dataclasses import fields, replace
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepval.datasets.kitti import Kitti
+from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.errors import InputError
 from deepval.geometry.boxes import iou
 from deepval.geometry.classes import CLASSES, LENGTH_M, SUPER_CLASS, WIDTH_M, super_class
@@ -85,6 +86,20 @@ def test_the_control_on_real_labels(unit):
     report = EveryReference().detections(road, reference)
     for told in (report, as_camera(report)):
         same(Tracks().place(told, road, reference), reference.objects)
+
+
+@pytest.mark.shared
+def test_the_control_on_every_state_of_the_logs():
+    logs = ScenarioNet(shared_data("scenarionet_nuscenes_mini"))
+    states = 0
+    for unit in logs.unit_ids():
+        road, reference = logs.read_unit(unit)
+        report = EveryReference().detections(road, reference)
+        assert 0 < np.isnan(report.box_px).any(axis=1).sum() < len(report)
+        for name, told in itertools.product(("tracks", "tracks-no-fp", "tracks-iou-05"), (report, as_camera(report))):
+            same(PLACINGS[name].place(told, road, reference), reference.objects)
+        states += len(road)
+    assert states == 244
 
 
 def test_the_reference_as_cuboids_stands_where_the_reference_stands():
@@ -194,14 +209,15 @@ def test_observations_follow_from_the_best_of_all_matchings(seed, least_iou):
     overlap[overlap < least_iou] = 0.0
     big = np.zeros((max(found, tracks), max(found, tracks)))
     big[:found, :tracks] = overlap
-    ways = (sum(big[d, o] for d, o in enumerate(way)) for way in permutations(range(len(big))))
+    ways = (sum(big[d, o] for d, o in enumerate(way)) for way in itertools.permutations(range(len(big))))
     best = max(ways, default=0.0)
     kept = seen.track[seen.track >= 0].tolist()
     assert kept == sorted(kept)
     assert (seen.track < 0).sum() == found - len(kept)
     part = big[:, kept]
     reachable = max(
-        (sum(part[d, o] for o, d in enumerate(way)) for way in permutations(range(len(big)), len(kept))), default=0.0
+        (sum(part[d, o] for o, d in enumerate(way)) for way in itertools.permutations(range(len(big)), len(kept))),
+        default=0.0,
     )
     assert reachable == pytest.approx(best)
 
@@ -290,8 +306,10 @@ def test_the_detection_behind_each_object(seed, persistent):
     reference, road = random_truth(seed), scene(4, camera=CAMERA)
     report = Profiled(320, seed % 1000).detections(road, reference)
     keep = np.random.default_rng(seed).random(len(report)) < 0.7 if persistent else None
-    seen, behind = Tracks().observation(report, road, reference, keep=keep)
-    assert len(behind) == len(seen)
+    seen, behind, logged, watched = Tracks().observation(report, road, reference, keep=keep)
+    assert len(behind) == len(logged) == len(seen)
+    np.testing.assert_array_equal(reference.objects.track[logged[logged >= 0]], seen.track[seen.track >= 0])
+    assert set(np.flatnonzero(~watched)) <= set(logged)
     told = behind >= 0
     assert len(set(behind[told])) == told.sum() == (len(report) if keep is None else keep.sum())
     np.testing.assert_array_equal(report.frame[behind[told]], seen.frame[told])

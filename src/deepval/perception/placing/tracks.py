@@ -29,10 +29,15 @@ MOVING = ("vehicle", "person", "cyclist")
 
 
 class Observation(NamedTuple):
-    """What is observed, and the place of the detection behind each object (-1: none)."""
+    """What is observed, and of each object the place of its detection and of its logged track (-1: none).
+
+    `watched` marks the tracks that are observed only where they are detected.
+    """
 
     objects: Objects
     behind: Int[np.ndarray, "obj"]
+    logged: Int[np.ndarray, "obj"]
+    watched: Bool[np.ndarray, "track"]
 
 
 @dataclass(frozen=True)
@@ -90,13 +95,17 @@ class Tracks(Placing):
             )
         partner = np.full(len(truth), -1)
         partner[obj] = det
-        kept = (partner >= 0) | ~visible | ~np.isin(super_class(truth.cls), MOVING)
+        watched = visible & np.isin(super_class(truth.cls), MOVING)
+        kept = (partner >= 0) | ~watched
         invented = np.full(len(used), self.false_positives)
         invented[det] = False
-        objects = _followed(truth.objects.where(kept), _standing(used.where(invented), corners_m[invented], scene))
-        behind = np.concatenate([partner[kept], np.flatnonzero(invented)])[objects.order]
+        objects, order = _followed(
+            truth.objects.where(kept), _standing(used.where(invented), corners_m[invented], scene)
+        )
+        behind = np.concatenate([partner[kept], np.flatnonzero(invented)])[order]
         behind[behind >= 0] = place[behind[behind >= 0]]
-        return Observation(objects.both, behind)
+        logged = np.concatenate([np.flatnonzero(kept), np.full(np.count_nonzero(invented), -1)])[order]
+        return Observation(objects, behind, logged, watched)
 
 
 def image_pairs(
@@ -139,19 +148,14 @@ def _standing(detections: Detections, corners_m: Float[np.ndarray, "det 4 2"], s
     )
 
 
-class _Followed(NamedTuple):
-    both: Objects
-    order: Int[np.ndarray, "obj"]
-
-
-def _followed(first: Objects, second: Objects) -> _Followed:
-    """Per frame the first objects, then the second; the first alone stay as they are, to the type of their arrays."""
+def _followed(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "obj"]]:
+    """Per frame the first objects, then the second, and where each was; alone the first stay as they are."""
     order = np.argsort(np.concatenate([first.frame, second.frame]), kind="stable")
     if not len(second):
-        return _Followed(first, order)
+        return first, order
     columns = {
         f.name: np.concatenate([getattr(first, f.name), getattr(second, f.name)])[order]
         for f in fields(first)
         if f.name != "frames"
     }
-    return _Followed(Objects(frames=first.frames, **columns), order)
+    return Objects(frames=first.frames, **columns), order

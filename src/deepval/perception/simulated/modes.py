@@ -15,11 +15,12 @@ from deepval.arrays import Float
 from deepval.canonical import digest_of, plain, sha256
 from deepval.errors import InputError
 from deepval.geometry.boxes import proper
+from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, NUSCENES_CLASSES, looked_up, super_class
 from deepval.perception.reported.detections import DONE, Detections, ScoreKind
 from deepval.perception.reported.modes import ModeReader
 from deepval.perception.simulated.profile import Profile, read_profile
-from deepval.perception.simulated.simulation import Conditions, detected, draw, street
+from deepval.perception.simulated.simulation import KITTI_SIZE_PX, Conditions, detected, draw, street
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -27,7 +28,7 @@ BUILT_IN = "built-in"
 """What stands in place of a file's name as the source of these modes."""
 SIZES_PX = (160, 1280)
 KITTI_FOCAL_PX = 721.5
-"""Focal length of the pictures that the profile was fitted on: a longer one shows phantoms larger, not farther away."""
+"""Focal length of the pictures that the profile was fitted on."""
 HIDDEN = 3
 
 
@@ -163,10 +164,16 @@ class Profiled(BuiltIn):
         """What the detector reports on one unit."""
         rng = np.random.default_rng([self.seed, int(sha256(scene.unit.encode())[:16], 16)])
         profile, _ = _shipped()
-        plain_light = street(profile, rng)
-        larger = scene.camera.fy_px / KITTI_FOCAL_PX
-        conditions = Conditions(phantoms=plain_light.phantoms, phantom_size=plain_light.phantom_size * larger)
+        conditions = seen_through(scene.camera, street(profile, rng))
         return detected(draw(profile, scene, truth=seen_by_camera(truth), rng=rng, conditions=conditions), self.size)
+
+
+def seen_through(camera: Camera, conditions: Conditions) -> Conditions:
+    """The same street through another lens than KITTI's: a longer one shows fewer phantoms, larger, as far away."""
+    width_px = camera.width_px or KITTI_SIZE_PX[0]
+    view = width_px / camera.fx_px * KITTI_FOCAL_PX / KITTI_SIZE_PX[0]
+    larger = camera.fy_px / KITTI_FOCAL_PX
+    return replace(conditions, phantoms=conditions.phantoms * view, phantom_size=conditions.phantom_size * larger)
 
 
 def seen_by_camera(truth: Truth) -> Truth:
