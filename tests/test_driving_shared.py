@@ -4,13 +4,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from deepval.cells import build, sources
 from deepval.datasets import open_dataset
 from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import built_in_mode
 from deepval.planners.from_scene import ground_pose, seen_m
 from deepval.systems import SYSTEMS
 from deepval.systems.logged_losses import AHEAD_S, pose_terms
-from deepval.systems.outcomes import branches, unit_outcomes
+from deepval.systems.outcomes import branches, unit_outcomes, viability
 from shared import shared_data
 
 pytestmark = pytest.mark.shared
@@ -42,9 +43,9 @@ def published_plans(table, scene, *, planner, branch):
     return plans
 
 
-@pytest.mark.parametrize(("planner", "unit"), [("idm", "scene-0103"), ("pdm", "scene-1077")])
-def test_plans_and_losses_are_those_of_the_published_planner(published, planner, unit):
-    scene, truth = open_dataset("scenarionet", shared_data("scenarionet_nuscenes_mini")).read_unit(unit)
+@pytest.mark.parametrize("planner", ["idm", "pdm"])
+def test_plans_and_losses_are_those_of_the_published_planner(published, planner):
+    scene, truth = open_dataset("scenarionet", shared_data("scenarionet_nuscenes_mini")).read_unit("scene-1077")
     system = SYSTEMS["idm-scalar" if planner == "idm" else "pdm-closed-scalar"]
     place = PLACINGS["tracks"].place
     perceived = {mode: place(built_in_mode(mode).detections(scene, truth), scene, truth) for mode in BRANCHES}
@@ -57,3 +58,22 @@ def test_plans_and_losses_are_those_of_the_published_planner(published, planner,
         terms = pose_terms(expected[..., :3], truth, vehicle=scene.vehicle)
         for name, term in terms.items():
             np.testing.assert_allclose(found.terms[name][:, m], term[found.order], atol=1e-5, err_msg=name)
+
+
+def test_idm_from_nothing_to_the_reference():
+    """The rows of docs/cells.md: two losses of one plan, and what constant velocity loses."""
+    pytest.importorskip("shapely", reason="the extra `planners` has shapely")
+    source = open_dataset("scenarionet", shared_data("scenarionet_nuscenes_mini"))
+    material = sources.from_files(source, [sources.ModeFile(name, None) for name in BRANCHES])
+    read = source.read()
+    found = {}
+    for cell in build.cells(material, geometries=["tracks"], systems=["idm-safety", "idm-scalar"]):
+        summary, check = cell.table.summary(), viability(cell.outcomes, read.scenes, read.truths)
+        assert (summary.inputs, check.trivial) == (196, "constant velocity")
+        losses = [round(loss, 3) for loss in (*check.loss.values(), check.trivial_loss)]
+        found[cell.spec.system] = (summary.affected, round(summary.harm_rate, 3), losses)
+        assert set(check.viable.values()) == {False}
+    assert found == {
+        "idm-safety": (16, 0.062, [2.589, 2.022, 1.308]),
+        "idm-scalar": (85, 0.424, [2.861, 2.356, 1.447]),
+    }

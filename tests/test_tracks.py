@@ -237,7 +237,7 @@ def test_what_this_version_cannot_build_is_never_called_buildable():
         for line in lacks["nuscenes-yolov8s-320-yolov8s-640-monocular-braking"]
     )
     assert all(
-        any("geometry 'tracks': not in this version" in line for line in c.missing(None)) for c in cells_of("external")
+        any("data set 'nuplan': not in this version" in line for line in c.missing(None)) for c in cells_of("external")
     )
 
 
