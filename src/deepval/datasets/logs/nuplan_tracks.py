@@ -32,7 +32,7 @@ TABLES = {
 }
 
 
-class Boxes(NamedTuple):
+class SweepBoxes(NamedTuple):
     """The boxes of sweeps, in time order: number of the sweep, number in `names` and `categories`, columns of `BOX`."""
 
     sweep: Int[np.ndarray, "box"]
@@ -81,7 +81,7 @@ class Boxes(NamedTuple):
             raise InputError(f"{self.told}: {error}") from error
 
 
-def read_boxes(database: Database, sweeps: Sequence[bytes]) -> Boxes:
+def read_boxes(database: Database, sweeps: Sequence[bytes]) -> SweepBoxes:
     """The boxes of the sweeps with those tokens."""
     place = {token: number for number, token in enumerate(sweeps)}
     categories = dict(
@@ -98,7 +98,7 @@ def read_boxes(database: Database, sweeps: Sequence[bytes]) -> Boxes:
         parts.append(numbers(rows, f"{database.path}: boxes", columns=2 + len(BOX)))
     table = np.concatenate(parts)
     table = table[np.argsort(table[:, 0], kind="stable")]
-    return Boxes(
+    return SweepBoxes(
         sweep=table[:, 0].astype(int),
         track=table[:, 1].astype(int),
         values=table[:, 2:],
