@@ -23,10 +23,11 @@ def connectors_m(scene: Scene) -> Float[np.ndarray, "time"]:
     found = np.full(len(scene), np.nan)
     if scene.lane_map is None or scene.world_from_ego is None:
         return found
-    pieces = _pieces(scene.lane_map, scene.route)
     starts = np.zeros(len(scene), dtype=int) if scene.route_starts is None else scene.route_starts
-    for frame, (pose, start) in enumerate(zip(scene.world_from_ego, starts.tolist(), strict=True)):
-        found[frame] = _way_m(pieces, pose, start)
+    ends = np.full(len(scene), len(scene.route)) if scene.route_ends is None else scene.route_ends
+    pieces = {end: _pieces(scene.lane_map, scene.route[:end]) for end in np.unique(ends).tolist()}
+    for frame, pose in enumerate(scene.world_from_ego):
+        found[frame] = _way_m(pieces[int(ends[frame])], pose, int(starts[frame]))
     return found
 
 

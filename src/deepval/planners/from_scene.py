@@ -22,7 +22,6 @@ def situation_at(scene: Scene, frame: int) -> Situation:
             f"unit {scene.unit}: a planner needs a lane map, poses, the vehicle's size and a route; {_lacking(scene)}: "
             "take a data set of logged drives, or another downstream system."
         )
-    first = 0 if scene.route_starts is None else int(scene.route_starts[frame])
     acceleration = scene.ego_acceleration_mps2
     ego = EgoState(
         pose=ground_pose(scene.world_from_ego[frame]),
@@ -31,7 +30,7 @@ def situation_at(scene: Scene, frame: int) -> Situation:
         acceleration_mps2=0.0 if acceleration is None else float(acceleration[frame]),
     )
     red = scene.red_lights[frame] if scene.red_lights else frozenset()
-    return Situation(ego, scene.lane_map, scene.route[first:], red)
+    return Situation(ego, scene.lane_map, scene.route_at(frame), red)
 
 
 def _lacking(scene: Scene) -> str:
