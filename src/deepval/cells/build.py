@@ -107,6 +107,7 @@ class Cell:
         outcomes: Plans and loss terms behind them.
         shown: The frames that matter, drawn, unit by unit.
         shared: Views and evidence, shared with other cells of the same data set and modes.
+        told: Evidence of its own system, per input of the table.
     """
 
     spec: CellSpec
@@ -114,6 +115,7 @@ class Cell:
     outcomes: Outcomes
     shown: Sequence[Mapping[str, dict[str, Any]]] = field(repr=False)
     shared: Shared = field(repr=False)
+    told: Mapping[str, Float[np.ndarray, "input"]] = field(default_factory=dict, repr=False)
 
     @property
     def id(self) -> str:
@@ -124,7 +126,7 @@ class Cell:
     def evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
         """Columns for labels and diagnostics, per input of the table."""
         rows = positions(self.table.input, self.shared.inputs)
-        return {name: column[rows] for name, column in self.shared.evidence.items()}
+        return {name: column[rows] for name, column in self.shared.evidence.items()} | dict(self.told)
 
 
 def cells(
@@ -177,7 +179,8 @@ def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
     table = ValueTable.from_columns(
         unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order, attributes=known
     )
-    return Cell(spec, table, outcomes, [part.shown for part in parts], shared)
+    told = _of_all([part.evidence for part in parts])
+    return Cell(spec, table, outcomes, [part.shown for part in parts], shared, told)
 
 
 def _of_all(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -37,11 +37,13 @@ class UnitPart:
         outcomes: Loss terms and plans of every mode.
         known: Columns that are known before escalation, per input, to slice by.
         shown: The most harmed and the most helped frame by sign, drawn, where the unit is one to show.
+        evidence: Columns that the system adds to what diagnostics may know, per input.
     """
 
     outcomes: Outcomes
     known: Mapping[str, np.ndarray]
     shown: Mapping[str, dict[str, Any]]
+    evidence: Mapping[str, Float[np.ndarray, "input"]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,10 @@ def unit_part(spec: CellSpec, unit: str) -> UnitPart:
     outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
     shows = unit in spec.roles.test
     shown = extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes) if shows else {}
-    return UnitPart(outcomes, _known_before(seen, outcomes), shown)
+    ends = {"cheap": objects[spec.order[0]], "full": objects[spec.order[-1]]}
+    told = spec.rule.evidence(ends, seen.scene, seen.truth)
+    evidence = {name: column[outcomes.order] for name, column in told.items()}
+    return UnitPart(outcomes, _known_before(seen, outcomes), shown, evidence)
 
 
 def _known_before(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from deepval.systems.braking import Braking
 from deepval.systems.lateral import LateralCorridor
+from deepval.systems.learned import LEARNED, LearnedPlanner
 from deepval.systems.receding_horizon import RecedingHorizon
 from deepval.systems.system import System
 
@@ -11,4 +12,4 @@ SYSTEMS: dict[str, System] = {
     "lateral": LateralCorridor(),
 }
 
-__all__ = ["SYSTEMS", "Braking", "LateralCorridor", "RecedingHorizon", "System"]
+__all__ = ["LEARNED", "SYSTEMS", "Braking", "LateralCorridor", "LearnedPlanner", "RecedingHorizon", "System"]

@@ -10,6 +10,8 @@ from deepval.arrays import Float
 from deepval.errors import InputError
 
 Outline = Float[np.ndarray, "_ 2"]
+DIVIDERS = ("road", "lane")
+"""What painted lines divide: directions of travel, or lanes of one direction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,18 +50,24 @@ class LaneMap:
     """Lanes by id, in the map's order, and outlines of other drivable ground, intersections and crosswalks.
 
     `drivable_m` is ground beside the lanes that one may drive on (car parks); the lanes themselves are not repeated in
-    it. All in the world frame.
+    it. `road_segments_m` are outlines of whole stretches of road where the map has them, `dividers_m` painted lines by
+    what they divide: "road" (directions) and "lane". All in the world frame.
     """
 
     lanes: Mapping[str, Lane]
     drivable_m: tuple[Outline, ...] = field(default=(), repr=False)
     intersections_m: tuple[Outline, ...] = field(default=(), repr=False)
     crosswalks_m: tuple[Outline, ...] = field(default=(), repr=False)
+    road_segments_m: tuple[Outline, ...] = field(default=(), repr=False)
+    dividers_m: Mapping[str, tuple[Outline, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         wrong = [key for key, lane in self.lanes.items() if key != lane.id]
         if wrong:
             raise InputError(f"a lane map must hold each lane under its own id; {wrong[0]} is another's.")
+        strange = sorted(set(self.dividers_m) - set(DIVIDERS))
+        if strange:
+            raise InputError(f"dividers of a lane map must be of {' or '.join(DIVIDERS)}; found {strange[0]!r}.")
 
     @cached_property
     def roadblocks(self) -> dict[str, tuple[str, ...]]:
