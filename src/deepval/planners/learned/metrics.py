@@ -48,11 +48,11 @@ def tip(
     both = zip(masks.per_step(reference.astype(precision)), masks.per_step(perceived.astype(precision)), strict=True)
     for p_logits, q_logits in list(both)[:steps]:
         p, q = _softmax(p_logits), _softmax(q_logits)
-        wanted, raised = p.argmax(axis=-1), (q - p).argmax(axis=-1)
+        wanted, raised = p.argmax(axis=-1, keepdims=True), (q - p).argmax(axis=-1, keepdims=True)
         if utility == "logarithm":
             p, q = np.log(p), np.log(q)
         found = found + _four_terms(p, q, wanted, raised)
-    return found
+    return np.asarray(found)
 
 
 def tip_of_utilities(
@@ -66,7 +66,8 @@ def tip_of_utilities(
     """
     if not reference.shape[-1]:
         raise ValueError("TIP needs a candidate or more.")
-    return _four_terms(reference, perceived, reference.argmax(axis=-1), (perceived - reference).argmax(axis=-1))
+    raised = (perceived - reference).argmax(axis=-1, keepdims=True)
+    return _four_terms(reference, perceived, reference.argmax(axis=-1, keepdims=True), raised)
 
 
 def pkl_gain(cheap: Float[np.ndarray, "*any"], full: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
@@ -81,9 +82,9 @@ def tip_gain(cheap: Float[np.ndarray, "*any"], full: Float[np.ndarray, "*any"]) 
 
 def _four_terms(p: np.ndarray, q: np.ndarray, wanted: np.ndarray, raised: np.ndarray) -> np.ndarray:
     def at(utility: np.ndarray, action: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(utility, action[..., None], axis=-1)[..., 0]
+        return np.take_along_axis(utility, action, axis=-1)[..., 0]
 
-    return (at(q, wanted) - at(p, wanted)) - (at(q, raised) - at(p, raised))
+    return np.asarray((at(q, wanted) - at(p, wanted)) - (at(q, raised) - at(p, raised)))
 
 
 def _cross_entropy(logits: np.ndarray, wanted: np.ndarray) -> np.ndarray:

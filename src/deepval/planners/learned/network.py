@@ -4,7 +4,8 @@ Names and shapes of its state are the published ones at width 64, so that the re
 module needs torch: import it where it is used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -91,9 +92,10 @@ class PlannerNetwork(nn.Module):
         return self.upscale3[-1](self.blocks(rasters))
 
 
-def state_shapes(width: int = WIDTH) -> dict[str, tuple[int, ...]]:
+@lru_cache(maxsize=4)
+def state_shapes(width: int = WIDTH) -> Mapping[str, tuple[int, ...]]:
     """Name and shape of every tensor of the network's state."""
-    with torch.device("meta"):
+    with torch.random.fork_rng(devices=[]):
         return {name: tuple(tensor.shape) for name, tensor in PlannerNetwork(width).state_dict().items()}
 
 

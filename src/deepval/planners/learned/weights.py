@@ -6,6 +6,7 @@ What is not a tensor is refused before it is made. The hash of the file goes int
 import io
 import json
 import pickle
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -91,7 +92,9 @@ def _npz(file: PlannerFile) -> tuple[dict[str, np.ndarray], Mapping[str, Any] | 
 def _torch(file: PlannerFile) -> dict[str, np.ndarray]:
     torch = torch_library()
     try:
-        found = torch.load(io.BytesIO(file.data), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of old formats; what cannot be read is told below
+            found = torch.load(io.BytesIO(file.data), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise InputError(
             f"{file.path}: weights must be tensors by name and nothing else; the file asks for more, or is damaged, "
