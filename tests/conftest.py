@@ -12,7 +12,19 @@ LONG = frozenset(
     for name in (
         # They build cells, fit allocators, run commands in processes of their own, draw figures or simulate a world.
         *("allocators", "bounded_reading", "browser", "build", "cell_files", "cli", "diagnostics", "docs", "figures"),
-        *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
+        *(
+            "fitting",
+            "frames",
+            "golden",
+            "house",
+            "html_report",
+            "leaderboard",
+            "learned_planner",
+            "learned_training",
+            "models",
+            "options",
+            "own_allocator",
+        ),
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "seam", "shared_kitti"),
         *("submissions", "synthetic", "terms", "tracks"),
         # They compare with slow and obvious twins on many random tables.

@@ -1,6 +1,6 @@
 """Weights and masks in files -> a planner in memory: (scene, objects) -> logits, paths, PKL and TIP."""
 
-from dataclasses import dataclass
+from collections import deque
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -14,10 +14,13 @@ from deepval.planners.learned.forward import Forward
 from deepval.planners.learned.masks import Masks, masks_of
 from deepval.planners.learned.metrics import pkl, tip
 from deepval.planners.learned.plans import path_m
-from deepval.planners.learned.views import scene_rasters
+from deepval.planners.learned.views import road_rasters, scene_rasters
 from deepval.planners.learned.weights import network_with, weights_of
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
+
+REMEMBERED = 4
+"""Answers kept for a scene and objects: cheap, full and reference objects of a unit, and one to spare."""
 
 
 class PlannerFiles(NamedTuple):
@@ -30,18 +33,26 @@ class PlannerFiles(NamedTuple):
     origin: Origin
 
 
-@dataclass(frozen=True, eq=False)
 class LoadedPlanner:
-    """A network with its masks."""
+    """A network with its masks, and what it was lately asked: plans, losses and diagnostics ask for the same."""
 
-    forward: Forward
-    masks: Masks
+    def __init__(self, forward: Forward, masks: Masks) -> None:
+        self.forward, self.masks = forward, masks
+        self._asked: deque[tuple[Scene, Objects, np.ndarray]] = deque(maxlen=REMEMBERED)
+        self._road: tuple[Scene, list[np.ndarray]] | None = None
 
     def logits(self, scene: Scene, objects: Objects) -> Float[np.ndarray, "time cell"]:
         """The network's logits within the masks, frame by frame, when these objects are there."""
-        rasters = scene_rasters(scene, objects, self.masks.grid)
-        found = [self.masks.within(self.forward.blocks(raster)) for raster in rasters]
-        return np.stack(found) if found else np.zeros((0, self.masks.index.shape[1]), dtype=np.float32)
+        for one, others, known in self._asked:
+            if one is scene and others is objects:
+                return known
+        if self._road is None or self._road[0] is not scene:
+            self._road = scene, road_rasters(scene, self.masks.grid)
+        rasters = scene_rasters(scene, objects, self.masks.grid, roads=self._road[1])
+        parts = [self.masks.within(self.forward.blocks(raster)) for raster in rasters]
+        found = np.stack(parts) if parts else np.zeros((0, self.masks.index.shape[1]), dtype=np.float32)
+        self._asked.append((scene, objects, found))
+        return found
 
     def paths_m(self, scene: Scene, objects: Objects) -> Float[np.ndarray, "time step 2"]:
         """The planned positions in the ego frame, frame by frame."""

@@ -1,6 +1,6 @@
 """A scene and objects in it -> the raster of every frame: what the learned planner sees of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -15,13 +15,21 @@ from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 
 
-def scene_rasters(scene: Scene, objects: Objects, grid: Grid) -> Iterator[Bool[np.ndarray, "5 x y"]]:
-    """The raster of each frame, with the objects of that frame."""
-    drawing, poses, own = drawn_map(scene), ego_poses(scene), own_size_m(scene)
+def road_rasters(scene: Scene, grid: Grid) -> list[Bool[np.ndarray, "3 x y"]]:
+    """The channels of the road, frame by frame."""
+    drawing = drawn_map(scene)
+    return [road_raster(drawing, pose, grid=grid) for pose in ego_poses(scene)]
+
+
+def scene_rasters(
+    scene: Scene, objects: Objects, grid: Grid, *, roads: Sequence[Bool[np.ndarray, "3 x y"]] | None = None
+) -> Iterator[Bool[np.ndarray, "5 x y"]]:
+    """The raster of each frame, with the objects of that frame; the road is drawn unless it was."""
+    own = own_size_m(scene)
     bounds = np.searchsorted(objects.frame, np.arange(len(scene) + 1))
-    for frame, pose in enumerate(poses):
+    for frame, road in enumerate(road_rasters(scene, grid) if roads is None else roads):
         seen = objects.corners_m[bounds[frame] : bounds[frame + 1]]
-        yield whole_raster(road_raster(drawing, pose, grid=grid), seen, own, grid=grid)
+        yield whole_raster(road, seen, own, grid=grid)
 
 
 def whole_raster(
