@@ -20,7 +20,7 @@ from deepval.planners.learned import files as planner_file
 from deepval.planners.learned.arrays_file import npz_bytes
 from deepval.planners.learned.files import PlannerFile, read_file
 from deepval.planners.learned.forward import Forward
-from deepval.planners.learned.grid import AHEAD_S, STEPS, Grid
+from deepval.planners.learned.grid import AHEAD_S, STEPS, PlanGrid
 from deepval.planners.learned.masks import Masks, masks_bytes, masks_of
 from deepval.planners.learned.metrics import pkl, pkl_gain, tip, tip_gain, tip_of_utilities
 from deepval.planners.learned.network import state_shapes
@@ -47,7 +47,7 @@ from deepval.world.truth import Future
 from learned_worlds import fan, small_weights, straight_map
 from shared import shared_data
 
-SMALL = Grid(64)
+SMALL = PlanGrid(64)
 ORIGIN = np.zeros(3)
 SEEDS = st.integers(0, 2**32 - 1)
 CHECK = Path(__file__).parent.parent / "tools" / "check_planning_metrics.py"
@@ -71,13 +71,13 @@ def tensors(width=2):
 
 
 def test_the_published_grid_and_its_origin():
-    grid = Grid()
+    grid = PlanGrid()
     assert grid.cells == int(77 / 0.3)
     assert grid.cell_m == 0.3
     assert grid.cell_of(np.zeros(2)).tolist() == [round(17 / 0.3), round(38.5 / 0.3)] == [57, 128]
     np.testing.assert_allclose(grid.metres(np.array([57, 128])), [57 * 0.3 - 17, 128 * 0.3 - 38.5])
     with pytest.raises(InputError, match="multiple of 64 cells a side; found 100"):
-        Grid(100)
+        PlanGrid(100)
 
 
 def test_a_box_is_filled_where_it_stands():

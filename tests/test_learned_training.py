@@ -16,7 +16,7 @@ from deepval.errors import InputError
 from deepval.planners.learned import training
 from deepval.planners.learned.arrays_file import npz_bytes
 from deepval.planners.learned.files import TRAINED_HERE
-from deepval.planners.learned.grid import STEPS, Grid
+from deepval.planners.learned.grid import STEPS, PlanGrid
 from deepval.planners.learned.masks import masks_bytes
 from deepval.planners.learned.samples import samples_of, unit_samples
 from deepval.planners.learned.training import TrainingSettings, planner_loss, train
@@ -37,7 +37,7 @@ def registered(monkeypatch):
 
 @pytest.fixture(scope="module")
 def samples():
-    return samples_of([unit_samples(*Roads().read_unit(f"road-{unit}")) for unit in range(2)], Grid(64))
+    return samples_of([unit_samples(*Roads().read_unit(f"road-{unit}")) for unit in range(2)], PlanGrid(64))
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_samples_of_the_ego_vehicle_are_every_quarter_of_a_second_with_four_seco
     assert [len(unit) for unit in samples.units] == [int((span_s - 4) / 0.25) + 1] * 2
     scene, _ = Roads().read_unit("road-0")
     speed = scene.ego_speed_mps[0]
-    wanted = Grid(64).cell_of(np.column_stack([speed * 0.25 * np.arange(1, STEPS + 1), np.zeros(STEPS)]))
+    wanted = PlanGrid(64).cell_of(np.column_stack([speed * 0.25 * np.arange(1, STEPS + 1), np.zeros(STEPS)]))
     for target in samples.targets[: len(samples.units[0])]:
         np.testing.assert_array_equal(target, wanted)
 
@@ -67,8 +67,8 @@ def test_a_sample_at_a_frame_sees_what_the_planner_will_see():
 
     scene, truth = Roads().read_unit("road-1")
     made = unit_samples(scene, truth, every_s=0.5)
-    for frame, raster in zip(range(3), scene_rasters(scene, truth.objects, Grid(64)), strict=False):
-        np.testing.assert_array_equal(made.raster(frame, Grid(64)), raster)
+    for frame, raster in zip(range(3), scene_rasters(scene, truth.objects, PlanGrid(64)), strict=False):
+        np.testing.assert_array_equal(made.raster(frame, PlanGrid(64)), raster)
 
 
 def test_other_vehicles_are_samples_where_they_move():
@@ -76,7 +76,7 @@ def test_other_vehicles_are_samples_where_they_move():
     # The car ahead moves; the other one stands and the third road user is on foot.
     assert set(made.who.tolist()) == {0, 1}
     assert (made.who == 0).sum() == (made.who == 1).sum()
-    follower = made.raster(int(np.flatnonzero(made.who == 1)[0]), Grid(64))
+    follower = made.raster(int(np.flatnonzero(made.who == 1)[0]), PlanGrid(64))
     assert follower[3, :15].any(), "the ego vehicle is drawn behind it"
 
 
@@ -170,7 +170,7 @@ def test_units_that_cannot_be_trained_on_are_refused_in_a_sentence(tmp_path):
         scene.part(slice(3)), replace(truth.where(truth.frame < 3), objects=_first(truth, 3), future=None)
     )
     with pytest.raises(InputError, match="logged for 4 s or more; of the 1 given none was"):
-        samples_of([short], Grid(64))
+        samples_of([short], PlanGrid(64))
     with pytest.raises(InputError, match="batch must be 2 or more"):
         TrainingSettings(batch=1)
     with pytest.raises(InputError, match="steps of a training must be 1 or more"):

@@ -21,7 +21,7 @@ import numpy as np
 from deepval.errors import InputError
 from deepval.geometry.corners import ground_corners_m
 from deepval.planners.learned.forward import Forward
-from deepval.planners.learned.grid import BLOCK, Grid
+from deepval.planners.learned.grid import BLOCK, PlanGrid
 from deepval.planners.learned.masks import Masks
 from deepval.planners.learned.metrics import pkl, tip
 from deepval.planners.learned.network import PlannerNetwork, state_shapes
@@ -79,7 +79,7 @@ def frame_rasters(frame: Mapping[str, Any]) -> dict[str, np.ndarray]:
     road = road_raster(drawing, pose)
 
     def whole(kept: np.ndarray) -> np.ndarray:
-        return whole_raster(road, kept, (ego["l"], ego["w"]), grid=Grid())
+        return whole_raster(road, kept, (ego["l"], ego["w"]), grid=PlanGrid())
 
     return {"gt": whole(corners), "half": whole(corners[frame["keep"]])}
 

@@ -49,7 +49,7 @@ def train(
 
     Example: deepval planner train --dataset nuscenes --root nuscenes --steps 2000 --out planner
     """
-    from deepval.planners.learned.grid import Grid
+    from deepval.planners.learned.grid import PlanGrid
     from deepval.planners.learned.samples import samples_of, unit_samples
     from deepval.planners.learned.training import TrainingSettings
     from deepval.planners.learned.training import train as run
@@ -60,7 +60,7 @@ def train(
     settings = TrainingSettings(
         width=width, steps=steps, batch=batch, seed=options.at_least(seed, 0, "--seed"), threads=threads
     )
-    cells = Grid(grid)
+    cells = PlanGrid(grid)
     source = open_dataset(options.one_of(dataset, tuple(DATASETS), "--dataset"), root)
     chosen = _units(source, units)
     read = [

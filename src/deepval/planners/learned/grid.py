@@ -1,4 +1,4 @@
-"""Grid: the square of cells around the vehicle on which the learned planner sees and plans."""
+"""PlanGrid: the square of cells around the vehicle on which the learned planner sees and plans."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ BLOCK = 4
 
 
 @dataclass(frozen=True)
-class Grid:
+class PlanGrid:
     """`cells` x `cells` cells, index [x forward, y left], of the same ground whatever their number.
 
     A point lies in the cell `round((p - low_m) / cell_m)`; a cell stands for the point `low_m + cell_m * cell`.

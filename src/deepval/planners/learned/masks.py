@@ -12,7 +12,7 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.planners.learned.arrays_file import npz_bytes
 from deepval.planners.learned.files import PlannerFile
-from deepval.planners.learned.grid import BLOCK, COARSEST, STEPS, Grid
+from deepval.planners.learned.grid import BLOCK, COARSEST, STEPS, PlanGrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +33,9 @@ class Masks:
             raise InputError(f"a planner's masks must leave a cell at every step; step {empty[0]} has none.")
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> PlanGrid:
         """The grid that the masks are on."""
-        return Grid(self.cells.shape[1])
+        return PlanGrid(self.cells.shape[1])
 
     @cached_property
     def index(self) -> Int[np.ndarray, "3 cell"]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.planners.learned.grid import Grid
+from deepval.planners.learned.grid import PlanGrid
 from deepval.planners.learned.libraries import opencv_library
 from deepval.world.lanes import Lane, LaneMap, Outline
 
@@ -65,10 +65,10 @@ def outline_m(lane: Lane) -> Outline:
 
 
 def road_raster(
-    drawing: RoadDrawing, pose: Float[np.ndarray, "3"], *, grid: Grid | None = None
+    drawing: RoadDrawing, pose: Float[np.ndarray, "3"], *, grid: PlanGrid | None = None
 ) -> Bool[np.ndarray, "3 x y"]:
     """The first three channels around a vehicle at a pose (x, y, heading) in the world."""
-    grid = grid or Grid()
+    grid = grid or PlanGrid()
     layers = np.zeros((3, grid.cells, grid.cells))
     for outlines in (drawing.road_segments_m, drawing.lanes_m):
         _fill(layers[ROAD], [seen_from(each, pose) for each in outlines if meets_square(each, pose[:2])], grid)
@@ -77,12 +77,12 @@ def road_raster(
     return layers > 0
 
 
-def box_raster(corners_m: Float[np.ndarray, "obj 4 2"], *, grid: Grid | None = None) -> Bool[np.ndarray, "x y"]:
+def box_raster(corners_m: Float[np.ndarray, "obj 4 2"], *, grid: PlanGrid | None = None) -> Bool[np.ndarray, "x y"]:
     """One channel with boxes filled, given by their corners in the vehicle's frame.
 
     Corners are front left, front right, rear right, rear left, as everywhere in this package.
     """
-    grid = grid or Grid()
+    grid = grid or PlanGrid()
     if not np.isfinite(corners_m).all():
         raise InputError("boxes to draw must have finite corners; found NaN or infinity.")
     layer = np.zeros((grid.cells, grid.cells))
@@ -133,19 +133,19 @@ def _holds_origin(begin: Float[np.ndarray, "edge 2"], end: Float[np.ndarray, "ed
     return bool(np.count_nonzero(x > 0) % 2)
 
 
-def _fill(layer: Float[np.ndarray, "x y"], outlines_m: Iterable[np.ndarray], grid: Grid) -> None:
+def _fill(layer: Float[np.ndarray, "x y"], outlines_m: Iterable[np.ndarray], grid: PlanGrid) -> None:
     opencv = opencv_library()
     for cells in _inside(outlines_m, grid):
         opencv.fillPoly(layer, [cells], 1.0)
 
 
-def _draw(layer: Float[np.ndarray, "x y"], lines_m: Iterable[np.ndarray], grid: Grid) -> None:
+def _draw(layer: Float[np.ndarray, "x y"], lines_m: Iterable[np.ndarray], grid: PlanGrid) -> None:
     opencv = opencv_library()
     for cells in _inside(lines_m, grid):
         opencv.polylines(layer, [cells], False, 1.0)  # noqa: FBT003 (OpenCV's own order: open lines)
 
 
-def _inside(shapes_m: Iterable[np.ndarray], grid: Grid) -> Iterable[Int[np.ndarray, "point 2"]]:
+def _inside(shapes_m: Iterable[np.ndarray], grid: PlanGrid) -> Iterable[Int[np.ndarray, "point 2"]]:
     """Shapes as OpenCV takes them, (y cell, x cell), without those that reach no cell of the grid."""
     for shape in shapes_m:
         cells = grid.cell_of(shape)

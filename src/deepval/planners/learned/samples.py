@@ -11,7 +11,7 @@ from deepval.canonical import digest_of
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
 from deepval.geometry.corners import ground_corners_m
-from deepval.planners.learned.grid import AHEAD_S, STEPS, Grid
+from deepval.planners.learned.grid import AHEAD_S, STEPS, PlanGrid
 from deepval.planners.learned.rasters import RoadDrawing, road_raster, seen_from
 from deepval.planners.learned.views import drawn_map, ego_poses, own_size_m, whole_raster
 from deepval.world.scene import Scene
@@ -63,7 +63,7 @@ class UnitSamples:
     def __len__(self) -> int:
         return len(self.who)
 
-    def raster(self, sample: int, grid: Grid) -> Bool[np.ndarray, "5 x y"]:
+    def raster(self, sample: int, grid: PlanGrid) -> Bool[np.ndarray, "5 x y"]:
         """What the road user sees: the road, all others, the ego vehicle among them, and itself."""
         mover, when = self.movers[self.who[sample]], float(self.when_s[sample])
         pose = mover.at(np.array(when))
@@ -73,7 +73,7 @@ class UnitSamples:
         corners = ground_corners_m(seen_from(poses[:, :2], pose), size_m, yaw_rad=poses[:, 2] - pose[2])
         return whole_raster(road_raster(self.drawing, pose, grid=grid), corners, mover.size_m, grid=grid)
 
-    def target(self, sample: int, grid: Grid) -> Int[np.ndarray, "step 2"]:
+    def target(self, sample: int, grid: PlanGrid) -> Int[np.ndarray, "step 2"]:
         """The cell in which the road user is at each step; -1 where that is outside the grid."""
         mover, when = self.movers[self.who[sample]], float(self.when_s[sample])
         ahead = mover.at(np.minimum(when + AHEAD_S, mover.time_s[-1]))
@@ -83,11 +83,11 @@ class UnitSamples:
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class PlannerSamples:
     """The samples of several units, one after the other."""
 
     units: tuple[UnitSamples, ...]
-    grid: Grid
+    grid: PlanGrid
 
     def __len__(self) -> int:
         return sum(map(len, self.units))
@@ -137,9 +137,9 @@ def unit_samples(scene: Scene, truth: Truth, *, every_s: float = 0.25, ego_only:
     return UnitSamples(scene.unit, drawn_map(scene), movers, np.concatenate(who), np.concatenate(when))
 
 
-def samples_of(units: Sequence[UnitSamples], grid: Grid) -> Samples:
+def samples_of(units: Sequence[UnitSamples], grid: PlanGrid) -> PlannerSamples:
     """Samples to train on; there must be some, and every step must stay on the grid for one of them."""
-    found = Samples(tuple(units), grid)
+    found = PlannerSamples(tuple(units), grid)
     if not len(found):
         raise InputError(
             f"training a planner needs units that were logged for {HORIZON_S:g} s or more; of the {len(units)} given "

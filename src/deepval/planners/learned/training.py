@@ -24,7 +24,7 @@ from deepval.planners.learned.files import TRAINED_HERE
 from deepval.planners.learned.grid import STEPS
 from deepval.planners.learned.libraries import torch_library
 from deepval.planners.learned.masks import Masks, masks_bytes
-from deepval.planners.learned.samples import Samples
+from deepval.planners.learned.samples import PlannerSamples
 from deepval.planners.learned.weights import MANIFEST
 from deepval.progress import Watch, unwatched
 from deepval.version import __version__
@@ -66,7 +66,7 @@ class Trained(NamedTuple):
 
 
 def train(
-    samples: Samples,
+    samples: PlannerSamples,
     out: Path,
     settings: TrainingSettings,
     *,
@@ -120,7 +120,9 @@ def _written(out: Path, run: "_Run", told: Mapping[str, Any]) -> Trained:
 class _Run:
     """A training under way."""
 
-    def __init__(self, torch: Any, samples: Samples, settings: TrainingSettings, *, place: Path, digest: str) -> None:
+    def __init__(
+        self, torch: Any, samples: PlannerSamples, settings: TrainingSettings, *, place: Path, digest: str
+    ) -> None:
         from deepval.planners.learned.network import PlannerNetwork
 
         self.torch, self.samples, self.settings = torch, samples, settings

@@ -8,21 +8,21 @@ import numpy as np
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError
 from deepval.geometry.vehicle import Vehicle
-from deepval.planners.learned.grid import Grid
+from deepval.planners.learned.grid import PlanGrid
 from deepval.planners.learned.rasters import RoadDrawing, box_raster, own_corners_m, road_drawing, road_raster
 from deepval.world.lanes import LaneMap
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 
 
-def road_rasters(scene: Scene, grid: Grid) -> list[Bool[np.ndarray, "3 x y"]]:
+def road_rasters(scene: Scene, grid: PlanGrid) -> list[Bool[np.ndarray, "3 x y"]]:
     """The channels of the road, frame by frame."""
     drawing = drawn_map(scene)
     return [road_raster(drawing, pose, grid=grid) for pose in ego_poses(scene)]
 
 
 def scene_rasters(
-    scene: Scene, objects: Objects, grid: Grid, *, roads: Sequence[Bool[np.ndarray, "3 x y"]] | None = None
+    scene: Scene, objects: Objects, grid: PlanGrid, *, roads: Sequence[Bool[np.ndarray, "3 x y"]] | None = None
 ) -> Iterator[Bool[np.ndarray, "5 x y"]]:
     """The raster of each frame, with the objects of that frame; the road is drawn unless it was."""
     own = own_size_m(scene)
@@ -37,7 +37,7 @@ def whole_raster(
     others_m: Float[np.ndarray, "obj 4 2"],
     own_size_m: tuple[float, float],
     *,
-    grid: Grid,
+    grid: PlanGrid,
 ) -> Bool[np.ndarray, "5 x y"]:
     """All channels, from those of the road, the others' corners in the vehicle's frame, and its length and width."""
     return np.stack([*road, box_raster(others_m, grid=grid), box_raster(own_corners_m(*own_size_m), grid=grid)])
