@@ -15,6 +15,7 @@ from deepval.allocators.models import Boosting
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.perception.reported.losses import LOSSES, perception_gains
+from deepval.planners.learned.metrics import pkl_gain, tip_gain
 from deepval.tables import columns
 from deepval.tables.values import ValueTable
 
@@ -126,6 +127,23 @@ class MultiMetric(Diagnostic):
         return scores
 
 
+@dataclass(frozen=True)
+class PlanningGain(Diagnostic):
+    """A planning metric of the learned planner, PKL or TIP: how much less the full mode changes its plan than cheap."""
+
+    metric: Literal["PKL", "TIP"] = "PKL"
+
+    def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
+        """The gain, positive where the full mode perceives better: PKL falls, TIP rises towards 0."""
+        if f"cheap_{self.metric}" not in evidence.kept:
+            raise InputError(
+                f"{self.metric} is kept by cells whose downstream system is the learned planner, and this is none: "
+                "score a cell of `deepval build --system planner-self-ade` with the same modes and geometry."
+            )
+        cheap, full = (evidence.column(f"{end}_{self.metric}") for end in ("cheap", "full"))
+        return pkl_gain(cheap, full) if self.metric == "PKL" else tip_gain(cheap, full)
+
+
 def error_features(evidence: Evidence) -> dict[str, Float[np.ndarray, "input"]]:
     """Perception errors against the reference: E1 to E8 of the cheap mode, of the full mode, and the gains."""
     cheap, full = evidence.losses
@@ -157,3 +175,5 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
     "gain-E8": PerceptionGain("E8"),
     "multi-metric": MultiMetric(),
 }
+PLANNING_DIAGNOSTICS: dict[str, Diagnostic] = {"gain-PKL": PlanningGain("PKL"), "gain-TIP": PlanningGain("TIP")}
+"""Of cells whose downstream system is the learned planner."""

@@ -114,6 +114,7 @@ class Cell:
         shown: The frames that matter, drawn, unit by unit.
         shared: Views and evidence, shared with other cells of the same data set and modes.
         observed: What the cheap mode's report comes to for the planner, unit by unit, where the placing observes.
+        told: Evidence of its own system, per input of the table.
     """
 
     spec: CellSpec
@@ -122,6 +123,7 @@ class Cell:
     shown: Sequence[Mapping[str, dict[str, Any]]] = field(repr=False)
     shared: Shared = field(repr=False)
     observed: Sequence[Objects | None] = field(repr=False)
+    told: Mapping[str, Float[np.ndarray, "input"]] = field(default_factory=dict, repr=False)
 
     @property
     def id(self) -> str:
@@ -143,7 +145,7 @@ class Cell:
     def evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
         """Columns for labels and diagnostics, per input of the table."""
         rows = positions(self.table.input, self.shared.inputs)
-        return {name: column[rows] for name, column in self.shared.evidence.items()}
+        return {name: column[rows] for name, column in self.shared.evidence.items()} | dict(self.told)
 
 
 def cells(
@@ -198,7 +200,8 @@ def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
     )
     table = replace(table, tolerance=outcomes.system.tolerance)
     shown, observed = [part.shown for part in parts], [part.observed for part in parts]
-    return Cell(spec, table, outcomes, shown, shared, observed)
+    told = _of_all([part.evidence for part in parts])
+    return Cell(spec, table, outcomes, shown, shared, observed, told)
 
 
 def _of_all(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -24,7 +24,7 @@ from deepval.arrays import Float, Shaped
 from deepval.cells.case import ALLOCATORS
 from deepval.cells.folder import BuiltCell
 from deepval.cells.splits import units_of
-from deepval.diagnostics import DIAGNOSTICS
+from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.progress import Watch, unwatched
@@ -181,7 +181,8 @@ def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
         file = beside if beside.is_file() else file
     if not file.exists():
         raise InputError(
-            f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic ({', '.join(DIAGNOSTICS)}) "
+            f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic "
+            f"({', '.join(DIAGNOSTICS | PLANNING_DIAGNOSTICS)}) "
             f"or a file that `deepval fit` wrote; found {str(text)!r}."
         )
     return read_allocator(file)
@@ -196,8 +197,9 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
     """Scores of a cell's inputs by an allocator, a signal or a diagnostic; inputs that it cannot score are left out."""
     used = _holding(cell, units_of(cell.split, units))
     table = cell.table.restrict(used)
-    if isinstance(allocator, str) and allocator in DIAGNOSTICS:
-        values = DIAGNOSTICS[allocator].scores(cell.evidence)[positions(table.input, cell.table.input)]
+    known = DIAGNOSTICS | PLANNING_DIAGNOSTICS
+    if isinstance(allocator, str) and allocator in known:
+        values = known[allocator].scores(cell.evidence)[positions(table.input, cell.table.input)]
         return _scored(allocator, "diagnostic", table, values, (), "the diagnostic is undefined there")
     found = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
     if found.per_mode and found.modes != table.modes:

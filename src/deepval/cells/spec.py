@@ -17,7 +17,8 @@ from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.modes import ModeReader
 from deepval.perception.simulated.modes import BUILT_IN
-from deepval.systems import SYSTEMS, System
+from deepval.planners.learned.files import GET
+from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.system import constants, settable, with_constants
 from deepval.tables.columns import shown
 
@@ -240,7 +241,7 @@ def specs(
     for geometry in geometries:
         if geometry not in PLACINGS:
             raise InputError(f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}.")
-    rules = [(given, _system(given)) if isinstance(given, str) else (type(given).__name__, given) for given in systems]
+    rules = [(given, _system(given)) if isinstance(given, str) else (given.called, given) for given in systems]
     rules = _changed(rules, changes or {})
     return [
         CellSpec(
@@ -320,6 +321,8 @@ def _changed(rules: Sequence[tuple[str, System]], changes: Mapping[str, float]) 
 
 
 def _system(name: str) -> System:
+    if name in LEARNED:
+        raise InputError(f"The downstream system {name} needs its weights and masks: {GET}.")
     if name not in SYSTEMS:
         raise InputError(f"A downstream system must be one of {', '.join(SYSTEMS)}; found {name!r}.")
     return SYSTEMS[name]

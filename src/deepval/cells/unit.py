@@ -42,12 +42,14 @@ class UnitPart:
         known: Columns that are known before escalation, per input, to slice by.
         shown: The most harmed and the most helped frame by sign, drawn, where the unit is one to show.
         observed: What the cheap mode's report comes to for the planner, where the placing observes.
+        evidence: Columns that the system adds to what diagnostics may know, per input.
     """
 
     outcomes: Outcomes
     known: Mapping[str, np.ndarray]
     shown: Mapping[str, dict[str, Any]]
-    observed: Objects | None = None
+    observed: Objects | None
+    evidence: Mapping[str, Float[np.ndarray, "input"]]
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,10 @@ def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
         shows = unit in spec.roles.test
         shown = extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes) if shows else {}
         observed = objects[spec.order[0]] if PLACINGS[spec.geometry].observes else None
-        parts.append(UnitPart(outcomes, _known_before(seen, outcomes), shown, observed))
+        ends = {"cheap": objects[spec.order[0]], "full": objects[spec.order[-1]]}
+        told = spec.rule.evidence(ends, seen.scene, seen.truth)
+        evidence = {name: column[outcomes.order] for name, column in told.items()}
+        parts.append(UnitPart(outcomes, _known_before(seen, outcomes), shown, observed, evidence))
     return parts
 
 

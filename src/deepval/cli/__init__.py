@@ -18,6 +18,7 @@ COMMANDS = {
     "build": "making",
     "fit": "fitting",
     "score": "fitting",
+    "planner": "planning",
     "profile": "profiling",
     "evaluate": "judging",
     "compare": "judging",
@@ -28,7 +29,7 @@ COMMANDS = {
     "leaderboard": "protocol",
     "report": "reporting",
 }
-"""The module here that holds each command; it is imported when the command is asked for."""
+"""The module here that holds each command, or group of commands; it is imported when the command is asked for."""
 LOOK: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
 
 
@@ -36,8 +37,13 @@ class _Commands(Mapping[str, Any]):
     """The commands by name, each made when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
+        made = getattr(import_module(f"deepval.cli.{COMMANDS[name]}"), name)
+        if isinstance(made, typer.Typer):
+            group = typer.main.get_group(made)
+            group.name = name
+            return group
         alone = typer.Typer(**LOOK)
-        alone.command(name)(getattr(import_module(f"deepval.cli.{COMMANDS[name]}"), name))
+        alone.command(name)(made)
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:

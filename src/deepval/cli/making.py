@@ -17,7 +17,9 @@ from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
-from deepval.systems import SYSTEMS
+from deepval.planners.learned.files import GET
+from deepval.systems import LEARNED, SYSTEMS, System
+from deepval.systems.learned import learned_planners
 from deepval.tables.costs import check_modes
 
 SCORE_KINDS = ("probabilities", "raw", "none")
@@ -90,6 +92,12 @@ def build(
         list[str] | None, typer.Option("--geometry", help=f"{', '.join(PLACINGS)}. Repeatable.")
     ] = None,
     system: Annotated[list[str] | None, typer.Option("--system", help="Downstream system. Repeatable.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option("--weights", help="Weights (.pt, .npz) of the learned planner, for its systems.")
+    ] = None,
+    masks: Annotated[
+        Path | None, typer.Option("--masks", help="Masks (.json, .npz) that belong to the weights.")
+    ] = None,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", help="NAME=NUMBER: a constant of the systems, such as corridor_half_width_m=1.5."),
@@ -114,6 +122,7 @@ def build(
     kind = options.one_of(dataset, tuple(DATASETS), "--dataset")
     check_writable(out, folder=True)
     chosen = options.unit_list(units)
+    rules = _rules(system or ["braking"], weights, masks)
     geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
     kept = [options.one_of(name, _class_names(kind), "--class") for name in only or []]
     modes = mode or list(sources.DEFAULT_MODES)
@@ -134,9 +143,8 @@ def build(
         material = sources.from_files(open_dataset(kind, root, **roads), files, units=chosen)
     if costs is not None:
         check_modes(costs, [made.name for made in material.modes])
-    names = [options.one_of(name, tuple(SYSTEMS), "--system") for name in system or ["braking"]]
     wanted = spec.specs(
-        material, geometries=geometries, systems=names, persistence=persistence, changes=_changes(change)
+        material, geometries=geometries, systems=rules, persistence=persistence, changes=_changes(change)
     )
     made = []
     for cell in building.built(wanted, strict=strict, watch=options.watch):
@@ -153,6 +161,22 @@ def build(
 def _class_names(dataset: str) -> tuple[str, ...]:
     """Names of the classes that detections on a data set may have."""
     return tuple(NUSCENES_CLASSES) if dataset == "nuscenes" else CLASSES
+
+
+def _rules(names: list[str], weights: Path | None, masks: Path | None) -> list[str | System]:
+    """Downstream systems by name, those of the learned planner with its files."""
+    for name in names:
+        options.one_of(name, (*SYSTEMS, *LEARNED), "--system")
+    learned = [name for name in names if name in LEARNED]
+    if not learned:
+        given = [option for option, value in (("--weights", weights), ("--masks", masks)) if value is not None]
+        if given:
+            raise InputError(f"{given[0]} is of the systems {', '.join(LEARNED)}, and none is built: leave it out.")
+        return list(names)
+    if weights is None or masks is None:
+        raise InputError(f"--system {learned[0]} needs --weights and --masks: {GET}.")
+    made = dict(zip(learned, learned_planners(learned, weights=weights, masks=masks), strict=True))
+    return [made.get(name, name) for name in names]
 
 
 def _changes(texts: list[str] | None) -> dict[str, float]:

@@ -27,6 +27,8 @@ from deepval.tables.costs import PROFILES
 PACKAGE = Path(deepval.__file__).parent
 NAMES = ("core", "external", "kitti-public", "synthetic")
 KITTI = "kitti_tracking"
+LEARNED_PLANNER = "learned-planner"
+"""What tracks call the learned planner, whose losses are systems of their own in `LEARNED`; it needs files."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class TrackCell:
         """What this version or machine lacks to build the cell, in words; empty where it can be built."""
         d = self.definition
         parts = (
-            ("downstream system", d["system"]["name"], SYSTEMS),
+            ("downstream system", d["system"]["name"], {*SYSTEMS, LEARNED_PLANNER}),
             ("data set", d["dataset"]["name"], DATASETS),
             ("geometry", d["geometry"], PLACINGS),
         )

@@ -5,6 +5,7 @@ from deepval.planners.pdm_closed import PdmClosed
 from deepval.systems.braking import Braking
 from deepval.systems.driving import Driving
 from deepval.systems.lateral import LateralCorridor
+from deepval.systems.learned import LEARNED, LearnedPlanner
 from deepval.systems.receding_horizon import RecedingHorizon
 from deepval.systems.system import System
 
@@ -18,4 +19,4 @@ SYSTEMS: dict[str, System] = {
     "idm-scalar": Driving(Idm(), deviation_weight=0.1),
 }
 
-__all__ = ["SYSTEMS", "Braking", "Driving", "LateralCorridor", "RecedingHorizon", "System"]
+__all__ = ["LEARNED", "SYSTEMS", "Braking", "Driving", "LateralCorridor", "LearnedPlanner", "RecedingHorizon", "System"]

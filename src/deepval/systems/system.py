@@ -77,6 +77,11 @@ class System(ABC):
         """The weight of each loss term."""
 
     @property
+    def called(self) -> str:
+        """Its name in a cell where nobody gives it another: that of its class."""
+        return type(self).__name__
+
+    @property
     def choices(self) -> Float[np.ndarray, "choice *plan"] | None:
         """Every plan the system can make, if they are few; each, made always, is a trivial predictor to beat."""
         return None
@@ -88,6 +93,13 @@ class System(ABC):
     def judged(self, scene: Scene, truth: Truth) -> Bool[np.ndarray, "time"]:
         """Frames that the system can judge; the others are no inputs of its cells."""
         return np.ones(len(scene), dtype=bool)
+
+    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
+        """What the system tells diagnostics of perception beside its losses, by name and frame: nothing.
+
+        `ends` holds the objects of the cheap and the full mode, under "cheap" and "full".
+        """
+        return {}
 
     def columns(self, plans: Float[np.ndarray, "time *plan"]) -> dict[str, Float[np.ndarray, "time"]]:
         """What a cell keeps of the plans, by name: every number of a short plan, nothing of a long one."""
@@ -152,10 +164,13 @@ def previous_plans(
 
 
 def constants(system: System) -> dict[str, Any]:
-    """The constants of a system by name: what a cell's id is made from."""
+    """The constants of a system by name: what a cell's id is made from.
+
+    A field that is not compared is none: it says where a file lies on this machine, and another field what it holds.
+    """
     if not is_dataclass(system):
         raise InputError(f"a system must be a frozen dataclass; {type(system).__name__} is not: decorate it.")
-    return {field.name: getattr(system, field.name) for field in fields(system)}
+    return {field.name: getattr(system, field.name) for field in fields(system) if field.compare}
 
 
 def with_constants(system: System, changes: Mapping[str, float]) -> System:

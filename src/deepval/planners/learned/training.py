@@ -1,0 +1,238 @@
+"""Samples -> a trained planner: weights and masks as plain arrays, with a manifest that says what they are.
+
+The same samples, settings and threads give the same bytes. A run that was stopped goes on from its last checkpoint and
+ends with the same bytes as one that was not. This is one of the modules that need torch.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from deepval.arrays import Float, Int
+from deepval.canonical import digest_of, json_text, sha256
+from deepval.errors import InputError
+from deepval.files import locked, write_atomically
+from deepval.planners.learned.arrays_file import npz_bytes
+from deepval.planners.learned.files import TRAINED_HERE
+from deepval.planners.learned.grid import STEPS
+from deepval.planners.learned.libraries import torch_library
+from deepval.planners.learned.masks import Masks, masks_bytes
+from deepval.planners.learned.samples import PlannerSamples
+from deepval.planners.learned.weights import MANIFEST
+from deepval.progress import Watch, unwatched
+from deepval.version import __version__
+
+POSITIVE_WEIGHT = 10.0
+"""Weight of the cell that the road user is in."""
+LEAST_TARGET = 0.01
+"""What cells without the road user are to be, instead of 0."""
+CHECKPOINT = "checkpoint.npz"
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a planner is trained; the usual numbers are the published ones but for the number of steps."""
+
+    width: int = 64
+    steps: int = 1000
+    batch: int = 16
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-8
+    seed: int = 0
+    threads: int = 1
+    checkpoint_every: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("width", "steps", "threads", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} of a training must be 1 or more; found {getattr(self, name)}.")
+        if self.batch < 2:
+            raise InputError(f"a training's batch must be 2 or more, to normalise over; found {self.batch}.")
+
+
+class Trained(NamedTuple):
+    """What a training left in its folder."""
+
+    weights: Path
+    masks: Path
+    manifest: Mapping[str, Any]
+
+
+def train(
+    samples: PlannerSamples,
+    out: Path,
+    settings: TrainingSettings,
+    *,
+    source: Mapping[str, Any] | None = None,
+    watch: Watch = unwatched,
+) -> Trained:
+    """Train a planner from scratch and write weights.npz, masks.npz and manifest.json into a folder.
+
+    Args:
+        samples: What to train on.
+        out: The folder; a run that was stopped goes on there.
+        settings: How to train.
+        source: What the samples were made from, for the manifest: data set, units, hashes of files.
+        watch: Told of every step.
+    """
+    torch = torch_library()
+    told = {
+        "label": TRAINED_HERE,
+        "deepval": __version__,
+        "torch": str(torch.__version__),
+        "cells": samples.grid.cells,
+        **{name: value for name, value in asdict(settings).items() if name != "checkpoint_every"},
+        "samples": len(samples),
+        "samples_sha256": samples.digest,
+        "source": dict(source or {}),
+    }
+    with (
+        locked(out, f"{out}: another training is writing there; wait for it, or give another folder."),
+        _repeatable(torch, settings),
+    ):
+        run = _Run(torch, samples, settings, place=out / CHECKPOINT, digest=digest_of(told))
+        run.resume()
+        for step in watch(range(run.done, settings.steps), "training the planner"):
+            run.step(step)
+        return _written(out, run, told)
+
+
+def _written(out: Path, run: "_Run", told: Mapping[str, Any]) -> Trained:
+    state = {name: tensor.numpy() for name, tensor in run.network.state_dict().items()}
+    told = {**told, "loss": {"first": run.losses[0], "last": float(np.mean(run.losses[-50:]))}}
+    weights = npz_bytes({**state, MANIFEST: np.array(json.dumps(told, sort_keys=True))})
+    masks = masks_bytes(run.masks)
+    write_atomically(out / "weights.npz", weights)
+    write_atomically(out / "masks.npz", masks)
+    hashes = {"weights_sha256": sha256(weights), "masks_sha256": sha256(masks)}
+    write_atomically(out / "manifest.json", json_text({**told, **hashes}, sort_keys=True))
+    (out / CHECKPOINT).unlink(missing_ok=True)
+    return Trained(out / "weights.npz", out / "masks.npz", {**told, **hashes})
+
+
+class _Run:
+    """A training under way."""
+
+    def __init__(
+        self, torch: Any, samples: PlannerSamples, settings: TrainingSettings, *, place: Path, digest: str
+    ) -> None:
+        from deepval.planners.learned.network import PlannerNetwork
+
+        self.torch, self.samples, self.settings = torch, samples, settings
+        self.place, self.digest = place, digest
+        self.masks = Masks(samples.masks)
+        network: Any = PlannerNetwork(settings.width)
+        self.network = network.to(memory_format=torch.channels_last).train()
+        self.optimiser = torch.optim.Adam(
+            self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+        self.within = torch.from_numpy(self.masks.cells)
+        self.losses: list[float] = []
+
+    @property
+    def done(self) -> int:
+        """Steps that were made."""
+        return len(self.losses)
+
+    def step(self, step: int) -> None:
+        """One step; the samples and their flips depend on its number and the seed alone."""
+        torch, settings = self.torch, self.settings
+        chosen = _chosen(len(self.samples), step, settings)
+        flipped = np.random.default_rng([settings.seed, 1, step]).random(settings.batch) < 0.5
+        rasters = np.stack([self.samples.raster(int(each)) for each in chosen]).astype(np.float32)
+        targets = np.stack([_one_hot(self.samples.targets[each], self.samples.grid.cells) for each in chosen])
+        for held in (rasters, targets):
+            held[flipped] = held[flipped][..., ::-1]
+        given = torch.from_numpy(rasters).contiguous(memory_format=torch.channels_last)
+        loss = planner_loss(torch, self.network(given), torch.from_numpy(targets), self.within)
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        self.losses.append(float(loss.detach()))
+        if not np.isfinite(self.losses[-1]):
+            raise InputError(
+                f"the training's loss must stay finite; it is not at step {step}: lower the learning rate."
+            )
+        if self.done % settings.checkpoint_every == 0 and self.done < settings.steps:
+            write_atomically(self.place, npz_bytes(self._checkpoint()), alone=True)
+
+    def _checkpoint(self) -> dict[str, np.ndarray]:
+        held = {f"network/{name}": tensor.numpy() for name, tensor in self.network.state_dict().items()}
+        for number, state in self.optimiser.state_dict()["state"].items():
+            held |= {f"optimiser/{number}/{name}": tensor.numpy() for name, tensor in state.items()}
+        return {"digest": np.array(self.digest), "losses": np.array(self.losses), **held}
+
+    def resume(self) -> None:
+        """Go on from the checkpoint, where there is one of this very training."""
+        if not self.place.exists():
+            return
+        torch = self.torch
+        try:
+            with np.load(io.BytesIO(self.place.read_bytes()), allow_pickle=False) as file:
+                held = {name: file[name] for name in file.files}
+            digest, losses = str(held.pop("digest")), held.pop("losses").tolist()
+        except (ValueError, OSError, BadZipFile, EOFError, KeyError) as error:
+            raise InputError(f"{self.place}: must be a checkpoint of this training; {error}: remove it.") from error
+        if digest != self.digest:
+            raise InputError(
+                f"{self.place}: is a checkpoint of another training (other samples, settings or versions): remove it "
+                "to start anew, or give another folder."
+            )
+        parts: dict[str, dict[str, Any]] = {"network": {}, "optimiser": {}}
+        for name, array in held.items():
+            kind, _, rest = name.partition("/")
+            parts[kind][rest] = torch.from_numpy(np.array(array))
+        self.network.load_state_dict(parts["network"])
+        state: dict[int, dict[str, Any]] = {}
+        for name, tensor in parts["optimiser"].items():
+            number, _, what = name.partition("/")
+            state.setdefault(int(number), {})[what] = tensor
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        self.losses = losses
+
+
+def planner_loss(torch: Any, logits: Any, targets: Any, within: Any) -> Any:
+    """Mean cross-entropy over the cells within the masks; the cell that the road user is in weighs ten times."""
+    wanted = targets[:, within]
+    weight = 1.0 + (POSITIVE_WEIGHT - 1.0) * wanted
+    return torch.nn.functional.binary_cross_entropy_with_logits(
+        logits[:, within], wanted.clamp(min=LEAST_TARGET), weight
+    )
+
+
+def _chosen(count: int, step: int, settings: TrainingSettings) -> Int[np.ndarray, "batch"]:
+    """Samples of a step: all of them in a new random order again and again, cut into batches."""
+    places = np.arange(step * settings.batch, (step + 1) * settings.batch)
+    rounds = {
+        n: np.random.default_rng([settings.seed, 0, n]).permutation(count) for n in set((places // count).tolist())
+    }
+    return np.array([rounds[place // count][place % count] for place in places.tolist()])
+
+
+def _one_hot(cells: Int[np.ndarray, "step 2"], side: int) -> Float[np.ndarray, "step x y"]:
+    found = np.zeros((STEPS, side, side), dtype=np.float32)
+    inside = np.flatnonzero(cells[:, 0] >= 0)
+    found[inside, cells[inside, 0], cells[inside, 1]] = 1.0
+    return found
+
+
+@contextmanager
+def _repeatable(torch: Any, settings: TrainingSettings) -> Iterator[None]:
+    """Seeded numbers, a fixed number of threads, sums in one order; torch is left as it was found."""
+    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            torch.set_num_threads(settings.threads)
+            torch.use_deterministic_algorithms(mode=True)
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(mode=strict)

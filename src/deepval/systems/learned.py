@@ -1,0 +1,125 @@
+"""The learned planner's path against the logged future or against itself: docs/definitions.md, Learned planner.
+
+Plan = 16 positions, 0.25 to 4 s ahead, where the network's heat map is largest within its masks. Loss = distance of
+the plan from its target: the mean over the steps (ADE) or the last (FDE). The target is where the vehicle really went,
+which only frames with a whole future tell, or the same planner's path under the reference boxes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from deepval.arrays import Bool, Float
+from deepval.errors import InputError
+from deepval.planners.learned.files import PUBLISHED, TRAINED_HERE, Origin
+from deepval.planners.learned.planner import LoadedPlanner, PlannerFiles, loaded_planner, planner_files
+from deepval.planners.learned.plans import displacements_m, has_future, logged_path_m
+from deepval.systems.paths import sideways
+from deepval.systems.system import System
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+LossOf = Literal["average-displacement", "final-displacement"]
+TargetOf = Literal["logged", "self"]
+LEARNED: dict[str, tuple[LossOf, TargetOf]] = {
+    "planner-ade": ("average-displacement", "logged"),
+    "planner-fde": ("final-displacement", "logged"),
+    "planner-self-ade": ("average-displacement", "self"),
+    "planner-self-fde": ("final-displacement", "self"),
+}
+"""Systems that need a planner's files: what their loss is and what the plan is compared with."""
+
+
+@dataclass(frozen=True)
+class LearnedPlanner(System):
+    """A planner by the hashes of its files, and how its plan is judged; `origin` says who made the files."""
+
+    loss: LossOf
+    target: TargetOf
+    weights_sha256: str
+    masks_sha256: str
+    origin: Origin
+    weights_file: Path = field(compare=False, repr=False)
+    masks_file: Path = field(compare=False, repr=False)
+
+    @property
+    def called(self) -> str:
+        """Its name, with a mark that every table and page then shows unless the files are the published ones."""
+        name = next(name for name, judged in LEARNED.items() if judged == (self.loss, self.target))
+        return name + {PUBLISHED: "", TRAINED_HERE: "-trained-here"}.get(self.origin, "-unverified")
+
+    @property
+    def planner(self) -> LoadedPlanner:
+        """The planner in memory."""
+        return loaded_planner(
+            PlannerFiles(self.weights_file, self.masks_file, self.weights_sha256, self.masks_sha256, self.origin)
+        )
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of the only loss term."""
+        return {"displacement": 1.0}
+
+    def plan(
+        self,
+        perceived: Objects,
+        scene: Scene,
+        *,
+        starts: Bool[np.ndarray, "time"] | None = None,
+        previous: Float[np.ndarray, "time step 2"] | None = None,
+    ) -> Float[np.ndarray, "time step 2"]:
+        """The planned path in each frame; the plan before is not looked at."""
+        return self.planner.paths_m(scene, perceived)
+
+    def judged(self, scene: Scene, truth: Truth) -> Bool[np.ndarray, "time"]:
+        """Frames with a logged future as long as a plan; all of them where the plan is compared with itself."""
+        if self.target == "self":
+            return np.ones(len(scene), dtype=bool)
+        return np.zeros(len(scene), dtype=bool) if truth.future is None else has_future(truth.future)
+
+    def terms(
+        self,
+        plans: Float[np.ndarray, "time step 2"],
+        scene: Scene,
+        truth: Truth,
+        *,
+        previous: Float[np.ndarray, "time step 2"],
+    ) -> dict[str, Float[np.ndarray, "time"]]:
+        """Distance of the plans from their target in metres."""
+        if self.target == "self":
+            wanted = self.planner.paths_m(scene, truth.objects)
+        elif truth.future is None:
+            return {"displacement": np.full(len(scene), np.nan)}
+        else:
+            wanted = logged_path_m(truth.future)
+        off_m = displacements_m(plans, wanted)
+        return {"displacement": off_m.mean(axis=1) if self.loss == "average-displacement" else off_m[:, -1]}
+
+    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
+        """PKL and TIP of the cheap and of the full mode against the reference boxes."""
+        found: dict[str, np.ndarray] = {}
+        for end, objects in ends.items():
+            found[f"{end}_PKL"], found[f"{end}_TIP"] = self.planner.pkl_and_tip(scene, truth.objects, objects)
+        return found
+
+    def words(self, plan: Float[np.ndarray, "step 2"]) -> str:
+        """Where the vehicle is to be at the end."""
+        return f"{plan[-1, 0]:.1f} m ahead in 4 s, {sideways(float(round(plan[-1, 1], 1)))}"
+
+    def path_m(self, plan: Float[np.ndarray, "step 2"], speed_mps: float) -> Float[np.ndarray, "point 2"]:
+        """The plan itself, from the vehicle on."""
+        return np.concatenate([np.zeros((1, 2)), plan])
+
+
+def learned_planners(names: list[str], *, weights: Path, masks: Path) -> list[LearnedPlanner]:
+    """The named systems with the planner in these files, which are read and checked."""
+    unknown = [name for name in names if name not in LEARNED]
+    if unknown:
+        raise InputError(f"a system with a learned planner must be one of {', '.join(LEARNED)}; found {unknown[0]!r}.")
+    files = planner_files(weights, masks)
+    hashes = (files.weights_sha256, files.masks_sha256, files.origin)
+    return [LearnedPlanner(*LEARNED[name], *hashes, files.weights, files.masks) for name in names]
