@@ -121,7 +121,11 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
     [
         (("--mode", "yolov8s-320"), "A cell needs two modes or more, cheap first; found 1"),
         (("--mode", "a", "--mode", "b"), "Modes of the synthetic world must be among"),
-        (("--system", "flying"), "--system must be one of braking, receding-horizon, lateral; found 'flying'"),
+        (
+            ("--system", "flying"),
+            "--system must be one of braking, receding-horizon, lateral, planner-ade, planner-fde, planner-self-ade, "
+            "planner-self-fde; found 'flying'",
+        ),
         (("--geometry", "flat"), "--geometry must be one of monocular, oracle, cuboids; found 'flat'"),
         (("--dataset", "mars"), "--dataset must be one of kitti, synthetic; found 'mars'"),
         (("--dataset", "kitti"), "--dataset kitti needs --root"),
