@@ -121,12 +121,19 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
     [
         (("--mode", "yolov8s-320"), "A cell needs two modes or more, cheap first; found 1"),
         (("--mode", "a", "--mode", "b"), "Modes of the synthetic world must be among"),
-        (("--system", "flying"), "--system must be one of braking, receding-horizon, lateral; found 'flying'"),
+        (
+            ("--system", "flying"),
+            "--system must be one of braking, receding-horizon, lateral, pdm-closed-safety, pdm-closed-scalar, idm-safety, "
+            "idm-scalar, planner-ade, planner-fde, planner-self-ade, planner-self-fde; found 'flying'",
+        ),
         (
             ("--geometry", "flat"),
             "--geometry must be one of monocular, oracle, cuboids, tracks, tracks-no-fp, tracks-iou-05; found 'flat'",
         ),
-        (("--dataset", "mars"), "--dataset must be one of argoverse2, kitti, scenarionet, synthetic; found 'mars'"),
+        (
+            ("--dataset", "mars"),
+            "--dataset must be one of argoverse2, kitti, nuplan, nuscenes, scenarionet, synthetic, waymo; found 'mars'",
+        ),
         (("--dataset", "kitti"), "--dataset kitti needs --root"),
         (("--threshold", "high"), "--threshold must be a number or NAME=NUMBER; found 'high'"),
         (("--dataset", "kitti", "--root", "nowhere", "--mode", "a=b", "--mode", "c=d"), "must hold label_02"),
