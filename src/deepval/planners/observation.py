@@ -2,7 +2,8 @@
 
 Map j holds everybody where the forecast has them at 0.2 j seconds; a state at 0.1 i seconds looks at map i // 2. The
 order is that of the published occupancy maps: static objects, vehicles, pedestrians, bicycles, each from near to far,
-then red lights. See Definitions, "PDM-Closed".
+then red lights. See
+docs/definitions.md, PDM-Closed.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """PDM-Closed: 15 proposals of IDM on three paths at five speeds, simulated, scored, the best one driven (Dauner 2023).
 
-tuplan_garage's `PDMClosedPlanner` at its released configuration, in our own code. See Definitions, "PDM-Closed".
+tuplan_garage's `PDMClosedPlanner` at its released configuration, in our own code. See
+docs/definitions.md, PDM-Closed.
 """
 
 from collections.abc import Sequence

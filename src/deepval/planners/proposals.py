@@ -1,6 +1,7 @@
 """Paths, target speeds and forecasts -> PDM-Closed's proposals: IDM along each path at each target speed.
 
-Comments that start with "Quirk" say which behaviour of the published code is reproduced. See Definitions, "PDM-Closed".
+Comments that start with "Quirk" say which behaviour of the published code is reproduced. See
+docs/definitions.md, PDM-Closed.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 No collision x drivable area x direction x (5 progress + 5 time to collision + 2 comfort) / 12.
 Only the first overlap of a proposal with another counts: one that is the ego's fault settles the score, one that is not
 puts the other on a list of those ignored. So it is with time to collision, which keeps a list of its own. See
-Definitions, "PDM-Closed".
+docs/definitions.md, PDM-Closed.
 """
 
 from dataclasses import dataclass
