@@ -13,18 +13,8 @@ LONG = frozenset(
         # They build cells, fit allocators, run commands in processes of their own, draw figures or simulate a world.
         *("allocators", "bounded_reading", "browser", "build", "cell_files", "cli", "diagnostics", "docs", "figures"),
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
-        *(
-            "package",
-            "perceive",
-            "planners",
-            "pixel_router",
-            "profile",
-            "regime",
-            "results_page",
-            "seam",
-            "shared_kitti",
-        ),
-        *("submissions", "synthetic", "terms", "tracks"),
+        *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "seam", "shared_kitti"),
+        *("planners", "submissions", "synthetic", "terms", "tracks"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
     )

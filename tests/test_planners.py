@@ -15,7 +15,7 @@ from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import routes
 from deepval.planners.idm import Idm, Lead
-from deepval.planners.paths import Path as Way
+from deepval.planners.paths import LanePath
 from deepval.planners.pdm_closed import PdmClosed, braking_mps
 from deepval.planners.rectangles import Rectangles, directions, overlapping
 from deepval.planners.roads import roads_of
@@ -447,7 +447,7 @@ def test_only_the_nearest_of_a_kind_are_kept():
 
 
 def test_paths_are_interpolated_between_vertices_and_held_to_their_ends():
-    way = Way.through(np.array([[0.0, 0, 0], [3, 4, np.pi], [3, 10, -np.pi + 0.2]]))
+    way = LanePath.through(np.array([[0.0, 0, 0], [3, 4, np.pi], [3, 10, -np.pi + 0.2]]))
     np.testing.assert_allclose(way.at(np.array([-1.0, 2.5, 8.0, 99.0]))[:, :2], [[0, 0], [1.5, 2], [3, 7], [3, 10]])
     np.testing.assert_allclose(way.at(np.array([8.0]))[0, 2], np.pi + 0.1)
     assert way.projected_m(np.array([4.0, 7.0])) == 8.0

@@ -15,7 +15,7 @@ from deepval.planners.planner import Planner, Trajectory
 from deepval.planners.situation import Agents, EgoState, Situation
 
 if TYPE_CHECKING:
-    from deepval.planners.pdm_judged import Judged
+    from deepval.planners.pdm_judged import JudgedProposals
 
 STEP_S = 0.1
 STEPS, PROPOSAL_STEPS = 80, 40
@@ -63,14 +63,14 @@ class PdmClosed(Planner):
         """The plans of several observations, which share map, paths and the simulation of what is the same."""
         return [self.taken(situation.ego, judged) for judged in self.judged(situation, branches)]
 
-    def judged(self, situation: Situation, branches: Sequence[Agents]) -> "list[Judged]":
+    def judged(self, situation: Situation, branches: Sequence[Agents]) -> "list[JudgedProposals]":
         """All proposals of each observation with their simulation and scores."""
         # shapely is loaded by who plans, not by who lists planners.
         from deepval.planners.pdm_judged import judged_branches
 
         return judged_branches(self, situation, branches)
 
-    def taken(self, ego: EgoState, judged: "Judged") -> PdmTrajectory:
+    def taken(self, ego: EgoState, judged: "JudgedProposals") -> PdmTrajectory:
         """The plan: the proposal of the highest score, of several the first, or the brake."""
         best = int(np.argmax(judged.scores.score))
         times_s = STEP_S * np.arange(STEPS + 1)
