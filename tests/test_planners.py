@@ -193,8 +193,8 @@ def test_both_planners_stop_at_a_red_light_of_the_route_and_pass_a_green_one():
     assert PdmClosed().plan(inside, NOBODY).pose[-1, 0] > 110
 
 
-def test_the_leader_s_buffer_leaks_from_proposal_to_proposal():
-    # A red light writes no speed and no rear length: behind a car the slow proposals follow, the fast ones keep both.
+def test_a_red_light_as_leader_writes_progress_and_nothing_else():
+    # Nobody else is there to leave a speed or a rear length in the buffer; what others leave is the twins' matter.
     lanes = (lane("a", (0, 0), (60, 0), to=["b"]), lane("b", (60, 0), (90, 0), connector=True))
     here = situation(road(*lanes), red=["b"], speed=6.0)
     judged = one(PdmClosed(), here, NOBODY)
