@@ -15,7 +15,7 @@ from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import routes
 from deepval.planners.idm import Idm, Lead
-from deepval.planners.paths import Path as Way
+from deepval.planners.paths import LanePath
 from deepval.planners.pdm_closed import PdmClosed, braking_mps
 from deepval.planners.rectangles import Rectangles, directions, overlapping
 from deepval.planners.roads import roads_of
@@ -193,8 +193,8 @@ def test_both_planners_stop_at_a_red_light_of_the_route_and_pass_a_green_one():
     assert PdmClosed().plan(inside, NOBODY).pose[-1, 0] > 110
 
 
-def test_the_leader_s_buffer_leaks_from_proposal_to_proposal():
-    # A red light writes no speed and no rear length: behind a car the slow proposals follow, the fast ones keep both.
+def test_a_red_light_as_leader_writes_progress_and_nothing_else():
+    # Nobody else is there to leave a speed or a rear length in the buffer; what others leave is the twins' matter.
     lanes = (lane("a", (0, 0), (60, 0), to=["b"]), lane("b", (60, 0), (90, 0), connector=True))
     here = situation(road(*lanes), red=["b"], speed=6.0)
     judged = one(PdmClosed(), here, NOBODY)
@@ -447,7 +447,7 @@ def test_only_the_nearest_of_a_kind_are_kept():
 
 
 def test_paths_are_interpolated_between_vertices_and_held_to_their_ends():
-    way = Way.through(np.array([[0.0, 0, 0], [3, 4, np.pi], [3, 10, -np.pi + 0.2]]))
+    way = LanePath.through(np.array([[0.0, 0, 0], [3, 4, np.pi], [3, 10, -np.pi + 0.2]]))
     np.testing.assert_allclose(way.at(np.array([-1.0, 2.5, 8.0, 99.0]))[:, :2], [[0, 0], [1.5, 2], [3, 7], [3, 10]])
     np.testing.assert_allclose(way.at(np.array([8.0]))[0, 2], np.pi + 0.1)
     assert way.projected_m(np.array([4.0, 7.0])) == 8.0

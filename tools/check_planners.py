@@ -21,7 +21,7 @@ from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.idm import Idm, IdmTrajectory
 from deepval.planners.pdm_closed import PdmClosed, PdmTrajectory
-from deepval.planners.pdm_judged import Judged
+from deepval.planners.pdm_judged import JudgedProposals
 from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState, Situation
 from deepval.planners.tracking import HEADING
 from deepval.world.lanes import LaneMap
@@ -129,7 +129,7 @@ class Reference:
             "lead": float(np.abs(leads - np.stack([plan.lead_m, plan.lead_mps], axis=1)).max()),
         }
 
-    def pdm(self, run: Run, plan: PdmTrajectory, judged: Judged) -> dict[str, Any]:
+    def pdm(self, run: Run, plan: PdmTrajectory, judged: JudgedProposals) -> dict[str, Any]:
         """One run of PDM-Closed."""
         (theirs,) = self.summary.of(run, "chosen", "emergency_brake", "score_margin")
         key = f"{run[0]}_{run[1]:02d}/sim"

@@ -11,7 +11,7 @@ from deepval.planners.shapes import shapely
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class DrivableGround:
     """Polygons that one may drive on around the ego, those of the route first."""
 
     roads: Roads
@@ -55,7 +55,9 @@ class Ground:
         return ((corners > 0).sum(axis=0) > 1) & ~(corners == 4).any(axis=0)
 
 
-def ground_around(roads: Roads, centre_m: Float[np.ndarray, "2"], *, radius_m: float, route: set[int]) -> Ground:
+def ground_around(
+    roads: Roads, centre_m: Float[np.ndarray, "2"], *, radius_m: float, route: set[int]
+) -> DrivableGround:
     """Lanes of the roadblocks and other ground that reach within a distance of a point."""
     near = roads.near(shapely.Point(centre_m), radius_m)
     lanes = near[near < len(roads.lanes)]
@@ -63,4 +65,4 @@ def ground_around(roads: Roads, centre_m: Float[np.ndarray, "2"], *, radius_m: f
     numbers = [lane for block in blocks for lane in roads.blocks[block]]
     numbers += near[near >= len(roads.lanes)].tolist()
     numbers.sort(key=lambda number: number not in route)
-    return Ground(roads, np.array(numbers, dtype=int), sum(number in route for number in numbers))
+    return DrivableGround(roads, np.array(numbers, dtype=int), sum(number in route for number in numbers))

@@ -1,6 +1,7 @@
 """IDM: the intelligent driver model along the route's lanes, nuPlan's `IDMPlanner` at its released configuration.
 
-Others stand where they are seen while the plan is made; the ego's centre runs along the path. See Definitions, "IDM".
+Others stand where they are seen while the plan is made; the ego's centre runs along the path. See
+docs/definitions.md, IDM.
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from deepval.arrays import Float
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.vehicle import Vehicle
 from deepval.planners.idm import Lead
-from deepval.planners.paths import QUARTER, Path
+from deepval.planners.paths import QUARTER, LanePath
 from deepval.planners.roads import Roads, roads_of
 from deepval.planners.routes import breadth_first_lanes, check_route, lane_held_or_nearest, lanes_of
 from deepval.planners.shapes import LineString, shapely
@@ -26,7 +26,7 @@ class Road:
     """The path of the centre, where the ego is on it, the first lane's limit, and the lanes that may be followed."""
 
     roads: Roads
-    path: Path
+    path: LanePath
     start_m: float
     speed_limit_mps: float | None
     lanes: tuple[int, ...]
@@ -47,7 +47,7 @@ def road_ahead(situation: Situation, *, farthest_m: float) -> Road:
     whole = shapely.LineString(pose[:, :2])
     start_m = float(shapely.line_locate_point(whole, shapely.Point(ego.vehicle.centres_m(ego.pose))))
     limit_mps = roads.lanes[lanes[0]].speed_limit_mps
-    return Road(roads, Path.through(pose[kept]), start_m, limit_mps, tuple(lanes_of(roads, route)))
+    return Road(roads, LanePath.through(pose[kept]), start_m, limit_mps, tuple(lanes_of(roads, route)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Obstacles:
     polygon: np.ndarray
     speed_mps: Float[np.ndarray, "obstacle"]
     heading_rad: Float[np.ndarray, "obstacle"]
-    path: Path
+    path: LanePath
     vehicle: Vehicle
 
     def lead(self, pose: Float[np.ndarray, "3"], start_m: float, end_m: float) -> Lead | None:

@@ -2,7 +2,8 @@
 
 Map j holds everybody where the forecast has them at 0.2 j seconds; a state at 0.1 i seconds looks at map i // 2. The
 order is that of the published occupancy maps: static objects, vehicles, pedestrians, bicycles, each from near to far,
-then red lights. See Definitions, "PDM-Closed".
+then red lights. See
+docs/definitions.md, PDM-Closed.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ KEPT = {STATIC: 50, VEHICLE: 50, PEDESTRIAN: 25, BICYCLE: 10}
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
+class ObservedAgents:
     """Others and red lights; an index up to the number of others is one of them, a higher one a red light.
 
     Attributes:
@@ -89,7 +90,7 @@ class Observation:
         return shapely.STRtree(polygons).query(shape, predicate="intersects")
 
 
-def observed(agents: Agents, ego: EgoState, *, roads: Roads, shut: list[int], radius_m: float) -> Observation:
+def observed(agents: Agents, ego: EgoState, *, roads: Roads, shut: list[int], radius_m: float) -> ObservedAgents:
     """What is kept of the agents around the ego, and the lanes `shut` by a red light."""
     centre_m = ego.vehicle.centres_m(ego.pose)
     away_m = np.hypot(*(agents.pose[:, :2] - centre_m).T)
@@ -109,7 +110,7 @@ def observed(agents: Agents, ego: EgoState, *, roads: Roads, shut: list[int], ra
     touched = overlapping(own, Rectangles(agents.pose[kept, :2], ahead, size_m / 2))
     red = roads.polygon[shut]
     inside = shapely.contains(red, shapely.Polygon(ego.vehicle.corners_m(ego.pose)))
-    return Observation(
+    return ObservedAgents(
         id=np.concatenate(
             [agents.id[kept].astype(str), np.array([f"red_light_{roads.ids[n]}" for n in shut], dtype=str)]
         ),

@@ -13,13 +13,13 @@ QUARTER = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class LanePath:
     """A line through poses (x, y, heading), headings without jumps of a turn, by its arc length from the first."""
 
     pose: Float[np.ndarray, "point 3"]
 
     @classmethod
-    def through(cls, pose: Float[np.ndarray, "point 3"]) -> "Path":
+    def through(cls, pose: Float[np.ndarray, "point 3"]) -> "LanePath":
         """The path through poses whose headings may jump by a turn."""
         return cls(np.column_stack([pose[:, :2], np.unwrap(pose[:, 2])]))
 
@@ -55,11 +55,11 @@ class Path:
         """Progress of the nearest place on the path."""
         return np.asarray(shapely.line_locate_point(self.line, shapely.points(points_m)), dtype=float)
 
-    def beside(self, left_m: float) -> "Path":
+    def beside(self, left_m: float) -> "LanePath":
         """The path whose vertices lie so far to the left of these; its arc length is its own."""
         to_left = self.pose[:, 2] + np.pi / 2
         moved = self.pose[:, :2] + left_m * np.column_stack([np.cos(to_left), np.sin(to_left)])
-        return Path(np.column_stack([moved, self.pose[:, 2]]))
+        return LanePath(np.column_stack([moved, self.pose[:, 2]]))
 
     def part(self, start_m: float, end_m: float) -> LineString:
         """The line from one progress to another, both held to the path."""

@@ -1,6 +1,7 @@
 """PDM-Closed: 15 proposals of IDM on three paths at five speeds, simulated, scored, the best one driven (Dauner 2023).
 
-tuplan_garage's `PDMClosedPlanner` at its released configuration, in our own code. See Definitions, "PDM-Closed".
+tuplan_garage's `PDMClosedPlanner` at its released configuration, in our own code. See
+docs/definitions.md, PDM-Closed.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from deepval.planners.planner import Planner, Trajectory
 from deepval.planners.situation import Agents, EgoState, Situation
 
 if TYPE_CHECKING:
-    from deepval.planners.pdm_judged import Judged
+    from deepval.planners.pdm_judged import JudgedProposals
 
 STEP_S = 0.1
 STEPS, PROPOSAL_STEPS = 80, 40
@@ -62,14 +63,14 @@ class PdmClosed(Planner):
         """The plans of several observations, which share map, paths and the simulation of what is the same."""
         return [self.taken(situation.ego, judged) for judged in self.judged(situation, branches)]
 
-    def judged(self, situation: Situation, branches: Sequence[Agents]) -> "list[Judged]":
+    def judged(self, situation: Situation, branches: Sequence[Agents]) -> "list[JudgedProposals]":
         """All proposals of each observation with their simulation and scores."""
         # shapely is loaded by who plans, not by who lists planners.
         from deepval.planners.pdm_judged import judged_branches
 
         return judged_branches(self, situation, branches)
 
-    def taken(self, ego: EgoState, judged: "Judged") -> PdmTrajectory:
+    def taken(self, ego: EgoState, judged: "JudgedProposals") -> PdmTrajectory:
         """The plan: the proposal of the highest score, of several the first, or the brake."""
         best = int(np.argmax(judged.scores.score))
         times_s = STEP_S * np.arange(STEPS + 1)

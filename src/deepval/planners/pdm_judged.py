@@ -14,7 +14,7 @@ from deepval.planners.comfort import comfortable
 from deepval.planners.ground import ground_around
 from deepval.planners.observation import observed
 from deepval.planners.pdm_closed import PROPOSAL_STEPS, STEP_S, STEPS, PdmClosed
-from deepval.planners.proposals import Course, Driver, Motion, Policy, guide
+from deepval.planners.proposals import Course, Driver, DriverModel, ProposalMotion, guide
 from deepval.planners.roads import roads_of
 from deepval.planners.routes import (
     centreline,
@@ -30,11 +30,11 @@ from deepval.planners.tracking import AX, VX, simulated
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedProposals:
     """All proposals of one observation: how the driver model moves on the paths, the simulated states, the scores."""
 
     driver: Driver
-    motion: Motion
+    motion: ProposalMotion
     path_states: Float[np.ndarray, "prop 41 3"]
     simulated: Float[np.ndarray, "prop 41 11"]
     scores: ProposalScores
@@ -57,7 +57,7 @@ class Judged:
         return self.driver.guides[path].poses(progress_m), speed_mps
 
 
-def judged_branches(planner: PdmClosed, situation: Situation, branches: Sequence[Agents]) -> list[Judged]:
+def judged_branches(planner: PdmClosed, situation: Situation, branches: Sequence[Agents]) -> list[JudgedProposals]:
     """Every branch's proposals, judged."""
     roads, ego = roads_of(situation.lane_map), situation.ego
     route = corrected_route(roads, check_route(roads, situation.route), ego)
@@ -78,7 +78,7 @@ def judged_branches(planner: PdmClosed, situation: Situation, branches: Sequence
     shut = [lane for lane in lanes if roads.ids[lane] in situation.red_lights]
     drivers = [
         Driver(
-            Policy.of(planner),
+            DriverModel.of(planner),
             guides,
             np.tile(speeds_mps, (len(guides), 1)),
             observed(agents, ego, roads=roads, shut=shut, radius_m=planner.radius_m),
@@ -93,7 +93,7 @@ def judged_branches(planner: PdmClosed, situation: Situation, branches: Sequence
     ground = ground_around(roads, ego.vehicle.centres_m(ego.pose), radius_m=planner.radius_m, route=set(lanes))
     ridden = rides(states, ego.vehicle, ground=ground, comfortable=comfortable(states), centreline=middle)
     return [
-        Judged(driver, motion, planned, states[chosen], scored(ridden[chosen], driver.observation))
+        JudgedProposals(driver, motion, planned, states[chosen], scored(ridden[chosen], driver.observation))
         for driver, motion, planned, chosen in zip(drivers, motions, path_states, number, strict=True)
     ]
 
@@ -106,7 +106,7 @@ def state_of(ego: EgoState) -> Float[np.ndarray, "11"]:
     return state
 
 
-def poses(driver: Driver, motion: Motion) -> Float[np.ndarray, "prop 41 3"]:
+def poses(driver: Driver, motion: ProposalMotion) -> Float[np.ndarray, "prop 41 3"]:
     """Poses of all proposals, path by path."""
     return np.concatenate(
         [followed.poses(progress_m) for followed, progress_m in zip(driver.guides, motion.progress_m, strict=True)]

@@ -1,6 +1,7 @@
 """Paths, target speeds and forecasts -> PDM-Closed's proposals: IDM along each path at each target speed.
 
-Comments that start with "Quirk" say which behaviour of the published code is reproduced. See Definitions, "PDM-Closed".
+Comments that start with "Quirk" say which behaviour of the published code is reproduced. See
+docs/definitions.md, PDM-Closed.
 """
 
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.geometry.vehicle import Vehicle
-from deepval.planners.observation import Observation
-from deepval.planners.paths import Path
+from deepval.planners.observation import ObservedAgents
+from deepval.planners.paths import LanePath
 from deepval.planners.shapes import Geometry, shapely
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ LEAST_M = 1e-5
 class Guide:
     """A path to follow, the progress of the rear axle on it, and the corridor in which others count as ahead."""
 
-    path: Path
+    path: LanePath
     start_m: float
     corridor: Geometry
 
@@ -37,7 +38,7 @@ class Guide:
         return self.path.at(progress_m, least_m=LEAST_M)
 
 
-def guide(path: Path, rear_axle_m: Float[np.ndarray, "2"], *, ahead_m: float, half_width_m: float) -> Guide:
+def guide(path: LanePath, rear_axle_m: Float[np.ndarray, "2"], *, ahead_m: float, half_width_m: float) -> Guide:
     """A path as the ego is to follow it."""
     start_m = float(path.projected_m(rear_axle_m))
     corridor = path.corridor(start_m, start_m + ahead_m, half_width_m=half_width_m)
@@ -45,7 +46,7 @@ def guide(path: Path, rear_axle_m: Float[np.ndarray, "2"], *, ahead_m: float, ha
     return Guide(path, start_m, corridor)
 
 
-class Policy(NamedTuple):
+class DriverModel(NamedTuple):
     """The driver model of the proposals."""
 
     min_gap_m: float
@@ -55,12 +56,12 @@ class Policy(NamedTuple):
     exponent: float
 
     @classmethod
-    def of(cls, planner: "PdmClosed") -> "Policy":
+    def of(cls, planner: "PdmClosed") -> "DriverModel":
         """The driver model of a planner."""
         return cls(*(getattr(planner, name) for name in cls._fields))
 
 
-class Motion(NamedTuple):
+class ProposalMotion(NamedTuple):
     """Progress and speed on a path, and the leader (progress, speed, rear length) that the last step looked at."""
 
     progress_m: Float[np.ndarray, "path speed index"]
@@ -77,7 +78,7 @@ class Met(NamedTuple):
     polygon: np.ndarray
 
 
-def met_by(guides: list[Guide], observation: Observation, maps: range) -> list[Met]:
+def met_by(guides: list[Guide], observation: ObservedAgents, maps: range) -> list[Met]:
     """Who meets which guide's corridor, map by map."""
     moves = np.asarray(observation.forecast_mps.any(axis=1))
     ends_m = np.moveaxis(observation.centres_m[[maps.start, maps.stop - 1]], 0, 1)
@@ -122,13 +123,13 @@ class Course(NamedTuple):
 class Driver:
     """IDM on several guides at several target speeds among what is observed."""
 
-    policy: Policy
+    policy: DriverModel
     guides: list[Guide]
     targets_mps: Float[np.ndarray, "path speed"]
-    observation: Observation
+    observation: ObservedAgents
     vehicle: Vehicle
 
-    def driven(self, start: Course, indices: range) -> Motion:
+    def driven(self, start: Course, indices: range) -> ProposalMotion:
         """Progress, speed and leader at the start and at each index (0.1 s apart) after it."""
         first_map, last_map = (indices.start + 1) // 2, (indices.stop - 1) // 2
         met = met_by(self.guides, self.observation, range(first_map, last_map + 1))
@@ -151,7 +152,7 @@ class Driver:
             # Quirk: speeds may fall below 0; poses do not go back beyond the path's beginning.
             progress_m, speed_mps = progress_m + STEP_S * speed_mps, speed_mps + STEP_S * change
             courses.append(Course(progress_m, speed_mps, leader))
-        return Motion(*(np.stack(part, axis=2) for part in zip(*courses, strict=True)))
+        return ProposalMotion(*(np.stack(part, axis=2) for part in zip(*courses, strict=True)))
 
     def _leaders(
         self, progress_m: Float[np.ndarray, "path speed"], met: Met, *, in_map: int

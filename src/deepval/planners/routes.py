@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from deepval.errors import InputError
-from deepval.planners.paths import Path
+from deepval.planners.paths import LanePath
 from deepval.planners.roads import Roads
 from deepval.planners.shapes import Geometry, shapely
 from deepval.planners.situation import EgoState
@@ -164,9 +164,9 @@ def shortest_lanes(roads: Roads, route: Sequence[str], start: int) -> list[int]:
     return way[::-1]
 
 
-def centreline(roads: Roads, lanes: Sequence[int]) -> Path:
+def centreline(roads: Roads, lanes: Sequence[int]) -> LanePath:
     """The path along lanes, joint vertices doubled as published."""
-    return Path.through(np.concatenate([roads.pose[lane] for lane in lanes]))
+    return LanePath.through(np.concatenate([roads.pose[lane] for lane in lanes]))
 
 
 def beside(roads: Roads, lane: int, ego: EgoState) -> tuple[float, float]:

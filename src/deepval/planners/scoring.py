@@ -3,7 +3,7 @@
 No collision x drivable area x direction x (5 progress + 5 time to collision + 2 comfort) / 12.
 Only the first overlap of a proposal with another counts: one that is the ego's fault settles the score, one that is not
 puts the other on a list of those ignored. So it is with time to collision, which keeps a list of its own. See
-Definitions, "PDM-Closed".
+docs/definitions.md, PDM-Closed.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.geometry.vehicle import Vehicle
-from deepval.planners.ground import Ground
-from deepval.planners.observation import Observation
-from deepval.planners.paths import Path
+from deepval.planners.ground import DrivableGround
+from deepval.planners.observation import ObservedAgents
+from deepval.planners.paths import LanePath
 from deepval.planners.rectangles import Rectangles, directions, overlapping
 from deepval.planners.tracking import HEADING, VX, VY
 
@@ -51,7 +51,7 @@ class Rides:
 
     states: Float[np.ndarray, "prop 41 11"]
     vehicle: Vehicle
-    ground: Ground
+    ground: DrivableGround
     comfortable: Bool[np.ndarray, "prop"]
     progress_m: Float[np.ndarray, "prop"]
 
@@ -114,9 +114,9 @@ def rides(
     states: Float[np.ndarray, "prop 41 11"],
     vehicle: Vehicle,
     *,
-    ground: Ground,
+    ground: DrivableGround,
     comfortable: Bool[np.ndarray, "prop"],
-    centreline: Path,
+    centreline: LanePath,
 ) -> Rides:
     """Simulated proposals with their progress along the centreline, never below 0."""
     ends_m = vehicle.centres_m(states[:, [0, -1], :3])
@@ -144,7 +144,7 @@ class Events:
     in_map: Int[np.ndarray, "event"]
 
 
-def scored(rides: Rides, observation: Observation) -> ProposalScores:
+def scored(rides: Rides, observation: ObservedAgents) -> ProposalScores:
     """The scores of proposals among others."""
     overlaps = _overlaps(rides, observation)
     no_collision, collision_s = _collisions(rides, observation, overlaps)
@@ -171,7 +171,7 @@ def scored(rides: Rides, observation: Observation) -> ProposalScores:
 
 
 def _collisions(
-    rides: Rides, observation: Observation, overlaps: Overlaps
+    rides: Rides, observation: ObservedAgents, overlaps: Overlaps
 ) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
     """No-collision factor (0: the ego's fault, 0.5: so with static objects only) and time of the first at fault."""
     events = _first_events(overlaps, overlaps.step == 0)
@@ -190,7 +190,7 @@ def _collisions(
 
 
 def _times_to_collision(
-    rides: Rides, observation: Observation, overlaps: Overlaps
+    rides: Rides, observation: ObservedAgents, overlaps: Overlaps
 ) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
     """Whether nothing comes too near, and the time of the ego state at which something first does."""
     events = _first_events(overlaps, rides.speed_mps[overlaps.prop, overlaps.index] >= CREEPING_MPS)
@@ -207,7 +207,7 @@ def _times_to_collision(
     return score, first
 
 
-def _overlaps(rides: Rides, observation: Observation) -> Overlaps:
+def _overlaps(rides: Rides, observation: ObservedAgents) -> Overlaps:
     """Overlaps of all proposals with all others that are not collided with already."""
     reach_m = np.hypot(rides.vehicle.length_m, rides.vehicle.width_m) / 2 + observation.radius_m
     index = np.arange(rides.states.shape[1])
@@ -240,7 +240,7 @@ def _first_events(overlaps: Overlaps, counted: Bool[np.ndarray, "overlap"]) -> E
 
 
 def _ahead_and_behind(
-    rides: Rides, observation: Observation, events: Events
+    rides: Rides, observation: ObservedAgents, events: Events
 ) -> tuple[Bool[np.ndarray, "event"], Bool[np.ndarray, "event"]]:
     """Whether others are ahead (less than 30 degrees off the heading) or behind (more than 150), from the rear axle."""
     to_m = observation.centres_m[events.in_map, events.who] - rides.states[events.prop, events.index, :2]
