@@ -10,6 +10,7 @@ from deepval.datasets.logs.log import Log, LoggedTrack
 from deepval.datasets.logs.states import level
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera
+from deepval.geometry.rotations import transforms
 
 AXLE_M = 0.33
 """Nominal height of the rear axle, which is the origin of the data set's vehicle frame, above the ground."""
@@ -46,7 +47,7 @@ def sensor_log(folder: Path, unit: str) -> Log:
     unknown = [int(stamp) for stamp in stamps if int(stamp) not in place]
     if unknown:
         raise InputError(f"{path}: every sweep must have an ego pose; the one at {unknown[0]} ns has none.")
-    city_from_axle = transforms(poses)[[place[int(stamp)] for stamp in stamps]]
+    city_from_axle = poses_of_rows(poses)[[place[int(stamp)] for stamp in stamps]]
     time_s = (stamps - stamps[0]) / 1e9
     ground = np.eye(4)
     ground[2, 3] = -AXLE_M
@@ -74,7 +75,7 @@ def _annotated_tracks(
     if unknown:
         raise InputError(f"{path}: categories must be Argoverse 2's; found {unknown[0]}.")
     step = np.searchsorted(stamps, rows["timestamp_ns"])
-    city_from_object = city_from_axle[step] @ transforms(rows)
+    city_from_object = city_from_axle[step] @ poses_of_rows(rows)
     heading_rad = np.arctan2(city_from_object[:, 1, 0], city_from_object[:, 0, 0])
     size_m = np.column_stack([rows[part] for part in SIZE]).astype(float)
     found = []
@@ -121,17 +122,12 @@ def _front_camera(folder: Path) -> Camera:
             raise InputError(f"{folder / file}.feather: a calibration must have the sensor {FRONT}; found none.")
     row = inside["sensor_name"].tolist().index(FRONT)
     fx, fy, cx, cy, width, height = (float(inside[name][row]) for name in names)
-    ego_from_cam = transforms(mounted)[mounted["sensor_name"].tolist().index(FRONT)]
+    ego_from_cam = poses_of_rows(mounted)[mounted["sensor_name"].tolist().index(FRONT)]
     ego_from_cam[2, 3] += AXLE_M
     return Camera(fx, fy, cx, cy, ego_from_cam, 0.0, width_px=int(width), height_px=int(height))
 
 
-def transforms(table: dict[str, np.ndarray]) -> Float[np.ndarray, "row 4 4"]:
-    """Transforms of rows with a unit quaternion (w first) and a translation."""
-    w, x, y, z = (table[part].astype(float) for part in TURN)
-    pose = np.tile(np.eye(4), (len(w), 1, 1))
-    pose[:, 0, 0], pose[:, 0, 1], pose[:, 0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)
-    pose[:, 1, 0], pose[:, 1, 1], pose[:, 1, 2] = 2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)
-    pose[:, 2, 0], pose[:, 2, 1], pose[:, 2, 2] = 2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)
-    pose[:, :3, 3] = np.column_stack([table[part] for part in SHIFT])
-    return pose
+def poses_of_rows(table: dict[str, np.ndarray]) -> Float[np.ndarray, "row 4 4"]:
+    """Transforms of rows with a quaternion (w first) and a translation."""
+    turn, shift = (np.column_stack([table[part].astype(float) for part in parts]) for parts in (TURN, SHIFT))
+    return transforms(turn, shift)

@@ -21,13 +21,14 @@ from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.databases import Database, opened
 from deepval.datasets.logs.joining import joined
 from deepval.datasets.logs.log import Log
-from deepval.datasets.logs.nuplan_camera import NOMINAL, picture_files, posed, read_camera, rotations
+from deepval.datasets.logs.nuplan_camera import NOMINAL, picture_files, read_camera
 from deepval.datasets.logs.nuplan_map import map_file, read_lane_map
 from deepval.datasets.logs.nuplan_tracks import TABLES, numbers, read_boxes, read_red_lights, token_text
 from deepval.datasets.logs.progress import route_starts
 from deepval.datasets.logs.routing import route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
+from deepval.geometry.rotations import headings_rad, transforms
 from deepval.geometry.vehicle import PACIFICA
 from deepval.world.lanes import LaneMap
 from deepval.world.scene import Scene
@@ -141,12 +142,12 @@ def _sweeps(database: Database, scene: Any, route: Any, *, rows: list[tuple[Any,
 def _log(sweeps: Sweeps, unit: str, *, lane_map: LaneMap, zero_us: int) -> Log:
     """The ego's part of a log: others, red lights and the camera are not in it yet."""
     pose = sweeps.pose
-    turn = rotations(pose[:, 3:7])
-    route, starts = _route(sweeps, lane_map, heading_rad=np.arctan2(turn[:, 1, 0], turn[:, 0, 0]))
+    world_from_ego = transforms(pose[:, 3:7], pose[:, :3])
+    route, starts = _route(sweeps, lane_map, heading_rad=headings_rad(world_from_ego))
     return Log(
         unit=unit,
         time_s=(sweeps.time_us - zero_us) * 1e-6,
-        world_from_ego=np.stack([posed(R, t) for R, t in zip(turn, pose[:, :3], strict=True)]),
+        world_from_ego=world_from_ego,
         speed_mps=np.maximum(pose[:, 7], 0.0),
         vehicle=PACIFICA,
         camera=NOMINAL,

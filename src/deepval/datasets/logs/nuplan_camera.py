@@ -14,6 +14,7 @@ from deepval.datasets.logs.databases import Database
 from deepval.datasets.logs.unpickling import unpickled
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera, looking_ahead
+from deepval.geometry.rotations import transforms
 
 CHANNEL = "CAM_F0"
 SIZE_PX = (1920, 1080)
@@ -33,24 +34,6 @@ NOMINAL = Camera(
 """For a log without cameras: nuPlan's usual focal length, looking straight ahead from behind the windscreen."""
 
 
-def posed(rotation: Float[np.ndarray, "3 3"], translation_m: Float[np.ndarray, "3"]) -> Float[np.ndarray, "4 4"]:
-    """A pose from its parts."""
-    pose = np.eye(4)
-    pose[:3, :3], pose[:3, 3] = rotation, translation_m
-    return pose
-
-
-def rotations(quaternion: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*batch 3 3"]:
-    """Rotation matrices of quaternions (w, x, y, z), which need not be of length one."""
-    w, x, y, z = np.moveaxis(quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True), -1, 0)
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
-
-
 def read_camera(database: Database) -> Camera:
     """The front camera of a log, the nominal one where the log has no cameras."""
     row = _row(database)
@@ -67,7 +50,7 @@ def read_camera(database: Database) -> Camera:
         fy_px=float(k[1, 1]),
         cx_px=float(k[0, 2]),
         cy_px=float(k[1, 2]),
-        ego_from_cam=posed(rotations(rotation), translation),
+        ego_from_cam=transforms(rotation, translation),
         road_z_m=0.0,
         width_px=width,
         height_px=height,
