@@ -9,6 +9,7 @@ from deepval.planners.idm import Idm
 from deepval.planners.observation import observed
 from deepval.planners.pdm_closed import PdmClosed
 from deepval.planners.pdm_judged import state_of
+from deepval.planners.pdm_session import PdmSession
 from deepval.planners.roads import roads_of
 from deepval.planners.situation import VEHICLE, EgoState, Situation
 from deepval.planners.tracking import AX, STEER, STEER_RATE, VX, YAW_ACCELERATION
@@ -63,7 +64,7 @@ def test_a_red_light_that_was_entered_stays_entered():
     inside = observed(others(), situation(105.0).ego, roads=roads, shut=shut, radius_m=50.0)
     after = observed(others(), ego, roads=roads, shut=shut, radius_m=50.0, collided=frozenset({"red_light_a1"}))
     assert [found.collided.tolist() for found in (before, inside, after)] == [[False], [True], [True]]
-    session = PdmClosed().session()
+    session = PdmSession(PdmClosed())
     red = frozenset({"a1"})
     session.plan(situation(105.0, red=red), others())
     assert session.collided == {"red_light_a1"}
