@@ -17,9 +17,8 @@ from deepval.analyses.external import (
     planner_cells,
     viability_row,
 )
-from deepval.cells import folder, sources
+from deepval.cells import folder
 from deepval.cells.build import built
-from deepval.cells.sighting import perceived, sighting
 from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import open_dataset
 from deepval.errors import InputError
@@ -207,39 +206,6 @@ def test_without_any_object_cones_are_missing_too():
     situation, planner = situation_at(scene, 1), SYSTEMS["pdm-closed-safety"].planner
     plans = planner.plans(situation, [agents_of(objects.at(1), situation.ego.pose) for objects in seen.values()])
     assert [plan.chosen for plan in plans] == [9, 4]  # the published planner's choices in its branches none and gt
-
-
-@pytest.mark.shared
-@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
-def test_detector_a_changes_safety_only_where_the_speed_is_not_the_records():
-    """nuScenes has no speed: the way since the keyframe before is 0 at the first, where the record says 8.5 m/s."""
-    pytest.importorskip("shapely", reason="the extra `planners` has shapely")
-    maps = shared_data("scenarionet_nuscenes_mini")
-    source = open_dataset("nuscenes", shared_data("nuscenes"), maps=maps)
-    report = sources.ModeFile("detA", shared_data("nuscenes", "results", "detector_a.json"))
-    material = sources.from_files(source, [sources.ModeFile("none", None), report], units=["scene-0103"])
-    (spec,) = specs(material, geometries=["tracks"], systems=["pdm-closed-safety"])
-    seen = sighting(spec, "scene-0103")
-    objects, scene = perceived(spec, seen), seen.scene
-    record, _ = open_dataset("scenarionet", maps).read_unit("scene-0103")
-    as_recorded = replace(scene, ego_speed_mps=record.ego_speed_mps)
-    for drive, differs in ((scene, True), (as_recorded, False)):
-        for t in (0, 14):
-            at = {mode: made.at(t) for mode, made in objects.items()}
-            lost = safety_losses(spec.rule, drive, seen.truth, objects=at, frame=t)
-            assert (abs(lost["none"] - lost["detA"]) > 1e-9) == differs
-
-
-def safety_losses(system, scene, truth, *, objects, frame):
-    """The safety loss of each mode's plan in one frame."""
-    situation = situation_at(scene, frame)
-    plans = system._plans(situation, [agents_of(seen, situation.ego.pose) for seen in objects.values()])
-    found = {}
-    for mode, plan in zip(objects, plans, strict=True):
-        every = np.broadcast_to(plan, (len(scene), *plan.shape)).copy()
-        terms = system.terms(every, scene, truth, previous=every)
-        found[mode] = float(10 * terms["collision"][frame] + 1.5 * terms["shortfall"][frame])
-    return found
 
 
 def test_rows_are_plain_data():
