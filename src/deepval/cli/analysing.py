@@ -1,5 +1,6 @@
-"""`deepval analyse`: built cells -> the rows of one analysis."""
+"""`deepval analyse`: built cells -> the rows of one analysis, a sub-command each."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,60 +8,106 @@ from typing import Annotated, Any
 import typer
 
 from deepval.allocators import recipe_named
-from deepval.analyses.seeds import seed_study
-from deepval.analyses.transfer import transfers
-from deepval.cells.folder import read_cell
+from deepval.analyses.external import ExternalTrack, external_track, planner_cell
+from deepval.analyses.seeds import SeedStudy, seed_study
+from deepval.analyses.transfer import Transfer, transfers
+from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cli import options
+from deepval.cli.external_tables import external_tables
 from deepval.cli.options import Json
 from deepval.errors import InputError
 from deepval.judging.budgets import Selection
 from deepval.report.console import render_tables
 from deepval.report.tables import Table, TableCell, number, percent
 
-ANALYSES = ("seeds", "transfer")
+analyse = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+Folders = Annotated[list[Path], typer.Argument(help="Folders of cells that `deepval build` wrote.")]
+Recipes = Annotated[list[str], typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable.")]
+Share = Annotated[float, typer.Option("--alpha", help="Share of inputs that may be escalated.")]
 
 
-def analyse(
-    analysis: Annotated[str, typer.Argument(help=f"Which: {', '.join(ANALYSES)}.")],
-    cells: Annotated[list[Path], typer.Argument(help="Folders of cells that `deepval build` wrote.")],
-    *,
-    allocator: Annotated[list[str], typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable.")],
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", help="How many seeds: 0, 1, ... Default: 6. Not of transfer.")
-    ] = None,
-    alpha: Annotated[float, typer.Option("--alpha", help="Share of inputs that may be escalated.")] = 0.2,
-    json: Json = False,
-) -> None:
-    """Run an analysis: how results depend on training seeds, or what a router is worth to another consumer.
+@analyse.callback()
+def _analyse() -> None:
+    """Run an analysis: training seeds, transfer between consumers, or published planners on logged scenes.
 
     Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
     """
-    options.one_of(analysis, ANALYSES, "The analysis")
-    if seeds is not None and analysis != "seeds":
-        raise InputError(f"--seeds is an option of the analysis seeds; {analysis} fits with seed 0: leave it out.")
-    number = options.at_least(6 if seeds is None else seeds, 1, "--seeds")
-    Selection(alpha)
-    for name in allocator:
-        recipe_named(name)
-    built = {str(folder): read_cell(folder) for folder in cells}
-    if len(built) < len(cells):
+
+
+@analyse.command()
+def seeds(
+    cells: Folders,
+    *,
+    allocator: Recipes,
+    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds: 0, 1, ...")] = 6,
+    alpha: Share = 0.2,
+    json: Json = False,
+) -> None:
+    """Show how far a result depends on the seed of training.
+
+    Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
+    """
+    wanted = options.at_least(seeds, 1, "--seeds")
+    _check(allocator, alpha)
+    rows = [
+        row
+        for cell in _read(cells).values()
+        for row in seed_study(cell, allocator, seeds=wanted, alpha=alpha, watch=options.watch)
+    ]
+    _show([asdict(row) for row in rows], [_seed_table(rows)], json=json)
+
+
+@analyse.command()
+def transfer(
+    cells: Folders,
+    *,
+    allocator: Recipes,
+    seeds: Annotated[int | None, typer.Option("--seeds", hidden=True)] = None,
+    alpha: Share = 0.2,
+    json: Json = False,
+) -> None:
+    """Show what a router that was fitted for one consumer is worth to another.
+
+    Example: deepval analyse transfer cells/braking-monocular cells/receding-horizon-monocular -a gate-ridge
+    """
+    if seeds is not None:
+        raise InputError("--seeds is an option of the analysis seeds; transfer fits with seed 0: leave it out.")
+    _check(allocator, alpha)
+    rows = transfers(_read(cells), allocator, alphas=[alpha], watch=options.watch)
+    _show([asdict(row) for row in rows], [_transfer_table(rows)], json=json)
+
+
+@analyse.command()
+def external(cells: Folders, *, json: Json = False) -> None:
+    """Show what escalation does to published planners under five losses, how far they agree, and who is viable.
+
+    Example: deepval analyse external cells/pdm-closed-safety-tracks cells/idm-safety-tracks
+    """
+    taken = [planner_cell(cell, name) for name, cell in _read(cells).items()]
+    found: ExternalTrack = external_track(taken, watch=options.watch)
+    _show(asdict(found), external_tables(found), json=json)
+
+
+def _read(folders: Sequence[Path]) -> dict[str, BuiltCell]:
+    cells = {str(folder): read_cell(folder) for folder in folders}
+    if len(cells) < len(folders):
         raise InputError("Cells must be different folders; one is given twice.")
-    rows: list[Any]
-    if analysis == "seeds":
-        rows = [
-            r for c in built.values() for r in seed_study(c, allocator, seeds=number, alpha=alpha, watch=options.watch)
-        ]
-        table = _seed_table(rows)
-    else:
-        rows = transfers(built, allocator, alphas=[alpha], watch=options.watch)
-        table = _transfer_table(rows)
-    if json:
-        typer.echo(options.as_json([asdict(row) for row in rows]), nl=False)
-    else:
-        typer.echo(render_tables([table], width=options.width()), nl=False)
+    return cells
 
 
-def _seed_table(rows: list[Any]) -> Table:
+def _check(recipes: Sequence[str], alpha: float) -> None:
+    """Refuse what cannot be fitted or judged before anything is read."""
+    Selection(alpha)
+    for name in recipes:
+        recipe_named(name)
+
+
+def _show(content: Any, tables: Sequence[Table], *, json: bool) -> None:
+    text = options.as_json(content) if json else render_tables(tables, width=options.width())
+    typer.echo(text, nl=False)
+
+
+def _seed_table(rows: Sequence[SeedStudy]) -> Table:
     lines = []
     for row in rows:
         better = sum(verdict == "better" for verdict in row.verdicts)
@@ -70,7 +117,7 @@ def _seed_table(rows: list[Any]) -> Table:
     return Table("Training seeds", header, (tuple(lines),))
 
 
-def _transfer_table(rows: list[Any]) -> Table:
+def _transfer_table(rows: Sequence[Transfer]) -> Table:
     lines = [
         tuple(
             map(
