@@ -68,7 +68,11 @@ class Driving(System):
         for t in range(len(scene)):
             situation = situation_at(scene, t)
             branches = [agents_of(objects.at(t), situation.ego.pose) for objects in perceived.values()]
-            for made, plan in zip(plans.values(), self._plans(situation, branches), strict=True):
+            try:
+                found = self._plans(situation, branches)
+            except InputError as error:
+                raise InputError(f"unit {scene.unit}, frame {scene.frame_ids[t]}: {error}") from error
+            for made, plan in zip(plans.values(), found, strict=True):
                 made[t] = plan
         return plans
 
