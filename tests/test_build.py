@@ -123,8 +123,8 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
         (("--mode", "a", "--mode", "b"), "Modes of the synthetic world must be among"),
         (
             ("--system", "flying"),
-            "--system must be one of braking, receding-horizon, lateral, pdm-closed-safety, pdm-closed-scalar, idm-safety, "
-            "idm-scalar, planner-ade, planner-fde, planner-self-ade, planner-self-fde; found 'flying'",
+            "--system must be one of braking, receding-horizon, lateral, pdm-closed-safety, pdm-closed-scalar, "
+            "idm-safety, idm-scalar, planner-ade, planner-fde, planner-self-ade, planner-self-fde; found 'flying'",
         ),
         (
             ("--geometry", "flat"),

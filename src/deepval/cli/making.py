@@ -19,7 +19,7 @@ from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.files import GET
 from deepval.systems import LEARNED, SYSTEMS, System
-from deepval.systems.learned import learned_planners
+from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import check_modes
 
 SCORE_KINDS = ("probabilities", "raw", "none")
@@ -76,10 +76,7 @@ def build(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; each cell becomes a folder in it.")],
     dataset: Annotated[str, typer.Option("--dataset", help=f"{' or '.join(DATASETS)}.")] = "synthetic",
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
-    maps: Annotated[
-        Path | None,
-        typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records."),
-    ] = None,
+    maps: options.Maps = None,
     mode: Annotated[
         list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS, cheap first; NAME of a mode without a file.")
     ] = None,
@@ -129,7 +126,7 @@ def build(
     seeded = kind == "synthetic" or any(text.startswith("profile-") and "=" not in text for text in modes)
     _refuse_ignored(kind, {"--root": root, "--scores-are": scores} if kind == "synthetic" else {})
     _refuse_ignored(kind, {} if seeded else {"--seed": seed})
-    _refuse_ignored(kind, {} if kind == "nuscenes" else {"--maps": maps})
+    roads = options.maps_of(kind, maps)
     if kind != "synthetic" and (root is None or not mode):
         raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
     start = options.at_least(seed or 0, 0, "--seed")
@@ -139,8 +136,9 @@ def build(
         material = sources.synthetic(modes, seed=start, threshold=least, classes=kept or None, units=chosen)
     else:
         files = [_mode_file(text, limits, kinds, kept, start) for text in modes]
-        roads = {} if maps is None else {"maps": maps}
         material = sources.from_files(open_dataset(kind, root, **roads), files, units=chosen)
+    if any(isinstance(rule, LearnedPlanner) for rule in rules):
+        options.check_roads(material.source, material.units)
     if costs is not None:
         check_modes(costs, [made.name for made in material.modes])
     wanted = spec.specs(
