@@ -12,26 +12,33 @@ from deepval.analyses.transfer import transfers
 from deepval.cells.folder import read_cell
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.target_tables import told_targets
 from deepval.errors import InputError
 from deepval.judging.budgets import Selection
 from deepval.report.console import render_tables
 from deepval.report.tables import Table, TableCell, number, percent
 
-ANALYSES = ("seeds", "transfer")
+ANALYSES = ("seeds", "transfer", "targets")
 
 
 def analyse(
     analysis: Annotated[str, typer.Argument(help=f"Which: {', '.join(ANALYSES)}.")],
     cells: Annotated[list[Path], typer.Argument(help="Folders of cells that `deepval build` wrote.")],
     *,
-    allocator: Annotated[list[str], typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable.")],
+    allocator: Annotated[
+        list[str] | None,
+        typer.Option("--allocator", "-a", help="Recipe to fit; of targets, what to judge. Repeatable."),
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option("--seeds", help="How many seeds: 0, 1, ... Default: 6. Not of transfer.")
     ] = None,
     alpha: Annotated[float, typer.Option("--alpha", help="Share of inputs that may be escalated.")] = 0.2,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Of targets: the figure to write (.pdf, .png).")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Run an analysis: how results depend on training seeds, or what a router is worth to another consumer.
+    """Run an analysis: how results depend on training seeds, what a router or a score is worth to other consumers.
 
     Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
     """
@@ -40,11 +47,16 @@ def analyse(
         raise InputError(f"--seeds is an option of the analysis seeds; {analysis} fits with seed 0: leave it out.")
     number = options.at_least(6 if seeds is None else seeds, 1, "--seeds")
     Selection(alpha)
-    for name in allocator:
+    if analysis != "targets" and (figure is not None or not allocator):
+        raise InputError(f"The analysis {analysis} needs --allocator, a recipe to fit, and draws no --figure.")
+    for name in () if analysis == "targets" else allocator or ():
         recipe_named(name)
     built = {str(folder): read_cell(folder) for folder in cells}
     if len(built) < len(cells):
         raise InputError("Cells must be different folders; one is given twice.")
+    if analysis == "targets":
+        return told_targets(built, allocator, alpha=alpha, figure=figure, json=json)
+    allocator = allocator or []
     rows: list[Any]
     if analysis == "seeds":
         rows = [
@@ -80,6 +92,7 @@ def _transfer_table(rows: list[Any]) -> Table:
                     row.source,
                     row.target,
                     percent(row.coverage, 1),
+                    percent(row.common, 1),
                     number(row.ndg),
                     number(row.regret),
                     row.verdict or "",
@@ -88,5 +101,5 @@ def _transfer_table(rows: list[Any]) -> Table:
         )
         for row in rows
     ]
-    header = ("allocator", "fitted on", "judged on", "coverage", "nDG", "regret", "verdict")
+    header = ("allocator", "fitted on", "judged on", "coverage", "in common", "nDG", "regret", "verdict")
     return Table("Transfer between consumers", header, (tuple(lines),))

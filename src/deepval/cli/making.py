@@ -153,7 +153,7 @@ def build(
         typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)
         return
     for folder, cell in made:
-        typer.echo(f"{folder}: {_sentence(cell.table.summary())}")
+        typer.echo(f"{folder}: {_judges(cell)}{_sentence(cell.table.summary())}")
 
 
 def _class_names(dataset: str) -> tuple[str, ...]:
@@ -247,7 +247,16 @@ def _finite(text: str) -> bool:
 def _described(folder: Path, cell: building.Cell) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {"folder": str(folder), "id": cell.id} | options.without_nan(asdict(cell.table.summary()))
+    found = {"folder": str(folder), "id": cell.id, "frames": len(cell.shared.inputs)}
+    return found | options.without_nan(asdict(cell.table.summary()))
+
+
+def _judges(cell: building.Cell) -> str:
+    """What the system leaves out of the frames that both ends of the ladder were run on, where it does."""
+    from deepval.report.tables import percent
+
+    judged, frames = len(cell.table), len(cell.shared.inputs)
+    return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
 
 
 def _sentence(summary: Any) -> str:
