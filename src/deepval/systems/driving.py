@@ -18,6 +18,7 @@ from deepval.planners.from_scene import agents_of, seen_m, situation_at
 from deepval.planners.planner import Planner, Trajectory
 from deepval.planners.situation import Agents, Situation
 from deepval.systems.logged_losses import AHEAD_S, judged_frames, places_of, pose_terms
+from deepval.systems.proposal_tips import proposal_tips
 from deepval.systems.system import System
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -109,6 +110,10 @@ class Driving(System):
         speed_mps = np.broadcast_to(scene.ego_speed_mps[:, None], (len(scene), len(AHEAD_S)))
         still = np.zeros_like(speed_mps)
         return {"constant velocity": np.stack([speed_mps * AHEAD_S, still, still, speed_mps], axis=-1)}
+
+    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
+        """TIP of both modes where the planner scores proposals."""
+        return proposal_tips(self.planner, ends, scene, truth)
 
     def columns(self, plans: Float[np.ndarray, "time ahead 4"]) -> dict[str, Float[np.ndarray, "time"]]:
         """Speed at the end, way driven, and how far to the left that is."""
