@@ -386,3 +386,33 @@ def test_a_system_by_name_alone_is_told_what_it_lacks():
     for name in LEARNED:
         with pytest.raises(InputError, match=f"{name} needs its weights and masks"):
             specs(material(), systems=[name])
+
+
+class _More:
+    """What a file of weights must not make when it is read."""
+
+    def __reduce__(self):
+        return print, ("made",)
+
+
+def test_faulty_files_of_a_planner_are_told_by_the_command_and_nothing_is_written(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    narrow = dict(small_weights().arrays)
+    narrow["final.weight"] = narrow["final.weight"][:1]
+    (tmp_path / "narrow.npz").write_bytes(npz_bytes(narrow))
+    torch.save({"trunk.conv1.weight": _More()}, tmp_path / "more.pt")
+    (tmp_path / "wide.npz").write_bytes(npz_bytes({"masks": np.ones((STEPS, 64, 65), dtype=bool)}))
+    for weights, masks, sentence in (
+        ("narrow.npz", files["masks"], "final.weight must have the shape"),
+        ("more.pt", files["masks"], "weights must be tensors by name and nothing else"),
+        (files["weights"], "wide.npz", "wide.npz"),
+    ):
+        words = ("--mode", "none", "--mode", "reference", "--geometry", "cuboids", "--system", "planner-ade")
+        done = run(
+            "build", "--dataset", "roads", "--root", "here", *words, "--weights", weights, "--masks", masks, "--out",
+            "cells",
+        )  # fmt: skip
+        assert done.code == 2
+        assert sentence in done.err
+        assert "made" not in done.out
+        assert not (tmp_path / "cells").exists()

@@ -26,7 +26,9 @@ SCORE_KINDS = ("probabilities", "raw", "none")
 
 
 def perceive(
-    images: Annotated[Path, typer.Argument(help="Folder of images; each sub-folder with images is a unit.")],
+    images: Annotated[
+        Path | None, typer.Argument(help="Folder of images; each sub-folder with images is a unit.")
+    ] = None,
     *,
     weights: Annotated[Path, typer.Option("--weights", "-w", help="Detector (.onnx), YOLO or DETR style.")],
     size: Annotated[list[int], typer.Option("--size", help="Resolution in pixels. Repeatable.")],
@@ -35,22 +37,29 @@ def perceive(
     style: Annotated[str, typer.Option("--style", help="auto, or how the output is to be read.")] = "auto",
     threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.")] = 2,
     on_error: Annotated[str, typer.Option("--on-error", help="A broken image: raise, or record as failed.")] = "raise",
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", help="Instead of a folder of images: a data set with pictures.")
+    ] = None,
+    root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
+    units: options.Units = None,
     samples: Annotated[int, typer.Option("--samples", help="Timed calls per mode; 0 measures nothing.")] = 50,
     json: Json = False,
 ) -> None:
     """Run a detector at several resolutions over images: detections unit by unit, and what each mode costs.
 
     Example: deepval perceive images -w yolov8s.onnx --size 320 --size 640 --out cache
+    Of a data set: deepval perceive --dataset nuscenes --root nuscenes -w yolov8s.onnx --size 320 --size 640 --out cache
     """
     from deepval.perception.running.detector import DetectorConfig
     from deepval.perception.running.perceive import perceive as run
 
     check_writable(out, folder=True)
     options.at_least(samples, 0, "--samples")
+    source = _pictures(images, dataset, root, units)
     config: Any = DetectorConfig(style=style, threads=threads)  # pyright: ignore[reportArgumentType]
     with options.step_bar() as step:
         done = run(
-            images,
+            source,
             out,
             weights=weights,
             sizes=size,
@@ -69,6 +78,21 @@ def perceive(
             f"({mode.units_run} run now, {mode.failed} frames failed)"
         )
     typer.echo(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
+
+
+def _pictures(
+    images: Path | None, dataset: str | None, root: Path | None, units: str | None
+) -> "Path | dict[str, list[tuple[int, Path]]]":
+    """A folder of images, or the pictures of a data set by unit."""
+    from deepval.perception.running.image_units import units_of_scenes
+
+    if dataset is None and images is not None and root is None and units is None:
+        return images
+    if images is not None or dataset is None:
+        raise InputError("Pictures must lie in a folder, or be those of --dataset with --root and --units; give one.")
+    opened = open_dataset(options.one_of(dataset, tuple(DATASETS), "--dataset"), root)
+    chosen = opened.chosen(options.unit_list(units))
+    return units_of_scenes(opened.read_unit(unit)[0] for unit in options.watch(chosen, f"units of {opened.name}"))
 
 
 def build(
