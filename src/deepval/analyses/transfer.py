@@ -11,6 +11,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
+from deepval.tables.columns import positions
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Transfer:
         target: Cell that it is judged on.
         alpha: Share of inputs that may be escalated.
         coverage: Share of the judged inputs that it scores; the others are ranked last.
+        common: Share of the judged inputs that the consumer it was fitted for can judge too.
         ndg: Its nDG; None where it is undefined.
         regret: Its nDG less that of the router fitted on the target itself.
         verdict: Against random.
@@ -33,6 +35,7 @@ class Transfer:
     target: str
     alpha: float
     coverage: float
+    common: float
     ndg: float | None
     regret: float | None
     verdict: str | None
@@ -64,7 +67,8 @@ def transfers(
                 row, own = (result.row(f"{recipe} of {name}", "selection", budget.alpha) for name in (source, target))
                 regret = None if row.ndg is None or own.ndg is None else row.ndg - own.ndg
                 place = (recipe, source, target, budget.alpha)
-                found.append(Transfer(*place, item.coverage, row.ndg, regret, row.verdict))
+                common = float((positions(cell.table.input, cells[source].table.input) >= 0).mean())
+                found.append(Transfer(*place, item.coverage, common, row.ndg, regret, row.verdict))
     return found
 
 

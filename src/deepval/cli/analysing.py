@@ -15,6 +15,7 @@ from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cli import options
 from deepval.cli.external_tables import external_tables
 from deepval.cli.options import Json
+from deepval.cli.target_tables import told_targets
 from deepval.errors import InputError
 from deepval.judging.budgets import Selection
 from deepval.report.console import render_tables
@@ -88,6 +89,25 @@ def external(cells: Folders, *, json: Json = False) -> None:
     _show(asdict(found), external_tables(found), json=json)
 
 
+@analyse.command()
+def targets(
+    cells: Folders,
+    *,
+    allocator: Annotated[
+        list[str] | None, typer.Option("--allocator", "-a", help="Scores beside the cells to judge. Repeatable.")
+    ] = None,
+    alpha: Share = 0.2,
+    figure: Annotated[Path | None, typer.Option("--figure", help="The figure to write (.pdf, .png).")] = None,
+    json: Json = False,
+) -> None:
+    """Show what one score is worth on several targets: cross-target table and self-reference gap.
+
+    Example: deepval analyse targets cells/planner-ade-cuboids cells/planner-self-ade-cuboids cells/braking-cuboids
+    """
+    Selection(alpha)
+    told_targets(_read(cells), allocator, alpha=alpha, figure=figure, json=json)
+
+
 def _read(folders: Sequence[Path]) -> dict[str, BuiltCell]:
     cells = {str(folder): read_cell(folder) for folder in folders}
     if len(cells) < len(folders):
@@ -127,6 +147,7 @@ def _transfer_table(rows: Sequence[Transfer]) -> Table:
                     row.source,
                     row.target,
                     percent(row.coverage, 1),
+                    percent(row.common, 1),
                     number(row.ndg),
                     number(row.regret),
                     row.verdict or "",
@@ -135,5 +156,5 @@ def _transfer_table(rows: Sequence[Transfer]) -> Table:
         )
         for row in rows
     ]
-    header = ("allocator", "fitted on", "judged on", "coverage", "nDG", "regret", "verdict")
+    header = ("allocator", "fitted on", "judged on", "coverage", "in common", "nDG", "regret", "verdict")
     return Table("Transfer between consumers", header, (tuple(lines),))
