@@ -329,8 +329,11 @@ def _sentence(summary: Any) -> str:
     if not summary.affected:
         return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"
     share = summary.affected / summary.inputs
+    # Nothing helped, or nothing to lose: a share of nothing is undefined, not a number.
+    ratio = "undefined" if math.isnan(summary.harm_ratio) else number(summary.harm_ratio)
+    full, oracle = ("undefined" if math.isnan(x) else percent(x) for x in (summary.all_full_share, summary.oracle_share))
     return (
         f"{summary.affected:,} of {summary.inputs:,} inputs affected ({percent(share, 1)}), "
-        f"{percent(summary.harm_rate, 1)} of them harmed, harm ratio {number(summary.harm_ratio)}, all-full "
-        f"{percent(summary.all_full_share)}, Oracle@20 {percent(summary.oracle_share)} of {summary.cheap_loss:,.0f}"
+        f"{percent(summary.harm_rate, 1)} of them harmed, harm ratio {ratio}, all-full {full}, Oracle@20 {oracle} of "
+        f"{summary.cheap_loss:,.0f}"
     )
