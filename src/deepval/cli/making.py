@@ -328,12 +328,13 @@ def _sentence(summary: Any) -> str:
 
     if not summary.affected:
         return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"
-    share = summary.affected / summary.inputs
+    affected = percent(summary.affected / summary.inputs, 1)
     # Nothing helped, or nothing to lose: a share of nothing is undefined, not a number.
     ratio = "undefined" if math.isnan(summary.harm_ratio) else number(summary.harm_ratio)
-    full, oracle = ("undefined" if math.isnan(x) else percent(x) for x in (summary.all_full_share, summary.oracle_share))
+    shares = summary.all_full_share, summary.oracle_share
+    full, oracle = ("undefined" if math.isnan(share) else percent(share) for share in shares)
     return (
-        f"{summary.affected:,} of {summary.inputs:,} inputs affected ({percent(share, 1)}), "
+        f"{summary.affected:,} of {summary.inputs:,} inputs affected ({affected}), "
         f"{percent(summary.harm_rate, 1)} of them harmed, harm ratio {ratio}, all-full {full}, Oracle@20 {oracle} of "
         f"{summary.cheap_loss:,.0f}"
     )
