@@ -20,7 +20,7 @@ LONG = frozenset(
         "planners",
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
-        *("tracked", "over_cells"),
+        *("tracked", "over_cells", "diagnosis"),
     )
 )
 """What `make quick` leaves out, by file: the rest takes less than a minute."""

@@ -45,6 +45,11 @@ class Case:
         """Words that stand for units."""
         return () if self.cell is None else ROLES
 
+    @property
+    def scored(self) -> bool:
+        """Whether scores lie beside the cell."""
+        return self.cell is not None and any((self.source / SCORES).glob("*.csv"))
+
     def units(self, given: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
         """Units by name or role; without any, those of a cell that have the usual role. A values file has no roles."""
         if self.cell is not None:

@@ -22,6 +22,7 @@ COMMANDS = {
     "profile": "profiling",
     "evaluate": "judging",
     "compare": "judging",
+    "diagnose": "diagnosing",
     "analyse": "analysing",
     "drive": "driving",
     "cells": "protocol",
