@@ -17,7 +17,7 @@ LONG = frozenset(
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
         *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "observed_cells"),
         *("observations", "closed_loop", "drive_command", "nuplan", "learned_planner", "learned_training"),
-        "planners",
+        *("planners", "plans"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
         *("tracked", "over_cells", "diagnosis"),

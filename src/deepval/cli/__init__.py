@@ -20,6 +20,7 @@ COMMANDS = {
     "score": "fitting",
     "planner": "planning",
     "profile": "profiling",
+    "register": "registering",
     "evaluate": "judging",
     "compare": "judging",
     "diagnose": "diagnosing",

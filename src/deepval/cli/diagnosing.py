@@ -21,6 +21,7 @@ from deepval.cli.options import (
     Seed,
     Values,
 )
+from deepval.cli.registering import noted
 from deepval.errors import InputError
 from deepval.judging import diagnosis
 from deepval.report.console import render_tables
@@ -56,17 +57,19 @@ def diagnose(
     case = read_case(values, costs=costs, modes=options.mode_list(modes))
     files = options.score_files(scores)
     scored = case.scores(files) if files or case.scored else {}
+    chosen = case.units(options.unit_list(units, case.roles), usual="test")
     found = diagnosis.diagnose(
         case.table,
         scored,
         options.budgets(case, scored, alpha, budget),
-        units=case.units(options.unit_list(units, case.roles), usual="test"),
+        units=chosen,
         draws=options.draws(draws),
         seed=options.at_least(seed, 0, "--seed"),
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
         difference=abs(resolve),
         watch=options.watch,
     )
+    noted(case, "diagnose", chosen, scored)
     if json:
         typer.echo(options.as_json(plain(dict(found))), nl=False)
         return

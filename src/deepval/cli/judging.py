@@ -19,6 +19,7 @@ from deepval.cli.options import (
     Kinds,
     MissingRule,
     Modes,
+    PlanFile,
     Rails,
     ScoreFiles,
     Seed,
@@ -27,6 +28,7 @@ from deepval.cli.options import (
     Values,
     Weights,
 )
+from deepval.cli.registering import followed, made_by, noted, show_plan
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.judging import comparison
@@ -63,6 +65,7 @@ def evaluate(
     terms: TermFile = None,
     weight: Weights = None,
     resolve: Annotated[float | None, typer.Option("--resolve", help="How many units resolve this difference?")] = None,
+    plan: PlanFile = None,
     form: Annotated[
         str | None, typer.Option("--format", help=f"What to print: {', '.join(FORMS)}. Default: console.")
     ] = None,
@@ -83,6 +86,7 @@ def evaluate(
     if out:
         check_writable(out)
     case = read_case(values, costs=costs, modes=options.mode_list(modes))
+    following = followed(plan, {str(values): case})
     chosen = case.units(options.unit_list(units, case.roles), usual="test")
     held = case.units(options.unit_list(calibrate, case.roles))
     scored = case.scores(options.score_files(scores))
@@ -102,9 +106,13 @@ def evaluate(
         weights=options.weights(weight),
         watch=options.watch,
     )
+    noted(case, "evaluate", chosen, scored, following)
     if out:
         result.save(out)
     options.show(result, shown)
+    if following is not None:
+        rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
+        show_plan(following, made_by(following, {str(values): chosen}, rows), err=shown != "console")
     if wanted is not None:
         options.print_resolution(result, wanted)
 
@@ -145,6 +153,7 @@ def compare(
     fail_if: Annotated[
         str | None, typer.Option("--fail-if", help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.")
     ] = None,
+    plan: PlanFile = None,
     json: Json = False,
 ) -> None:
     """Compare two allocators, paired within every draw of units; a regression gate with --fail-if.
@@ -160,12 +169,14 @@ def compare(
     if sides[0] == sides[1]:
         raise InputError(f"Allocators to compare must be different ones; {candidate!r} is given twice.")
     cases = _cases(values, costs=costs, modes=options.mode_list(modes))
+    following = followed(plan, cases)
     causal = any(side.policy for side in sides)
     number = options.draws(draws)
     chosen = {name: case.units(options.unit_list(units, case.roles), usual="test") for name, case in cases.items()}
     seeds = _seeds(cases, chosen, options.at_least(seed, 0, "--seed"))
     results = {}
     pair: list[str] = []
+    looks = []
     for name, case in cases.items():
         named = case.scores(_files(sides))
         pair = [side._replace(allocator=_named(side.allocator)).text for side in sides]
@@ -181,18 +192,24 @@ def compare(
             missing=options.one_of(missing, ("error", "worst"), "--missing"),
             watch=options.watch,
         )
+        looks.append((case, chosen[name], named))
     one, other = pair
     rows: Sequence[Comparison | PooledComparison]
     if len(results) == 1:
         rows = comparison.compare(next(iter(results.values())), one, other, of=statistic)
     else:
         rows = compare_over(results, one, other, of=statistic)
+    for case, seen, named in looks:
+        noted(case, "compare", seen, named, following)
     typer.echo(
         options.as_json([dict(row) for row in rows])
         if json
         else console.render_comparison(rows, width=options.width()),
         nl=False,
     )
+    if following is not None:
+        told = [(row.candidate, row.baseline, row.budget, row.of, row.verdict) for row in rows]
+        show_plan(following, made_by(following, chosen, told), err=json)
     if gate and rows and all(row.verdict is None for row in rows):
         raise InputError(f"--fail-if needs a verdict; there is none: {rows[0].reason}.")
     bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]

@@ -76,6 +76,10 @@ TermFile = Annotated[
 Weights = Annotated[
     list[str] | None, typer.Option("--weight", help="NAME=NUMBER: weigh a loss term otherwise. Repeatable.")
 ]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option("--plan", help="A registered plan: say which comparisons were planned (beside --json: on stderr)."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
