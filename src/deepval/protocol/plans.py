@@ -60,7 +60,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlannedOutcome:
     """A planned comparison at one budget: its verdict, and whether that is what was expected; None if not made."""
 
     planned: Planned
@@ -98,7 +98,7 @@ class ComparisonPlan:
         """Ids of all cells that it names."""
         return tuple(sorted({cell for item in self.comparisons for cell in item.cells}))
 
-    def outcomes(self, made: Sequence[Made]) -> list[Outcome]:
+    def outcomes(self, made: Sequence[Made]) -> list[PlannedOutcome]:
         """What became of each planned comparison on the cells at hand."""
         return [_outcome(item, alpha, made) for item in self.comparisons for alpha in item.alphas]
 
@@ -107,11 +107,11 @@ class ComparisonPlan:
         return [m for m in made if not any(_is(item, a, m) for item in self.comparisons for a in item.alphas)]
 
 
-def _outcome(item: Planned, alpha: float, made: Sequence[Made]) -> Outcome:
+def _outcome(item: Planned, alpha: float, made: Sequence[Made]) -> PlannedOutcome:
     found = next((m for m in made if _is(item, alpha, m)), None)
     if found is None:
-        return Outcome(item, alpha, None, None)
-    return Outcome(item, alpha, found.verdict, found.verdict in DIRECTIONS[item.direction])
+        return PlannedOutcome(item, alpha, None, None)
+    return PlannedOutcome(item, alpha, found.verdict, found.verdict in DIRECTIONS[item.direction])
 
 
 def _is(item: Planned, alpha: float, made: Made) -> bool:
