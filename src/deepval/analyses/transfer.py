@@ -3,7 +3,7 @@
 Only cells that share a data set and a geometry are paired: there a router sees the same views.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.cells.fitting import fit_on, score_on
@@ -11,6 +11,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
+from deepval.report.tables import Table, lines_of, number, percent
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Transfer:
     verdict: str | None
 
 
-def transfers(
+def rows(
     cells: Mapping[str, BuiltCell],
     recipes: Iterable[str],
     *,
@@ -70,3 +71,21 @@ def transfers(
 
 def _sees_the_same(one: BuiltCell, other: BuiltCell) -> bool:
     return all(one.definition[part] == other.definition[part] for part in ("dataset", "modes", "geometry"))
+
+
+def table(rows: Sequence[Transfer]) -> Table:
+    """The rows as a table."""
+    header = ("allocator", "fitted on", "judged on", "coverage", "nDG", "regret", "verdict")
+    texts = [
+        (
+            row.allocator,
+            row.source,
+            row.target,
+            percent(row.coverage, 1),
+            number(row.ndg),
+            number(row.regret),
+            row.verdict or "",
+        )
+        for row in rows
+    ]
+    return Table("Transfer between consumers", header, lines_of(texts))
