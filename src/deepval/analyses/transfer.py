@@ -6,6 +6,7 @@ Only cells that share a data set and a geometry are paired: there a router sees 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.analyses.judged import sees_the_same
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
@@ -56,7 +57,7 @@ def rows(
     }
     found = []
     for target, cell in watch(list(cells.items()), "judging"):
-        sources = [name for name, other in cells.items() if _sees_the_same(other, cell)]
+        sources = [name for name, other in cells.items() if sees_the_same(other, cell)]
         scored = {(r, s): score_on(cell, fitted[r, s]) for r in wanted for s in sources}
         scores = {f"{recipe} of {source}": item.over(cell.table) for (recipe, source), item in scored.items()}
         result = evaluate(cell.listed, scores, budgets, units=list(cell.split.test), draws=draws, missing="worst")
@@ -67,10 +68,6 @@ def rows(
                 place = (recipe, source, target, budget.alpha)
                 found.append(Transfer(*place, item.coverage, row.ndg, regret, row.verdict))
     return found
-
-
-def _sees_the_same(one: BuiltCell, other: BuiltCell) -> bool:
-    return all(one.definition[part] == other.definition[part] for part in ("dataset", "modes", "geometry"))
 
 
 def table(rows: Sequence[Transfer]) -> Table:

@@ -170,23 +170,6 @@ def recombined(given: Outcomes, variant: System) -> Outcomes:
     return replace(given, system=variant, loss=weighted_loss(given.terms, variant.weights))
 
 
-class Composition(NamedTuple):
-    """Benefit and harm of the last mode by loss term: weighted, summed over helped and harmed inputs."""
-
-    benefit: dict[str, float]
-    harm: dict[str, float]
-
-
-def composition(given: Outcomes) -> Composition:
-    """What benefit and harm are made of; each sums to the total of the positive and negative values."""
-    values, benefit, harm = given.values, {}, {}
-    for name, weight in given.system.weights.items():
-        gain = weight * (given.terms[name][:, 0] - given.terms[name][:, -1])
-        benefit[name] = float(gain[values > 0].sum())
-        harm[name] = float(-gain[values < 0].sum())
-    return Composition(benefit, harm)
-
-
 class Viability(NamedTuple):
     """Mean loss per mode and of the best trivial predictor, and who beats it.
 

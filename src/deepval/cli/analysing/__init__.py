@@ -5,6 +5,9 @@ import typer
 from deepval.cli.lazy import LOOK, lazy_group
 
 ANALYSES = {
+    "signs": "analysing.escalation",
+    "composition": "analysing.escalation",
+    "ties": "analysing.escalation",
     "seeds": "analysing.allocators",
     "transfer": "analysing.allocators",
 }
