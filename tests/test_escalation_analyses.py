@@ -1,13 +1,14 @@
 """What escalation does, over built cells, against plain loops over their files."""
 
 import json
-from itertools import product
+from itertools import combinations, product
 from math import factorial, isclose, prod
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from deepval.analyses import composition, signs, ties
+from deepval.analyses import agreement, composition, consumers, optima, signs, ties
 from deepval.cells.case import Case
 from deepval.cells.splits import units_of
 from deepval.cli import app
@@ -147,9 +148,85 @@ def test_ties_are_those_of_a_sorted_list(cells, folder, capsys):
     assert [(row["ranking"], row["share"]) for row in told] == [(r.ranking, r.share) for r in rows if r.alpha == 0.25]
 
 
-@pytest.mark.parametrize("name", ["signs", "composition", "ties"])
+@pytest.mark.parametrize("name", ["signs", "composition", "ties", "agreement"])
 def test_commands_tell_all_cells_of_a_folder(name, folder, cells, capsys):
     run(name, folder, "--json")
     assert {row["cell"] for row in json.loads(capsys.readouterr().out)} == set(cells)
     run(name, folder)
     assert "braking-oracle" in capsys.readouterr().out
+
+
+def ranks(numbers):
+    return [sum(o < n for o in numbers) + (sum(o == n for o in numbers) - 1) / 2 for n in numbers]
+
+
+def correlation(one, other):
+    a, b = (np.array(ranks(numbers)) for numbers in (one, other))
+    return np.corrcoef(a, b)[0, 1]
+
+
+def test_agreement_is_that_of_a_loop_over_inputs(cells):
+    cell = cells["braking-monocular"]
+    rows = agreement.rows({"one": cell}, units="fit", draws="exact")
+    assert [row.loss for row in rows] == [f"E{n}" for n in range(1, 9)]
+    evidence = {row["input"]: row for row in plain(cell, "evidence.parquet")}
+    named = sorted(units_of(cell.split, "fit"))
+    for row in rows:
+        found = [
+            (unit, evidence[key][f"cheap_{row.loss}"] - evidence[key][f"full_{row.loss}"], value)
+            for unit, key, value in losses(cell, "fit")
+            if value != 0
+        ]
+        improved = [(u, v) for u, g, v in found if g > 0]
+        moved = [(u, g, v) for u, g, v in found if g != 0]
+        assert (row.affected, row.improved, row.both) == (len(found), len(improved), len(moved))
+        assert row.spearman == pytest.approx(correlation([g for _, g, _ in found], [v for *_, v in found]))
+        assert row.harm_given_gain == sum(v < 0 for _, v in improved) / len(improved)
+        assert row.disagree == sum(g * v < 0 for _, g, v in moved) / len(moved)
+        apart = {u: (sum(w == u and g * v < 0 for w, g, v in moved), sum(w == u for w, *_ in moved)) for u in named}
+        assert (row.disagree_lo, row.disagree_hi) == pytest.approx(ratio_interval(apart, named), rel=1e-9)
+
+
+def test_consumers_are_compared_input_by_input_and_pair_by_pair(cells):
+    rows = consumers.rows(cells, units="fit", draws="exact")
+    assert [(row.first, row.second) for row in rows] == [
+        (f"braking-{geometry}", f"receding-horizon-{geometry}") for geometry in ("monocular", "oracle")
+    ]
+    for row in rows:
+        one, other = ({key: v for _, key, v in losses(cells[name], "fit")} for name in (row.first, row.second))
+        both = [key for key in one if one[key] != 0 and other[key] != 0]
+        assert (row.inputs, row.both) == (len(one), len(both))
+        assert row.opposite == sum(one[key] * other[key] < 0 for key in both)
+        assert row.opposite_share == (row.opposite / len(both) if both else None)
+        products = [(one[a] - one[b]) * (other[a] - other[b]) for a, b in combinations(one, 2)]
+        concordant, discordant = sum(p > 0 for p in products), sum(p < 0 for p in products)
+        assert row.ranked_pairs == concordant + discordant
+        assert row.ordered_differently == discordant / (concordant + discordant)
+        assert row.gamma == (concordant - discordant) / (concordant + discordant)
+
+
+def test_cells_of_one_consumer_have_nothing_to_compare(cells):
+    alone = {name: cell for name, cell in cells.items() if name.startswith("braking")}
+    with pytest.raises(InputError, match="the same data set, modes and geometry are needed to compare consumers"):
+        consumers.rows(alone)
+
+
+def test_the_optima_of_one_consumer_bound_every_way_to_break_its_ties(cells):
+    unit = cells["braking-monocular"].split.test[0]
+    rows = optima.rows(cells, alphas=[0.05, 0.1], units=[unit])
+    assert len(rows) == 8
+    for row in rows:
+        one, other = ([v for *_, v in losses(cells[name], [unit])] for name in (row.source, row.target))
+        best = sum(sorted((v for v in one if v > 0), reverse=True)[: row.quota])
+        prize = sum(sorted((v for v in other if v > 0), reverse=True)[: row.quota])
+        assert row.helped == sum(v > 0 for v in one)
+        if prize == 0:
+            assert row.best is None
+            continue
+        worth = [
+            sum(other[i] for i in chosen)
+            for size in range(row.quota + 1)
+            for chosen in combinations(range(len(one)), size)
+            if isclose(sum(one[i] for i in chosen), best, rel_tol=1e-12, abs_tol=1e-12)
+        ]
+        assert (row.best, row.worst) == pytest.approx((max(worth) / prize, min(worth) / prize), abs=1e-9)

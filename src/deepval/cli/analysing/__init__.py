@@ -8,6 +8,9 @@ ANALYSES = {
     "signs": "analysing.escalation",
     "composition": "analysing.escalation",
     "ties": "analysing.escalation",
+    "agreement": "analysing.perceiving",
+    "consumers": "analysing.perceiving",
+    "optima": "analysing.perceiving",
     "seeds": "analysing.allocators",
     "transfer": "analysing.allocators",
 }
