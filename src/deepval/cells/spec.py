@@ -154,7 +154,7 @@ class CellSpec:
         """
         words = ["deepval build", f"--geometry {self.geometry}", f"--system {self.system}"]
         words += [f"--costs {costs}"] if costs else []
-        words += [f"--set {name}={_number(value)}" for name, value in sorted(self._set_constants().items())]
+        words += [f"--set {name}={_number(value)}" for name, value in sorted(self.set_constants().items())]
         words += ["--persistence"] if self.persistence else []
         if self.dataset == "synthetic":
             words += _synthetic_words(self.modes)
@@ -170,7 +170,7 @@ class CellSpec:
             words.append(f"--units {','.join(self.units)}")
         return " ".join([*words, f"--out {out}"])
 
-    def _set_constants(self) -> dict[str, float]:
+    def set_constants(self) -> dict[str, float]:
         """Single constants that are not the system's usual ones."""
         usual, told = SYSTEMS.get(self.system), plain(self.constants or {})
         if usual is None:

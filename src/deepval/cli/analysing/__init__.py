@@ -8,6 +8,7 @@ ANALYSES = {
     "signs": "analysing.escalation",
     "composition": "analysing.escalation",
     "ties": "analysing.escalation",
+    "mechanism": "analysing.escalation",
     "agreement": "analysing.perceiving",
     "consumers": "analysing.perceiving",
     "optima": "analysing.perceiving",

@@ -1,4 +1,4 @@
-"""`deepval analyse signs`, `composition`, `ties`: built cells -> what escalation does."""
+"""`deepval analyse signs`, `composition`, `ties`, `mechanism`: built cells -> what escalation does."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from deepval.cells.case import Case
 from deepval.cli import options
 from deepval.cli.analysing import shown
-from deepval.cli.analysing.shown import Alpha, Cells, Form, Out, Shown, Units
+from deepval.cli.analysing.shown import Alpha, Cells, Form, Maps, ModeFiles, Out, Root, Shown, Units
 from deepval.cli.options import DrawNumber, Json, Seed
 from deepval.judging.budgets import Selection
 
@@ -76,4 +76,34 @@ def ties(
     )
     shares = alpha or [0.1, 0.2, 0.3, 0.5]
     found = analysis.rows(built, scores=beside, alphas=shares, units=shown.units(units), watch=options.watch)
+    told.tell(found, analysis.table)
+
+
+def mechanism(
+    cells: Cells,
+    *,
+    root: Root = None,
+    mode: ModeFiles = None,
+    maps: Maps = None,
+    units: Units = "all",
+    draws: DrawNumber = "1000",
+    seed: Seed = 0,
+    form: Form = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Show what perception gains and invents on helped, harmed and unaffected inputs, and what the system acts on.
+
+    Example: deepval analyse mechanism cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
+    --mode RRC=RRC.parquet
+    """
+    from deepval.analyses import mechanism as analysis
+
+    told = Shown.of(form, json=json, out=out)
+    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    built = shown.named(cells)
+    located = shown.at_hand(built, root, mode, maps, all_needed=False)
+    found = analysis.rows(
+        built, located=located, units=shown.units(units), draws=number, seed=start, watch=options.watch
+    )
     told.tell(found, analysis.table)

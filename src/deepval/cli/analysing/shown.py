@@ -1,6 +1,6 @@
 """What all analyses share on the command line: cells in, rows out in the form that was asked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.located import located, needs_files
+from deepval.cells.spec import CellSpec
 from deepval.cells.splits import ROLES
 from deepval.cli import options
 from deepval.errors import InputError
@@ -32,6 +34,15 @@ Units = Annotated[
     str, typer.Option("--units", help="Units to look at: all (the default), test, validation, train, fit, or a,b,c.")
 ]
 Alpha = Annotated[float, typer.Option("--alpha", help="Share of inputs that may be escalated.")]
+
+
+Root = Annotated[
+    Path | None, typer.Option("--root", help="Folder of the data set that the cells were built from, to read it again.")
+]
+Maps = Annotated[Path | None, typer.Option("--maps", help="Folder of lane maps, where the cells were built with one.")]
+ModeFiles = Annotated[
+    list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS of a mode, to read it again. Repeatable.")
+]
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,19 @@ def named(folders: Sequence[Path]) -> dict[str, BuiltCell]:
 def units(text: str) -> str | list[str]:
     """Units by role or by name."""
     return text if text in ROLES else options.unit_list(text, ROLES) or text
+
+
+def at_hand(
+    cells: Mapping[str, BuiltCell], root: Path | None, mode: list[str] | None, maps: Path | None, *, all_needed: bool
+) -> dict[str, CellSpec]:
+    """Specifications of the cells whose data are at hand: all where files are given, else those that need none."""
+    if root is None and (mode or maps):
+        raise InputError(
+            "--mode and --maps say how a data set is read again: give --root, the folder of its files, too."
+        )
+    files = options.named_files(mode or (), "Modes", lambda path: path.stem)
+    wanted = {name: cell for name, cell in cells.items() if all_needed or root is not None or not needs_files(cell)}
+    return {name: located(cell, root=root, files=files, maps=maps) for name, cell in wanted.items()}
 
 
 def _cells_in(folder: Path) -> list[Path]:
