@@ -50,7 +50,7 @@ class MechanismRow:
     full: str
     geometry: str
     system: str
-    effect: Literal["helped", "harmed", "unaffected"]
+    effect: str
     inputs: int
     false_positives: float | None
     misses: float | None
