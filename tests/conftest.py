@@ -16,7 +16,7 @@ LONG = frozenset(
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
         *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "observed_cells"),
-        *("analysing", "escalation_analyses", "mechanism"),
+        *("analysing", "escalation_analyses", "mechanism", "external_analysis"),
         *("observations", "closed_loop", "drive_command", "nuplan", "learned_planner", "learned_training"),
         "planners",
         # They compare with slow and obvious twins on many random tables.

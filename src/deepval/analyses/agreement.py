@@ -19,7 +19,7 @@ from deepval.tables.columns import positions
 
 
 @dataclass(frozen=True)
-class AgreementRow:
+class GainRow:
     """One perception gain beside the decision value of a cell's inputs.
 
     Attributes:
@@ -62,7 +62,7 @@ def rows(
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     watch: Watch = unwatched,
-) -> list[AgreementRow]:
+) -> list[GainRow]:
     """One row per cell and perception loss that its modes define."""
     found = []
     for name, cell in watch(list(cells.items()), "agreement"):
@@ -77,7 +77,7 @@ def rows(
             given = ratio(table, improved & harmed, improved, draws=drawn)
             apart = ratio(table, moved & ((gain > 0) == harmed), moved, draws=drawn)
             found.append(
-                AgreementRow(
+                GainRow(
                     cell=name,
                     **place(cell),
                     loss=loss,
@@ -96,7 +96,7 @@ def rows(
     return found
 
 
-def table(rows: Sequence[AgreementRow]) -> Table:
+def table(rows: Sequence[GainRow]) -> Table:
     """The rows as a table."""
     header = (
         "cell",

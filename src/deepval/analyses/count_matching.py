@@ -36,9 +36,20 @@ def count_matched_point(
 
 def count_matched_spec(spec: CellSpec, *, units: Sequence[str] | None = None) -> CellSpec:
     """The same cell with both ends at their count-matched thresholds; raises where there are none."""
-    point = count_matched_point(spec, units=units)
+    return count_matched_specs([spec], units=units)[0]
+
+
+def count_matched_specs(specs: Sequence[CellSpec], *, units: Sequence[str] | None = None) -> list[CellSpec]:
+    """The same for cells that share a data set and modes: the thresholds are found once."""
+    first = specs[0]
+    if units is None and not first.roles.train:
+        raise InputError(
+            f"{first.name}: counts are matched on training units; {len(first.units)} units are too few for a split and "
+            "leave none: give more units, or a threshold."
+        )
+    point = count_matched_point(first, units=units)
     if point.full is None:
-        raise InputError(f"{spec.name}: no threshold matches counts: {point.reason}.")
-    cheap, *between, full = spec.modes
+        raise InputError(f"{first.name}: no threshold matches counts: {point.reason}.")
+    cheap, *between, full = first.modes
     modes = replace(cheap, threshold=point.cheap), *between, replace(full, threshold=point.full)
-    return replace(spec, modes=modes)
+    return [replace(spec, modes=modes) for spec in specs]

@@ -84,6 +84,13 @@ def build(
         list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS, cheap first; NAME of a mode without a file.")
     ] = None,
     threshold: Annotated[list[str] | None, typer.Option("--threshold", help="Least score: 0.25 or NAME=0.25.")] = None,
+    count_matched: Annotated[
+        bool,
+        typer.Option(
+            "--count-matched",
+            help="The full mode's threshold: where it reports as many boxes as the cheap one, on the training units.",
+        ),
+    ] = False,
     scores: Annotated[list[str] | None, typer.Option("--scores-are", help="NAME=probabilities, raw or none.")] = None,
     only: Annotated[
         list[str] | None, typer.Option("--class", help="Keep detections of this class. Repeatable.")
@@ -146,6 +153,8 @@ def build(
     wanted = spec.specs(
         material, geometries=geometries, systems=rules, persistence=persistence, changes=_changes(change)
     )
+    if count_matched:
+        wanted = _count_matched(wanted, limits)
     made = []
     for cell in building.built(wanted, strict=strict, watch=options.watch):
         folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
@@ -156,6 +165,22 @@ def build(
         return
     for folder, cell in made:
         typer.echo(f"{folder}: {_sentence(cell.table.summary())}")
+
+
+def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
+    """The cells with the full mode at its count-matched threshold, which is told."""
+    from deepval.analyses.count_matching import count_matched_specs
+
+    full = wanted[0].modes[-1].name
+    if {full, ""} & limits.keys():
+        raise InputError(f"--count-matched finds the threshold of {full}: name another mode with --threshold.")
+    matched = count_matched_specs(wanted)
+    typer.echo(
+        f"{full}: counts match from a score of {matched[0].modes[-1].threshold:g} on "
+        f"({len(matched[0].roles.train)} training units)",
+        err=True,
+    )
+    return matched
 
 
 def _class_names(dataset: str) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ TRIED = 6
 """Objects of which the decisive one is looked for: those that come nearest to the planned way."""
 SAME_M = 1e-6
 """Plans that differ by less are the same."""
+TRIVIAL = "constant_velocity_"
+"""What columns of evidence begin with that hold a term of the trivial predictor."""
 STANDING_MPS = 0.1
 STANDING_M = 0.5
 BENDING_RAD = np.radians(15)
@@ -109,6 +111,15 @@ class Driving(System):
         speed_mps = np.broadcast_to(scene.ego_speed_mps[:, None], (len(scene), len(AHEAD_S)))
         still = np.zeros_like(speed_mps)
         return {"constant velocity": np.stack([speed_mps * AHEAD_S, still, still, speed_mps], axis=-1)}
+
+    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
+        """Loss terms of constant velocity: a cell's folder keeps no truth to judge a trivial predictor by.
+
+        NaN where a frame is not judged, as all terms are; such a frame is no input.
+        """
+        (plans,) = self.trivial(scene).values()
+        terms = self.terms(plans, scene, truth, previous=plans)
+        return {f"{TRIVIAL}{name}": term for name, term in terms.items()}
 
     def columns(self, plans: Float[np.ndarray, "time ahead 4"]) -> dict[str, Float[np.ndarray, "time"]]:
         """Speed at the end, way driven, and how far to the left that is."""

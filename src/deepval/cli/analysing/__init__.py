@@ -9,6 +9,7 @@ ANALYSES = {
     "composition": "analysing.escalation",
     "ties": "analysing.escalation",
     "mechanism": "analysing.escalation",
+    "external": "analysing.planners",
     "agreement": "analysing.perceiving",
     "consumers": "analysing.perceiving",
     "optima": "analysing.perceiving",

@@ -65,23 +65,33 @@ class Shown:
 
     def tell(self, rows: Sequence[Any], table: Callable[[Sequence[Any]], Table]) -> None:
         """Print or write the rows, each a dataclass; CSV and JSON have every field unrounded."""
-        text = self._text(rows, table)
+        records = [asdict(row) for row in rows]
+        tables = [] if self.form in ("csv", "json") else [table(rows)]
+        self._put(csv.records_text(records) if self.form == "csv" else self._text(records, tables))
+
+    def tell_parts(self, content: Mapping[str, Any], tables: Sequence[Table]) -> None:
+        """Print or write an analysis of several tables; JSON has every field unrounded."""
+        self._put(self._text(content, tables))
+
+    def refuse_csv(self) -> None:
+        """Raise where one CSV is asked for and the analysis has several tables."""
+        if self.form == "csv":
+            raise InputError("CSV holds one table and this analysis has several: give --format json or markdown.")
+
+    def _put(self, text: str) -> None:
         if self.out is None:
             typer.echo(text, nl=False)
         else:
             write_atomically(self.out, text)
-            typer.echo(f"{len(rows)} rows in {self.out}")
+            typer.echo(f"Written to {self.out}")
 
-    def _text(self, rows: Sequence[Any], table: Callable[[Sequence[Any]], Table]) -> str:
+    def _text(self, content: Any, tables: Sequence[Table]) -> str:
         if self.form == "json":
-            return options.as_json([asdict(row) for row in rows])
-        if self.form == "csv":
-            return csv.records_text([asdict(row) for row in rows])
-        if self.form == "markdown":
-            return markdown.table_text(table(rows)) + "\n"
-        if self.form == "latex":
-            return latex.table_text(table(rows)) + "\n"
-        return render_tables([table(rows)], width=options.width() if self.out is None else 150)
+            return options.as_json(content)
+        if self.form in ("markdown", "latex"):
+            text = markdown.table_text if self.form == "markdown" else latex.table_text
+            return "\n\n".join(map(text, tables)) + "\n"
+        return render_tables(tables, width=options.width() if self.out is None else 150)
 
 
 def read_all(folders: Sequence[Path]) -> dict[str, BuiltCell]:
