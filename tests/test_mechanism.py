@@ -1,16 +1,17 @@
-"""The harm mechanism against plain loops, and a built cell's data found again."""
+"""Analyses that read a built cell's data again, against plain loops: harm mechanism, viability, lift bias."""
 
 import json
 
 import numpy as np
 import pytest
 
-from deepval.analyses import mechanism
+from deepval.analyses import lift, mechanism, viability
 from deepval.analyses.reactions import unit_reactions
 from deepval.cells.located import located
 from deepval.cells.sighting import perceived, sighting
 from deepval.cli import app
 from deepval.errors import InputError
+from deepval.perception.placing.monocular import monocular_objects
 from deepval.systems.outcomes import branches
 from kitti_files import write_kitti
 from reference.driving import iou
@@ -116,6 +117,69 @@ def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells)
     assert all(row.detections is row.reacted is row.needed is None for row in rows)
     assert all(row.misses is not None for row in rows if row.inputs)
     assert "give --root and --mode" in mechanism.table(rows).notes[-1]
+
+
+def test_viability_is_that_of_a_loop_over_constant_plans(cells):
+    found = viability.rows(cells, {name: located(cell) for name, cell in cells.items()}, units="fit", draws=20)
+    for row in found:
+        cell = cells[row.cell]
+        spec, means = located(cell), {}
+        units = cell.split.fit
+        for choice in spec.rule.choices:
+            losses = []
+            for unit in units:
+                seen = sighting(spec, unit)
+                plans = np.array([choice] * len(seen.scene))
+                before = np.array([np.full_like(choice, np.nan), *plans[1:]])
+                terms = spec.rule.terms(plans, seen.scene, seen.truth, previous=before)
+                losses += [sum(w * terms[n][t] for n, w in spec.rule.weights.items()) for t in range(len(seen.scene))]
+            means[tuple(choice.ravel())] = sum(losses) / len(losses)
+        mode = cell.table.modes.index(row.mode)
+        mine = [
+            loss
+            for loss, unit in zip(cell.table.losses[:, mode], cell.table.unit_ids[cell.table.unit], strict=True)
+            if unit in units
+        ]
+        assert row.trivial_loss == pytest.approx(min(means.values()))
+        assert row.mean_loss == pytest.approx(sum(mine) / len(mine))
+        assert row.viable == (row.mean_loss < row.trivial_loss)
+        assert row.margin == pytest.approx(row.trivial_loss - row.mean_loss)
+        assert row.margin_lo <= row.margin_hi
+    assert [row.mode for row in found] == list(cell.table.modes) * len(cells)
+
+
+def test_lift_bias_is_that_of_a_loop_over_detections(cells):
+    specs = {name: located(cell) for name, cell in cells.items()}
+    found = lift.rows(cells, specs)
+    (name,) = {row.cell for row in found}  # cells of the same data set and modes tell the same
+    spec = specs[name]
+    for row in found:
+        excess = []
+        for unit in UNITS:
+            seen = sighting(spec, unit)
+            used, truth = seen.used[row.mode], seen.truth
+            lifted = monocular_objects(used, seen.scene).near_m
+            for i in np.flatnonzero(used.cls == row.cls):
+                near = [
+                    (iou(tuple(used.box_px[i]), tuple(truth.box_px[j])), -j)
+                    for j in np.flatnonzero(truth.frame == used.frame[i])
+                ]
+                overlap, j = max(near, default=(0.0, 0))
+                range_m = truth.objects.near_m[-j] if near else np.nan
+                if overlap > 0.5 and truth.cls[-j] == row.cls and row.from_m <= range_m < row.to_m:
+                    excess.append(lifted[i] - range_m)
+        assert row.detections == len(excess)
+        assert row.mean_m == (pytest.approx(np.mean(excess)) if excess else None)
+        assert row.median_m == (pytest.approx(np.median(excess)) if excess else None)
+
+
+@pytest.mark.parametrize("name", ["viability", "lift"])
+def test_commands_that_read_the_data_again(name, cells, capsys):
+    folder = next(iter(cells.values())).folder
+    app(["analyse", name, str(folder), "--json"], standalone_mode=False)
+    assert {row["cell"] for row in json.loads(capsys.readouterr().out)} == {folder.name}
+    app(["analyse", name, str(folder)], standalone_mode=False)
+    assert folder.name in capsys.readouterr().out
 
 
 def test_data_on_disk_are_read_again_and_must_be_the_same(tmp_path, monkeypatch, capsys):

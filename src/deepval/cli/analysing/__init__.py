@@ -9,6 +9,8 @@ ANALYSES = {
     "composition": "analysing.escalation",
     "ties": "analysing.escalation",
     "mechanism": "analysing.escalation",
+    "viability": "analysing.escalation",
+    "lift": "analysing.escalation",
     "external": "analysing.planners",
     "agreement": "analysing.perceiving",
     "consumers": "analysing.perceiving",

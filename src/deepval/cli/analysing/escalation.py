@@ -1,4 +1,4 @@
-"""`deepval analyse signs`, `composition`, `ties`, `mechanism`: built cells -> what escalation does."""
+"""`deepval analyse signs`, `composition`, `ties` and so on: built cells -> what escalation does."""
 
 from typing import Annotated
 
@@ -106,4 +106,60 @@ def mechanism(
     found = analysis.rows(
         built, located=located, units=shown.units(units), draws=number, seed=start, watch=options.watch
     )
+    told.tell(found, analysis.table)
+
+
+def viability(
+    cells: Cells,
+    *,
+    root: Root = None,
+    mode: ModeFiles = None,
+    maps: Maps = None,
+    units: Units = "all",
+    draws: DrawNumber = "1000",
+    seed: Seed = 0,
+    form: Form = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Show whether acting on each mode beats a predictor that looks at nothing; the data are read again.
+
+    Example: deepval analyse viability cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
+    --mode RRC=RRC.parquet
+    """
+    from deepval.analyses import viability as analysis
+
+    told = Shown.of(form, json=json, out=out)
+    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    built = shown.named(cells)
+    located = shown.at_hand(built, root, mode, maps, all_needed=True)
+    found = analysis.rows(built, located, units=shown.units(units), draws=number, seed=start, watch=options.watch)
+    told.tell(found, analysis.table)
+
+
+def lift(
+    cells: Cells,
+    *,
+    root: Root = None,
+    mode: ModeFiles = None,
+    maps: Maps = None,
+    only: Annotated[
+        str, typer.Option("--class", help="Class of the detections and of their reference objects.")
+    ] = "Car",
+    units: Units = "all",
+    form: Form = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Show how far lifted ranges are from the reference, by mode and band of ranges; the data are read again.
+
+    Example: deepval analyse lift cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
+    --mode RRC=RRC.parquet
+    """
+    from deepval.analyses import lift as analysis
+
+    told = Shown.of(form, json=json, out=out)
+    built = shown.named(cells)
+    located = shown.at_hand(built, root, mode, maps, all_needed=True)
+    found = analysis.rows(built, located, cls=only, units=shown.units(units), watch=options.watch)
     told.tell(found, analysis.table)
