@@ -18,7 +18,7 @@ LONG = frozenset(
         *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "observed_cells"),
         *("analysing", "escalation_analyses", "mechanism", "external_analysis"),
         *("observations", "closed_loop", "drive_command", "nuplan", "learned_planner", "learned_training"),
-        "planners",
+        *("planners", "across_targets"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
         "tracked",

@@ -13,6 +13,7 @@ from deepval.cells.unit import unit_part, unit_parts
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE, Vehicle
 from deepval.planners.from_scene import agents_of, placed_m, seen_m, situation_at
+from deepval.planners.pdm_closed import PdmClosed
 from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
 from deepval.systems.driving import Driving
 from deepval.systems.logged_losses import AHEAD_S, pose_terms
@@ -295,3 +296,21 @@ def test_another_vehicle_has_other_footprints():
     assert pose_terms(straight(1, speed_mps=0.0), truth, vehicle=bus)["collision"] == 1
     with pytest.raises(InputError, match="its size must be known"):
         SAFETY.terms(np.zeros((3, 8, 4)), scene(3), truth, previous=np.zeros((3, 8, 4)))
+
+
+def test_tip_of_a_planner_that_scores_proposals_is_the_four_term_formula():
+    drive, logged = road(2), np.repeat([[True], [False]], 8, axis=1)
+    told = known(things([(0, 18.0, 0.0, 0.0, "Car"), (1, 14.0, 0.0, 0.0, "Car")], 2), future=driven(2, logged=logged))
+    ends = {"cheap": things([], 2), "full": told.objects}
+    pdm = Driving(PdmClosed())
+    found = pdm.evidence(ends, drive, told)
+    here = situation_at(drive, 0)
+    p, q = (
+        pdm.planner.plan(here, agents_of(seen.at(0), here.ego.pose)).score for seen in (told.objects, ends["cheap"])
+    )
+    best, raised = int(np.argmax(p)), int(np.argmax(q - p))
+    assert found["cheap_TIP"][0] == pytest.approx((q[best] - q[raised]) - (p[best] - p[raised]))
+    assert found["cheap_TIP"][0] < 0 == found["full_TIP"][0]
+    assert np.isnan(found["cheap_TIP"][1]), "a frame without a future is not judged"
+    assert replace(pdm, deviation_weight=0.1).evidence(ends, drive, told) is found, "other weights ask for the same"
+    assert SAFETY.evidence(ends, drive, told) == {}

@@ -1,7 +1,7 @@
 """Training the learned planner, cells of its systems, and the commands for both."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ import torch
 from deepval.cells.build import cells
 from deepval.cells.fitting import score_on
 from deepval.cells.folder import read_cell, write
-from deepval.cells.spec import Material, ModeSpec, specs
+from deepval.cells.sources import ModeFile, from_files
+from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from deepval.planners.learned import training
@@ -21,6 +22,7 @@ from deepval.planners.learned.masks import masks_bytes
 from deepval.planners.learned.samples import samples_of, unit_samples
 from deepval.planners.learned.training import TrainingSettings, planner_loss, train
 from deepval.systems.learned import LEARNED, learned_planners
+from deepval.systems.outcomes import viability
 from deepval.systems.system import constants, settable
 from driving import Lidar
 from learned_worlds import AHEAD, DT_S, FRAMES, Roads, fan, small_weights
@@ -257,6 +259,53 @@ def test_cells_keep_pkl_and_tip_of_both_modes(files, tmp_path):
         score_on(read_cell(tmp_path / "braking"), "gain-PKL")
 
 
+def test_a_cell_s_command_is_whole(files):
+    def words(spec):
+        return spec.command(root="here", files={}, out="cells").split()
+
+    rules = learned_planners(["planner-self-fde"], **files)
+    built_in = from_files(Roads(), [ModeFile(name, None) for name in ("none", "reference")], units=UNITS)
+    (spec,) = specs(built_in, geometries=["cuboids"], systems=rules)
+    told = words(spec)
+    assert told[told.index("--system") + 1] == "planner-self-fde"
+    assert told[told.index("--weights") + 1 : told.index("--masks")] == [str(files["weights"])]
+    assert told[told.index("--masks") + 1] == str(files["masks"])
+    read = words(CellSpec.from_definition(spec.definition, spec.order))
+    assert [read[read.index(word) + 1] for word in ("--system", "--weights", "--masks")] == [
+        "planner-self-fde", "WEIGHTS", "MASKS",
+    ]  # fmt: skip
+
+
+def test_straight_on_at_the_present_speed_is_the_trivial_predictor(files):
+    (rule,) = learned_planners(["planner-ade"], **files)
+    (name,) = rule.trivial(Roads().read_unit("road-0")[0])
+    assert name == "constant velocity"
+    (cell,) = cells(material(), geometries=["cuboids"], systems=[rule])
+    found = viability(cell.outcomes, *zip(*map(Roads().read_unit, UNITS), strict=True))
+    # The made-up vehicle keeps its speed, so that nothing beats going on.
+    assert found.trivial == name
+    assert found.trivial_loss == pytest.approx(0, abs=1e-9)
+    assert not any(found.viable.values())
+
+
+def test_the_decisive_object_is_looked_for_near_the_way_only(files):
+    (rule,) = learned_planners(["planner-ade"], **files)
+    scene, truth = Roads().read_unit("road-0")
+    first, now = truth.objects.at(0), scene.part(slice(1))
+    crowd = replace(
+        first,
+        **{f.name: np.concatenate([getattr(first, f.name)] * 20) for f in fields(first) if f.name != "frames"},
+    )
+    crowd.corners_m[6:] += np.array([0.0, 30.0])
+    forward = rule.planner.forward
+    before = forward.runs
+    plan = rule.plan(crowd, now)[0]
+    assert len(rule.tried(crowd, plan)) == 6
+    assert set(rule.tried(crowd, plan).tolist()) == set(range(6))
+    rule.decisive(crowd, now, previous=plan[None])
+    assert forward.runs - before <= 2 + 2 * 6
+
+
 def test_building_again_gives_the_same_bytes(files, tmp_path):
     for place in ("one", "two"):
         rules = learned_planners(["planner-ade"], **files)
@@ -282,7 +331,7 @@ def test_a_planner_is_trained_and_built_with_from_the_command_line(tmp_path, mon
     )
     assert json.loads(again.out)["source"]["units"] == ["road-0"]
     monkeypatch.setattr(
-        "deepval.cells.sources._from_file", lambda file, units: dict(zip("ab", MODES, strict=True))[file.name]
+        "deepval.cells.sources._from_file", lambda file, *told: dict(zip("ab", MODES, strict=True))[file.name]
     )
     asked = ("--mode", "a=x", "--mode", "b=y", "--geometry", "cuboids", "--system", "planner-ade", "--out", "cells")
     weights = ("--weights", "planner/weights.npz", "--masks", "planner/masks.npz")
@@ -337,3 +386,33 @@ def test_a_system_by_name_alone_is_told_what_it_lacks():
     for name in LEARNED:
         with pytest.raises(InputError, match=f"{name} needs its weights and masks"):
             specs(material(), systems=[name])
+
+
+class _More:
+    """What a file of weights must not make when it is read."""
+
+    def __reduce__(self):
+        return print, ("made",)
+
+
+def test_faulty_files_of_a_planner_are_told_by_the_command_and_nothing_is_written(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    narrow = dict(small_weights().arrays)
+    narrow["final.weight"] = narrow["final.weight"][:1]
+    (tmp_path / "narrow.npz").write_bytes(npz_bytes(narrow))
+    torch.save({"trunk.conv1.weight": _More()}, tmp_path / "more.pt")
+    (tmp_path / "wide.npz").write_bytes(npz_bytes({"masks": np.ones((STEPS, 64, 65), dtype=bool)}))
+    for weights, masks, sentence in (
+        ("narrow.npz", files["masks"], "final.weight must have the shape"),
+        ("more.pt", files["masks"], "weights must be tensors by name and nothing else"),
+        (files["weights"], "wide.npz", "wide.npz"),
+    ):
+        words = ("--mode", "none", "--mode", "reference", "--geometry", "cuboids", "--system", "planner-ade")
+        done = run(
+            "build", "--dataset", "roads", "--root", "here", *words, "--weights", weights, "--masks", masks, "--out",
+            "cells",
+        )  # fmt: skip
+        assert done.code == 2
+        assert sentence in done.err
+        assert "made" not in done.out
+        assert not (tmp_path / "cells").exists()

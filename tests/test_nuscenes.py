@@ -4,10 +4,13 @@ import json
 import warnings
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
+import onnx_models
 from deepval.cells.build import built
+from deepval.cells.folder import read_cell
 from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import specs
 from deepval.datasets.nuscenes import NuScenes
@@ -16,6 +19,7 @@ from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import projected_px
 from deepval.perception.placing.oracle import oracle_cuboids
 from deepval.perception.reported.detections import DONE, Detections
+from protocol_worlds import run
 from shared import shared_data
 
 HALF_TURN = [np.cos(0.25), 0.0, 0.0, np.sin(0.25)]
@@ -295,3 +299,64 @@ def test_the_road_of_a_mini_scene_comes_from_its_record():
     reference = json.loads(shared_data("planner_reference", "routes.json").read_text())
     told = reference["0103"] if "0103" in reference else reference["scene-0103"]
     assert list(scene.route) == told["route_roadblock_ids"]
+
+
+def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tables(tmp_path / "nuscenes" / "v1.0-mini")
+    for k in range(10):
+        path = tmp_path / "nuscenes" / "samples" / "cam" / f"{k}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(path), np.full((90, 160, 3), 40 + 20 * k, dtype=np.uint8))
+    onnx_models.yolov8(tmp_path / "made.onnx")
+    asked = ("--dataset", "nuscenes", "--root", "nuscenes", "-w", "made.onnx", "--size", 64, "--size", 96)
+    done = run("perceive", *asked, "--samples", 0, "--out", "cache")
+    assert done.code == 0, done.err
+    assert "on 10 frames of 1 units" in done.out
+    modes = [word for size in (64, 96) for word in ("--mode", f"made-{size}=cache/made-{size}")]
+    built_by = run(
+        "build", "--dataset", "nuscenes", "--root", "nuscenes", *modes, "--geometry", "monocular", "--geometry",
+        "oracle", "--out", "cells",
+    )  # fmt: skip
+    assert built_by.code == 0, built_by.err
+    assert len(read_cell(tmp_path / "cells" / "braking-monocular").table) == 10
+    (tmp_path / "nuscenes" / "samples" / "cam" / "3.jpg").unlink()
+    missing = run("perceive", *asked, "--samples", 0, "--out", "again")
+    assert missing.code == 2
+    assert "unit scene-1: every frame must have its picture" in missing.err
+    assert "1 of 10 have none, the first s3" in missing.err
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--units", "all"), "have no lane map (scene-1): give --maps with their maps."),
+        (("--units", "scene-2"), "units must be among scene-1; found scene-2"),
+        (("--units", "all", "--maps", "nowhere"), "nowhere"),
+    ],
+)
+def test_a_training_without_roads_writes_nothing(words, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tables(tmp_path / "nuscenes" / "v1.0-mini")
+    done = run("planner", "train", "--dataset", "nuscenes", "--root", "nuscenes", *words, "--out", "planner")
+    assert done.code == 2
+    assert sentence in done.err
+    assert not (tmp_path / "planner").exists()
+
+
+def test_faults_are_told_by_the_command_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    listed = {f"s{k}": [box(f"s{k}", 20.0, "car")] for k in range(4)}
+    (tmp_path / "some.json").write_text(json.dumps({"results": listed}))
+    modes = ("--mode", "none", "--mode", "some=some.json")
+    for name, changed, sentence in (
+        ("missing", {"ego_pose": None}, "nuScenes needs the table ego_pose"),
+        ("dangling", {"category": []}, "instance i0 names category 'c0'"),
+        ("partial", {}, "results must list every sample of a scene, and 6 of 10 of scene-1"),
+    ):
+        tables(tmp_path / name / "v1.0-mini", **changed)
+        done = run("build", "--dataset", "nuscenes", "--root", name, *modes, "--geometry", "cuboids", "--out", "cells")
+        assert done.code == 2
+        assert sentence in done.err
+        assert not (tmp_path / "cells").exists()

@@ -129,7 +129,7 @@ class MultiMetric(Diagnostic):
 
 @dataclass(frozen=True)
 class PlanningGain(Diagnostic):
-    """A planning metric of the learned planner, PKL or TIP: how much less the full mode changes its plan than cheap."""
+    """A planning metric, PKL or TIP: how much less the full mode changes what a planner makes of it than cheap."""
 
     metric: Literal["PKL", "TIP"] = "PKL"
 
@@ -137,7 +137,8 @@ class PlanningGain(Diagnostic):
         """The gain, positive where the full mode perceives better: PKL falls, TIP rises towards 0."""
         if f"cheap_{self.metric}" not in evidence.kept:
             raise InputError(
-                f"{self.metric} is kept by cells whose downstream system is the learned planner, and this is none: "
+                f"{self.metric} is kept by cells whose downstream system is the learned planner"
+                f"{', or PDM-Closed' if self.metric == 'TIP' else ''}, and this is none: "
                 "score a cell of `deepval build --system planner-self-ade` with the same modes and geometry."
             )
         cheap, full = (evidence.column(f"{end}_{self.metric}") for end in ("cheap", "full"))
@@ -176,4 +177,4 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
     "multi-metric": MultiMetric(),
 }
 PLANNING_DIAGNOSTICS: dict[str, Diagnostic] = {"gain-PKL": PlanningGain("PKL"), "gain-TIP": PlanningGain("TIP")}
-"""Of cells whose downstream system is the learned planner."""
+"""Of cells whose downstream system is the learned planner; TIP also of PDM-Closed."""

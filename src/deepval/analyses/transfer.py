@@ -13,6 +13,7 @@ from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
 from deepval.report.tables import Table, lines_of, number, percent
+from deepval.tables.columns import positions
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Transfer:
         target: Cell that it is judged on.
         alpha: Share of inputs that may be escalated.
         coverage: Share of the judged inputs that it scores; the others are ranked last.
+        common: Share of the judged inputs that the consumer it was fitted for can judge too.
         ndg: Its nDG; None where it is undefined.
         regret: Its nDG less that of the router fitted on the target itself.
         verdict: Against random.
@@ -35,6 +37,7 @@ class Transfer:
     target: str
     alpha: float
     coverage: float
+    common: float
     ndg: float | None
     regret: float | None
     verdict: str | None
@@ -66,19 +69,21 @@ def rows(
                 row, own = (result.row(f"{recipe} of {name}", "selection", budget.alpha) for name in (source, target))
                 regret = None if row.ndg is None or own.ndg is None else row.ndg - own.ndg
                 place = (recipe, source, target, budget.alpha)
-                found.append(Transfer(*place, item.coverage, row.ndg, regret, row.verdict))
+                common = float((positions(cell.table.input, cells[source].table.input) >= 0).mean())
+                found.append(Transfer(*place, item.coverage, common, row.ndg, regret, row.verdict))
     return found
 
 
 def table(rows: Sequence[Transfer]) -> Table:
     """The rows as a table."""
-    header = ("allocator", "fitted on", "judged on", "coverage", "nDG", "regret", "verdict")
+    header = ("allocator", "fitted on", "judged on", "coverage", "in common", "nDG", "regret", "verdict")
     texts = [
         (
             row.allocator,
             row.source,
             row.target,
             percent(row.coverage, 1),
+            percent(row.common, 1),
             number(row.ndg),
             number(row.regret),
             row.verdict or "",

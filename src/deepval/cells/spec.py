@@ -19,6 +19,7 @@ from deepval.perception.reported.modes import ModeReader
 from deepval.perception.simulated.modes import BUILT_IN
 from deepval.planners.learned.files import GET
 from deepval.systems import LEARNED, SYSTEMS, System
+from deepval.systems.learned import MARKS
 from deepval.systems.system import constants, settable, with_constants
 from deepval.tables.columns import shown
 
@@ -152,7 +153,7 @@ class CellSpec:
             out: Folder to build in.
             costs: Cost profile to put into it.
         """
-        words = ["deepval build", f"--geometry {self.geometry}", f"--system {self.system}"]
+        words = ["deepval build", f"--geometry {self.geometry}", *self._asked()]
         words += [f"--costs {costs}"] if costs else []
         words += [f"--set {name}={_number(value)}" for name, value in sorted(self.set_constants().items())]
         words += ["--persistence"] if self.persistence else []
@@ -169,6 +170,13 @@ class CellSpec:
         if all(self.units) and (self.source is None or self.units != self.source.unit_ids()):
             words.append(f"--units {','.join(self.units)}")
         return " ".join([*words, f"--out {out}"])
+
+    def _asked(self) -> tuple[str, ...]:
+        """How a command line asks for the downstream system; files that only its maker knows are named in capitals."""
+        learned = [name for name in LEARNED if self.system.removeprefix(name) in MARKS.values()]
+        if self.rule is None and learned:
+            return (f"--system {learned[0]}", "--weights WEIGHTS", "--masks MASKS")
+        return (f"--system {self.system}",) if self.rule is None else self.rule.asked(self.system)
 
     def set_constants(self) -> dict[str, float]:
         """Single constants that are not the system's usual ones."""

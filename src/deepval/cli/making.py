@@ -19,14 +19,16 @@ from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.files import GET
 from deepval.systems import LEARNED, SYSTEMS, System
-from deepval.systems.learned import learned_planners
+from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import check_modes
 
 SCORE_KINDS = ("probabilities", "raw", "none")
 
 
 def perceive(
-    images: Annotated[Path, typer.Argument(help="Folder of images; each sub-folder with images is a unit.")],
+    images: Annotated[
+        Path | None, typer.Argument(help="Folder of images; each sub-folder with images is a unit.")
+    ] = None,
     *,
     weights: Annotated[Path, typer.Option("--weights", "-w", help="Detector (.onnx), YOLO or DETR style.")],
     size: Annotated[list[int], typer.Option("--size", help="Resolution in pixels. Repeatable.")],
@@ -35,22 +37,29 @@ def perceive(
     style: Annotated[str, typer.Option("--style", help="auto, or how the output is to be read.")] = "auto",
     threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.")] = 2,
     on_error: Annotated[str, typer.Option("--on-error", help="A broken image: raise, or record as failed.")] = "raise",
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", help="Instead of a folder of images: a data set with pictures.")
+    ] = None,
+    root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
+    units: options.Units = None,
     samples: Annotated[int, typer.Option("--samples", help="Timed calls per mode; 0 measures nothing.")] = 50,
     json: Json = False,
 ) -> None:
     """Run a detector at several resolutions over images: detections unit by unit, and what each mode costs.
 
     Example: deepval perceive images -w yolov8s.onnx --size 320 --size 640 --out cache
+    Of a data set: deepval perceive --dataset nuscenes --root nuscenes -w yolov8s.onnx --size 320 --size 640 --out cache
     """
     from deepval.perception.running.detector import DetectorConfig
     from deepval.perception.running.perceive import perceive as run
 
     check_writable(out, folder=True)
     options.at_least(samples, 0, "--samples")
+    source = _pictures(images, dataset, root, units)
     config: Any = DetectorConfig(style=style, threads=threads)  # pyright: ignore[reportArgumentType]
     with options.step_bar() as step:
         done = run(
-            images,
+            source,
             out,
             weights=weights,
             sizes=size,
@@ -71,15 +80,27 @@ def perceive(
     typer.echo(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
 
 
+def _pictures(
+    images: Path | None, dataset: str | None, root: Path | None, units: str | None
+) -> "Path | dict[str, list[tuple[int, Path]]]":
+    """A folder of images, or the pictures of a data set by unit."""
+    from deepval.perception.running.image_units import units_of_scenes
+
+    if dataset is None and images is not None and root is None and units is None:
+        return images
+    if images is not None or dataset is None:
+        raise InputError("Pictures must lie in a folder, or be those of --dataset with --root and --units; give one.")
+    opened = open_dataset(options.one_of(dataset, tuple(DATASETS), "--dataset"), root)
+    chosen = opened.chosen(options.unit_list(units))
+    return units_of_scenes(opened.read_unit(unit)[0] for unit in options.watch(chosen, f"units of {opened.name}"))
+
+
 def build(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; each cell becomes a folder in it.")],
     dataset: Annotated[str, typer.Option("--dataset", help=f"{' or '.join(DATASETS)}.")] = "synthetic",
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
-    maps: Annotated[
-        Path | None,
-        typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records."),
-    ] = None,
+    maps: options.Maps = None,
     mode: Annotated[
         list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS, cheap first; NAME of a mode without a file.")
     ] = None,
@@ -136,7 +157,7 @@ def build(
     seeded = kind == "synthetic" or any(text.startswith("profile-") and "=" not in text for text in modes)
     _refuse_ignored(kind, {"--root": root, "--scores-are": scores} if kind == "synthetic" else {})
     _refuse_ignored(kind, {} if seeded else {"--seed": seed})
-    _refuse_ignored(kind, {} if kind == "nuscenes" else {"--maps": maps})
+    roads = options.maps_of(kind, maps)
     if kind != "synthetic" and (root is None or not mode):
         raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
     start = options.at_least(seed or 0, 0, "--seed")
@@ -146,8 +167,9 @@ def build(
         material = sources.synthetic(modes, seed=start, threshold=least, classes=kept or None, units=chosen)
     else:
         files = [_mode_file(text, limits, kinds, kept, start) for text in modes]
-        roads = {} if maps is None else {"maps": maps}
         material = sources.from_files(open_dataset(kind, root, **roads), files, units=chosen)
+    if any(isinstance(rule, LearnedPlanner) for rule in rules):
+        options.check_roads(material.source, material.units)
     if costs is not None:
         check_modes(costs, [made.name for made in material.modes])
     wanted = spec.specs(
@@ -164,7 +186,7 @@ def build(
         typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)
         return
     for folder, cell in made:
-        typer.echo(f"{folder}: {_sentence(cell.table.summary())}")
+        typer.echo(f"{folder}: {_judges(cell)}{_sentence(cell.table.summary())}")
 
 
 def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
@@ -274,7 +296,16 @@ def _finite(text: str) -> bool:
 def _described(folder: Path, cell: building.Cell) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {"folder": str(folder), "id": cell.id} | options.without_nan(asdict(cell.table.summary()))
+    found = {"folder": str(folder), "id": cell.id, "frames": len(cell.shared.inputs)}
+    return found | options.without_nan(asdict(cell.table.summary()))
+
+
+def _judges(cell: building.Cell) -> str:
+    """What the system leaves out of the frames that both ends of the ladder were run on, where it does."""
+    from deepval.report.tables import percent
+
+    judged, frames = len(cell.table), len(cell.shared.inputs)
+    return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
 
 
 def _sentence(summary: Any) -> str:

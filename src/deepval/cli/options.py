@@ -13,6 +13,7 @@ import typer
 
 import deepval
 from deepval.cells.case import Case
+from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.judging.budgets import RAILS, Budget, Energy, Latency, Selection
 from deepval.report import FORMS, console
@@ -76,7 +77,29 @@ TermFile = Annotated[
 Weights = Annotated[
     list[str] | None, typer.Option("--weight", help="NAME=NUMBER: weigh a loss term otherwise. Repeatable.")
 ]
+Maps = Annotated[
+    Path | None, typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def maps_of(dataset: str, maps: Path | None) -> dict[str, Path]:
+    """What a data set is opened with to find its lane maps; only nuScenes has them apart from its own files."""
+    if maps is not None and dataset != "nuscenes":
+        raise InputError(f"--maps changes nothing with --dataset {dataset}: leave it out, or give another --dataset.")
+    return {} if maps is None else {"maps": maps}
+
+
+def check_roads(source: Dataset, units: Sequence[str]) -> None:
+    """An error unless every unit may have a lane map, for systems that draw the road."""
+    lacking = source.without_map(units)
+    if lacking:
+        others = ",".join(unit for unit in units if unit not in lacking)
+        advice = f" or name the other{'s' if ',' in others else ''}: --units {others}" if others else ""
+        raise InputError(
+            f"the learned planner draws the road, and {len(lacking)} of {len(units)} units have no lane map "
+            f"({', '.join(lacking)}): give --maps with their maps{',' if advice else ''}{advice}."
+        )
 
 
 def score_files(given: Iterable[str] | None) -> dict[str, Path]:

@@ -30,6 +30,7 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; a run that was stopped goes on there.")],
     dataset: Annotated[str, typer.Option("--dataset", help=f"One with poses and maps: {', '.join(DATASETS)}.")],
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
+    maps: options.Maps = None,
     units: Annotated[
         str, typer.Option("--units", help="train (the default), validation, fit, all, a,b,c or a file.")
     ] = "train",
@@ -47,7 +48,7 @@ def train(
 ) -> None:
     """Train a planner on scenes at hand; what it makes is labelled as trained here, not the published weights.
 
-    Example: deepval planner train --dataset nuscenes --root nuscenes --steps 2000 --out planner
+    Example: deepval planner train --dataset nuscenes --root nuscenes --maps expansion --steps 2000 --out planner
     """
     from deepval.planners.learned.grid import PlanGrid
     from deepval.planners.learned.samples import samples_of, unit_samples
@@ -61,8 +62,10 @@ def train(
         width=width, steps=steps, batch=batch, seed=options.at_least(seed, 0, "--seed"), threads=threads
     )
     cells = PlanGrid(grid)
-    source = open_dataset(options.one_of(dataset, tuple(DATASETS), "--dataset"), root)
+    kind = options.one_of(dataset, tuple(DATASETS), "--dataset")
+    source = open_dataset(kind, root, **options.maps_of(kind, maps))
     chosen = _units(source, units)
+    options.check_roads(source, chosen)
     read = [
         unit_samples(*source.read_unit(unit), every_s=every, ego_only=not others)
         for unit in options.watch(chosen, f"units of {source.name}")

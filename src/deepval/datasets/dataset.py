@@ -40,6 +40,10 @@ class Dataset(ABC):
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """What the vehicle knows of one unit, and its reference."""
 
+    def without_map(self, units: Sequence[str]) -> tuple[str, ...]:
+        """Those of the units of which it is known, before they are read, that they have no lane map."""
+        return ()
+
     def chosen(self, units: Sequence[str] | None) -> tuple[str, ...]:
         """Those of the named units (all where None), in the data set's order; an error names the unknown ones."""
         known = self.unit_ids()

@@ -6,7 +6,7 @@ expansion or from ScenarioNet records of the same scenes.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -99,6 +99,10 @@ class NuScenes(Dataset):
         if expansion.is_file():
             return expansion
         return None if self.maps is None else ScenarioNet(folder).records.get(unit)
+
+    def without_map(self, units: Sequence[str]) -> tuple[str, ...]:
+        """Scenes of which neither the map expansion nor a record tells the road."""
+        return tuple(unit for unit in units if self._map_path(unit) is None)
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the scenes, such as scene-0103."""

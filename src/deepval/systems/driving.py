@@ -18,6 +18,7 @@ from deepval.planners.from_scene import agents_of, seen_m, situation_at
 from deepval.planners.planner import Planner, Trajectory
 from deepval.planners.situation import Agents, Situation
 from deepval.systems.logged_losses import AHEAD_S, judged_frames, places_of, pose_terms
+from deepval.systems.proposal_tips import proposal_tips
 from deepval.systems.system import System
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -113,13 +114,15 @@ class Driving(System):
         return {"constant velocity": np.stack([speed_mps * AHEAD_S, still, still, speed_mps], axis=-1)}
 
     def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
-        """Loss terms of constant velocity: a cell's folder keeps no truth to judge a trivial predictor by.
+        """Loss terms of constant velocity, and TIP of both modes where the planner scores proposals.
 
+        A cell's folder keeps no truth to judge a trivial predictor by, so the terms are kept.
         NaN where a frame is not judged, as all terms are; such a frame is no input.
         """
         (plans,) = self.trivial(scene).values()
         terms = self.terms(plans, scene, truth, previous=plans)
-        return {f"{TRIVIAL}{name}": term for name, term in terms.items()}
+        trivial = {f"{TRIVIAL}{name}": term for name, term in terms.items()}
+        return trivial | proposal_tips(self.planner, ends, scene, truth)
 
     def columns(self, plans: Float[np.ndarray, "time ahead 4"]) -> dict[str, Float[np.ndarray, "time"]]:
         """Speed at the end, way driven, and how far to the left that is."""

@@ -12,9 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from deepval.arrays import Bool, Float
+from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.planners.learned.files import PUBLISHED, TRAINED_HERE, Origin
+from deepval.planners.learned.files import PUBLISHED, TRAINED_HERE, UNVERIFIED, Origin
+from deepval.planners.learned.grid import AHEAD_S
 from deepval.planners.learned.planner import LoadedPlanner, PlannerFiles, loaded_planner, planner_files
 from deepval.planners.learned.plans import displacements_m, has_future, logged_path_m
 from deepval.systems.paths import sideways
@@ -32,6 +33,10 @@ LEARNED: dict[str, tuple[LossOf, TargetOf]] = {
     "planner-self-fde": ("final-displacement", "self"),
 }
 """Systems that need a planner's files: what their loss is and what the plan is compared with."""
+MARKS: dict[Origin, str] = {PUBLISHED: "", TRAINED_HERE: "-trained-here", UNVERIFIED: "-unverified"}
+"""What a system's name ends with, by who made the files."""
+TRIED = 6
+"""Objects of which the decisive one is looked for: those nearest to the planned way. Each costs two forward passes."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,15 @@ class LearnedPlanner(System):
     @property
     def called(self) -> str:
         """Its name, with a mark that every table and page then shows unless the files are the published ones."""
-        name = next(name for name, judged in LEARNED.items() if judged == (self.loss, self.target))
-        return name + {PUBLISHED: "", TRAINED_HERE: "-trained-here"}.get(self.origin, "-unverified")
+        return self._plain_name + MARKS[self.origin]
+
+    @property
+    def _plain_name(self) -> str:
+        return next(name for name, judged in LEARNED.items() if judged == (self.loss, self.target))
+
+    def asked(self, name: str) -> tuple[str, ...]:
+        """How a command line asks for it: with the files on this machine."""
+        return (f"--system {self._plain_name}", f"--weights {self.weights_file}", f"--masks {self.masks_file}")
 
     @property
     def planner(self) -> LoadedPlanner:
@@ -99,12 +111,23 @@ class LearnedPlanner(System):
         off_m = displacements_m(plans, wanted)
         return {"displacement": off_m.mean(axis=1) if self.loss == "average-displacement" else off_m[:, -1]}
 
+    def trivial(self, scene: Scene) -> dict[str, Float[np.ndarray, "time step 2"]]:
+        """Straight on at the present speed."""
+        ahead_m = scene.ego_speed_mps[:, None] * AHEAD_S
+        return {"constant velocity": np.stack([ahead_m, np.zeros_like(ahead_m)], axis=-1)}
+
     def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
         """PKL and TIP of the cheap and of the full mode against the reference boxes."""
         found: dict[str, np.ndarray] = {}
         for end, objects in ends.items():
             found[f"{end}_PKL"], found[f"{end}_TIP"] = self.planner.pkl_and_tip(scene, truth.objects, objects)
         return found
+
+    def tried(self, objects: Objects, plan: Float[np.ndarray, "step 2"]) -> Int[np.ndarray, "obj"]:
+        """The few objects with a corner nearest to the planned way; more are not tried."""
+        way_m = self.path_m(plan, 0.0)
+        apart_m = np.linalg.norm(objects.corners_m[:, :, None] - way_m, axis=-1).min(axis=(1, 2))
+        return np.argsort(apart_m, kind="stable")[:TRIED]
 
     def words(self, plan: Float[np.ndarray, "step 2"]) -> str:
         """Where the vehicle is to be at the end."""

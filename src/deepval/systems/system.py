@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepval.arrays import Bool, Float
+from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -81,6 +81,10 @@ class System(ABC):
         """Its name in a cell where nobody gives it another: that of its class."""
         return type(self).__name__
 
+    def asked(self, name: str) -> tuple[str, ...]:
+        """How a command line asks for it, by the name that it has in a cell."""
+        return (f"--system {name}",)
+
     @property
     def choices(self) -> Float[np.ndarray, "choice *plan"] | None:
         """Every plan the system can make, if they are few; each, made always, is a trivial predictor to beat."""
@@ -138,10 +142,14 @@ class System(ABC):
 
         if same(~every):
             return None
-        near = np.argsort(objects.near_m, kind="stable")
+        near = self.tried(objects, made[0])
         needed = (i for i in near if not same(np.arange(len(objects)) != i))
         enough = (i for i in near if same(np.arange(len(objects)) == i))
         return next((int(i) for group in (needed, enough) for i in group), None)
+
+    def tried(self, objects: Objects, plan: Float[np.ndarray, "*plan"]) -> Int[np.ndarray, "obj"]:
+        """Objects of a single frame among which the decisive one is looked for, in that order: all, nearest first."""
+        return np.argsort(objects.near_m, kind="stable")
 
 
 MOST_COLUMNS = 8

@@ -15,6 +15,7 @@ ANALYSES = {
     "agreement": "analysing.perceiving",
     "consumers": "analysing.perceiving",
     "optima": "analysing.perceiving",
+    "targets": "analysing.perceiving",
     "seeds": "analysing.allocators",
     "transfer": "analysing.allocators",
 }

@@ -1,9 +1,18 @@
-"""`deepval analyse agreement`, `consumers`, `optima`: perception and consumers beside decisions."""
+"""`deepval analyse agreement`, `consumers`, `optima`, `targets`: perception and consumers beside decisions."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from deepval.cli import options
 from deepval.cli.analysing import shown
-from deepval.cli.analysing.shown import Cells, Form, Out, Shown, Units
+from deepval.cli.analysing.shown import Alpha, Cells, Form, Out, Shown, Units
 from deepval.cli.options import DrawNumber, Json, Seed
+from deepval.errors import InputError
+from deepval.files import check_writable
+from deepval.judging.budgets import Selection
 
 
 def agreement(
@@ -68,3 +77,40 @@ def optima(
     told = Shown.of(form, json=json, out=out)
     found = analysis.rows(shown.named(cells), alphas=alpha or [0.2], units=shown.units(units), watch=options.watch)
     told.tell(found, analysis.table)
+
+
+def targets(
+    cells: Cells,
+    *,
+    allocator: Annotated[
+        list[str] | None, typer.Option("--allocator", "-a", help="Signal or diagnostic to judge. Repeatable.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", hidden=True)] = None,
+    alpha: Alpha = 0.2,
+    figure: Annotated[Path | None, typer.Option("--figure", help="The figure to write (.pdf, .png).")] = None,
+    form: Form = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Show what one score is worth to several targets, where they disagree, and self-reference gaps.
+
+    Example: deepval analyse targets cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf
+    """
+    from deepval.analyses.target_tables import curves, target_tables
+    from deepval.analyses.targets import ALPHAS, SCORES, across_targets
+
+    told = Shown.of(form, json=json, out=out)
+    told.refuse_csv()
+    if seeds is not None:
+        raise InputError("--seeds is an option of the analysis seeds; targets fits with seed 0: leave it out.")
+    Selection(alpha)
+    if figure is not None:
+        check_writable(figure)
+    budgets = sorted({*ALPHAS, alpha})
+    found = across_targets(shown.named(cells), allocator or SCORES, alphas=budgets, watch=options.watch)
+    if figure is not None:
+        from deepval.report.figures import write_figure
+        from deepval.report.figures.targets import across
+
+        write_figure(figure, lambda: across(curves(found)))
+    told.tell_parts(asdict(found), target_tables(found, alpha))

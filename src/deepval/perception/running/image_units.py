@@ -1,12 +1,15 @@
 """Turns a folder of images into units of numbered frames."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from deepval.canonical import sha256
 from deepval.errors import InputError
 from deepval.perception.running.decoding import FrameError
+from deepval.world.scene import Scene
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"})
 INT32_MAX = 2**31 - 1
@@ -32,6 +35,23 @@ def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
         raise InputError(f"There must be images ({', '.join(sorted(SUFFIXES))}) in {folder}, and there are none.")
     units = below or {folder.resolve().name: own}
     return {name: _numbered(files) for name, files in units.items()}
+
+
+def units_of_scenes(scenes: Iterable[Scene]) -> dict[str, list[tuple[int, Path]]]:
+    """Units of a data set: a frame's id is its number where frames are numbered, else its place in the unit, from 0."""
+    units = {}
+    for scene in scenes:
+        ids = scene.frame_ids.astype(str)
+        numbers = ids.astype(int) if np.char.isdigit(ids).all() else np.arange(len(ids))
+        paths = scene.image_paths or (None,) * len(ids)
+        lacking = [name for name, path in zip(ids.tolist(), paths, strict=True) if path is None]
+        if lacking:
+            raise InputError(
+                f"unit {scene.unit}: every frame must have its picture below the data set's folder; {len(lacking)} of "
+                f"{len(ids)} have none, the first {lacking[0]}: get the pictures, or name other units."
+            )
+        units[scene.unit] = [(int(n), path) for n, path in zip(numbers, paths, strict=True) if path is not None]
+    return units
 
 
 def checked_units(units: Units) -> dict[str, list[tuple[int, Path]]]:

@@ -40,7 +40,7 @@ class RoadDrawing:
 def road_drawing(lane_map: LaneMap) -> RoadDrawing:
     """What is drawn of a lane map: road segments where it has them, else its connectors; lanes; dividers by kind.
 
-    A lane without an outline is drawn as its middle, widened to both sides.
+    A lane without an outline is drawn as its middle, widened to both sides and cut off flat at its ends.
     """
     lanes = list(lane_map.lanes.values())
     segments = lane_map.road_segments_m or tuple(outline_m(lane) for lane in lanes if lane.connector)
@@ -53,15 +53,13 @@ def road_drawing(lane_map: LaneMap) -> RoadDrawing:
 
 
 def outline_m(lane: Lane) -> Outline:
-    """A lane's outline; where the map gives none, its middle moved by half its width to the left and to the right."""
+    """A lane's outline; where the map gives none, that of the ground within half its width of its middle."""
     if len(lane.polygon_m):
         return lane.polygon_m
-    middle = lane.centreline_m
-    ahead = np.gradient(middle, axis=0)
-    long = np.hypot(ahead[:, 0], ahead[:, 1])
-    ahead = ahead / np.where(long > 0, long, 1.0)[:, None]
-    left = np.column_stack([-ahead[:, 1], ahead[:, 0]]) * lane.half_width_m
-    return np.concatenate([middle + left, (middle - left)[::-1]])
+    # shapely is loaded only for maps whose lanes have no outline.
+    from deepval.planners.roads import lane_polygon
+
+    return np.asarray(lane_polygon(lane).exterior.coords, dtype=float)
 
 
 def road_raster(

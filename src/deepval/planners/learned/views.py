@@ -47,7 +47,8 @@ def drawn_map(scene: Scene) -> RoadDrawing:
     """What is drawn of the scene's map, which it must have."""
     if scene.lane_map is None:
         raise InputError(
-            f"unit {scene.unit}: the learned planner draws the road, and there is no lane map: give the data set's map."
+            f"unit {scene.unit}: the learned planner draws the road, and there is no lane map: give the data set's "
+            "map, or name the units that have one."
         )
     return _drawn(scene.lane_map)
 

@@ -67,6 +67,17 @@ def write_figures(
     return written, left_out
 
 
+def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
+    """Draw one figure and write it in the format that the file's name ends with."""
+    form = path.suffix.removeprefix(".")
+    if form not in METADATA:
+        raise InputError(f"A format of figures must be one of {', '.join(METADATA)}; found {path.name!r}.")
+    drawn = _drawn(draw)
+    if isinstance(drawn, str):
+        raise InputError(f"{path}: the figure cannot be drawn; {drawn}.")
+    write_atomically(path, _bytes(drawn, form), make_folder=True)
+
+
 def _bytes(figure: Figure, form: str) -> bytes:
     buffer = io.BytesIO()
     with style.applied():
