@@ -16,6 +16,9 @@ ANALYSES = {
     "consumers": "analysing.perceiving",
     "optima": "analysing.perceiving",
     "targets": "analysing.perceiving",
+    "wins": "analysing.judged",
+    "half-widths": "analysing.judged",
+    "concentration": "analysing.judged",
     "seeds": "analysing.allocators",
     "transfer": "analysing.allocators",
 }
