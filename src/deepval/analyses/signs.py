@@ -1,4 +1,4 @@
-"""Cells -> how many escalations help and how many harm, and how much: docs/definitions.md, Decision value.
+"""Cells -> how many escalations help and how many harm, and how much: docs/analyses.md.
 
 The paper's tables of signs and, over cells that differ in geometry alone, its oracle-geometry control.
 """

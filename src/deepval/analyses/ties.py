@@ -1,4 +1,4 @@
-"""Cells and scores -> how much of a top-k choice is decided by ties: docs/definitions.md, Selection, ties."""
+"""Cells and scores -> how much of a top-k choice is decided by ties: docs/analyses.md."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
