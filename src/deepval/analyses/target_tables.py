@@ -21,27 +21,21 @@ def curves(found: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]:
 
 def _on_targets(found: Targets, alpha: float) -> Table:
     rows = [row for row in found.rows if row.alpha == alpha]
-    targets = list(dict.fromkeys(row.target for row in rows))
-    lines = []
-    for score, kind in dict.fromkeys((row.score, row.kind) for row in rows):
-        of_score = {row.target: row for row in rows if row.score == score}
-        texts = [_ndg(of_score[target].ndg, of_score[target].coverage) for target in targets]
-        lines.append(tuple(map(TableCell, (score, kind, *texts))))
-    inputs = {row.target: row.inputs for row in rows}
-    header = ("score", "kind", *targets)
-    judged = ", ".join(f"{inputs[target]:,} of {target}" for target in targets)
-    notes = (f"nDG at {percent(alpha, 0)}, all units; inputs judged: {judged}.", *_absent(found))
-    return Table("One score, several targets", header, (tuple(lines),), notes)
+    blocks = []
+    for target in dict.fromkeys(row.target for row in rows):
+        lines = [
+            (target, row.score, row.kind, f"{row.inputs:,}", percent(row.coverage, 1), number(row.ndg),
+             _span(row.ndg_lo, row.ndg_hi))
+            for row in rows if row.target == target
+        ]  # fmt: skip
+        blocks.append(tuple(tuple(map(TableCell, line)) for line in lines))
+    header = ("target", "score", "kind", "inputs", "covered", "nDG", "95 %")
+    notes = (f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.", *_absent(found))
+    return Table("One score, several targets", header, tuple(blocks), notes)
 
 
 def _absent(found: Targets) -> tuple[str, ...]:
     return tuple(f"{score} is left out: {why}" for score, why in found.absent.items())
-
-
-def _ndg(ndg: float | None, coverage: float) -> str:
-    if ndg is None:
-        return MISSING
-    return number(ndg) if coverage == 1 else f"{number(ndg)} ({percent(coverage, 1)})"
 
 
 def _disagreements(found: Targets) -> Table:
