@@ -113,6 +113,9 @@ def test_what_a_mode_perceives_is_placed_from_the_logged_vehicle_and_held(step_s
         np.testing.assert_allclose(observed(step).size_m, [[4.0, 2.0]])
     driven = drive(Cruise(room_m=9.0), replay_from(made, 1), observed=observed)
     assert driven.way_m < driven.logged_way_m, "it stands before what it perceives, which was not logged"
+    loose = perceived_from(made, replace(perceived, track=np.full(7, -1)), 1)
+    names = {step: loose(step).id.tolist() for step in (5, 9, 10)}
+    assert names[5] == names[9] != names[10], "what no track joins is another in each frame"
     with pytest.raises(InputError, match="must span its 9 states; found 3 frames"):
         perceived_from(made, Objects.of(3, track[:0], corners_m=corners[:0], closing_mps=np.zeros(0)))
 
@@ -177,6 +180,29 @@ def test_a_vehicle_that_waits_is_not_to_blame():
     comes = ("car", VEHICLE, 30.0, 0.0, np.pi, 4.0, 2.0, -4.0, 0.0)
     driven = drive(Cruise(speed_mps=0.0), replay(comes, speed=0.0))
     assert [(c.how, c.at_fault) for c in driven.contacts] == [("ego stopped", False)]
+
+
+def test_who_is_gone_at_the_next_step_moved_as_it_last_did():
+    def car(x, speed, *, name="car"):
+        return (name, VEHICLE, x, 0.0, 0.0, 4.0, 2.0, speed, 0.0)
+
+    steps = [others(car(0.0, 7.0), car(50.0, 1.0, name="stays")), others(car(0.8, 0.0), car(50.1, 1.0, name="stays"))]
+    steps += [others(car(50.2, 1.0, name="stays"), car(9.0, 3.0, name="comes"))]
+    found = [contacts.as_moved(steps, step).velocity_mps[:, 0] for step in range(3)]
+    np.testing.assert_allclose(found[0], [7.0, 1.0], err_msg="nothing goes before the first step")
+    np.testing.assert_allclose(found[1], [8.0, 1.0], err_msg="0.8 m in 0.1 s, and who stays as it was told")
+    np.testing.assert_allclose(found[2], [1.0, 3.0], err_msg="at the end all are gone; one has only come")
+
+
+def test_a_truck_from_behind_is_none_that_stands_where_its_record_ends():
+    made = replay(("truck", VEHICLE, 2.0, 0.0, 0.0, 7.0, 2.5, 9.0, 0.0))
+    # It touches the rear bumper (at 9.16 m) in the step that brings its front there; there the record ends, with 0 m/s.
+    touch = int(np.ceil((10 - ZOE.rear_m - 5.5) / 0.4))
+    ends = replace(made.agents[touch], velocity_mps=np.zeros((1, 2)))
+    cut = replace(made, agents=(*made.agents[:touch], ends, *[others()] * (60 - touch)))
+    (hit,) = drive(Cruise(), cut).contacts
+    assert (hit.time_s, hit.how, hit.at_fault) == (pytest.approx(touch / 10), "from behind", False)
+    assert hit.agent_speed_mps == pytest.approx(9.0)
 
 
 def test_a_log_of_ten_steps_a_second_is_replayed_as_it_is():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepval.cells.splits import ROLES, units_of
 from deepval.errors import InputError, InputWarning
+from deepval.results import Result
 from deepval.tables.costs import Costs
 from deepval.tables.scores import Scores, align_all
 from deepval.tables.values import ValueTable, read_values
@@ -45,18 +46,24 @@ class Case:
         """Words that stand for units."""
         return () if self.cell is None else ROLES
 
+    @property
+    def not_held_out(self) -> str | None:
+        """What must be said of a judgement on a cell of too few units for a split; None where there is a split."""
+        too_few = None if self.cell is None else self.cell.split.too_few
+        return None if too_few is None else f"{self.source.name}: {too_few}: all are judged on, nothing was held out."
+
+    def labelled(self, result: Result) -> Result:
+        """The result, which says where nothing was held out."""
+        note = self.not_held_out
+        return result if note is None else replace(result, warnings=(note, *result.warnings))
+
     def units(self, given: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
         """Units by name or role; without any, those of a cell that have the usual role. A values file has no roles."""
         if self.cell is not None:
-            wanted, split = usual if given is None else given, self.cell.split
-            if wanted == "test" and not split.fit:
-                warnings.warn(
-                    f"{self.source}: {len(split.test)} units are too few for a split, so all are judged on; nothing "
-                    "was held out.",
-                    InputWarning,
-                    stacklevel=2,
-                )
-            return None if wanted is None else list(units_of(split, wanted))
+            wanted = usual if given is None else given
+            if usual == "test" and self.not_held_out is not None:
+                warnings.warn(self.not_held_out, InputWarning, stacklevel=2)
+            return None if wanted is None else list(units_of(self.cell.split, wanted))
         known = set(self.table.unit_ids.tolist())
         roles = [name for name in given or () if name in ROLES and name not in known]
         if roles:

@@ -69,6 +69,11 @@ def fit_on(
         watch: Told of every step of a long fit.
     """
     made = recipe_named(recipe) if isinstance(recipe, str) else recipe
+    if cell.split.too_few is not None:
+        raise InputError(
+            f"{cell.id}: there is nothing to fit on: {cell.split.too_few}, and all are test units. Build the cell from "
+            "more units, or score it by a signal or by an allocator that was fitted on another cell."
+        )
     used = units_of(cell.split, units)
     held = sorted(set(used) & set(cell.split.test))
     if held:

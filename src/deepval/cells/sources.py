@@ -24,6 +24,7 @@ class ModeFile:
         threshold: Detections below this score are dropped; None keeps all.
         scores: What the scores are; None takes what the file declares.
         classes: Classes kept; None keeps all.
+        like: Name of the mode without a file that it is; None where it has that name itself.
         seed: Seed of a mode without a file that is random.
     """
 
@@ -32,6 +33,7 @@ class ModeFile:
     threshold: float | None = None
     scores: ScoreKind | None = None
     classes: tuple[str, ...] | None = None
+    like: str | None = None
     seed: int = 0
 
 
@@ -52,7 +54,7 @@ def _from_file(file: ModeFile, source: Dataset, units: Sequence[str]) -> ModeSpe
 
 
 def _without_file(mode: ModeFile) -> ModeSpec:
-    reader = built_in_mode(mode.name, seed=mode.seed)
+    reader = built_in_mode(mode.like or mode.name, seed=mode.seed)
     if reader is None:
         raise InputError(f"A mode without a file must be one of {NAMES}; found {mode.name!r}: write {mode.name}=FILE.")
     if mode.scores not in (None, reader.scores):

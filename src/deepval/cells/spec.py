@@ -16,7 +16,7 @@ from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.modes import ModeReader
-from deepval.perception.simulated.modes import BUILT_IN
+from deepval.perception.simulated.modes import BUILT_IN, built_in_name
 from deepval.planners.learned.files import GET
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import MARKS
@@ -280,7 +280,8 @@ def _synthetic_words(modes: Sequence[ModeSpec]) -> list[str]:
 
 def _mode_words(mode: ModeSpec, files: Mapping[str, str]) -> str:
     if mode.made.get("source") == BUILT_IN:
-        return f"--mode {mode.name}"
+        told = built_in_name(mode.made)
+        return f"--mode {mode.name}" if mode.name == told else f"--mode {mode.name}={told}"
     return f"--mode {mode.name}={files[mode.name]} --scores-are {mode.name}={mode.made['scores']}"
 
 

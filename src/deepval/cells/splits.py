@@ -41,6 +41,14 @@ class Split:
         return tuple(sorted((*self.fit, *self.test)))
 
     @property
+    def too_few(self) -> str | None:
+        """Why there is nothing to fit on, for a sentence; None where there is."""
+        if self.fit:
+            return None
+        number = len(self.test)
+        return f"{number} unit{' is' if number == 1 else 's are'} too few for a split, which needs {FEWEST}"
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the split."""
         return digest_of(asdict(self))

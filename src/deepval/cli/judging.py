@@ -97,6 +97,7 @@ def evaluate(
         weights=options.weights(weight),
         watch=options.watch,
     )
+    result = case.labelled(result)
     if out:
         result.save(out)
     options.show(result, shown)

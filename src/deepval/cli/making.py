@@ -1,6 +1,7 @@
 """`deepval perceive` and `deepval build`: images -> detections; data sets and detections -> cells to judge on."""
 
 import math
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from deepval.cells import sources, spec
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.datasets import DATASETS, open_dataset
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.placing import PLACINGS
@@ -102,7 +103,8 @@ def build(
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
     maps: options.Maps = None,
     mode: Annotated[
-        list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS, cheap first; NAME of a mode without a file.")
+        list[str] | None,
+        typer.Option("--mode", help="NAME=DETECTIONS, cheap first; a mode without a file, or NAME= it."),
     ] = None,
     threshold: Annotated[list[str] | None, typer.Option("--threshold", help="Least score: 0.25 or NAME=0.25.")] = None,
     count_matched: Annotated[
@@ -154,7 +156,7 @@ def build(
     geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
     kept = [options.one_of(name, _class_names(kind), "--class") for name in only or []]
     modes = mode or list(sources.DEFAULT_MODES)
-    seeded = kind == "synthetic" or any(text.startswith("profile-") and "=" not in text for text in modes)
+    seeded = kind == "synthetic" or any((_built_in(text) or "").startswith("profile-") for text in modes)
     _refuse_ignored(kind, {"--root": root, "--scores-are": scores} if kind == "synthetic" else {})
     _refuse_ignored(kind, {} if seeded else {"--seed": seed})
     roads = options.maps_of(kind, maps)
@@ -182,6 +184,10 @@ def build(
         folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
         folders.write(cell, folder, costs=costs, pictures=pictures)
         made.append((folder, cell))
+    too_few = wanted[0].roles.too_few
+    if too_few is not None:
+        note = f"{too_few}: all of {kind} are judged on, nothing is held out, and no allocator can be fitted here."
+        warnings.warn(InputWarning(note), stacklevel=2)
     if json:
         typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)
         return
@@ -251,21 +257,30 @@ def _mode_file(
     text: str, limits: dict[str, str], kinds: dict[str, str], only: list[str], seed: int
 ) -> sources.ModeFile:
     name, equals, path = text.partition("=")
-    if not equals and built_in_mode(text) is None:
+    without_file = _built_in(text)
+    if not equals and without_file is None:
         raise InputError(
             f"--mode of a data set on disk must be NAME=DETECTIONS, or a mode without a file: {NAMES}; found {text!r}."
         )
     # What is said of all modes' scores is said of their files.
-    limit, kind = limits.get(name, limits.get("")), kinds.get(name, kinds.get("") if equals else None)
+    limit = limits.get(name, limits.get(""))
+    kind = kinds.get(name, kinds.get("") if without_file is None else None)
     scores: Any = None if kind is None else options.one_of(kind, SCORE_KINDS, "--scores-are")
     return sources.ModeFile(
         name=name,
-        path=Path(path) if equals else None,
+        path=Path(path) if without_file is None else None,
+        like=without_file,
         threshold=None if limit is None else float(limit),
         scores=scores,
         classes=tuple(only) if only else None,
         seed=seed,
     )
+
+
+def _built_in(text: str) -> str | None:
+    """The mode without a file that is meant by its name, or by NAME=ITS-NAME where no file is called so."""
+    _, equals, told = text.rpartition("=")
+    return None if built_in_mode(told) is None or (equals and Path(told).exists()) else told
 
 
 def _named(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, str]:
@@ -313,9 +328,13 @@ def _sentence(summary: Any) -> str:
 
     if not summary.affected:
         return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"
-    share = summary.affected / summary.inputs
+    affected = percent(summary.affected / summary.inputs, 1)
+    # Nothing helped, or nothing to lose: a share of nothing is undefined, not a number.
+    ratio = "undefined" if math.isnan(summary.harm_ratio) else number(summary.harm_ratio)
+    shares = summary.all_full_share, summary.oracle_share
+    full, oracle = ("undefined" if math.isnan(share) else percent(share) for share in shares)
     return (
-        f"{summary.affected:,} of {summary.inputs:,} inputs affected ({percent(share, 1)}), "
-        f"{percent(summary.harm_rate, 1)} of them harmed, harm ratio {number(summary.harm_ratio)}, all-full "
-        f"{percent(summary.all_full_share)}, Oracle@20 {percent(summary.oracle_share)} of {summary.cheap_loss:,.0f}"
+        f"{summary.affected:,} of {summary.inputs:,} inputs affected ({affected}), "
+        f"{percent(summary.harm_rate, 1)} of them harmed, harm ratio {ratio}, all-full {full}, Oracle@20 {oracle} of "
+        f"{summary.cheap_loss:,.0f}"
     )

@@ -112,7 +112,7 @@ def _judged(folder: Path) -> Result:
     """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
     case = read_case(folder)
     scores = case.scores({})
-    return deepval.evaluate(
+    result = deepval.evaluate(
         case.table,
         scores,
         options.budgets(case, scores),
@@ -121,6 +121,7 @@ def _judged(folder: Path) -> Result:
         curve_points=CURVE_POINTS,
         watch=options.watch,
     )
+    return case.labelled(result)
 
 
 def page_text(

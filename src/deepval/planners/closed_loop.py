@@ -15,10 +15,10 @@ from deepval.errors import InputError
 from deepval.geometry.rectangles import clearance_m
 from deepval.planners import tracking
 from deepval.planners.comfort import SAMPLES, comfortable
-from deepval.planners.contacts import Contact, at_fault, footprints_m, meeting
+from deepval.planners.contacts import Contact, as_moved, at_fault, footprints_m, meeting
 from deepval.planners.planner import Planner, Trajectory
 from deepval.planners.situation import Agents, EgoState, Situation
-from deepval.planners.tracking import AX, HEADING, STEP_S, VX, Reference
+from deepval.planners.tracking import AX, HEADING, STEER, STEP_S, VX, Reference
 from deepval.world.lanes import LaneMap
 
 Observed = Callable[[int], Agents]
@@ -119,7 +119,7 @@ def drive(
     """Let the planner drive the scene for so many seconds, or to its end where None or where that comes first.
 
     Args:
-        planner: It keeps nothing between plans, so one instance serves any number of drives.
+        planner: One instance serves any number of drives; each has a session of its own.
         replay: The scene.
         seconds: How long.
         replan_s: How often it plans anew; a multiple of 0.1 s. Published planners are asked every 0.1 s, and the
@@ -133,17 +133,17 @@ def drive(
     steps = last if seconds is None else min(last, round(seconds / STEP_S))
     if steps < 1:
         raise InputError(f"a drive must last {STEP_S:g} s or more; found {seconds:g} s.")
-    observed = observed or replay.agents.__getitem__
+    observed, session = observed or replay.agents.__getitem__, planner.session()
     vehicle = replay.start.vehicle
     states = np.zeros((steps + 1, 11))
     states[0, : VX + 1] = *replay.start.pose, replay.start.speed_mps
-    states[0, AX] = replay.start.acceleration_mps2
+    states[0, [AX, STEER]] = replay.start.acceleration_mps2, replay.start.steering_rad
     block, plan = 0, None
     for step in range(steps):
         block = _block(replay, block, states[step, :2])
         if plan is None or step % every == 0:
             situation = _situation(replay, states[step], block=block, step=step)
-            plan = tracked(planner.plan(situation, observed(step)), replan_s=replan_s)
+            plan = tracked(session.plan(situation, observed(step)), replan_s=replan_s)
         states[step + 1] = tracking.next_state(
             states[None, step], plan, index=step % every, wheel_base_m=vehicle.wheel_base_m
         )[0]
@@ -165,7 +165,8 @@ def tracked(plan: Trajectory, *, replan_s: float) -> Reference:
 
 def _situation(replay: Replay, state: Float[np.ndarray, "11"], *, block: int, step: int) -> Situation:
     """What the planner is told of itself and the road: where the vehicle is now."""
-    ego = EgoState(state[: HEADING + 1].copy(), float(state[VX]), replay.start.vehicle, float(state[AX]))
+    speed, acceleration, steering = (float(state[part]) for part in (VX, AX, STEER))
+    ego = EgoState(state[: HEADING + 1].copy(), speed, replay.start.vehicle, acceleration, steering)
     red_lights = replay.red_lights[step] if replay.red_lights else frozenset()
     return Situation(ego, replay.lane_map, replay.route[block:], red_lights)
 
@@ -205,6 +206,7 @@ def _met(states: Float[np.ndarray, "step 11"], replay: Replay) -> tuple[Float[np
             name, pose = str(agents.id[place]), state[: HEADING + 1]
             if name in touched:
                 continue
+            agents = as_moved(replay.agents, step)
             how = meeting(pose, float(state[VX]), vehicle=vehicle, agents=agents, place=int(place))
             fault = at_fault(how, footprint[step], lane_map=replay.lane_map)
             speed = float(np.hypot(*agents.velocity_mps[place]))

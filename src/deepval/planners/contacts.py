@@ -1,6 +1,7 @@
 """A vehicle and another that touch -> how they met, and whether the vehicle is at fault: nuPlan's rules."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.vehicle import Vehicle
 from deepval.planners.rectangles import Rectangles, directions, overlapping
 from deepval.planners.situation import STATIC, Agents
+from deepval.planners.tracking import STEP_S
 from deepval.world.lanes import LaneMap
 
 STOPPED_MPS = 0.05
@@ -35,6 +37,21 @@ class Contact:
 def footprints_m(agents: Agents) -> Float[np.ndarray, "agent 4 2"]:
     """Ground corners of the others."""
     return ground_corners_m(agents.pose[:, :2], agents.size_m, yaw_rad=agents.pose[:, 2])
+
+
+def as_moved(replayed: Sequence[Agents], step: int) -> Agents:
+    """The others at a step; who is not there at the next one has the velocity of its last movement.
+
+    Records whose velocities are differences to the next position have none, or 0, at the end of a track.
+    """
+    now, before = replayed[step], replayed[max(step - 1, 0)]
+    later = replayed[step + 1].id if step + 1 < len(replayed) else now.id[:0]
+    velocity_mps, known = now.velocity_mps.copy(), {str(name): place for place, name in enumerate(before.id)}
+    for place in np.flatnonzero(~np.isin(now.id, later)):
+        if step and str(now.id[place]) in known:
+            moved_m = now.pose[place, :2] - before.pose[known[str(now.id[place])], :2]
+            velocity_mps[place] = moved_m / STEP_S
+    return replace(now, velocity_mps=velocity_mps)
 
 
 def meeting(pose: Float[np.ndarray, "3"], speed_mps: float, *, vehicle: Vehicle, agents: Agents, place: int) -> str:

@@ -5,13 +5,16 @@ docs/definitions.md, IDM.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Float
 from deepval.planners.planner import Planner, Trajectory
 from deepval.planners.situation import Agents, EgoState, Situation
+
+if TYPE_CHECKING:
+    from deepval.planners.idm_road import Road
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +58,32 @@ class Idm(Planner):
     radius_m: float = 40.0
 
     def plan(self, situation: Situation, agents: Agents) -> IdmTrajectory:
-        """Forward Euler along the path; positions advance with the old speed, speeds do not go below 0."""
+        """The plan along the path from here."""
+        return self.followed(*self.laid(situation), situation, agents)
+
+    def session(self) -> Planner:
+        """Its first plan lays the path and sets the target speed for all."""
+        from deepval.planners.idm_session import IdmSession
+
+        return IdmSession(self)
+
+    def laid(self, situation: Situation) -> "tuple[Road, float]":
+        """The path from where the ego is now, and the speed that it is to have on it."""
         # shapely is loaded by who plans, not by who lists planners.
         from deepval.planners import idm_road
 
-        ego = situation.ego
         road = idm_road.road_ahead(situation, farthest_m=self.radius_m)
         limit_mps = self.fallback_mps if road.speed_limit_mps is None else road.speed_limit_mps
-        target_mps = max(limit_mps, ego.speed_mps)
+        return road, max(limit_mps, situation.ego.speed_mps)
+
+    def followed(self, road: "Road", target_mps: float, situation: Situation, agents: Agents) -> IdmTrajectory:
+        """Forward Euler along the path; positions advance with the old speed, speeds do not go below 0."""
+        from deepval.planners import idm_road
+
+        ego = situation.ego
         obstacles = idm_road.obstacles(situation, agents, road=road, radius_m=self.radius_m)
         progress_m, speed_mps = np.zeros(self.steps + 1), np.zeros(self.steps + 1)
-        progress_m[0], speed_mps[0] = road.start_m, ego.speed_mps
+        progress_m[0], speed_mps[0] = road.start_m(ego), ego.speed_mps
         leads = []
         for step in range(self.steps):
             at_m, now_mps = float(progress_m[step]), float(speed_mps[step])

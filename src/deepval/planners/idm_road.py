@@ -12,7 +12,7 @@ from deepval.planners.paths import QUARTER, LanePath
 from deepval.planners.roads import Roads, roads_of
 from deepval.planners.routes import breadth_first_lanes, check_route, lane_held_or_nearest, lanes_of
 from deepval.planners.shapes import LineString, shapely
-from deepval.planners.situation import STATIC, Agents, Situation
+from deepval.planners.situation import STATIC, Agents, EgoState, Situation
 
 ROUND = np.cos(np.pi / (4 * QUARTER))
 """A corridor's bends are drawn with segments, which come as near to the path as this share of its half width."""
@@ -23,13 +23,17 @@ SAME_M = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Road:
-    """The path of the centre, where the ego is on it, the first lane's limit, and the lanes that may be followed."""
+    """The path of the centre, the line on which it is found, the first lane's limit, the lanes that may be followed."""
 
     roads: Roads
     path: LanePath
-    start_m: float
+    line: LineString
     speed_limit_mps: float | None
     lanes: tuple[int, ...]
+
+    def start_m(self, ego: EgoState) -> float:
+        """Where the ego's centre is along the line."""
+        return float(shapely.line_locate_point(self.line, shapely.Point(ego.vehicle.centres_m(ego.pose))))
 
 
 def road_ahead(situation: Situation, *, farthest_m: float) -> Road:
@@ -45,9 +49,8 @@ def road_ahead(situation: Situation, *, farthest_m: float) -> Road:
     if kept.sum() < 2:
         kept[-1] = True
     whole = shapely.LineString(pose[:, :2])
-    start_m = float(shapely.line_locate_point(whole, shapely.Point(ego.vehicle.centres_m(ego.pose))))
     limit_mps = roads.lanes[lanes[0]].speed_limit_mps
-    return Road(roads, LanePath.through(pose[kept]), start_m, limit_mps, tuple(lanes_of(roads, route)))
+    return Road(roads, LanePath.through(pose[kept]), whole, limit_mps, tuple(lanes_of(roads, route)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,7 @@ def obstacles(situation: Situation, agents: Agents, *, road: Road, radius_m: flo
     still = np.zeros(len(shut))
     ids = (*seen.id.astype(str).tolist(), *(f"red_light_{road.roads.ids[lane]}" for lane in shut))
     # No footprint on the path reaches farther from it than half its diagonal, and no corridor does.
-    ahead = road.path.part(road.start_m, road.path.length_m)
+    ahead = road.path.part(road.start_m(ego), road.path.length_m)
     reach_m = np.hypot(ego.vehicle.length_m, ego.vehicle.width_m) / 2 + 0.01
     near = np.flatnonzero(
         (shapely.distance(polygon, ahead) <= reach_m)

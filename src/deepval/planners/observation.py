@@ -90,8 +90,21 @@ class ObservedAgents:
         return shapely.STRtree(polygons).query(shape, predicate="intersects")
 
 
-def observed(agents: Agents, ego: EgoState, *, roads: Roads, shut: list[int], radius_m: float) -> ObservedAgents:
-    """What is kept of the agents around the ego, and the lanes `shut` by a red light."""
+def observed(
+    agents: Agents,
+    ego: EgoState,
+    *,
+    roads: Roads,
+    shut: list[int],
+    radius_m: float,
+    collided: frozenset[str] = frozenset(),
+) -> ObservedAgents:
+    """What is kept of the agents around the ego, and the lanes `shut` by a red light.
+
+    `collided` names what was overlapped earlier: agents of that name are left out, red lights are kept and ignored.
+    """
+    if collided:
+        agents = agents.where(~np.isin(agents.id, list(collided)))
     centre_m = ego.vehicle.centres_m(ego.pose)
     away_m = np.hypot(*(agents.pose[:, :2] - centre_m).T)
     order = np.argsort(away_m, kind="stable")
@@ -110,10 +123,9 @@ def observed(agents: Agents, ego: EgoState, *, roads: Roads, shut: list[int], ra
     touched = overlapping(own, Rectangles(agents.pose[kept, :2], ahead, size_m / 2))
     red = roads.polygon[shut]
     inside = shapely.contains(red, shapely.Polygon(ego.vehicle.corners_m(ego.pose)))
+    lights = np.array([f"red_light_{roads.ids[n]}" for n in shut], dtype=str)
     return ObservedAgents(
-        id=np.concatenate(
-            [agents.id[kept].astype(str), np.array([f"red_light_{roads.ids[n]}" for n in shut], dtype=str)]
-        ),
+        id=np.concatenate([agents.id[kept].astype(str), lights]),
         static=static,
         speed_mps=speed_mps,
         heading_rad=agents.pose[kept, 2],
@@ -121,5 +133,5 @@ def observed(agents: Agents, ego: EgoState, *, roads: Roads, shut: list[int], ra
         centre_m=agents.pose[kept, :2],
         forecast_mps=forecast_mps,
         red=red,
-        collided=np.concatenate([touched, np.atleast_1d(inside)]),
+        collided=np.concatenate([touched, np.atleast_1d(inside) | np.isin(lights, list(collided))]),
     )

@@ -70,6 +70,12 @@ class PdmClosed(Planner):
 
         return judged_branches(self, situation, branches)
 
+    def session(self) -> Planner:
+        """Its first plan lays the paths for all, and whom it has overlapped once it ignores for ever."""
+        from deepval.planners.pdm_session import PdmSession
+
+        return PdmSession(self)
+
     def taken(self, ego: EgoState, judged: "JudgedProposals") -> PdmTrajectory:
         """The plan: the proposal of the highest score, of several the first, or the brake."""
         best = int(np.argmax(judged.scores.score))

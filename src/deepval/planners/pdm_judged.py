@@ -13,6 +13,7 @@ from deepval.arrays import Float, Int
 from deepval.planners.comfort import comfortable
 from deepval.planners.ground import ground_around
 from deepval.planners.observation import observed
+from deepval.planners.paths import LanePath
 from deepval.planners.pdm_closed import PROPOSAL_STEPS, STEP_S, STEPS, PdmClosed
 from deepval.planners.proposals import Course, Driver, DriverModel, ProposalMotion, guide
 from deepval.planners.roads import roads_of
@@ -26,7 +27,16 @@ from deepval.planners.routes import (
 )
 from deepval.planners.scoring import ProposalScores, rides, scored
 from deepval.planners.situation import Agents, EgoState, Situation
-from deepval.planners.tracking import AX, VX, simulated
+from deepval.planners.tracking import AX, STEER, VX, YAW_RATE, simulated
+
+
+@dataclass(frozen=True, eq=False)
+class Laid:
+    """What the published planner lays at its first plan: the corrected route, the centreline, the paths beside it."""
+
+    route: tuple[str, ...]
+    middle: LanePath
+    paths: tuple[LanePath, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,31 +67,54 @@ class JudgedProposals:
         return self.driver.guides[path].poses(progress_m), speed_mps
 
 
-def judged_branches(planner: PdmClosed, situation: Situation, branches: Sequence[Agents]) -> list[JudgedProposals]:
-    """Every branch's proposals, judged."""
-    roads, ego = roads_of(situation.lane_map), situation.ego
-    route = corrected_route(roads, check_route(roads, situation.route), ego)
-    start = starting_lane(roads, route, ego=ego, farthest_m=planner.radius_m)
+def laid(planner: PdmClosed, situation: Situation) -> Laid:
+    """The paths from where the ego is now."""
+    roads = roads_of(situation.lane_map)
+    route = corrected_route(roads, check_route(roads, situation.route), situation.ego)
+    start = starting_lane(roads, route, ego=situation.ego, farthest_m=planner.radius_m)
     middle = centreline(roads, shortest_lanes(roads, route, start))
+    return Laid(route, middle, tuple(middle.beside(left_m) if left_m else middle for left_m in planner.left_m))
+
+
+def judged_branches(
+    planner: PdmClosed,
+    situation: Situation,
+    branches: Sequence[Agents],
+    *,
+    on: Laid | None = None,
+    collided: frozenset[str] = frozenset(),
+) -> list[JudgedProposals]:
+    """Every branch's proposals, judged.
+
+    Args:
+        planner: Its constants.
+        situation: Where the ego is.
+        branches: What is observed.
+        on: What was laid at the first plan of a drive; laid now where None.
+        collided: Others and red lights that were overlapped at an earlier plan.
+    """
+    roads, ego = roads_of(situation.lane_map), situation.ego
+    on = on or laid(planner, situation)
+    start = starting_lane(roads, on.route, ego=ego, farthest_m=planner.radius_m)
     limit_mps = roads.lanes[start].speed_limit_mps
     speeds_mps = np.array(planner.speed_shares) * (planner.fallback_mps if limit_mps is None else limit_mps)
     guides = [
         guide(
-            middle.beside(left_m) if left_m else middle,
+            path,
             ego.pose[:2],
             ahead_m=float(speeds_mps.max()) * STEPS * STEP_S,
             half_width_m=ego.vehicle.width_m / 2,
         )
-        for left_m in planner.left_m
+        for path in on.paths
     ]
-    lanes = lanes_of(roads, route)
+    lanes = lanes_of(roads, on.route)
     shut = [lane for lane in lanes if roads.ids[lane] in situation.red_lights]
     drivers = [
         Driver(
             DriverModel.of(planner),
             guides,
             np.tile(speeds_mps, (len(guides), 1)),
-            observed(agents, ego, roads=roads, shut=shut, radius_m=planner.radius_m),
+            observed(agents, ego, roads=roads, shut=shut, radius_m=planner.radius_m, collided=collided),
             ego.vehicle,
         )
         for agents in branches
@@ -91,7 +124,7 @@ def judged_branches(planner: PdmClosed, situation: Situation, branches: Sequence
     distinct, number = _distinct(path_states)
     states = simulated(distinct, state_of(ego), wheel_base_m=ego.vehicle.wheel_base_m)
     ground = ground_around(roads, ego.vehicle.centres_m(ego.pose), radius_m=planner.radius_m, route=set(lanes))
-    ridden = rides(states, ego.vehicle, ground=ground, comfortable=comfortable(states), centreline=middle)
+    ridden = rides(states, ego.vehicle, ground=ground, comfortable=comfortable(states), centreline=on.middle)
     return [
         JudgedProposals(driver, motion, planned, states[chosen], scored(ridden[chosen], driver.observation))
         for driver, motion, planned, chosen in zip(drivers, motions, path_states, number, strict=True)
@@ -99,10 +132,11 @@ def judged_branches(planner: PdmClosed, situation: Situation, branches: Sequence
 
 
 def state_of(ego: EgoState) -> Float[np.ndarray, "11"]:
-    """The ego as the simulation starts from it: no lateral motion, steering straight."""
+    """The ego as the simulation starts from it: no lateral motion."""
     state = np.zeros(11)
     state[:3] = ego.pose
-    state[VX], state[AX] = ego.speed_mps, ego.acceleration_mps2
+    state[VX], state[AX], state[STEER] = ego.speed_mps, ego.acceleration_mps2, ego.steering_rad
+    state[YAW_RATE] = ego.speed_mps * np.tan(ego.steering_rad) / ego.vehicle.wheel_base_m
     return state
 
 

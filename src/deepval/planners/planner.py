@@ -20,7 +20,10 @@ class Trajectory:
 
 
 class Planner(ABC):
-    """A planner: a frozen dataclass whose fields are its constants. It keeps nothing from one call to the next."""
+    """A planner: a frozen dataclass whose fields are its constants. It keeps nothing from one call to the next.
+
+    What plans one drive step by step may: `session` makes it, a fresh one for each drive.
+    """
 
     @abstractmethod
     def plan(self, situation: Situation, agents: Agents) -> Trajectory:
@@ -29,3 +32,7 @@ class Planner(ABC):
     def plans(self, situation: Situation, branches: Sequence[Agents]) -> list[Trajectory]:
         """A plan for each of several observations of one situation, each as if it were the only one."""
         return [self.plan(situation, agents) for agents in branches]
+
+    def session(self) -> "Planner":
+        """A planner for one drive, which may keep what its first plan was laid on; itself where nothing is kept."""
+        return self

@@ -15,15 +15,16 @@ VEHICLE, PEDESTRIAN, BICYCLE, STATIC = range(4)
 
 @dataclass(frozen=True, eq=False)
 class EgoState:
-    """The ego vehicle by its rear axle: pose (x, y, heading), speed and acceleration along the heading."""
+    """The ego vehicle by its rear axle: pose (x, y, heading), speed and acceleration along the heading, steering."""
 
     pose: Float[np.ndarray, "3"]
     speed_mps: float
     vehicle: Vehicle
     acceleration_mps2: float = 0.0
+    steering_rad: float = 0.0
 
     def __post_init__(self) -> None:
-        if not np.isfinite([*self.pose, self.speed_mps, self.acceleration_mps2]).all():
+        if not np.isfinite([*self.pose, self.speed_mps, self.acceleration_mps2, self.steering_rad]).all():
             raise InputError("the ego state must be finite; found NaN or infinity: check the logged pose and speed.")
 
 

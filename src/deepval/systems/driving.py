@@ -69,7 +69,11 @@ class Driving(System):
         for t in range(len(scene)):
             situation = situation_at(scene, t)
             branches = [agents_of(objects.at(t), situation.ego.pose) for objects in perceived.values()]
-            for made, plan in zip(plans.values(), self._plans(situation, branches), strict=True):
+            try:
+                found = self._plans(situation, branches)
+            except InputError as error:
+                raise InputError(f"unit {scene.unit}, frame {scene.frame_ids[t]}: {error}") from error
+            for made, plan in zip(plans.values(), found, strict=True):
                 made[t] = plan
         return plans
 
@@ -116,8 +120,8 @@ class Driving(System):
     def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
         """Loss terms of constant velocity, and TIP of both modes where the planner scores proposals.
 
-        A cell's folder keeps no truth to judge a trivial predictor by, so the terms are kept.
-        NaN where a frame is not judged, as all terms are; such a frame is no input.
+        A cell's folder keeps no truth to judge a trivial predictor by. Terms are NaN where a frame is not judged, and
+        such a frame is no input.
         """
         (plans,) = self.trivial(scene).values()
         terms = self.terms(plans, scene, truth, previous=plans)

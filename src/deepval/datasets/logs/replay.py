@@ -1,5 +1,6 @@
 """A log and one of its states -> what a drive from there on meets: the others as they were logged, every 0.1 s."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -60,7 +61,11 @@ def perceived_from(log: Log, perceived: Objects, state: int = 0) -> Observed:
 
     @cache
     def seen(frame: int) -> Agents:
-        return agents_of(perceived.at(frame), ground_pose(log.world_from_ego[log.states[frame]]))
+        objects = perceived.at(frame)
+        found = agents_of(objects, ground_pose(log.world_from_ego[log.states[frame]]))
+        # What no track joins is another in each frame: a planner that knows it by name must not take it for the same.
+        named = np.where(objects.track >= 0, found.id, np.char.add(f"{frame}-", found.id))
+        return replace(found, id=named)
 
     def observed(step: int) -> Agents:
         return seen(int(np.searchsorted(log.states, first + step * ratio + 1e-6, side="right")) - 1)

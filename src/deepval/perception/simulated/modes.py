@@ -5,6 +5,7 @@ docs/own-detections.md, Modes without a file.
 
 import re
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
@@ -199,3 +200,11 @@ def built_in_mode(name: str, *, seed: int = 0) -> BuiltIn | None:
     if sized:
         return Profiled(int(sized[1]), seed)
     return {"none": Nothing(), "none-camera": Nothing(all_around=False), "reference": EveryReference()}.get(name)
+
+
+def built_in_name(made: Mapping[str, Any]) -> str:
+    """The name of the mode without a file that a cell's definition tells of."""
+    if "profile" in made:
+        return f"profile-{made['size']}"
+    named = {name: built_in_mode(name) for name in ("none", "none-camera", "reference")}
+    return next(name for name, mode in named.items() if mode is not None and mode.reports.items() <= made.items())

@@ -57,7 +57,7 @@ function frameDetail(cell, frame, state, value, weights) {
     h("p", {}, "V = ", h("strong", { class: `num ${words}-text` }, `${value > 0 ? "+" : ""}${number(value, 2)}`), `: escalating ${{ helped: "helps this decision", harmed: "harms this decision", unaffected: "changes nothing" }[words]}. At ${number(frame.speed_mps, 1)} m/s, `, h("em", {}, cheap), ` leads to “${frame.modes[cheap].does}”, `, h("em", {}, full), ` to “${frame.modes[full].does}”; what is really there asks for “${truth.does}”.`),
     ...(frame.road ? [roadView(frame, frames), ...(seen ? [cameraView(frame, frames, image)] : [])] : [cameraView(frame, frames, image), birdsEye(frame, frames)]).flatMap((view, i) => [i ? h("div", { style: "height: .6rem" }) : null, h("div", { class: "view" }, view)]),
     legendOf([[`${cheap} (cheap)`, "var(--cheap)", "dashed"], [`${full} (full)`, "var(--full)", "solid"], ["reference", "var(--truth)"], ...(frame.road ? [["as it was driven", "var(--ink)", "dotted"]] : []), [`thick: the object that fixes the ${frame.road ? "plan" : "action"}`, "var(--ink)", "solid"]]),
-    image || !seen ? null : h("p", { class: "note" }, "No picture is embedded; ", code("deepval report --images"), " puts it in where there is one."),
+    image || !seen ? null : h("p", { class: "note" }, ...(frame.image || frames.pictures ? ["No picture is embedded; ", code("deepval report --images"), " puts it in where there is one."] : ["There is no picture of this frame: boxes are where the camera has them."])),
     h("h3", {}, "Both decisions, and what they cost"), decisionTable(frame, frames, weights),
     h("h3", {}, "Where the allocators ranked it"), rankTable(cell, frame, state),
   ].filter(Boolean);
@@ -98,10 +98,14 @@ function cameraView(frame, frames, image) {
   const width = frame.camera.width_px || Math.max(2 * frame.camera.centre_px[0], ...boxes.map((box) => box[2]));
   const height = frame.camera.height_px || Math.max(2 * frame.camera.centre_px[1], ...boxes.map((box) => box[3]));
   const unit = width / 700;
-  const root = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Camera frame of ${frame.input} with the boxes of both modes and the reference` });
+  const horizon = known(frame.camera.horizon_px) ? frame.camera.horizon_px : height / 2;
+  // Without a picture there is nothing to see but boxes and the horizon: sky and road beyond them are left out.
+  const margin = 24 * unit;
+  const top = image ? 0 : Math.max(0, Math.min(horizon, ...boxes.map((box) => box[1])) - margin);
+  const bottom = image ? height : Math.min(height, Math.max(horizon, ...boxes.map((box) => box[3])) + margin);
+  const root = s("svg", { viewBox: `0 ${top} ${width} ${bottom - top}`, role: "img", "aria-label": `Camera frame of ${frame.input} with the boxes of both modes and the reference` });
   if (image) root.append(s("image", { href: image, x: 0, y: 0, width, height, preserveAspectRatio: "none" }));
   else {
-    const horizon = known(frame.camera.horizon_px) ? frame.camera.horizon_px : height / 2;
     root.append(s("rect", { x: 0, y: horizon, width, height: Math.max(height - horizon, 0), fill: "var(--even-wash)" }));
     root.append(line(0, horizon, width, horizon, { stroke: "var(--faint)", "stroke-width": unit }));
   }
