@@ -18,10 +18,10 @@ LONG = frozenset(
         *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "observed_cells"),
         *("analysing", "escalation_analyses", "mechanism"),
         *("observations", "closed_loop", "drive_command", "nuplan", "learned_planner", "learned_training"),
-        *("planners", "external_analysis", "external_build", "across_targets"),
+        *("planners", "external_analysis", "external_build", "across_targets", "plans"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
-        "tracked",
+        *("tracked", "over_cells", "diagnosis"),
     )
 )
 """What `make quick` leaves out, by file: the rest takes less than a minute."""

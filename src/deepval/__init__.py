@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from deepval.judging.comparison import compare, pool
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
+    from deepval.judging.over_cells import compare_over
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
     from deepval.tables.values import ValueTable, read_values
@@ -40,6 +41,7 @@ __all__ = [
     "ValueTable",
     "__version__",
     "compare",
+    "compare_over",
     "evaluate",
     "pool",
     "read_costs",
@@ -54,6 +56,7 @@ _HOME = {
     "judging.comparison": ("compare", "pool"),
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),
+    "judging.over_cells": ("compare_over",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
     "tables.values": ("ValueTable", "read_values"),

@@ -42,6 +42,18 @@ def write_atomically(path: str | Path, content: str | bytes, *, make_folder: boo
         raise InputError(f"{path}: must be a file that can be written; {_reason(error)}.") from error
 
 
+def append_line(path: str | Path, text: str) -> None:
+    """Append a line to a file by one write, so that what several processes append never mixes."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            os.write(handle, f"{text}\n".encode())
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise InputError(f"{path}: must be a file that can be written; {_reason(error)}.") from error
+
+
 def check_writable(path: str | Path, *, folder: bool = False) -> None:
     """Raise where it is plain before any work that a file (or a folder) cannot be written there."""
     at = Path(path)

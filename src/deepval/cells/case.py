@@ -57,6 +57,11 @@ class Case:
         note = self.not_held_out
         return result if note is None else replace(result, warnings=(note, *result.warnings))
 
+    @property
+    def scored(self) -> bool:
+        """Whether scores lie beside the cell."""
+        return self.cell is not None and any((self.source / SCORES).glob("*.csv"))
+
     def units(self, given: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
         """Units by name or role; without any, those of a cell that have the usual role. A values file has no roles."""
         if self.cell is not None:

@@ -1,12 +1,13 @@
 """`deepval evaluate` and `deepval compare`: a cell or a values file, and score files -> verdicts."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import deepval
-from deepval.cells.case import read_case
+from deepval.cells.case import Case, read_case
 from deepval.cli import options
 from deepval.cli.options import (
     Alphas,
@@ -18,6 +19,7 @@ from deepval.cli.options import (
     Kinds,
     MissingRule,
     Modes,
+    PlanFile,
     Rails,
     ScoreFiles,
     Seed,
@@ -26,9 +28,14 @@ from deepval.cli.options import (
     Values,
     Weights,
 )
+from deepval.cli.registering import followed, made_by, noted, show_plan
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.judging import comparison
+from deepval.judging.comparison import Comparison
+from deepval.judging.contenders import POLICIES, STATISTICS, Named, Statistic, parsed
+from deepval.judging.draws import child_seeds
+from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report import FORMS, console
 
 FAILED_GATE = 3
@@ -58,6 +65,7 @@ def evaluate(
     terms: TermFile = None,
     weight: Weights = None,
     resolve: Annotated[float | None, typer.Option("--resolve", help="How many units resolve this difference?")] = None,
+    plan: PlanFile = None,
     form: Annotated[
         str | None, typer.Option("--format", help=f"What to print: {', '.join(FORMS)}. Default: console.")
     ] = None,
@@ -78,6 +86,7 @@ def evaluate(
     if out:
         check_writable(out)
     case = read_case(values, costs=costs, modes=options.mode_list(modes))
+    following = followed(plan, {str(values): case})
     chosen = case.units(options.unit_list(units, case.roles), usual="test")
     held = case.units(options.unit_list(calibrate, case.roles))
     scored = case.scores(options.score_files(scores))
@@ -98,9 +107,13 @@ def evaluate(
         watch=options.watch,
     )
     result = case.labelled(result)
+    noted(case, "evaluate", chosen, scored, following)
     if out:
         result.save(out)
     options.show(result, shown)
+    if following is not None:
+        rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
+        show_plan(following, made_by(following, {str(values): chosen}, rows), err=shown != "console")
     if wanted is not None:
         options.print_resolution(result, wanted)
 
@@ -113,9 +126,16 @@ def _form(form: str | None, *, json: bool) -> str:
 
 
 def compare(
-    values: Values,
+    values: Annotated[
+        list[Path],
+        typer.Argument(help="A cell's folder, or a values file; of several, the mean over them is compared."),
+    ],
     candidate: Annotated[
-        str, typer.Argument(help="Scores of the candidate: FILE or NAME=FILE, or a name beside the cell.")
+        str,
+        typer.Argument(
+            help="Scores of the candidate: FILE or NAME=FILE, or a name beside the cell; with @POLICY under a causal "
+            f"policy ({', '.join(POLICIES)})."
+        ),
     ],
     baseline: Annotated[str, typer.Argument(help="Scores of the baseline, likewise.")],
     *,
@@ -128,38 +148,69 @@ def compare(
     draws: DrawNumber = "1000",
     seed: Seed = 0,
     units: JudgedUnits = None,
+    calibrate: Calibration = None,
     missing: MissingRule = "error",
+    of: Annotated[str, typer.Option("--of", help="What to compare: gain, or its parts benefit and harm.")] = "gain",
     fail_if: Annotated[
         str | None, typer.Option("--fail-if", help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.")
     ] = None,
+    plan: PlanFile = None,
     json: Json = False,
 ) -> None:
     """Compare two allocators, paired within every draw of units; a regression gate with --fail-if.
 
+    Over several cells it compares the mean, every cell with the same weight; cells with the same units share their
+    draws. Causal policies are calibrated on the validation units of a cell unless --calibrate names others.
+
     Example: deepval compare values.parquet new.csv old.csv --alpha 0.2 --fail-if worse
     """
     gate = None if fail_if is None else options.one_of(fail_if, ("worse", "not-better"), "--fail-if")
-    case = read_case(values, costs=costs, modes=options.mode_list(modes))
-    chosen = case.units(options.unit_list(units, case.roles), usual="test")
-    named = case.scores(options.score_files([candidate, baseline]))
-    result = deepval.evaluate(
-        case.table,
-        named,
-        options.budgets(case, named, alpha, budget, rails=rails, skipping=skipping),
-        draws=options.draws(draws),
-        seed=options.at_least(seed, 0, "--seed"),
-        units=chosen,
-        missing=options.one_of(missing, ("error", "worst"), "--missing"),
-        watch=options.watch,
-    )
-    one, other = named
-    rows = comparison.compare(result, one, other)
+    statistic: Statistic = options.one_of(of, STATISTICS, "--of")
+    sides = [parsed(text) for text in (candidate, baseline)]
+    if sides[0] == sides[1]:
+        raise InputError(f"Allocators to compare must be different ones; {candidate!r} is given twice.")
+    cases = _cases(values, costs=costs, modes=options.mode_list(modes))
+    following = followed(plan, cases)
+    causal = any(side.policy for side in sides)
+    number = options.draws(draws)
+    chosen = {name: case.units(options.unit_list(units, case.roles), usual="test") for name, case in cases.items()}
+    seeds = _seeds(cases, chosen, options.at_least(seed, 0, "--seed"))
+    results = {}
+    pair: list[str] = []
+    looks = []
+    for name, case in cases.items():
+        named = case.scores(_files(sides))
+        pair = [side._replace(allocator=_named(side.allocator)).text for side in sides]
+        held = options.unit_list(calibrate, case.roles)
+        results[name] = deepval.evaluate(
+            case.table,
+            named,
+            options.budgets(case, named, alpha, budget, rails=rails, skipping=skipping),
+            draws=number,
+            seed=seeds[name],
+            units=chosen[name],
+            calibration=case.units(held, usual="validation" if causal else None),
+            missing=options.one_of(missing, ("error", "worst"), "--missing"),
+            watch=options.watch,
+        )
+        looks.append((case, chosen[name], named))
+    one, other = pair
+    rows: Sequence[Comparison | PooledComparison]
+    if len(results) == 1:
+        rows = comparison.compare(next(iter(results.values())), one, other, of=statistic)
+    else:
+        rows = compare_over(results, one, other, of=statistic)
+    for case, seen, named in looks:
+        noted(case, "compare", seen, named, following)
     typer.echo(
         options.as_json([dict(row) for row in rows])
         if json
         else console.render_comparison(rows, width=options.width()),
         nl=False,
     )
+    if following is not None:
+        told = [(row.candidate, row.baseline, row.budget, row.of, row.verdict) for row in rows]
+        show_plan(following, made_by(following, chosen, told), err=json)
     if gate and rows and all(row.verdict is None for row in rows):
         raise InputError(f"--fail-if needs a verdict; there is none: {rows[0].reason}.")
     bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
@@ -167,3 +218,32 @@ def compare(
         where = ", ".join(row.budget.label for row in bad)
         typer.echo(f"deepval: {one} is {gate.replace('-', ' ')} than {other} at {where}.", err=True)
         raise typer.Exit(FAILED_GATE)
+
+
+def _cases(paths: Sequence[Path], *, costs: Path | None, modes: list[str] | None) -> dict[str, Case]:
+    """What is compared on, by its path."""
+    found = {str(path): read_case(path, costs=costs, modes=modes) for path in paths}
+    if len(found) < len(paths):
+        raise InputError("Cells must be different ones; one is given twice.")
+    return found
+
+
+def _files(sides: Iterable[Named]) -> dict[str, Path]:
+    """Score files of the two sides, which may be one file under two policies."""
+    return options.score_files(dict.fromkeys(side.allocator for side in sides))
+
+
+def _named(text: str) -> str:
+    (name,) = options.score_files([text])
+    return name
+
+
+def _seeds(cases: Mapping[str, Case], chosen: Mapping[str, Sequence[str] | None], seed: int) -> dict[str, int]:
+    """One seed for each list of units: the given one where there is one list, else children of it."""
+    lists = {
+        name: tuple(sorted(map(str, case.table.unit_ids if chosen[name] is None else chosen[name] or ())))
+        for name, case in cases.items()
+    }
+    different = sorted(set(lists.values()))
+    seeds = dict(zip(different, child_seeds(seed, len(different)) if len(different) > 1 else [seed], strict=True))
+    return {name: seeds[units] for name, units in lists.items()}

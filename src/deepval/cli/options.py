@@ -80,6 +80,10 @@ Weights = Annotated[
 Maps = Annotated[
     Path | None, typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.")
 ]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option("--plan", help="A registered plan: say which comparisons were planned (beside --json: on stderr)."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

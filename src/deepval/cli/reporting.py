@@ -10,6 +10,7 @@ import typer
 import deepval
 from deepval.cells.case import read_case
 from deepval.cli import options
+from deepval.cli.registering import noted
 from deepval.errors import InputError
 from deepval.files import check_writable, write_atomically
 from deepval.manifests import cell_content
@@ -112,15 +113,17 @@ def _judged(folder: Path) -> Result:
     """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
     case = read_case(folder)
     scores = case.scores({})
+    units = case.units(None, usual="test")
     result = deepval.evaluate(
         case.table,
         scores,
         options.budgets(case, scores),
-        units=case.units(None, usual="test"),
+        units=units,
         terms=case.terms,
         curve_points=CURVE_POINTS,
         watch=options.watch,
     )
+    noted(case, "report", units, scores)
     return case.labelled(result)
 
 

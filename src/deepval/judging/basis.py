@@ -10,24 +10,31 @@ from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.resamples import Resamples, Sample
 from deepval.judging.rows import Judged
+from deepval.judging.streams import Streamed
 from deepval.judging.totals import Totals
 from deepval.results import Result, Samples
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What comparing and pooling work on: the totals of every resample, and every row with its samples."""
+    """What comparing and pooling work on: the totals of every resample, every row and stream with its samples."""
 
     totals: Totals
     judged: tuple[Judged, ...]
+    streamed: tuple[Streamed, ...] = ()
 
 
-def samples_of(resamples: Resamples, judged: Sequence[Judged]) -> Samples:
-    """What a result keeps of its rows' samples."""
+def samples_of(resamples: Resamples, judged: Sequence[Judged], streamed: Sequence[Streamed] = ()) -> Samples:
+    """What a result keeps of the samples of its rows and streams."""
     nothing = np.full(len(resamples.counts), np.nan)
 
     def stacked(part: Callable[[Judged], Float[np.ndarray, "resample"]]) -> Float[np.ndarray, "row resample"]:
         return np.stack([part(item) for item in judged])
+
+    def of_streams(
+        part: Callable[[Streamed], Float[np.ndarray, "resample"]],
+    ) -> Float[np.ndarray, "stream resample"] | None:
+        return np.stack([part(item) for item in streamed]) if streamed else None
 
     return Samples(
         unit_ids=resamples.unit_ids,
@@ -42,6 +49,10 @@ def samples_of(resamples: Resamples, judged: Sequence[Judged]) -> Samples:
         escalated=stacked(lambda item: item.sample.escalated if item.sample else nothing),
         prize=stacked(lambda item: item.prize),
         versus_random=stacked(lambda item: item.difference.loss),
+        stream_gain=of_streams(lambda item: item.sample.gain if item.sample else nothing),
+        stream_benefit=of_streams(lambda item: item.sample.benefit if item.sample else nothing),
+        stream_escalated=of_streams(lambda item: item.sample.escalated if item.sample else nothing),
+        stream_prize=of_streams(lambda item: item.prize),
     )
 
 
@@ -61,4 +72,17 @@ def basis(result: Result) -> Basis:
         runs = not np.isnan(sample.gain[0])
         difference = totals.difference(held.versus_random[index])
         judged.append(Judged(row, sample if runs else None, held.prize[index], difference))
-    return Basis(totals, tuple(judged))
+    return Basis(totals, tuple(judged), _streamed(result, held))
+
+
+def _streamed(result: Result, held: Samples) -> tuple[Streamed, ...]:
+    """The streams with their samples; none where they were saved before streams kept theirs."""
+    gain, benefit = held.stream_gain, held.stream_benefit
+    escalated, prize = held.stream_escalated, held.stream_prize
+    if gain is None or benefit is None or escalated is None or prize is None:
+        return ()
+    found = []
+    for index, row in enumerate(result.streams):
+        sample = None if np.isnan(gain[index, 0]) else Sample(gain[index], benefit[index], escalated[index])
+        found.append(Streamed(row, sample, prize[index]))
+    return tuple(found)

@@ -13,6 +13,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.judging.basis import Basis, basis
+from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
 from deepval.judging.draws import Draws, Interval
 from deepval.judging.rows import Judged
 from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known
@@ -42,6 +43,9 @@ class Comparison(BudgetRecord):
         verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself; None without an
             interval.
         reason: Why something is None.
+        of: What is compared: gain, benefit or harm; the candidate is better where it has less harm.
+        draws: Number of draws.
+        dropped: Draws that could not be compared, for want of a positive all-cheap loss.
     """
 
     candidate: str
@@ -61,27 +65,42 @@ class Comparison(BudgetRecord):
     ndg_difference: float | None = None
     verdict: str | None = None
     reason: str | None = None
+    of: str = "gain"
+    draws: int = 0
+    dropped: int = 0
 
 
-def compare(result: Result, candidate: str, baseline: str) -> tuple[Comparison, ...]:
-    """Paired differences of two allocators (or references) of one result with samples, under each budget of both."""
+def compare(result: Result, candidate: str, baseline: str, *, of: Statistic = "gain") -> tuple[Comparison, ...]:
+    """Paired differences of two contenders of one result with samples, under each budget of both.
+
+    Args:
+        result: Fresh from evaluate(), or loaded with its samples.
+        candidate: An allocator or reference; `NAME@POLICY` under a causal policy, such as `mine@causal-cap`.
+        baseline: What it is compared with, likewise.
+        of: What is compared: gain, or its parts benefit and harm.
+    """
+    checked(of)
     held = basis(result)
-    ours, theirs = _by_budget(held, candidate), _by_budget(held, baseline)
-    return tuple(_compared(held, candidate, baseline, ours[key], theirs[key]) for key in ours if key in theirs)
+    ours, theirs = contenders(held, candidate), contenders(held, baseline)
+    names = candidate, baseline
+    return tuple(_compared(held, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
 
 
-def _compared(held: Basis, candidate: str, baseline: str, one: Judged, other: Judged) -> Comparison:
+def _compared(held: Basis, names: tuple[str, str], one: Contender, other: Contender, *, of: Statistic) -> Comparison:
     row, re = one.row, held.totals
+    candidate, baseline = names
     start: dict[str, Any] = {"candidate": candidate, "baseline": baseline} | row.budget.fields
+    start |= {"of": of, "draws": len(re.draws)}
     if one.sample is None or other.sample is None:
         missing, reason = (candidate, row.reason) if one.sample is None else (baseline, other.row.reason)
         verdict = "infeasible" if one.sample is None else None
         return Comparison(**start, verdict=verdict, reason=f"{missing}: {reason}")
-    paired = re.paired(one.sample.gain, other.sample.gain)
+    paired = re.paired(part(one.sample, of), part(other.sample, of))
     bounds = re.versus(paired)
-    both = row.ndg is not None and other.row.ndg is not None
-    alike = row.oracle == other.row.oracle
-    unlike = Reason.OTHER_ORACLES.said(one=row.oracle, other=other.row.oracle) if both and not alike else None
+    both = of == "gain" and row.ndg is not None and other.row.ndg is not None
+    ours, theirs = oracle_of(one), oracle_of(other)
+    alike = ours == theirs
+    unlike = Reason.OTHER_ORACLES.said(one=ours, other=theirs) if both and not alike else None
     return Comparison(
         **start,
         difference=known(paired.share[0]),
@@ -93,8 +112,9 @@ def _compared(held: Basis, candidate: str, baseline: str, one: Judged, other: Ju
         loss_hi=known(bounds.loss.high),
         unit=re.unit_shown,
         ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
-        verdict=bounds.verdict,
+        verdict=oriented(bounds.share, of).verdict or oriented(bounds.loss, of).verdict,
         reason=joined([reasons(one, other), unlike]),
+        dropped=bounds.dropped,
     )
 
 
@@ -121,6 +141,7 @@ class Pooled(BudgetRecord):
         draws_dropped: Draws that some cell drops from its nDG interval.
         verdict: better, worse or unresolved against random; None without an interval.
         reason: Why something is None.
+        versus_random_dropped: Draws without a positive all-cheap loss in some cell, left out of the paired interval.
     """
 
     allocator: str
@@ -141,6 +162,7 @@ class Pooled(BudgetRecord):
     draws_dropped: int = 0
     verdict: str | None = None
     reason: str | None = None
+    versus_random_dropped: int = 0
 
 
 def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
@@ -148,14 +170,14 @@ def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     if not cells:
         raise InputError("Pooling needs at least one cell; found none.")
     held = {name: basis(result) for name, result in cells.items()}
-    draws = _shared_draws(held)
+    draws = shared_draws(held)
     first = next(iter(held.values()))
     pooled = []
     for judged in first.judged:
         if judged.row.allocator in REFERENCES:
             continue
         key, name = judged.row.budget, judged.row.allocator
-        members = [_by_budget(item, name, known_only=False).get(key) for item in held.values()]
+        members = [_by_budget(item, name).get(key) for item in held.values()]
         if all(member is not None for member in members):
             pooled.append(_pooled(name, key, [m for m in members if m], list(held.values()), draws))
     return tuple(pooled)
@@ -168,7 +190,8 @@ def _pooled(name: str, key: BudgetKey, members: Sequence[Judged], cells: Sequenc
         return Pooled(**start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
     pairs = list(zip(members, cells, strict=True))
     resampled = can_resample(cells)
-    bounds = versus_random_bounds(mean_paired(members, cells), cells)
+    mean = mean_paired(members, cells)
+    bounds = versus_random_bounds(mean, cells)
     ndg = np.mean([_ndg(m, c)[c.totals.drawn] for m, c in pairs], axis=0)
     kept = np.all([c.totals.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
     of_ndg = draws.interval(ndg, kept & resampled)
@@ -184,6 +207,7 @@ def _pooled(name: str, key: BudgetKey, members: Sequence[Judged], cells: Sequenc
         draws_dropped=int(np.count_nonzero(~kept)),
         verdict=bounds.verdict,
         reason=reasons(*members),
+        versus_random_dropped=int(np.count_nonzero(np.isnan(mean))) if bounds.verdict else 0,
     )
 
 
@@ -208,7 +232,7 @@ def versus_random_bounds(paired: Float[np.ndarray, "draw"], cells: Sequence[Basi
     return cells[0].totals.draws.interval(paired, ~np.isnan(paired) & can_resample(cells)).snapped()
 
 
-def reasons(*judged: Judged) -> str | None:
+def reasons(*judged: Contender) -> str | None:
     """Why something is None on any side, each reason once."""
     return joined(item.row.reason for item in judged)
 
@@ -218,7 +242,8 @@ def _ndg(judged: Judged, held: Basis) -> Float[np.ndarray, "resample"]:
     return held.totals.ndg(judged.sample.gain, judged.prize)
 
 
-def _shared_draws(held: Mapping[str, Basis]) -> Draws:
+def shared_draws(held: Mapping[str, Basis]) -> Draws:
+    """The draws of the first cell; raises where the draws of the others do not belong together with them."""
     first, units = next((item.totals.draws, item.totals.unit_ids) for item in held.values())
     for name, item in held.items():
         other = item.totals.draws
@@ -235,9 +260,5 @@ def _shared_draws(held: Mapping[str, Basis]) -> Draws:
     return first
 
 
-def _by_budget(held: Basis, allocator: str, *, known_only: bool = True) -> dict[BudgetKey, Judged]:
-    by_budget = {item.row.budget: item for item in held.judged if item.row.allocator == allocator}
-    if known_only and not by_budget:
-        names = sorted({item.row.allocator for item in held.judged})
-        raise InputError(f"The result has no allocator {allocator!r}; it has {', '.join(names)}.")
-    return by_budget
+def _by_budget(held: Basis, allocator: str) -> dict[BudgetKey, Judged]:
+    return {item.row.budget: item for item in held.judged if item.row.allocator == allocator}

@@ -18,9 +18,9 @@ from deepval.judging.budgets import Allowance, Budget, Selection, allowance
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous
-from deepval.judging.streams import Cap, streams
+from deepval.judging.streams import Cap, Streamed, streams
 from deepval.progress import Watch, unwatched
-from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed, Stream
+from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align_all, filled
@@ -79,10 +79,10 @@ def evaluate(
     judged = judge(resamples, given, allowances)
     sliced = [row for column in _listed(by) for row in _slices(resamples, given, allowances, column)]
     caps: dict[tuple[str, int], Cap] = {}
-    stream_rows: list[Stream] = []
+    streamed: list[Streamed] = []
     if calibrated_on is not None:
         calibration_scores = [_on(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
-        stream_rows, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
+        streamed, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
     if simultaneous_intervals:
         judged = with_simultaneous(judged, resamples)
     notes = [*_notes(judged_on), *_notes_on_order(whole)]
@@ -98,13 +98,13 @@ def evaluate(
         rows=rows,
         slices=tuple(sliced),
         gaps=audits.gaps(resamples, given, allowances, judged=judged, caps=caps),
-        streams=tuple(stream_rows),
+        streams=tuple(item.row for item in streamed),
         units=audits.units(resamples, given, allowances),
         curves=audits.curves(resamples, given, curve_points),
         ladder=tuple(ladder.optima(judged_on, allowances)),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, given),
-        samples=samples_of(resamples, judged),
+        samples=samples_of(resamples, judged, streamed),
     )
 
 

@@ -16,7 +16,7 @@ from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.judging.budgets import Allowance
 from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed, unit_totals
-from deepval.judging.resamples import Resamples
+from deepval.judging.resamples import Resamples, Sample
 from deepval.judging.tuning import tune_adaptive_threshold, tune_token_bucket
 from deepval.results import Reason, Stream, joined, known
 from deepval.tables.scores import Scores
@@ -40,16 +40,25 @@ class Acceptance:
     weights: Float[np.ndarray, "input"]
 
 
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """A stream's row, and the samples behind it: None where it cannot run."""
+
+    row: Stream
+    sample: Sample | None
+    prize: Float[np.ndarray, "resample"]
+
+
 def streams(
     resamples: Resamples,
     scores: Sequence[Scores],
     allowances: Sequence[Allowance],
     *,
     calibrated_on: tuple[ValueTable, Sequence[Scores]],
-) -> tuple[list[Stream], dict[tuple[str, int], Cap]]:
+) -> tuple[list[Streamed], dict[tuple[str, int], Cap]]:
     """Rows of every policy, and the causal cap's gain by allocator and number of the budget."""
     held, held_scores = calibrated_on
-    rows: list[Stream] = []
+    found: list[Streamed] = []
     caps: dict[tuple[str, int], Cap] = {}
     for index, allowed in enumerate(allowances):
         free = allowed.slots(resamples.inputs)[:, None]
@@ -60,16 +69,18 @@ def streams(
             cost = allowed.cost_of(own.name)
             start = Stream(own.name, "any", None, **allowed.key.fields)
             if not allowed.feasible(cost) or not allowed.share(cost) > 0:
-                rows.append(replace(start, verdict="infeasible", reason=Reason.NOTHING_LEFT.said()))
+                row = replace(start, verdict="infeasible", reason=Reason.NOTHING_LEFT.said())
+                found.append(Streamed(row, None, prize))
                 continue
             rate = allowed.share(cost)
             ranked = resamples.ranked(own.values, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
             for accepted in _acceptances(own.values, resamples.table, other.values, held, rate):
-                row = _row(start, resamples, accepted, rate=rate, prize=prize, chance=chance, ranked=ranked)
-                rows.append(row)
+                streamed = _streamed(start, resamples, accepted, rate=rate, prize=prize, chance=chance, ranked=ranked)
+                found.append(streamed)
+                row = streamed.row
                 if accepted.policy == "causal cap":
                     caps[own.name, index] = Cap(row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0)
-    return rows, caps
+    return found, caps
 
 
 def _acceptances(
@@ -94,7 +105,7 @@ def _acceptances(
     yield Acceptance("token bucket", size, bucket.decide(score, table.unit, table.order))
 
 
-def _row(
+def _streamed(
     start: Stream,
     resamples: Resamples,
     accepted: Acceptance,
@@ -103,7 +114,7 @@ def _row(
     prize: Float[np.ndarray, "resample"],
     chance: Float[np.ndarray, "resample"],
     ranked: Float[np.ndarray, "resample"],
-) -> Stream:
+) -> Streamed:
     table, drawn, draws = resamples.table, resamples.drawn, resamples.draws
     totals = unit_totals(accepted.weights, table.decision_values, unit=table.unit, units=len(table.unit_ids))
     gain = resamples.counts @ totals.gain
@@ -116,7 +127,7 @@ def _row(
     of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snapped()
     of_random = resamples.versus(difference)
     reasons = ([] if prize[0] > 0 else [Reason.NO_PRIZE]) + resamples.undefined()
-    return replace(
+    row = replace(
         start,
         policy=accepted.policy,
         parameter=accepted.parameter,
@@ -143,3 +154,4 @@ def _row(
         versus_random_dropped=of_random.dropped,
         reason=joined(reasons),
     )
+    return Streamed(row, Sample(gain, resamples.counts @ totals.benefit, resamples.counts @ totals.escalated), prize)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deepval.judging.comparison import Comparison
+from deepval.judging.over_cells import PooledComparison
 from deepval.report.tables import Table, comparison_table, headline, tables
 from deepval.results import Result
 
@@ -19,7 +20,7 @@ def render(result: Result, *, width: int = 140, color: bool = False, sections: S
     return _rendered(words, shown, width=width, color=color)
 
 
-def render_comparison(rows: Sequence[Comparison], *, width: int = 140, color: bool = False) -> str:
+def render_comparison(rows: Sequence[Comparison | PooledComparison], *, width: int = 140, color: bool = False) -> str:
     """Two allocators compared, as text of a given width."""
     return _rendered([], [comparison_table(rows)], width=width, color=color)
 

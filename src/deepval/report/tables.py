@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Literal
 
 from deepval.judging.comparison import Comparison
+from deepval.judging.over_cells import PooledComparison
 from deepval.results import UNITS, Result, Row, Stream
 
 Mark = Literal["better", "worse", ""]
@@ -232,34 +233,51 @@ def _ladder(result: Result) -> Table:
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
 
 
-def comparison_table(rows: Sequence[Comparison]) -> Table:
-    """Paired differences between two allocators."""
-    header = ("budget", "difference", "95 %", "nDG", "verdict")
+def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
+    """Paired differences between two allocators, on one table or as means over cells."""
+    header = ["budget", "difference", "95 %", "nDG", "verdict"]
+    over = any(isinstance(row, PooledComparison) for row in rows)
+    if over:
+        header[4:4] = ["nDG 95 %", "better / worse in"]
     cells = []
     for row in rows:
         mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
-        budget = row.budget.label
-        ndg = MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"
-        shares = percent(row.difference), interval(row.lo, row.hi, percent)
-        difference, bounds = (number(row.loss), interval(row.loss_lo, row.loss_hi)) if row.unit == "loss" else shares
-        cells.append(
-            (
-                TableCell(budget),
-                TableCell(difference, mark),
-                TableCell(bounds),
-                TableCell(ndg),
-                TableCell(row.verdict or ""),
-            )
-        )
-    title = (
-        f"{rows[0].candidate} against {rows[0].baseline}, shares of the all-cheap loss" if rows else "Nothing compared"
-    )
-    notes = [*sorted({row.reason for row in rows if row.reason}), *([IN_LOSS] if _in_loss(rows) else [])]
-    return Table(title, header, (tuple(cells),), tuple(notes))
+        difference, bounds = percent(row.difference), interval(row.lo, row.hi, percent)
+        if isinstance(row, Comparison) and row.unit == "loss":
+            difference, bounds = number(row.loss), interval(row.loss_lo, row.loss_hi)
+        ndg = [MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"]
+        if isinstance(row, PooledComparison):
+            ndg += [interval(row.ndg_lo, row.ndg_hi), f"{row.cells_better} / {row.cells_worse} of {row.cells} cells"]
+        texts = (row.budget.label, difference, bounds, *ndg, row.verdict or "")
+        cells.append(tuple(TableCell(text, mark if i == 1 else "") for i, text in enumerate(texts)))
+    return Table(_comparison_title(rows), tuple(header), (tuple(cells),), tuple(_comparison_notes(rows)))
 
 
-def _in_loss(rows: Sequence[Comparison]) -> bool:
-    return any(row.unit == "loss" for row in rows)
+def _comparison_title(rows: Sequence[Comparison | PooledComparison]) -> str:
+    if not rows:
+        return "Nothing compared"
+    first = rows[0]
+    part = "" if first.of == "gain" else f"{first.of}, "
+    over = f", mean over {first.cells} cells" if isinstance(first, PooledComparison) else ""
+    return f"{first.candidate} against {first.baseline}, {part}shares of the all-cheap loss{over}"
+
+
+def _comparison_notes(rows: Sequence[Comparison | PooledComparison]) -> Iterator[str]:
+    yield from sorted({row.reason for row in rows if row.reason})
+    if any(isinstance(row, Comparison) and row.unit == "loss" for row in rows):
+        yield IN_LOSS
+    if any(row.of == "harm" for row in rows):
+        yield "Less harm is better: a difference below 0 is in favour of the candidate."
+    left = max((row.dropped for row in rows), default=0)
+    if left:
+        yield f"Up to {left} of {rows[0].draws} draws without a positive all-cheap loss could not be compared."
+    pooled = [row for row in rows if isinstance(row, PooledComparison)]
+    small = max((row.ndg_dropped for row in pooled), default=0)
+    if small:
+        yield f"Up to {small} of {rows[0].draws} draws are left out of an nDG interval (small prize in some cell)."
+    missed = max((row.rates_missed or 0 for row in pooled), default=0)
+    if missed:
+        yield f"In up to {missed} of {pooled[0].cells} cells a causal policy misses its rate."
 
 
 def headline(result: Result) -> Iterable[str]:

@@ -140,5 +140,5 @@ class Result:
             loaded = cls(**{name: typed(forms[name], part) for name, part in content.items()})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
-        samples = read_samples(samples_path(path), sha256(data), rows=len(loaded.rows))
+        samples = read_samples(samples_path(path), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)

@@ -33,6 +33,10 @@ class Samples:
         escalated: Expected number of inputs that it escalates.
         prize: What its nDG divides by.
         versus_random: Gain less that of what stands for random in it, in units of the loss.
+        stream_gain: Gain of each stream of the result in each resample, NaN where it cannot run; None without streams.
+        stream_benefit: Its positive part.
+        stream_escalated: Expected number of inputs that it escalates.
+        stream_prize: What its nDG divides by.
     """
 
     unit_ids: tuple[str, ...]
@@ -47,6 +51,10 @@ class Samples:
     escalated: Float[np.ndarray, "row resample"]
     prize: Float[np.ndarray, "row resample"]
     versus_random: Float[np.ndarray, "row resample"]
+    stream_gain: Float[np.ndarray, "stream resample"] | None = None
+    stream_benefit: Float[np.ndarray, "stream resample"] | None = None
+    stream_escalated: Float[np.ndarray, "stream resample"] | None = None
+    stream_prize: Float[np.ndarray, "stream resample"] | None = None
 
     def to_bytes(self, result: str) -> bytes:
         """The file that keeps them beside the result of this SHA-256: .npz without pickles; what is None is absent."""
@@ -61,7 +69,7 @@ def samples_path(result: str | Path) -> Path:
     return Path(result).with_suffix(".samples.npz")
 
 
-def read_samples(path: Path, result: str, *, rows: int) -> Samples | None:
+def read_samples(path: Path, result: str, *, rows: int, streams: int = 0) -> Samples | None:
     """The samples that lie beside the result of this SHA-256; None where there are none, or those of another."""
     if not path.is_file():
         return None
@@ -80,4 +88,6 @@ def read_samples(path: Path, result: str, *, rows: int) -> Samples | None:
         return None
     if samples.gain.shape != (rows, len(samples.cheap_loss)):
         raise InputError(f"{path}: must have a sample for each of {rows} rows; found {len(samples.gain)}.")
+    if samples.stream_gain is not None and samples.stream_gain.shape != (streams, len(samples.cheap_loss)):
+        raise InputError(f"{path}: must have a sample for each of {streams} streams; found {len(samples.stream_gain)}.")
     return samples

@@ -19,7 +19,7 @@ from deepval.geometry.rotations import transforms
 CHANNEL = "CAM_F0"
 SIZE_PX = (1920, 1080)
 FARTHEST_US = 41_000
-"""A sweep has a picture if one was taken at most this much before or after it (M53)."""
+"""A sweep has a picture if one was taken at most this much before or after it."""
 COLUMNS = ("token", "channel", "translation", "rotation", "intrinsic", "width", "height")
 NOMINAL = Camera(
     fx_px=1545.0,

@@ -1,0 +1,334 @@
+"""A table of losses, and scores where there are some -> what can be learned on it, before any verdict is believed.
+
+Six questions: does the budget bind, do ties decide, on how many units and inputs does the value rest, how wide will
+intervals be, how many units would resolve a difference, and which verdicts hang on a single unit.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+
+from deepval.arrays import Float, Shaped
+from deepval.errors import InputWarning
+from deepval.judging.basis import Basis, basis
+from deepval.judging.budgets import Budget
+from deepval.judging.draws import LEVEL, concentration, units_to_resolve
+from deepval.judging.evaluation import evaluate
+from deepval.judging.resamples import LEAVE_OUT_UP_TO
+from deepval.judging.rows import Judged
+from deepval.progress import Watch, unwatched
+from deepval.results import BudgetRecord, Record, Result, Row, known
+from deepval.tables.scores import Missing, Scores
+from deepval.tables.values import ValueTable
+
+DIFFERENCE = 0.01
+"""A share of the all-cheap loss that is asked to be resolved where nothing else is said."""
+POWER = 0.8
+FEWEST = 3
+"""Units from which on one can be left out and the rest drawn."""
+TELLING = ("better", "worse", "unresolved")
+NORMAL = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
+STAND_INS = ("random", "oracle")
+"""References whose widths are told beside those of allocators: no skill, and all of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetCheck(BudgetRecord):
+    """Whether one budget binds.
+
+    Attributes:
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        slots: Inputs that a zero-cost allocator may escalate.
+        helped: Inputs that escalation helps.
+        state: binding where more inputs are helped than may be escalated, else slack.
+        forced: Whether so many slots force even the oracle of a fixed quota to escalate harmful inputs.
+        oracle_share: Share of the all-cheap loss that the oracle removes.
+    """
+
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    slots: int
+    helped: int
+    state: str
+    forced: bool
+    oracle_share: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class TieCheck(BudgetRecord):
+    """How much of an allocator's selection under one budget ties decide, and how many different scores it gives."""
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    ties: float | None
+    scores: int
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Record):
+    """How a total is spread over units or inputs.
+
+    Attributes:
+        what: value (what escalation can gain) or harm (what it can cost).
+        by: unit or input.
+        holders: How many hold any of it.
+        effective: 1 / sum of squared shares: as many equal holders would be as uneven.
+        half: Fewest that together hold half of it.
+        top: Id of the one that holds most.
+        top_share: Its share.
+        gini: 0 where all are equal, near 1 where one holds everything.
+    """
+
+    what: str
+    by: str
+    holders: int
+    effective: float | None
+    half: int
+    top: str | None
+    top_share: float | None
+    gini: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class WidthCheck(BudgetRecord):
+    """How wide intervals are, and how many units would resolve a difference.
+
+    Attributes:
+        allocator: Its name, or a reference that stands in for one: random (no skill), oracle (all of it).
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        half_width: Half of the paired interval against random, a share of the all-cheap loss.
+        predicted: The same by the normal approximation, 1.96 x spread over draws.
+        ndg_half_width: Half of the interval of nDG.
+        ndg_predicted: The same by the normal approximation.
+        units_needed: Units at which the difference asked for would be told from 0, with 80 % power.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    half_width: float | None
+    predicted: float | None
+    ndg_half_width: float | None
+    ndg_predicted: float | None
+    units_needed: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class UnitCheck(BudgetRecord):
+    """Whether a verdict against random hangs on one unit.
+
+    Attributes:
+        allocator: Its name.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        verdict: On all units.
+        without: The verdict on the other units, by the unit whose absence changes it.
+        turned: Units whose absence turns the sign of the difference itself.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    verdict: str
+    without: Mapping[str, str | None]
+    turned: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis(Record):
+    """What a table of losses can tell, and what it cannot.
+
+    Attributes:
+        inputs: Number of inputs.
+        units: Number of units.
+        affected: Inputs whose loss escalation changes; on the others every choice is as good.
+        helped: Inputs that it helps.
+        harmed: Inputs that it harms.
+        difference: The share of the all-cheap loss that is asked to be resolved.
+        budgets: Whether each budget binds.
+        ties: What ties decide.
+        held: On how many units and inputs value and harm rest.
+        widths: How wide intervals are, and what would be enough units.
+        verdicts: Which verdicts one unit decides, of 3 to 100 units; empty without scores or intervals.
+    """
+
+    inputs: int
+    units: int
+    affected: int
+    helped: int
+    harmed: int
+    difference: float
+    budgets: tuple[BudgetCheck, ...]
+    ties: tuple[TieCheck, ...]
+    held: tuple[Held, ...]
+    widths: tuple[WidthCheck, ...]
+    verdicts: tuple[UnitCheck, ...]
+
+
+def diagnose(
+    table: ValueTable,
+    scores: Mapping[str, Scores] | None = None,
+    budgets: Iterable[Budget] | None = None,
+    *,
+    units: Sequence[str] | None = None,
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+    missing: Missing = "error",
+    difference: float = DIFFERENCE,
+    watch: Watch = unwatched,
+) -> Diagnosis:
+    """What a table of losses can tell of allocators under budgets; without scores, what holds for any of them.
+
+    Args:
+        table: The losses.
+        scores: Per allocator, its scores aligned with the table.
+        budgets: As of `evaluate`.
+        units: Units to judge on; all where None.
+        draws: Number of draws, or "exact"; 0 for no widths and no verdicts.
+        seed: Seed of the draws.
+        missing: As of `evaluate`.
+        difference: A share of the all-cheap loss: how many units would resolve it?
+        watch: Who is told how far long loops are.
+    """
+    given, asked = dict(scores or {}), None if budgets is None else list(budgets)
+    options: dict[str, Any] = {"draws": draws, "seed": seed, "missing": missing}
+    judged = table if units is None else table.restrict(units)
+    result = evaluate(table, given, asked, units=units, **options)
+    held, values = basis(result), judged.decision_values
+    without = _without_each(judged, lambda others: evaluate(table, given, asked, units=others, **options), watch)
+    return Diagnosis(
+        inputs=len(judged),
+        units=len(judged.unit_ids),
+        affected=judged.affected,
+        helped=int(np.count_nonzero(values > 0)),
+        harmed=int(np.count_nonzero(values < 0)),
+        difference=difference,
+        budgets=tuple(_binding(row, values) for row in result.rows if row.allocator == "oracle"),
+        ties=tuple(
+            TieCheck(
+                row.allocator,
+                **row.budget.fields,
+                ties=row.ties,
+                scores=_different(given[row.allocator], judged, table),
+            )
+            for row in result.rows
+            if row.allocator in given and row.slots and not given[row.allocator].modes
+        ),
+        held=tuple(_held(what, by, judged) for what in ("value", "harm") for by in ("unit", "input")),
+        widths=tuple(
+            _width(item, held, difference)
+            for item in held.judged
+            if held.totals.resampled and item.sample and item.row.allocator in (*given, *STAND_INS)
+        ),
+        verdicts=tuple(
+            _hanging(row, without if held.totals.resampled else {}) for row in result.rows if row.verdict in TELLING
+        ),
+    )
+
+
+def _without_each(table: ValueTable, judge: Callable[[list[str]], Result], watch: Watch) -> dict[str, Result]:
+    """The judgement without each unit that holds inputs, where there are units enough to leave one out."""
+    inputs = np.bincount(table.unit, minlength=len(table.unit_ids))
+    names = [str(unit) for unit, number in zip(table.unit_ids, inputs, strict=True) if number]
+    if not FEWEST <= len(names) <= LEAVE_OUT_UP_TO:
+        return {}
+    found = {}
+    for unit in watch(names, "leaving out units"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            found[unit] = judge([str(name) for name in table.unit_ids if name != unit])
+    return found
+
+
+def _binding(oracle: Row, values: Float[np.ndarray, "input"]) -> BudgetCheck:
+    slots, helped = oracle.slots or 0, int(np.count_nonzero(values > 0))
+    return BudgetCheck(
+        **oracle.budget.fields,
+        slots=slots,
+        helped=helped,
+        state="binding" if helped > slots else "slack",
+        forced=slots > int(np.count_nonzero(values >= 0)),
+        oracle_share=oracle.gain_share,
+    )
+
+
+def _different(scores: Scores, judged: ValueTable, table: ValueTable) -> int:
+    """How many different scores the judged inputs have."""
+    inside = np.isin(table.unit_ids, judged.unit_ids)[table.unit]
+    return len(np.unique(scores.values[inside & scores.covered]))
+
+
+def _held(what: str, by: str, table: ValueTable) -> Held:
+    parts = np.maximum(table.decision_values * (1 if what == "value" else -1), 0.0)
+    ids: Shaped[np.ndarray, "holder"] = table.input
+    if by == "unit":
+        parts, ids = np.bincount(table.unit, weights=parts, minlength=len(table.unit_ids)), table.unit_ids
+    spread = concentration(parts, ids)
+    largest = np.sort(parts)[::-1].cumsum()
+    return Held(
+        what=what,
+        by=by,
+        holders=int(np.count_nonzero(parts)),
+        effective=known(spread.effective_units),
+        half=int(np.searchsorted(largest, largest[-1] / 2 * (1 - 1e-12)) + 1) if largest[-1] > 0 else 0,
+        top=spread.top_unit,
+        top_share=known(spread.top_share),
+        gini=known(spread.gini),
+    )
+
+
+def _width(item: Judged, held: Basis, difference: float) -> WidthCheck:
+    """Widths of a row; random has no difference with itself, and the oracle's nDG is always 1."""
+    row, totals = item.row, held.totals
+    assert item.sample
+    ndg = totals.ndg(item.sample.gain, item.prize)[totals.drawn]
+    kept = totals.prized(item.prize) & bool(item.prize[0] > 0)
+    spread = None if row.allocator == "random" else row.versus_random_spread
+    own = row.allocator != "oracle"
+    return WidthCheck(
+        row.allocator,
+        **row.budget.fields,
+        half_width=None if spread is None else _half(row.versus_random_lo, row.versus_random_hi),
+        predicted=None if spread is None else NORMAL * spread,
+        ndg_half_width=_half(row.ndg_lo, row.ndg_hi) if own else None,
+        ndg_predicted=known(NORMAL * totals.draws.spread(np.where(kept, ndg, np.nan))) if own else None,
+        units_needed=None if spread is None else units_to_resolve(spread, row.units, difference, power=POWER),
+    )
+
+
+def _half(low: float | None, high: float | None) -> float | None:
+    return None if low is None or high is None else (high - low) / 2
+
+
+def _hanging(row: Row, without: Mapping[str, Result]) -> UnitCheck:
+    changed, turned = {}, []
+    for unit, result in without.items():
+        other = next(r for r in result.rows if r.allocator == row.allocator and r.budget == row.budget)
+        if other.verdict != row.verdict:
+            changed[unit] = other.verdict
+        if (row.versus_random_loss or 0.0) * (other.versus_random_loss or 0.0) < 0:
+            turned.append(unit)
+    return UnitCheck(
+        row.allocator, **row.budget.fields, verdict=row.verdict or "", without=changed, turned=tuple(turned)
+    )

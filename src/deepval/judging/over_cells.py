@@ -1,0 +1,221 @@
+"""Results of several cells -> the mean over them of the paired difference between two contenders.
+
+Every cell has the same weight. Cells with the same units share their draws, so the mean of a draw is a draw of the
+mean; cells with other units have draws of their own. A draw in which any cell has no difference says nothing of the
+mean: it is left out and counted.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Bool, Float
+from deepval.errors import InputError, InputWarning
+from deepval.judging.basis import Basis, basis
+from deepval.judging.comparison import can_resample, reasons, shared_draws
+from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
+from deepval.judging.draws import Draws
+from deepval.judging.streams import Streamed
+from deepval.judging.totals import Difference
+from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known
+
+
+@dataclass(frozen=True)
+class PooledComparison(BudgetRecord):
+    """One contender against another under one budget, as the equal-weight mean over cells.
+
+    Attributes:
+        candidate: The allocator in question, with its causal policy where it has one.
+        baseline: What it is compared with.
+        of: What is compared: gain, benefit or harm; the candidate is better where it has less harm.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        cells: Number of cells.
+        difference: Mean over cells of (candidate's - baseline's) / all-cheap loss.
+        lo: Lower bound of its paired 95 % interval.
+        hi: Upper bound.
+        spread: Standard deviation over the draws.
+        ndg_difference: Mean over cells of the difference of the two nDG; of gain only.
+        ndg_lo: Lower bound of its interval over the draws whose prize every cell keeps.
+        ndg_hi: Upper bound.
+        verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself in some cell; None
+            without an interval.
+        draws: Number of draws.
+        dropped: Draws that could not be compared: in some cell the all-cheap loss is not positive.
+        ndg_dropped: Draws left out of the nDG interval: in some cell their prize is small.
+        cells_better: Cells whose own interval says better.
+        cells_worse: Cells whose own interval says worse.
+        rates_missed: Cells in which a causal policy of either side misses its rate; None where none is compared.
+        reason: Why something is None.
+    """
+
+    candidate: str
+    baseline: str
+    of: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    cells: int = 0
+    difference: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    spread: float | None = None
+    ndg_difference: float | None = None
+    ndg_lo: float | None = None
+    ndg_hi: float | None = None
+    verdict: str | None = None
+    draws: int = 0
+    dropped: int = 0
+    ndg_dropped: int = 0
+    cells_better: int = 0
+    cells_worse: int = 0
+    rates_missed: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Both contenders in one cell; samples end after the draws, for cells differ in how many units can be left out."""
+
+    cell: str
+    held: Basis
+    one: Contender
+    other: Contender
+
+    def difference(self, of: Statistic) -> Difference:
+        """What is compared of them in every resample."""
+        assert self.one.sample
+        assert self.other.sample
+        return self.held.totals.paired(part(self.one.sample, of), part(self.other.sample, of))
+
+    def ndg(self) -> Float[np.ndarray, "sample"]:
+        """The difference of their nDG in the sample and every draw; NaN where they divide by different oracles."""
+        totals, ours, theirs = self.held.totals, self.one, self.other
+        alike = oracle_of(ours) == oracle_of(theirs) and ours.row.ndg is not None and theirs.row.ndg is not None
+        gained = self.difference("gain").loss if alike else np.full(len(ours.prize), np.nan)
+        return totals.ndg(gained, ours.prize)[: totals.drawn.stop]
+
+    def prized(self) -> Bool[np.ndarray, "draw"]:
+        """Draws whose prize is not too small to divide by."""
+        prize = self.one.prize
+        return self.held.totals.prized(prize) & bool(prize[0] > 0)
+
+
+def compare_over(
+    cells: Mapping[str, Result], candidate: str, baseline: str, *, of: Statistic = "gain"
+) -> tuple[PooledComparison, ...]:
+    """Paired differences of two contenders as means over cells, under each budget that all cells judge both under.
+
+    Args:
+        cells: Per cell, a result with its samples. Cells with the same units need the same draws, cells with other
+            units draws of another seed (`child_seeds`).
+        candidate: An allocator or reference; `NAME@POLICY` under a causal policy, such as `mine@causal-cap`.
+        baseline: What it is compared with, likewise.
+        of: What is compared: gain, or its parts benefit and harm.
+    """
+    checked(of)
+    if not cells:
+        raise InputError("Comparing over cells needs at least one cell; found none.")
+    held = {name: basis(result) for name, result in cells.items()}
+    draws = shared_draws(held)
+    _check_apart(held)
+    ours = {name: contenders(item, candidate) for name, item in held.items()}
+    theirs = {name: contenders(item, baseline) for name, item in held.items()}
+    first = next(iter(held))
+    keys = [key for key in ours[first] if all(key in ours[name] and key in theirs[name] for name in held)]
+    if not keys:
+        raise InputError(f"{candidate!r} and {baseline!r} have no budget that every cell judges both under.")
+    rows = []
+    for key in keys:
+        pairs = [_Pair(name, item, ours[name][key], theirs[name][key]) for name, item in held.items()]
+        rows.append(_pooled(pairs, key, (candidate, baseline), of=of, draws=draws))
+    return tuple(rows)
+
+
+def _check_apart(held: Mapping[str, Basis]) -> None:
+    """Refuse draws of one seed over other units, which move together for no reason; tell of units partly shared."""
+    for (name, one), (other_name, other) in combinations(held.items(), 2):
+        first, second = one.totals, other.totals
+        if first.unit_ids == second.unit_ids:
+            if not np.array_equal(first.draws.counts, second.draws.counts):
+                raise InputError(f"Cells with the same units must share their draws; {other_name!r} has another seed.")
+            continue
+        if first.draws.method == "drawn" and first.draws.seed == second.draws.seed:
+            raise InputError(
+                f"Cells with other units need draws of another seed; {name!r} and {other_name!r} both have "
+                f"{first.draws.seed}: take seeds from deepval.judging.draws.child_seeds, one per list of units."
+            )
+        shared = set(first.unit_ids) & set(second.unit_ids)
+        if shared:
+            warnings.warn(
+                f"{name} and {other_name} share {len(shared)} of their units ({min(shared)}, ...) but not the list of "
+                "them, so these are drawn apart: if they are the same scenes, judge both cells on the same units.",
+                InputWarning,
+                stacklevel=3,
+            )
+
+
+def _pooled(
+    pairs: Sequence[_Pair], key: BudgetKey, names: tuple[str, str], *, of: Statistic, draws: Draws
+) -> PooledComparison:
+    candidate, baseline = names
+    start: dict[str, Any] = {"candidate": candidate, "baseline": baseline, "of": of} | key.fields
+    start |= {"cells": len(pairs), "draws": len(draws), "rates_missed": _rates_missed(pairs)}
+    for side, name, verdict in (("one", candidate, "infeasible"), ("other", baseline, None)):
+        out = [pair for pair in pairs if getattr(pair, side).sample is None]
+        if out:
+            said = joined(f"{name}: {getattr(pair, side).row.reason} ({pair.cell})" for pair in out)
+            return PooledComparison(**start, verdict=verdict, reason=said)
+    resampled = can_resample([pair.held for pair in pairs])
+    drawn = slice(1, 1 + len(draws))
+    differences = [pair.difference(of) for pair in pairs]
+    mean = _mean([item.share[: drawn.stop] for item in differences])
+    defined = ~np.isnan(mean[drawn]) & resampled
+    bounds = draws.interval(mean[drawn], defined).snapped()
+    alone = [
+        oriented(pair.held.totals.versus(item).share, of).verdict for pair, item in zip(pairs, differences, strict=True)
+    ]
+    unlike = _unlike(pairs) if of == "gain" else None
+    ndg = _mean([pair.ndg() for pair in pairs]) if of == "gain" else np.full(drawn.stop, np.nan)
+    kept = np.all([pair.prized() for pair in pairs], axis=0) & ~np.isnan(ndg[drawn]) & resampled
+    of_ndg = draws.interval(ndg[drawn], kept & ~np.isnan(ndg[0])).snapped()
+    return PooledComparison(
+        **start,
+        difference=known(mean[0]),
+        lo=known(bounds.low),
+        hi=known(bounds.high),
+        spread=known(draws.spread(mean[drawn])) if resampled else None,
+        ndg_difference=known(ndg[0]),
+        ndg_lo=known(of_ndg.low),
+        ndg_hi=known(of_ndg.high),
+        verdict=oriented(bounds, of).verdict,
+        dropped=int(np.count_nonzero(~defined)) if defined.any() else 0,
+        ndg_dropped=int(np.count_nonzero(~kept)) if kept.any() else 0,
+        cells_better=alone.count("better"),
+        cells_worse=alone.count("worse"),
+        reason=joined([*(reasons(pair.one, pair.other) for pair in pairs), unlike]),
+    )
+
+
+def _mean(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.ndarray, "sample"]:
+    """The mean over cells, added in the order of size so that the order of the cells leaves no trace."""
+    return np.sort(np.stack(cells), axis=0).mean(axis=0)
+
+
+def _unlike(pairs: Sequence[_Pair]) -> str | None:
+    """Why there is no difference in nDG where the two divide by different oracles."""
+    found = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
+    return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in found if ours != theirs)
+
+
+def _rates_missed(pairs: Sequence[_Pair]) -> int | None:
+    """Cells in which a causal policy escalates too many or too few."""
+    sides = [[side.row for side in (pair.one, pair.other) if isinstance(side, Streamed)] for pair in pairs]
+    return sum(any(row.rate_missed for row in rows) for rows in sides) if any(sides) else None
