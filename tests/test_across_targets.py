@@ -6,8 +6,8 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from deepval.analyses import transfer
 from deepval.analyses.targets import across_targets
-from deepval.analyses.transfer import transfers
 from deepval.cells.build import cells
 from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec
@@ -108,7 +108,7 @@ def test_cells_of_other_modes_are_refused(built, tmp_path):
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 def test_a_transfer_tells_which_share_of_frames_both_consumers_judge(built):
     two = {name: built[name] for name in NAMES[:2]}
-    rows = {(row.source, row.target): row for row in transfers(two, ["gate-ridge"], alphas=[0.2], draws=0)}
+    rows = {(row.source, row.target): row for row in transfer.rows(two, ["gate-ridge"], alphas=[0.2], draws=0)}
     assert rows[NAMES[1], NAMES[0]].common == pytest.approx((FRAMES - AHEAD) / FRAMES)
     assert rows[NAMES[0], NAMES[1]].common == rows[NAMES[0], NAMES[0]].common == 1
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from deepval.errors import InputError
 from deepval.geometry.motion import BrakingSettings
 from deepval.systems import SYSTEMS, Braking, Driving, LateralCorridor, RecedingHorizon, System
-from deepval.systems.outcomes import composition, outcomes, own_losses, recombined, viability
+from deepval.systems.outcomes import outcomes, own_losses, recombined, viability
 from deepval.systems.system import constants, previous_plans, same_plans
-from deepval.tables.terms import weighted_loss
+from deepval.tables.terms import Terms, composition, weighted_loss
 from deepval.world.demand import required_deceleration_mps2
 from driving import Ego, acted, known, lost, mirrored, objects, random_objects, scene
 from reference import driving as slow
@@ -113,7 +113,7 @@ def test_losses_are_the_weighted_sum_of_their_terms(name):
     found = outcomes(ALL[name], scenes, reference, perceived=perceived)
     np.testing.assert_array_equal(found.loss, weighted_loss(found.terms, ALL[name].weights))
     assert list(found.losses) == ["cheap", "middle", "full"]
-    parts = composition(found)
+    parts = composition(found.values, Terms(found.terms, ALL[name].weights, ()))
     values = found.values
     assert sum(parts.benefit.values()) == pytest.approx(values[values > 0].sum(), rel=1e-9)
     assert sum(parts.harm.values()) == pytest.approx(-values[values < 0].sum(), rel=1e-9)

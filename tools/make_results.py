@@ -14,8 +14,7 @@ import numpy as np
 
 from deepval.allocators import RECIPES, read_allocator
 from deepval.allocators.signals import SIGNALS
-from deepval.analyses.seeds import seed_study
-from deepval.analyses.transfer import transfers
+from deepval.analyses import seeds, transfer
 from deepval.cells import build, sources, study
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell, write
@@ -113,7 +112,7 @@ def seed_table(cells: dict[str, BuiltCell]) -> Table:
     """Six training seeds on one cell of each pair."""
     lines = []
     for label in ("CIWT-RRC brake mono", "YOLO horizon orac", "Point brake mono"):
-        for row in seed_study(cells[label], SEEDED):
+        for row in seeds.rows({label: cells[label]}, SEEDED):
             better = sum(verdict == "better" for verdict in row.verdicts)
             spread = " ".join(number(value, 2) for value in row.ndg)
             texts = (label, row.allocator, spread, number(row.span, 2), f"{better}/{len(row.seeds)}")
@@ -125,7 +124,7 @@ def seed_table(cells: dict[str, BuiltCell]) -> Table:
 def transfer_table(cells: dict[str, BuiltCell]) -> Table:
     """Routers fitted for one consumer and judged for the other, in every pair and geometry."""
     recipes = [name for name, recipe in RECIPES.items() if recipe.extra is None and not recipe.per_mode]
-    rows = transfers(cells, recipes)
+    rows = transfer.rows(cells, recipes)
     lines = []
     for recipe in recipes:
         apart = [row for row in rows if row.allocator == recipe and row.source != row.target]

@@ -1,6 +1,6 @@
 """A cell and recipes -> how much a result depends on the seed of training: docs/definitions.md, Seeds and transfer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.cells.fitting import fit_on, score_on
@@ -8,6 +8,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
+from deepval.report.tables import Table, lines_of, number
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class SeedStudy:
         return max(known) - min(known) if len(known) == len(self.ndg) else None
 
 
-def seed_study(
-    cell: BuiltCell,
+def rows(
+    cells: Mapping[str, BuiltCell],
     recipes: Iterable[str],
     *,
     seeds: int = 6,
@@ -48,14 +49,32 @@ def seed_study(
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> list[SeedStudy]:
-    """Each recipe fitted with seeds 0, 1, ... and judged on the test units."""
-    found = []
-    for recipe in watch(list(recipes), f"seeds on {cell.folder.name}"):
-        scored = {seed: score_on(cell, fit_on(cell, recipe, seed=seed)) for seed in range(seeds)}
-        scores = {f"seed {seed}": item.over(cell.table) for seed, item in scored.items()}
-        result = evaluate(cell.listed, scores, [Selection(alpha)], units=list(cell.split.test), draws=draws)
-        rows = [result.row(name) for name in scores]
-        same = len({item.score.tobytes() for item in scored.values()}) == 1
-        ndg, verdicts = tuple(row.ndg for row in rows), tuple(row.verdict for row in rows)
-        found.append(SeedStudy(cell.folder.name, recipe, alpha, tuple(scored), ndg, verdicts, same))
+    """Each recipe fitted on each cell with seeds 0, 1, ... and judged on its test units."""
+    wanted, found = list(recipes), []
+    for name, cell in cells.items():
+        for recipe in watch(wanted, f"seeds on {name}"):
+            scored = {seed: score_on(cell, fit_on(cell, recipe, seed=seed)) for seed in range(seeds)}
+            scores = {f"seed {seed}": item.over(cell.table) for seed, item in scored.items()}
+            result = evaluate(cell.listed, scores, [Selection(alpha)], units=list(cell.split.test), draws=draws)
+            judged = [result.row(each) for each in scores]
+            same = len({item.score.tobytes() for item in scored.values()}) == 1
+            ndg, verdicts = tuple(row.ndg for row in judged), tuple(row.verdict for row in judged)
+            found.append(SeedStudy(name, recipe, alpha, tuple(scored), ndg, verdicts, same))
     return found
+
+
+def table(rows: Sequence[SeedStudy]) -> Table:
+    """The rows as a table."""
+    header = ("cell", "allocator", "nDG by seed", "span", "better", "same bits")
+    texts = [
+        (
+            row.cell,
+            row.allocator,
+            " ".join(number(v) for v in row.ndg),
+            number(row.span),
+            str(sum(verdict == "better" for verdict in row.verdicts)),
+            "yes" if row.identical else "no",
+        )
+        for row in rows
+    ]
+    return Table("Training seeds", header, lines_of(texts))

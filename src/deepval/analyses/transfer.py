@@ -3,14 +3,16 @@
 Only cells that share a data set and a geometry are paired: there a router sees the same views.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.analyses.judged import sees_the_same
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
+from deepval.report.tables import Table, lines_of, number, percent
 from deepval.tables.columns import positions
 
 
@@ -41,7 +43,7 @@ class Transfer:
     verdict: str | None
 
 
-def transfers(
+def rows(
     cells: Mapping[str, BuiltCell],
     recipes: Iterable[str],
     *,
@@ -58,7 +60,7 @@ def transfers(
     }
     found = []
     for target, cell in watch(list(cells.items()), "judging"):
-        sources = [name for name, other in cells.items() if _sees_the_same(other, cell)]
+        sources = [name for name, other in cells.items() if sees_the_same(other, cell)]
         scored = {(r, s): score_on(cell, fitted[r, s]) for r in wanted for s in sources}
         scores = {f"{recipe} of {source}": item.over(cell.table) for (recipe, source), item in scored.items()}
         result = evaluate(cell.listed, scores, budgets, units=list(cell.split.test), draws=draws, missing="worst")
@@ -72,5 +74,20 @@ def transfers(
     return found
 
 
-def _sees_the_same(one: BuiltCell, other: BuiltCell) -> bool:
-    return all(one.definition[part] == other.definition[part] for part in ("dataset", "modes", "geometry"))
+def table(rows: Sequence[Transfer]) -> Table:
+    """The rows as a table."""
+    header = ("allocator", "fitted on", "judged on", "coverage", "in common", "nDG", "regret", "verdict")
+    texts = [
+        (
+            row.allocator,
+            row.source,
+            row.target,
+            percent(row.coverage, 1),
+            percent(row.common, 1),
+            number(row.ndg),
+            number(row.regret),
+            row.verdict or "",
+        )
+        for row in rows
+    ]
+    return Table("Transfer between consumers", header, lines_of(texts))

@@ -155,7 +155,7 @@ class CellSpec:
         """
         words = ["deepval build", f"--geometry {self.geometry}", *self._asked()]
         words += [f"--costs {costs}"] if costs else []
-        words += [f"--set {name}={_number(value)}" for name, value in sorted(self._set_constants().items())]
+        words += [f"--set {name}={_number(value)}" for name, value in sorted(self.set_constants().items())]
         words += ["--persistence"] if self.persistence else []
         if self.dataset == "synthetic":
             words += _synthetic_words(self.modes)
@@ -178,7 +178,7 @@ class CellSpec:
             return (f"--system {learned[0]}", "--weights WEIGHTS", "--masks MASKS")
         return (f"--system {self.system}",) if self.rule is None else self.rule.asked(self.system)
 
-    def _set_constants(self) -> dict[str, float]:
+    def set_constants(self) -> dict[str, float]:
         """Single constants that are not the system's usual ones."""
         usual, told = SYSTEMS.get(self.system), plain(self.constants or {})
         if usual is None:

@@ -2,13 +2,11 @@
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from deepval.cli.lazy import LOOK, lazy_group
 from deepval.errors import InputError, InputWarning
 from deepval.version import __version__
 
@@ -32,36 +30,8 @@ COMMANDS = {
     "report": "reporting",
 }
 """The module here that holds each command, or group of commands; it is imported when the command is asked for."""
-LOOK: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
 
-
-class _Commands(Mapping[str, Any]):
-    """The commands by name, each made when it is asked for."""
-
-    def __getitem__(self, name: str) -> Any:
-        made = getattr(import_module(f"deepval.cli.{COMMANDS[name]}"), name)
-        if isinstance(made, typer.Typer):
-            group = typer.main.get_group(made)
-            group.name = name
-            return group
-        alone = typer.Typer(**LOOK)
-        alone.command(name)(made)
-        return typer.main.get_command(alone)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-
-class _LazyGroup(TyperGroup):
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands: Any = _Commands()
-
-
-app = typer.Typer(cls=_LazyGroup, no_args_is_help=True, **LOOK)
+app = typer.Typer(cls=lazy_group(COMMANDS), no_args_is_help=True, **LOOK)
 
 
 @app.callback(invoke_without_command=True)

@@ -71,6 +71,11 @@ def interval(low: float | None, high: float | None, form: Callable[[float | None
     return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
 
 
+def lines_of(texts: Iterable[Sequence[str]]) -> tuple[tuple[tuple[TableCell, ...], ...], ...]:
+    """Rows of plain texts as the one section of a table."""
+    return (tuple(tuple(map(TableCell, row)) for row in texts),)
+
+
 def tables(result: Result) -> Iterator[Table]:
     """Every table of a result that has rows."""
     yield _verdicts(result.rows, f"Verdicts ({result.comparisons} comparisons with random)")

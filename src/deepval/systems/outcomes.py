@@ -170,23 +170,6 @@ def recombined(given: Outcomes, variant: System) -> Outcomes:
     return replace(given, system=variant, loss=weighted_loss(given.terms, variant.weights))
 
 
-class Composition(NamedTuple):
-    """Benefit and harm of the last mode by loss term: weighted, summed over helped and harmed inputs."""
-
-    benefit: dict[str, float]
-    harm: dict[str, float]
-
-
-def composition(given: Outcomes) -> Composition:
-    """What benefit and harm are made of; each sums to the total of the positive and negative values."""
-    values, benefit, harm = given.values, {}, {}
-    for name, weight in given.system.weights.items():
-        gain = weight * (given.terms[name][:, 0] - given.terms[name][:, -1])
-        benefit[name] = float(gain[values > 0].sum())
-        harm[name] = float(-gain[values < 0].sum())
-    return Composition(benefit, harm)
-
-
 class Viability(NamedTuple):
     """Mean loss per mode and of the best trivial predictor, and who beats it.
 
@@ -207,21 +190,24 @@ def viability(given: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth])
     calls trivial.
     """
     system = given.system
-    trivial = [_trivial(system, scene) for scene in scenes]
-    if not trivial or not trivial[0]:
+    losses = [trivial_losses(system, scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
+    if not losses or not losses[0]:
         raise InputError(f"{type(system).__name__} has no short list of plans, so none to take as a trivial predictor.")
-    found: dict[str, float] = {}
-    for name in trivial[0]:
-        losses = [
-            _chained_loss(system, scene, truth, plans[name])[system.judged(scene, truth)]
-            for scene, truth, plans in zip(scenes, truths, trivial, strict=True)
-        ]
-        found[name] = float(np.concatenate(losses).mean())
+    judged = [system.judged(scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
+    found = {
+        name: float(np.concatenate([each[name][kept] for each, kept in zip(losses, judged, strict=True)]).mean())
+        for name in losses[0]
+    }
     best = min(found, key=found.__getitem__)
     loss = {mode: float(column.mean()) for mode, column in given.losses.items()}
     fixed = {} if system.choices is None else {_said(c): tuple(float(x) for x in c.ravel()) for c in system.choices}
     viable = {mode: mean < found[best] for mode, mean in loss.items()}
     return Viability(loss, fixed.get(best, ()), found[best], viable, best)
+
+
+def trivial_losses(system: System, scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
+    """Loss per frame of every predictor that looks at nothing, each with its own chain of plans, by name."""
+    return {name: _chained_loss(system, scene, truth, plans) for name, plans in _trivial(system, scene).items()}
 
 
 def _trivial(system: System, scene: Scene) -> dict[str, Float[np.ndarray, "time *plan"]]:

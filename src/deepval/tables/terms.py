@@ -8,7 +8,7 @@ actions, so that another weight needs another cell. Loss = sum of weight x term,
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,6 +98,23 @@ def align(table: ValueTable, source: Any) -> Terms:
             "take the terms of the same cell."
         )
     return terms
+
+
+class Composition(NamedTuple):
+    """Benefit and harm of the last mode by loss term: weighted, summed over helped and harmed inputs."""
+
+    benefit: dict[str, float]
+    harm: dict[str, float]
+
+
+def composition(values: Float[np.ndarray, "input"], terms: Terms) -> Composition:
+    """What benefit and harm are made of; each sums to the total of the positive and negative values."""
+    benefit, harm = {}, {}
+    for name, weight in terms.weights.items():
+        gain = weight * (terms.parts[name][:, 0] - terms.parts[name][:, -1])
+        benefit[name] = float(gain[values > 0].sum())
+        harm[name] = float(-gain[values < 0].sum())
+    return Composition(benefit, harm)
 
 
 def with_losses(table: ValueTable, terms: Terms) -> ValueTable:

@@ -1,49 +1,16 @@
-"""`deepval analyse targets`: cells of several targets -> tables and a figure of what scores are worth to each."""
+"""The rows of one score on several targets -> tables, and the curves of its figure."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from pathlib import Path
-
-import typer
-
-from deepval.analyses.targets import ALPHAS, SCORES, Targets, across_targets
-from deepval.cells.folder import BuiltCell
-from deepval.cli import options
-from deepval.files import check_writable
-from deepval.report.console import render_tables
-from deepval.report.figures import write_figure
-from deepval.report.figures.targets import across
+from deepval.analyses.targets import Targets
 from deepval.report.tables import MISSING, Table, TableCell, number, percent
 
 
-def told_targets(
-    cells: Mapping[str, BuiltCell], scores: list[str] | None, *, alpha: float, figure: Path | None, json: bool
-) -> None:
-    """Print the analysis, and draw it where a file for the figure is given."""
-    if figure is not None:
-        check_writable(figure)
-    alphas = sorted({*ALPHAS, alpha})
-    short = _short_names(cells)
-    found = across_targets(
-        {short[name]: cell for name, cell in cells.items()}, scores or SCORES, alphas=alphas, watch=options.watch
-    )
-    if figure is not None:
-        write_figure(figure, lambda: across(_curves(found)))
-    if json:
-        typer.echo(options.as_json(asdict(found)), nl=False)
-        return
+def target_tables(found: Targets, alpha: float) -> list[Table]:
+    """Scores by target, where targets disagree and, where there are some, self-reference gaps."""
     tables = [_on_targets(found, alpha), _disagreements(found)]
-    tables += [_gaps(found, alpha)] if found.gaps else []
-    typer.echo(render_tables(tables, width=options.width()), nl=False)
+    return tables + ([_gaps(found, alpha)] if found.gaps else [])
 
 
-def _short_names(cells: Mapping[str, BuiltCell]) -> dict[str, str]:
-    """The names of folders where they differ, else their paths."""
-    names = {name: cell.folder.name for name, cell in cells.items()}
-    return names if len(set(names.values())) == len(names) else {name: name for name in names}
-
-
-def _curves(found: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]:
+def curves(found: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]:
     """The nDG by target, score and budget, where it is defined."""
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in found.rows:

@@ -1,0 +1,69 @@
+"""`deepval analyse seeds` and `transfer`: recipes fitted on cells -> what their results depend on."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from deepval.cli import options
+from deepval.cli.analysing import shown
+from deepval.cli.analysing.shown import Alpha, Cells, Form, Out, Shown
+from deepval.cli.options import Json
+from deepval.errors import InputError
+from deepval.judging.budgets import Selection
+
+Recipes = Annotated[list[str], typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable.")]
+
+
+def seeds(
+    cells: Cells,
+    *,
+    allocator: Recipes,
+    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds: 0, 1, ...")] = 6,
+    alpha: Alpha = 0.2,
+    form: Form = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Show how results depend on the seed of training: nDG by seed, its span, and whether scores are the same bits.
+
+    Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
+    """
+    from deepval.analyses import seeds as analysis
+
+    told = Shown.of(form, json=json, out=out)
+    number = options.at_least(seeds, 1, "--seeds")
+    _check(allocator, alpha)
+    rows = analysis.rows(shown.named(cells), allocator, seeds=number, alpha=alpha, watch=options.watch)
+    told.tell(rows, analysis.table)
+
+
+def transfer(
+    cells: Cells,
+    *,
+    allocator: Recipes,
+    seeds: Annotated[int | None, typer.Option("--seeds", hidden=True)] = None,
+    alpha: Alpha = 0.2,
+    form: Form = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Show what a router fitted for one consumer is worth to another, and its regret against one fitted there.
+
+    Example: deepval analyse transfer cells/braking-monocular cells/receding-horizon-monocular -a gate-ridge
+    """
+    from deepval.analyses import transfer as analysis
+
+    told = Shown.of(form, json=json, out=out)
+    if seeds is not None:
+        raise InputError("--seeds is an option of the analysis seeds; transfer fits with seed 0: leave it out.")
+    _check(allocator, alpha)
+    told.tell(analysis.rows(shown.read_all(cells), allocator, alphas=[alpha], watch=options.watch), analysis.table)
+
+
+def _check(recipes: Sequence[str], alpha: float) -> None:
+    from deepval.allocators import recipe_named
+
+    Selection(alpha)
+    for name in recipes:
+        recipe_named(name)
