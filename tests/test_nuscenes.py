@@ -301,6 +301,7 @@ def test_the_road_of_a_mini_scene_comes_from_its_record():
     assert list(scene.route) == told["route_roadblock_ids"]
 
 
+@pytest.mark.filterwarnings("ignore:1 unit is too few for a split")
 def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables(tmp_path / "nuscenes" / "v1.0-mini")

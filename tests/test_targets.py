@@ -203,7 +203,9 @@ def test_targets_that_cannot_be_made_are_refused():
     for modes in ((replace(weak, scores="none"), strong), (weak, replace(strong, scores="none"))):
         unscored = evidence_of(material_of(found.source, modes), losses)
         for name in ("oric", "ap-swap-cdf"):
-            with pytest.raises(InputError, match=r"keeps no '\w+': its modes have no probabilities to find it from"):
+            with pytest.raises(
+                InputError, match=r"keeps no '\w+': its modes have no probabilities or image boxes to find"
+            ):
                 labels(name, unscored)
     with pytest.raises(InputError, match="none were given"):
         labels("gain-E1", Evidence(made.table))

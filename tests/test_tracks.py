@@ -96,9 +96,10 @@ def test_an_id_rests_on_every_definition(part, value):
 def test_what_is_missing_is_said_in_words(tmp_path):
     assert all(cell.missing(tmp_path) == [] for cell in cells_of("synthetic"))
     (planner,) = [c for c in cells_of("external") if c.name.endswith("idm-scalar")]
-    assert "data set 'nuplan': not in this version" in planner.missing(tmp_path)[0]
+    assert "hashes not published" in planner.missing(tmp_path)[0]
+    assert any("0 of 9 found at nuplan/data/**/*.db" in line for line in planner.missing(tmp_path))
     (learned, *_) = [c for c in cells_of("core") if c.definition["loss"]]
-    assert "'learned-planner': not in this version" in learned.missing(tmp_path)[0]
+    assert any("0 of 1 found at pkl/planner.pt" in line for line in learned.missing(tmp_path))
     cell = cells_of("kitti-public")[0]
     lacks = cell.missing(tmp_path)
     assert len(lacks) == 4
@@ -232,13 +233,9 @@ def test_a_track_without_hashes_has_no_official_cell(whole):
 
 def test_what_this_version_cannot_build_is_never_called_buildable():
     lacks = {cell.name: cell.missing(None) for cell in cells_of("core")}
-    assert any(
-        "data set 'nuscenes': not in this version" in line
-        for line in lacks["nuscenes-yolov8s-320-yolov8s-640-monocular-braking"]
-    )
-    assert all(
-        any("data set 'nuplan': not in this version" in line for line in c.missing(None)) for c in cells_of("external")
-    )
+    braking = lacks["nuscenes-yolov8s-320-yolov8s-640-monocular-braking"]
+    assert any("hashes not published" in line for line in braking)
+    assert all(any("hashes not published" in line for line in c.missing(None)) for c in cells_of("external"))
 
 
 def test_a_detections_file_of_another_hash_is_said(tmp_path):

@@ -121,7 +121,9 @@ class BuiltCell:
     def table(self) -> ValueTable:
         """The losses, with costs where the cell has some."""
         table = read_values(cell_columns(self.manifest, "values.parquet"), costs=self._costs)
-        rule = SYSTEMS.get(self.definition["system"]["name"])
+        # Read with care: a manifest that tells of no system is refused by `spec`, in words.
+        told = self.definition.get("system")
+        rule = SYSTEMS.get(str(told.get("name"))) if isinstance(told, Mapping) else None
         return table if rule is None else replace(table, tolerance=rule.tolerance)
 
     @cached_property
