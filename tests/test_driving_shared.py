@@ -60,6 +60,7 @@ def test_plans_and_losses_are_those_of_the_published_planner(published, planner)
             np.testing.assert_allclose(found.terms[name][:, m], term[found.order], atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_idm_from_nothing_to_the_reference():
     """The rows of docs/cells.md: two losses of one plan, and what constant velocity loses."""
     pytest.importorskip("shapely", reason="the extra `planners` has shapely")
