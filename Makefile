@@ -10,13 +10,13 @@ SHARED ?= $(abspath ../shared)
 demo: .venv/core
 	$(BIN)/deepval demo --out demo
 
-test: check .venv/torch
+test: check
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -n 2 -m "not slow"
 
 quick: .venv/dev
 	$(PYTEST) -n 2 -q -m "not slow and not shared and not browser and not long"
 
-check: .venv/dev
+check: .venv/torch
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
