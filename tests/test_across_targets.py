@@ -113,6 +113,7 @@ def test_a_transfer_tells_which_share_of_frames_both_consumers_judge(built):
     assert rows[NAMES[0], NAMES[1]].common == rows[NAMES[0], NAMES[0]].common == 1
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_and_draws_a_figure(folders, tmp_path):
     done = run("analyse", "targets", *folders, "--figure", tmp_path / "eta.pdf")
     assert done.code == 0, done.err

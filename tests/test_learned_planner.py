@@ -472,6 +472,7 @@ def test_rasters_equal_the_published_ones_pixel_for_pixel():
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_rasters_of_records_equal_the_published_ones_through_the_whole_chain():
     packed, grid = np.load(shared_data("planner_reference") / "rasters.npz"), PlanGrid()
     wanted = np.unpackbits(packed["gt"], axis=1).reshape(-1, 5, 256, 256)

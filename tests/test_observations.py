@@ -89,6 +89,7 @@ def test_the_control_on_real_labels(unit):
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_the_control_on_every_state_of_the_logs():
     logs = ScenarioNet(shared_data("scenarionet_nuscenes_mini"))
     states = 0

@@ -19,6 +19,7 @@ def tables(seed):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.slow
 def test_the_default_world_lies_in_the_papers_regime(seed):
     found = {cell: regime(table) for cell, table in tables(seed).items()}
     deployed, oracle = found["braking", "monocular"], found["braking", "oracle"]
@@ -34,6 +35,7 @@ def test_the_default_world_lies_in_the_papers_regime(seed):
         assert 0 < one.top_unit < 1
 
 
+@pytest.mark.slow
 def test_the_regime_is_told_beside_the_papers_ranges():
     found = {cell: [table, table] for cell, table in tables(0).items()}
     lines = list(regime_lines(found))

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_one_cell_by_hand(tmp_path):
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```sh\n(K=.*?)```", page, flags=re.DOTALL)
