@@ -6,9 +6,10 @@ import pytest
 
 from deepval.cells import build, sources
 from deepval.datasets import open_dataset
+from deepval.geometry.rotations import ground_poses
 from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import built_in_mode
-from deepval.planners.from_scene import ground_pose, seen_m
+from deepval.planners.from_scene import seen_m
 from deepval.systems import SYSTEMS
 from deepval.systems.logged_losses import AHEAD_S, pose_terms
 from deepval.systems.outcomes import branches, unit_outcomes, viability
@@ -36,7 +37,7 @@ def published_plans(table, scene, *, planner, branch):
             ]
     plans = np.full((len(scene), len(AHEAD_S), 4), np.nan)
     for t, frame_id in enumerate(scene.frame_ids):
-        ego = ground_pose(scene.world_from_ego[t])
+        ego = ground_poses(scene.world_from_ego[t])
         told = np.array([rows[int(frame_id) // 5, time_s] for time_s in AHEAD_S.tolist()])
         turn = told[:, 2] - ego[2]
         plans[t] = np.column_stack([seen_m(told[:, :2], ego), np.arctan2(np.sin(turn), np.cos(turn)), told[:, 3]])

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.planners.from_scene import ground_pose, seen_m
+from deepval.geometry.rotations import ground_poses
+from deepval.planners.from_scene import seen_m
 from deepval.systems.system import System
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -26,7 +27,7 @@ def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
     """Lanes, crosswalks, the vehicle and where it really went; None where the scene has no map or pose."""
     if scene.lane_map is None or scene.world_from_ego is None or scene.vehicle is None:
         return None
-    pose = ground_pose(scene.world_from_ego[frame])
+    pose = ground_poses(scene.world_from_ego[frame])
     red = scene.red_lights[frame] if scene.red_lights else frozenset()
     lanes = []
     for lane in scene.lane_map.lanes.values():

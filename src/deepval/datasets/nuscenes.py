@@ -26,7 +26,7 @@ from deepval.geometry.classes import IN_NUSCENES
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.cuboids import cuboid_corners_m, image_boxes_px
 from deepval.geometry.motion import track_closing_mps
-from deepval.geometry.rotations import headings_rad, transforms
+from deepval.geometry.rotations import ground_poses, headings_rad, transforms
 from deepval.geometry.vehicle import ZOE
 from deepval.world.lanes import LaneMap
 from deepval.world.objects import Objects
@@ -130,8 +130,7 @@ def _lane_map(path: Path) -> LaneMap:
 def on_road(scene: Scene, lane_map: LaneMap) -> Scene:
     """A scene with its lane map and the route that was driven."""
     assert scene.world_from_ego is not None
-    pose = np.column_stack([scene.world_from_ego[:, :2, 3], headings_rad(scene.world_from_ego)])
-    route = route_of(lane_map, pose)
+    route = route_of(lane_map, ground_poses(scene.world_from_ego))
     return replace(scene, lane_map=lane_map, route=route.roadblocks, route_starts=route.starts)
 
 
@@ -237,7 +236,7 @@ def logged_future(labels: Annotations, scene: Scene) -> Future:
     valid = later < frames
     there = scene.world_from_ego[np.minimum(later, frames - 1)]
     relative = ego_from_world[:, None] @ there
-    pose = np.concatenate([relative[..., :2, 3], headings_rad(relative)[..., None]], axis=-1)
+    pose = ground_poses(relative)
     pose[~valid] = np.nan
     others = tuple(_objects_ahead(labels, ego_from_world, steps) for steps in range(1, AHEAD + 1))
     return Future(np.arange(1, AHEAD + 1) * STEP_S, pose, valid, others)

@@ -27,6 +27,11 @@ def transforms(
     return result
 
 
+def ground_poses(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 3"]:
+    """Place and heading (x, y, heading) of poses in space."""
+    return np.concatenate([pose[..., :2, 3], headings_rad(pose)[..., None]], axis=-1)
+
+
 def headings_rad(turn: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch"]:
     """Where the x axis of rotations or transforms points, counter-clockwise from x."""
-    return np.arctan2(turn[..., 1, 0], turn[..., 0, 0])
+    return np.asarray(np.arctan2(turn[..., 1, 0], turn[..., 0, 0]))

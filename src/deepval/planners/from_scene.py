@@ -8,6 +8,7 @@ import numpy as np
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
+from deepval.geometry.rotations import ground_poses
 from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState, Situation
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -24,7 +25,7 @@ def situation_at(scene: Scene, frame: int) -> Situation:
         )
     acceleration = scene.ego_acceleration_mps2
     ego = EgoState(
-        pose=ground_pose(scene.world_from_ego[frame]),
+        pose=ground_poses(scene.world_from_ego[frame]),
         speed_mps=float(scene.ego_speed_mps[frame]),
         vehicle=scene.vehicle,
         acceleration_mps2=0.0 if acceleration is None else float(acceleration[frame]),
@@ -41,11 +42,6 @@ def _lacking(scene: Scene) -> str:
         "no route": not scene.route,
     }
     return "it has " + " and ".join(what for what, lacks in parts.items() if lacks)
-
-
-def ground_pose(world_from_ego: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "3"]:
-    """Place and heading (x, y, heading) of a pose in space."""
-    return np.array([*world_from_ego[:2, 3], np.arctan2(world_from_ego[1, 0], world_from_ego[0, 0])])
 
 
 def agents_of(objects: Objects, ego_pose: Float[np.ndarray, "3"]) -> Agents:

@@ -10,7 +10,7 @@ from deepval.datasets.logs.log import Log, LoggedTrack
 from deepval.datasets.logs.states import level
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera
-from deepval.geometry.rotations import transforms
+from deepval.geometry.rotations import headings_rad, transforms
 
 AXLE_M = 0.33
 """Nominal height of the rear axle, which is the origin of the data set's vehicle frame, above the ground."""
@@ -76,7 +76,7 @@ def _annotated_tracks(
         raise InputError(f"{path}: categories must be Argoverse 2's; found {unknown[0]}.")
     step = np.searchsorted(stamps, rows["timestamp_ns"])
     city_from_object = city_from_axle[step] @ poses_of_rows(rows)
-    heading_rad = np.arctan2(city_from_object[:, 1, 0], city_from_object[:, 0, 0])
+    heading_rad = headings_rad(city_from_object)
     size_m = np.column_stack([rows[part] for part in SIZE]).astype(float)
     found = []
     for key in dict.fromkeys(rows["track_uuid"].tolist()):

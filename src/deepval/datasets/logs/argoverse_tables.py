@@ -10,6 +10,7 @@ from deepval.datasets.logs.argoverse_map import read_lane_map
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.routing import route_of
 from deepval.errors import InputError
+from deepval.geometry.rotations import ground_poses
 from deepval.geometry.vehicle import FUSION
 
 EVERY = 5
@@ -21,7 +22,7 @@ def drive(unit: str, folder: Path, **told: Any) -> Log:
     map_folder = folder / "map" if (folder / "map").is_dir() else folder
     lane_map = read_lane_map(one_file(map_folder, "log_map_archive_*.json"))
     pose = told["world_from_ego"]
-    driven = np.column_stack([pose[:, :2, 3], np.arctan2(pose[:, 1, 0], pose[:, 0, 0])])
+    driven = ground_poses(pose)
     route = route_of(lane_map, driven)
     return Log(
         unit=unit,

@@ -9,8 +9,9 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.datasets.logs.log import Log
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
+from deepval.geometry.rotations import ground_poses
 from deepval.planners.closed_loop import Observed, Replay
-from deepval.planners.from_scene import KINDS, agents_of, ground_pose
+from deepval.planners.from_scene import KINDS, agents_of
 from deepval.planners.situation import Agents, EgoState
 from deepval.planners.tracking import STEP_S
 from deepval.world.objects import Objects
@@ -33,9 +34,7 @@ def replay_from(log: Log, state: int = 0) -> Replay:
     before = np.floor(places + 1e-6).astype(int)
     after = np.minimum(np.ceil(places - 1e-6).astype(int), len(log.time_s) - 1)
     share = np.where(after > before, places - before, 0.0)
-    poses = _between(
-        np.array([ground_pose(pose) for pose in log.world_from_ego]), before, after=after, share=share, turning=2
-    )
+    poses = _between(ground_poses(log.world_from_ego), before, after=after, share=share, turning=2)
     acceleration = 0.0 if log.acceleration_mps2 is None else float(log.acceleration_mps2[first])
     return Replay(
         start=EgoState(poses[0], float(log.speed_mps[first]), log.vehicle, acceleration),
@@ -62,7 +61,7 @@ def perceived_from(log: Log, perceived: Objects, state: int = 0) -> Observed:
     @cache
     def seen(frame: int) -> Agents:
         objects = perceived.at(frame)
-        found = agents_of(objects, ground_pose(log.world_from_ego[log.states[frame]]))
+        found = agents_of(objects, ground_poses(log.world_from_ego[log.states[frame]]))
         # What no track joins is another in each frame: a planner that knows it by name must not take it for the same.
         named = np.where(objects.track >= 0, found.id, np.char.add(f"{frame}-", found.id))
         return replace(found, id=named)

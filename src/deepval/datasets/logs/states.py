@@ -11,6 +11,7 @@ from deepval.errors import InputError
 from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.cuboids import cuboid_corners_m, image_boxes_px, occlusion
 from deepval.geometry.motion import track_closing_mps
+from deepval.geometry.rotations import ground_poses, headings_rad
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Future, Truth
@@ -92,8 +93,7 @@ def future_of(log: Log, columns: SideBySide, *, pose: Float[np.ndarray, "state 4
     valid = steps < len(log.time_s)
     there = level(log.world_from_ego)[np.where(valid, steps, 0)]
     relative = np.linalg.inv(pose)[:, None] @ there
-    yaw_rad = np.arctan2(relative[..., 1, 0], relative[..., 0, 0])
-    driven = np.concatenate([relative[..., :2, 3], yaw_rad[..., None]], axis=-1)
+    driven = ground_poses(relative)
     others = tuple(
         logged_objects(columns, steps[:, ahead], pose=pose, known=valid[:, ahead]).objects
         for ahead in range(len(AHEAD_S))
@@ -114,7 +114,7 @@ def steps_per_half_second(log: Log) -> int:
 
 def level(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 4 4"]:
     """Poses without roll and pitch: planners and objects live on the ground."""
-    yaw_rad = np.arctan2(pose[..., 1, 0], pose[..., 0, 0])
+    yaw_rad = headings_rad(pose)
     flat = np.zeros_like(pose)
     flat[..., 0, 0] = flat[..., 1, 1] = np.cos(yaw_rad)
     flat[..., 1, 0] = np.sin(yaw_rad)
@@ -157,7 +157,7 @@ def logged_objects(
     turn = ego_from_world[:, :2, :2]
     centre_m = np.einsum("oij,oj->oi", ego_from_world[:, :3, :3], columns.centre_m[track, step])
     centre_m += ego_from_world[:, :3, 3]
-    yaw_rad = columns.heading_rad[track, step] - np.arctan2(pose[frame, 1, 0], pose[frame, 0, 0])
+    yaw_rad = columns.heading_rad[track, step] - headings_rad(pose)[frame]
     size_m = columns.size_m[track, step]
     objects = Objects(
         frames=len(steps),

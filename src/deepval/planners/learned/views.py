@@ -7,6 +7,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError
+from deepval.geometry.rotations import ground_poses
 from deepval.geometry.vehicle import Vehicle
 from deepval.planners.learned.grid import PlanGrid
 from deepval.planners.learned.rasters import RoadDrawing, box_raster, own_corners_m, road_drawing, road_raster
@@ -58,7 +59,7 @@ def ego_poses(scene: Scene) -> Float[np.ndarray, "time 3"]:
     if scene.world_from_ego is None:
         raise InputError(f"unit {scene.unit}: the learned planner needs the vehicle's poses in the world; found none.")
     pose = scene.world_from_ego
-    return np.column_stack([pose[:, 0, 3], pose[:, 1, 3], np.arctan2(pose[:, 1, 0], pose[:, 0, 0])])
+    return ground_poses(pose)
 
 
 def own_size_m(scene: Scene) -> tuple[float, float]:
