@@ -13,6 +13,7 @@ from deepval.judging.draws import make_draws
 from deepval.judging.ratios import ratio
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, interval, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.columns import positions
@@ -129,3 +130,9 @@ def table(rows: Sequence[GainRow]) -> Table:
 
 def _share(value: float | None) -> str:
     return percent(value, 1)
+
+
+def chart(rows: Sequence[GainRow]) -> Chart:
+    """Share of inputs whose signs differ, for each perception loss of each cell."""
+    dots = (Dot(row.cell, row.loss, row.disagree, row.disagree_lo, row.disagree_hi) for row in rows)
+    return shares("Perception gain and decision value of opposite sign", dots, line=0.5)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from deepval.analyses.judged import Units, judged, place
 from deepval.cells.folder import BuiltCell
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, lines_of, number, percent
 from deepval.tables.terms import align, composition
 
@@ -83,3 +84,13 @@ def table(rows: Sequence[CompositionRow]) -> Table:
         for row in rows
     ]
     return Table("Benefit and harm by loss term", header, lines_of(texts))
+
+
+def chart(rows: Sequence[CompositionRow]) -> Chart:
+    """Each term's share of the harm and of the benefit, by cell."""
+    dots = [
+        Dot(f"{row.cell}: {row.term}", what, share)
+        for row in rows
+        for what, share in (("of the harm", row.harm_share), ("of the benefit", row.benefit_share))
+    ]
+    return shares("Share of the term", dots, line=0.0)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.report.charts import Chart, Dot, plain
 from deepval.report.tables import Table, lines_of, number, percent
 from deepval.results import Result
 
@@ -93,3 +94,13 @@ def table(rows: Sequence[ConcentrationRow]) -> Table:
     ]
     notes = ("elsewhere: realised outside the top unit by the same allocation; least nDG: any one unit left out.",)
     return Table("What hangs on one unit", header, lines_of(texts), notes)
+
+
+def chart(rows: Sequence[ConcentrationRow]) -> Chart:
+    """The nDG of each allocator over all units, and the least with any one left out."""
+    dots = [
+        Dot(f"{row.cell}: {row.allocator}", what, value)
+        for row in rows
+        for what, value in (("all units", row.ndg), ("least with one left out", row.ndg_without_lo))
+    ]
+    return plain("nDG", dots, line=0.0)

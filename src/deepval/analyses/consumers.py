@@ -15,6 +15,7 @@ from deepval.judging.agreement import affected, pair_counts, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.ratios import ratio
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, interval, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.columns import positions
@@ -127,3 +128,12 @@ def table(rows: Sequence[ConsumerPair]) -> Table:
         for row in rows
     ]
     return Table("Two consumers of the same perception", header, lines_of(texts))
+
+
+def chart(rows: Sequence[ConsumerPair]) -> Chart:
+    """Share of opposite signs for each pair of consumers."""
+    dots = (
+        Dot(f"{row.first} / {row.second}", "", row.opposite_share, row.opposite_share_lo, row.opposite_share_hi)
+        for row in rows
+    )
+    return shares("Inputs that one consumer finds helped and the other harmed", dots, line=0.5)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, lines_of, percent
 from deepval.results import Result
 
@@ -44,3 +45,10 @@ def table(rows: Sequence[WidthRow]) -> Table:
     texts = [(row.cell, row.budget, str(row.units), percent(row.half_width)) for row in rows]
     notes = ("Median over the allocators, in % of the all-cheap loss.",)
     return Table("Typical half-widths", header, lines_of(texts), notes)
+
+
+def chart(rows: Sequence[WidthRow]) -> Chart:
+    """Typical half-width of each cell, by budget."""
+    return shares(
+        "Median half-width of the paired interval", (Dot(row.cell, row.budget, row.half_width) for row in rows)
+    )

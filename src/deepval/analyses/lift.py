@@ -15,6 +15,7 @@ from deepval.errors import InputError
 from deepval.perception.placing.lift_audit import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, plain
 from deepval.report.tables import Table, lines_of, number
 from deepval.results import known
 
@@ -99,3 +100,9 @@ def table(rows: Sequence[LiftRow]) -> Table:
         for row in rows
     ]
     return Table("Lifted range less reference range, in metres", header, lines_of(texts))
+
+
+def chart(rows: Sequence[LiftRow]) -> Chart:
+    """Median overestimate of range by band, for each mode and class."""
+    dots = (Dot(f"{row.from_m:g} to {row.to_m:g} m", f"{row.mode}, {row.cls}", row.median_m) for row in rows)
+    return plain("Lifted less reference range, median (m)", dots, line=0.0)

@@ -18,6 +18,7 @@ from deepval.cells.spec import CellSpec
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.ratios import Ratio, ratio
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, interval, lines_of, number, percent
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
@@ -181,3 +182,23 @@ def table(rows: Sequence[MechanismRow]) -> Table:
 
 def _whole(share: float | None) -> str:
     return percent(share, 0)
+
+
+def chart(rows: Sequence[MechanismRow]) -> Chart:
+    """Shares of helped and harmed inputs that react to an added false positive or need a recovered miss."""
+    dots = [
+        dot
+        for row in rows
+        if row.effect != "unaffected"
+        for dot in (
+            Dot(
+                f"{row.cell}: {row.effect}",
+                "reacts to an added false positive",
+                row.reacted,
+                row.reacted_lo,
+                row.reacted_hi,
+            ),
+            Dot(f"{row.cell}: {row.effect}", "needs a recovered miss", row.needed, row.needed_lo, row.needed_hi),
+        )
+    ]
+    return shares("Share of such inputs", dots)

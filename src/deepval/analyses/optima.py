@@ -13,6 +13,7 @@ from deepval.analyses.judged import Units
 from deepval.cells.folder import BuiltCell
 from deepval.judging.agreement import transfer
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, plain
 from deepval.report.tables import Table, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.shares import checked_share, quota
@@ -94,3 +95,13 @@ def table(rows: Sequence[OptimumRow]) -> Table:
         for row in rows
     ]
     return Table("Optimal allocations of one consumer, judged by another", header, lines_of(texts))
+
+
+def chart(rows: Sequence[OptimumRow]) -> Chart:
+    """The nDG of the least and the most favourable optimum of one consumer for another."""
+    dots = [
+        Dot(f"{row.source} for {row.target}, {row.alpha:.0%}", what, value)
+        for row in rows
+        for what, value in (("most favourable", row.best), ("least favourable", row.worst))
+    ]
+    return plain("nDG", dots, line=0.0)

@@ -8,6 +8,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, plain
 from deepval.report.tables import Table, lines_of, number
 
 
@@ -78,3 +79,9 @@ def table(rows: Sequence[SeedStudy]) -> Table:
         for row in rows
     ]
     return Table("Training seeds", header, lines_of(texts))
+
+
+def chart(rows: Sequence[SeedStudy]) -> Chart:
+    """The nDG by seed for each recipe and cell."""
+    dots = [Dot(f"{row.cell}: {row.allocator}", "", value) for row in rows for value in row.ndg]
+    return plain("nDG by training seed", dots, line=0.0)

@@ -14,6 +14,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
 from deepval.judging.ratios import ratio
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, interval, lines_of, number, percent
 from deepval.results import known
 
@@ -133,3 +134,12 @@ def table(rows: Sequence[SignRow]) -> Table:
         if row.draws_dropped
     ]
     return Table("What escalating everything does", header, lines_of(texts), tuple(notes))
+
+
+def chart(rows: Sequence[SignRow]) -> Chart:
+    """Harm rate and harm ratio of each cell."""
+    return shares(
+        "Harmed share of affected inputs",
+        (Dot(row.cell, "harm rate", row.harm_rate, row.harm_rate_lo, row.harm_rate_hi) for row in rows),
+        line=0.5,
+    )

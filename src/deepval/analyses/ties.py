@@ -12,6 +12,7 @@ from deepval.errors import InputError
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import nth_highest
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, lines_of, percent
 from deepval.results import known
 from deepval.tables.columns import positions
@@ -118,3 +119,11 @@ def table(rows: Sequence[TieRow]) -> Table:
         for row in rows
     ]
     return Table("What ties decide", header, lines_of(texts))
+
+
+def chart(rows: Sequence[TieRow]) -> Chart:
+    """Share of each choice that ties decide."""
+    return shares(
+        "Share of the choice that ties decide",
+        (Dot(f"{row.cell}: {row.ranking}", f"{row.alpha:.0%}", row.share) for row in rows),
+    )

@@ -12,6 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, plain
 from deepval.report.tables import Table, lines_of, number, percent
 from deepval.tables.columns import positions
 
@@ -91,3 +92,13 @@ def table(rows: Sequence[Transfer]) -> Table:
         for row in rows
     ]
     return Table("Transfer between consumers", header, lines_of(texts))
+
+
+def chart(rows: Sequence[Transfer]) -> Chart:
+    """Regret of each transferred router, by the recipe."""
+    dots = [
+        Dot(f"{row.source} for {row.target}, {row.alpha:.0%}", row.allocator, row.regret)
+        for row in rows
+        if row.source != row.target
+    ]
+    return plain("nDG less that of the router fitted there", dots, line=0.0)

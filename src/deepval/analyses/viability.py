@@ -17,6 +17,7 @@ from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, plain
 from deepval.report.tables import Table, interval, lines_of, number
 from deepval.results import known
 from deepval.systems.outcomes import trivial_losses
@@ -132,3 +133,9 @@ def table(rows: Sequence[ViableRow]) -> Table:
         for row in rows
     ]
     return Table("Modes against predictors that look at nothing", header, lines_of(texts))
+
+
+def chart(rows: Sequence[ViableRow]) -> Chart:
+    """By how much each mode loses less than the best predictor that looks at nothing."""
+    dots = (Dot(f"{row.cell}: {row.mode}", row.trivial, row.margin, row.margin_lo, row.margin_hi) for row in rows)
+    return plain("Mean loss of the trivial predictor less the mode's", dots, line=0.0)

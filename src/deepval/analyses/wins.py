@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, lines_of
 from deepval.results import Result
 from deepval.tables.scores import REFERENCES
@@ -85,3 +86,17 @@ def table(rows: Sequence[WinRow]) -> Table:
         for row in rows
     ]
     return Table("Verdicts against random over cells and budgets", header, lines_of(texts))
+
+
+def chart(rows: Sequence[WinRow]) -> Chart:
+    """Verdicts against random of each allocator, as shares of its rows."""
+    dots = [
+        Dot(
+            row.allocator if row.kind == "selection" else f"{row.allocator}, {row.kind}",
+            verdict,
+            count / row.combinations,
+        )
+        for row in rows
+        for verdict, count in (("better", row.better), ("worse", row.worse))
+    ]
+    return shares("Share of cells and budgets", dots)

@@ -87,15 +87,15 @@ def panels(rows: int = 1, *, width_in: float = COLUMN_IN, height_in: float) -> t
     return figure, list(figure.subplots(rows, 1, squeeze=False)[:, 0])
 
 
-def short(name: str) -> str:
+def short(name: str, longest: int = LONGEST) -> str:
     """A name in one line that leaves room for what it names."""
     plain = re.sub(r"\s+", " ", name).strip()
-    return plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 1]}…"
+    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
 
 
-def named_rows(axes: Axes, names: list[str]) -> None:
+def named_rows(axes: Axes, names: list[str], longest: int = LONGEST) -> None:
     """A row for each name, the first on top, with a grid along the values."""
-    axes.set_yticks(range(len(names)), [short(name) for name in names])
+    axes.set_yticks(range(len(names)), [short(name, longest) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
