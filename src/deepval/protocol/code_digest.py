@@ -12,7 +12,8 @@ import deepval
 from deepval.canonical import digest_of, file_digest
 
 ROOT = Path(deepval.__file__).parent
-DATA = (".toml", ".csv", ".json")
+DATA = ".toml"
+"""Data that computations rest on; the paper's figures are laid beside and change nothing."""
 
 
 @cache
@@ -64,7 +65,7 @@ def _path(module: str) -> Path | None:
 def _data(folder: Path) -> tuple[Path, ...]:
     """Data files in a folder of modules, and in folders in it that hold no modules."""
     plain = [inner for inner in folder.iterdir() if inner.is_dir() and not (inner / "__init__.py").exists()]
-    return tuple(each for place in (folder, *plain) for each in place.iterdir() if each.suffix in DATA)
+    return tuple(each for place in (folder, *plain) for each in place.iterdir() if each.suffix == DATA)
 
 
 @cache

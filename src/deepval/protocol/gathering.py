@@ -30,6 +30,7 @@ WORK = Path("deepval-work")
 """Where cells are built unless somebody says otherwise."""
 BUILT_BY = "built-by.txt"
 """Beside a cell in the work folder: the digest of the code that built it."""
+BUILDER = "deepval.cells.folder"
 
 
 @dataclass(frozen=True)
@@ -163,18 +164,27 @@ def _material(cell: TrackCell, data: Path | None) -> Material:
 
 def built_cells(wanted: Wanted, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
     """The specified cells in the work folder, those built that are not there, not whole, or of other code."""
-    code = code_digest("deepval.cells.folder")
-    places = {spec.id: work / "cells" / spec.id for spec in wanted.specs}
-    missing = [spec for spec in wanted.specs if not _whole(places[spec.id], wanted.costs, code)]
+    missing = unbuilt(wanted, work)
     if missing:
         for cell in built(missing, watch=watch):
-            folders.write(cell, places[cell.id], costs=wanted.costs)
-            write_atomically(places[cell.id] / BUILT_BY, code + "\n")
+            folder = place_of(cell.spec, work)
+            folders.write(cell, folder, costs=wanted.costs)
+            write_atomically(folder / BUILT_BY, code_digest(BUILDER) + "\n")
     for spec in wanted.specs:
-        yield spec, read_cell(places[spec.id])
+        yield spec, read_cell(place_of(spec, work))
 
 
-def _whole(place: Path, costs: Path | None, code: str) -> bool:
+def place_of(spec: CellSpec, work: Path) -> Path:
+    """Where a specified cell is built."""
+    return work / "cells" / spec.id
+
+
+def unbuilt(wanted: Wanted, work: Path) -> list[CellSpec]:
+    """Those of the cells that are not in the work folder, not whole, or built by other code."""
+    return [spec for spec in wanted.specs if not _whole(place_of(spec, work), wanted.costs)]
+
+
+def _whole(place: Path, costs: Path | None) -> bool:
     """Whether a cell is there, unaltered, with these costs, built by this code."""
     try:
         told = (place / BUILT_BY).read_text(encoding="utf-8").strip()
@@ -182,4 +192,4 @@ def _whole(place: Path, costs: Path | None, code: str) -> bool:
     except (InputError, OSError, ValueError):
         return False
     wanted = None if costs is None else sha256(costs_bytes(costs))
-    return told == code and cell.manifest.files.get("costs.toml") == wanted
+    return told == code_digest(BUILDER) and cell.manifest.files.get("costs.toml") == wanted
