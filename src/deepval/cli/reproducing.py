@@ -48,8 +48,8 @@ def reproduce(
     """
     from deepval.cells.ledger import openings
     from deepval.reproduction.parts import BOARD
-    from deepval.reproduction.report import FILES, write_report
     from deepval.reproduction.run import run
+    from deepval.reproduction.study_report import FILES, write_report
     from deepval.tables.costs import read_costs
 
     if data is not None and not data.is_dir():

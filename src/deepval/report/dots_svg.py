@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from deepval.report.charts import Chart, Dot
 
 WIDTH, LINE, TOP, BOTTOM = 920, 22, 8, 40
-LETTER = 6.7
-MOST = 44
+LETTER = 6.4
+MOST = 58
 """Characters of a row's name that are shown; the whole of it stands in a title."""
 SERIES = 8
 TRIMMED = 0.9
@@ -87,7 +87,9 @@ def _axis(chart: Chart, known: Sequence[Dot]) -> tuple[float, float, list[float]
     room = (high - low or abs(high) or 1.0) * TRIMMED
     ends = [end for dot in known for end in (dot.lo, dot.hi) if end is not None]
     low, high = max(min([low, *ends]), low - room), min(max([high, *ends]), high + room)
-    span = high - low or 1.0
+    if low == high:
+        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    span = high - low
     step = 10.0 ** math.floor(math.log10(span / 4))
     step *= next(m for m in (1, 2, 5, 10) if span / (m * step) <= 7)
     low, high = step * math.floor(low / step), step * math.ceil(high / step)

@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal
 
-from deepval.analyses.external import external_track, planner_cell
+from deepval.analyses import external
 from deepval.analyses.external_tables import external_tables
 from deepval.analyses.target_tables import target_tables
 from deepval.analyses.targets import across_targets
@@ -125,7 +125,7 @@ ANALYSES: tuple[Analysis, ...] = (
         "set",
         CELLS,
         among=(_planned, "no cell of a published planner"),
-        called=lambda cells: [external_track([planner_cell(cell, name) for name, cell in cells.items()])],
+        called=lambda cells: [external.rows(cells)],
         told=lambda rows: [table for each in rows for table in external_tables(each)],
         records=lambda rows: [row for each in rows for row in each.losses],
     ),
