@@ -1,5 +1,6 @@
 """`deepval reproduce` on a tiny world: restarted, repeated to the byte, made anew only where something changed."""
 
+import ast
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -269,6 +270,23 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
     with pytest.raises(InputError, match=r"wrong\.toml") as told:
         meant([path])
     assert sentence in str(told.value)
+
+
+def test_code_is_all_that_a_module_imports():
+    """The twin: the syntax tree instead of a pattern."""
+    for module in ("deepval.analyses.signs", "deepval.cells.study", "deepval.reproduction.parts"):
+        found, waiting = set(), [module]
+        while waiting:
+            path = digests._path(waiting.pop())
+            if path is None or path in found:
+                continue
+            found.add(path)
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    waiting += [each.name for each in node.names if each.name.partition(".")[0] == "deepval"]
+                elif isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "deepval":
+                    waiting += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        assert digests._closure(module) == found
 
 
 def test_what_is_no_cell_and_no_track_is_refused():

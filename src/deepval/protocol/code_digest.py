@@ -3,8 +3,7 @@
 What a computation rests on beside its data: where it changes, what was kept of the computation is made anew.
 """
 
-import ast
-from collections.abc import Iterator
+import re
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import deepval
 from deepval.canonical import digest_of, file_digest
 
 ROOT = Path(deepval.__file__).parent
+IMPORT = re.compile(r"^\s*(?:from (deepval[\w.]*) import (\([^)]*\)|[^\n]*)|import (deepval[\w.]*))", re.MULTILINE)
 DATA = ".toml"
 """Data that computations rest on; the paper's figures are laid beside and change nothing."""
 
@@ -41,17 +41,11 @@ def _closure(name: str) -> frozenset[Path]:
 @cache
 def _imported(path: Path) -> tuple[str, ...]:
     """Modules of the package that a source file names in an import, wherever in it."""
-    return tuple(_names(ast.parse(path.read_text(encoding="utf-8"))))
-
-
-def _names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("deepval."))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "deepval":
-            yield str(node.module)
-            # What is imported from a package may be a module; where it is a name, there is no such file.
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    found: list[str] = []
+    for module, names, alone in IMPORT.findall(path.read_text(encoding="utf-8")):
+        # What is imported from a package may be a module; where it is a name, there is no such file.
+        found += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))] if module else [alone]
+    return tuple(found)
 
 
 @cache
