@@ -14,7 +14,6 @@ from deepval.arrays import Bool, Float, Shaped
 from deepval.cells.explorer import extremes
 from deepval.cells.sighting import Sighting, placed, sighting
 from deepval.cells.spec import CellSpec, ModeSpec
-from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
@@ -95,12 +94,11 @@ def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
     parts = []
     for spec, acted in zip(specs, unit_acted(specs, unit), strict=True):
         seen, objects, outcomes = acted.seen, acted.objects, acted.outcomes
-        assert spec.rule is not None
         shows = unit in spec.roles.test
         shown = extremes(spec, seen, objects=objects, branches=acted.plans, outcomes=outcomes) if shows else {}
         observed = objects[spec.order[0]] if PLACINGS[spec.geometry].observes else None
         ends = {"cheap": objects[spec.order[0]], "full": objects[spec.order[-1]]}
-        told = spec.rule.evidence(ends, seen.scene, seen.truth)
+        told = spec.acting.evidence(ends, seen.scene, seen.truth)
         evidence = {name: column[outcomes.order] for name, column in told.items()}
         parts.append(UnitPart(outcomes, _known_before(seen, outcomes), shown, observed, evidence))
     return parts
@@ -115,19 +113,18 @@ def unit_acted(specs: Sequence[CellSpec], unit: str) -> Iterator[Acted]:
     objects: dict[tuple[ModeSpec, str, bool], Objects] = {}
     planned: list[tuple[CellSpec, Acted]] = []
     for spec in specs:
-        if spec.rule is None:
-            raise InputError(f"{spec.id}: this version does not know the downstream system {spec.system!r}.")
+        rule = spec.acting
         same = [acted for other, acted in planned if _plans_alike(other, spec)]
         if same:
-            yield replace(same[0], outcomes=recombined(same[0].outcomes, spec.rule))
+            yield replace(same[0], outcomes=recombined(same[0].outcomes, rule))
             continue
         seen = sighting(spec, unit)
         for mode in spec.modes:
             how = (mode, spec.geometry, spec.persistence)
             objects[how] = objects[how] if how in objects else placed(spec, seen, mode.name)
         given = {mode.name: objects[mode, spec.geometry, spec.persistence] for mode in spec.modes}
-        plans = branches(spec.rule, seen.scene, given, seen.run)
-        outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
+        plans = branches(rule, seen.scene, given, seen.run)
+        outcomes = unit_outcomes(rule, seen.scene, seen.truth, branches=plans, run=seen.run)
         planned.append((spec, Acted(seen, given, plans, outcomes)))
         yield planned[-1][1]
 
