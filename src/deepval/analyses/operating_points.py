@@ -153,6 +153,9 @@ def _wanted(spec: CellSpec, ends: Ends, *, with_pairs: bool, with_tuned: bool, w
     elif with_tuned:
         one, other = tuned(spec, ends, spec.roles.fit, watch=watch)
         yield _Wanted(OperatingPoint(TUNED, one.threshold, other.threshold), (one.loss, other.loss))
+    fixed = [f"{scale.why}, so it cannot be moved" for scale in (ends.cheap, ends.full) if scale.kind == "none"]
+    if with_pairs and fixed:
+        yield _Wanted(OperatingPoint(PAIR, None, None, fixed[0]))
     for cheap, full in pairs(ends) if with_pairs else ():
         yield _Wanted(OperatingPoint(PAIR, cheap, full))
 
@@ -261,7 +264,7 @@ def _notes(rows: Sequence[OperatingRow]) -> Iterator[str]:
     yield "boxes: per frame. Thresholds S0 to S3 are chosen on training units, tuned ones on training and validation."
     if any("quantiles" in (row.cheap_scale, row.full_scale) for row in rows):
         yield (
-            "Raw scores have a scale of their own: S1 and S3 keep a cheap mode of raw scores as built, and its pairs are "
+            "Raw scores have a scale of their own: S1 and S3 keep a cheap mode with them as built, and its pairs are "
             "of quantiles (q: share of its training boxes below), not of the paper's probabilities."
         )
     yield from dict.fromkeys(f"{row.cell}, {row.scheme}: {row.reason}." for row in rows if row.reason)

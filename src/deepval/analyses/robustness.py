@@ -14,6 +14,7 @@ import numpy as np
 
 from deepval.analyses.judged import Units, harm
 from deepval.cells.folder import BuiltCell
+from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec
 from deepval.cells.splits import units_of
 from deepval.cells.variants import variant_tables
@@ -34,7 +35,6 @@ from deepval.tables.values import ValueTable
 
 TASKS = {"braking": "longitudinal", "lateral": "lateral"}
 """What the paper calls the downstream systems of its sweep."""
-GEOMETRIES = ("monocular", "oracle")
 SIGNALS = {"fn": "gain-E1", "multi": "multi-metric"}
 
 
@@ -147,7 +147,7 @@ def configurations(
         ends = replace(spec, modes=(spec.modes[0], spec.modes[-1]))
         others = [
             replace(ends, geometry=geometry, system=system, rule=SYSTEMS[system], constants=constants(SYSTEMS[system]))
-            for geometry in GEOMETRIES
+            for geometry in _geometries(spec)
             for system in TASKS
         ]
         missing = [other for other in others if _setting(other) not in given]
@@ -158,6 +158,14 @@ def configurations(
             kept = {column: held[rows] for column, held in cell.evidence.kept.items()}
             called = f"{spec.dataset} {spec.order[0]} -> {spec.order[-1]}, {other.geometry}, {TASKS[other.system]}"
             yield Configuration(called, other, table, Evidence(table, kept))
+
+
+def _geometries(spec: CellSpec) -> tuple[str, ...]:
+    """The cell's own geometry and the oracle's; beside the oracle's, the one that its detections can be placed by."""
+    if spec.geometry == "oracle":
+        solid = any(not used.boxed for unit in spec.units for used in sighting(spec, unit).used.values())
+        return ("cuboids" if solid else "monocular", "oracle")
+    return (spec.geometry, "oracle") if spec.geometry in ("monocular", "cuboids") else (spec.geometry,)
 
 
 def _setting(spec: CellSpec) -> dict[str, Any]:
