@@ -47,9 +47,7 @@ def reactions(spec: CellSpec, *, watch: Watch = unwatched) -> Reactions:
 
 def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
     """The same of one unit."""
-    rule = spec.rule
-    if rule is None:
-        raise InputError(f"{spec.name}: this version does not know the system {spec.system}: build the cell with it.")
+    rule = spec.acting
     seen = sighting(spec, unit)
     scene, truth = seen.scene, seen.truth
     cheap, full = (seen.used[name] for name in (spec.order[0], spec.order[-1]))

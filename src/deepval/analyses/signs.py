@@ -7,12 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from deepval.analyses.judged import Units, judged, place
+from deepval.analyses.judged import Units, harm, judged, place
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
-from deepval.judging.ratios import ratio
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, interval, lines_of, number, percent
@@ -84,26 +81,13 @@ def _row(
     name: str, cell: BuiltCell, *, units: Units, alpha: float, draws: int | Literal["exact"], seed: int
 ) -> SignRow:
     table = judged(cell, units)
-    values, summary = table.decision_values, table.summary(alpha)
-    drawn = make_draws(len(table.unit_ids), draws, seed)
-    harmed, affected = values < -table.tolerance, np.abs(values) > table.tolerance
-    rate = ratio(table, harmed, affected, draws=drawn)
-    harm = ratio(table, np.maximum(-values, 0.0), np.maximum(values, 0.0), draws=drawn)
+    summary = table.summary(alpha)
     return SignRow(
         cell=name,
         **place(cell),
         inputs=len(table),
         units=len(table.unit_ids),
-        affected=summary.affected,
-        harmed=int(harmed.sum()),
-        harm_rate=rate.value,
-        harm_rate_lo=rate.lo,
-        harm_rate_hi=rate.hi,
-        harm_ratio=harm.value,
-        harm_ratio_lo=harm.lo,
-        harm_ratio_hi=harm.hi,
-        draws=len(drawn),
-        draws_dropped=harm.dropped,
+        **harm(table, make_draws(len(table.unit_ids), draws, seed)),
         all_full_share=known(summary.all_full_share),
         alpha=alpha,
         oracle_share=known(summary.oracle_share),

@@ -105,9 +105,7 @@ def rows(
 
 def _trivial(spec: CellSpec, table: ValueTable, watch: Watch) -> dict[str, Float[np.ndarray, "input"]]:
     """Loss of every trivial predictor on the inputs of a table."""
-    rule = spec.rule
-    if rule is None:
-        raise InputError(f"{spec.name}: this version does not know the system {spec.system}: build the cell with it.")
+    rule = spec.acting
     seen = [sighting(spec, str(unit)) for unit in watch(list(table.unit_ids), f"trivial predictors of {spec.system}")]
     parts = [trivial_losses(rule, each.scene, each.truth) for each in seen]
     if not parts[0]:

@@ -5,8 +5,9 @@ from it has to be the cell's own.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from deepval.cells import sources
 from deepval.cells.folder import BuiltCell
@@ -15,6 +16,15 @@ from deepval.datasets import open_dataset
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.perception.simulated.modes import BUILT_IN
+from deepval.systems import System
+from deepval.systems.learned import learned_planners
+
+
+class PlannerPaths(NamedTuple):
+    """Where the files of a learned planner lie on this machine."""
+
+    weights: Path
+    masks: Path
 
 
 def located(
@@ -23,6 +33,7 @@ def located(
     root: Path | None = None,
     files: Mapping[str, Path] | None = None,
     maps: Path | None = None,
+    planner: PlannerPaths | None = None,
 ) -> CellSpec:
     """The cell's specification with its data set and modes at hand; an error where they are not those it rests on.
 
@@ -31,20 +42,30 @@ def located(
         root: Folder of the data set; the synthetic world needs none.
         files: File of each mode's detections; modes without a file need none.
         maps: Folder of lane maps, where the cell was built with one.
+        planner: Weights and masks of a learned planner, where one is to act again; without them the specification
+            reads the data and cannot act.
     """
     told = cell.spec
     material = _synthetic(told) if told.dataset == "synthetic" else _from_files(cell, root, files or {}, maps)
+    absent = told.learned is not None and planner is None
+    system = _planner(told.learned, planner) if told.learned and planner else told.system
     (made,) = specs(
         material,
         geometries=[told.geometry],
-        systems=[told.system],
+        systems=["braking" if absent else system],
         persistence=told.persistence,
         changes=told.set_constants(),
     )
+    if absent:
+        made = replace(made, system=told.system, constants=told.constants, rule=None)
     if made.id != cell.id:
         apart = made.differences(told) or ("what it rests on",)
         raise InputError(f"{cell.folder}: the data given must be those that the cell was built from; {apart[0]}.")
     return made
+
+
+def _planner(name: str, planner: PlannerPaths) -> System:
+    return learned_planners([name], weights=planner.weights, masks=planner.masks)[0]
 
 
 def needs_files(cell: BuiltCell) -> bool:

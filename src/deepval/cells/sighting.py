@@ -12,6 +12,7 @@ from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections
+from deepval.perception.reported.modes import ModeReader
 from deepval.perception.reported.persistence import persistent
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -42,22 +43,38 @@ def sighting(spec: CellSpec, unit: str) -> Sighting:
 
 @lru_cache(maxsize=1)
 def _sighting(source: Dataset, modes: tuple[ModeSpec, ...], unit: str) -> Sighting:
-    scene, truth = source.read_unit(unit)
+    scene, truth = _read(source, unit)
     reported, used = {}, {}
     for mode in modes:
-        report = reported[mode.name] = report_of(mode, scene, truth)
+        report = reported[mode.name] = _reported(source, unit, _reader(mode), mode.classes)
         used[mode.name] = used_of(mode, report)
     return Sighting(scene, truth, reported, used)
 
 
+@lru_cache(maxsize=1)
+def _read(source: Dataset, unit: str) -> tuple[Scene, Truth]:
+    return source.read_unit(unit)
+
+
+@lru_cache(maxsize=4)
+def _reported(source: Dataset, unit: str, reader: ModeReader, classes: tuple[str, ...] | None) -> Detections:
+    """What a mode reports of a unit, whatever threshold is put on it: kept for variants of a cell."""
+    return _of_classes(reader.detections(*_read(source, unit)), classes)
+
+
 def report_of(mode: ModeSpec, scene: Scene, truth: Truth) -> Detections:
     """What a mode reports of a unit, of the classes that are kept."""
+    return _of_classes(_reader(mode).detections(scene, truth), mode.classes)
+
+
+def _reader(mode: ModeSpec) -> ModeReader:
     if mode.reader is None:
         raise InputError(f"mode {mode.name}: nobody said where its report lies; give its file.")
-    report = mode.reader.detections(scene, truth)
-    if mode.classes is None:
-        return report
-    return report.where(np.isin(report.cls, np.array(sorted(mode.classes), dtype=str)))
+    return mode.reader
+
+
+def _of_classes(report: Detections, classes: tuple[str, ...] | None) -> Detections:
+    return report if classes is None else report.where(np.isin(report.cls, np.array(sorted(classes), dtype=str)))
 
 
 def used_of(mode: ModeSpec, report: Detections) -> Detections:
@@ -67,8 +84,11 @@ def used_of(mode: ModeSpec, report: Detections) -> Detections:
 
 def perceived(spec: CellSpec, seen: Sighting) -> dict[str, Objects]:
     """For each mode, the objects that the downstream system is given."""
-    place = PLACINGS[spec.geometry].place
-    return {
-        mode: place(used, seen.scene, seen.truth, keep=persistent(used) if spec.persistence else None)
-        for mode, used in seen.used.items()
-    }
+    return {mode: placed(spec, seen, mode) for mode in seen.used}
+
+
+def placed(spec: CellSpec, seen: Sighting, mode: str) -> Objects:
+    """The objects that the downstream system is given by one mode."""
+    used = seen.used[mode]
+    keep = persistent(used) if spec.persistence else None
+    return PLACINGS[spec.geometry].place(used, seen.scene, seen.truth, keep=keep)

@@ -173,10 +173,25 @@ class CellSpec:
 
     def _asked(self) -> tuple[str, ...]:
         """How a command line asks for the downstream system; files that only its maker knows are named in capitals."""
-        learned = [name for name in LEARNED if self.system.removeprefix(name) in MARKS.values()]
-        if self.rule is None and learned:
-            return (f"--system {learned[0]}", "--weights WEIGHTS", "--masks MASKS")
+        if self.rule is None and self.learned is not None:
+            return (f"--system {self.learned}", "--weights WEIGHTS", "--masks MASKS")
         return (f"--system {self.system}",) if self.rule is None else self.rule.asked(self.system)
+
+    @property
+    def learned(self) -> str | None:
+        """Name of its system without the mark of who made the planner, where that is a learned one."""
+        return next((name for name in LEARNED if self.system.removeprefix(name) in MARKS.values()), None)
+
+    @property
+    def acting(self) -> System:
+        """The downstream system, able to act; an error that says what is missing where it is not."""
+        if self.rule is None and self.learned is not None:
+            raise InputError(f"{self.name}: the learned planner acts again from its files: give --weights and --masks.")
+        if self.rule is None:
+            raise InputError(
+                f"{self.name}: this version does not know the system {self.system}: build the cell with it."
+            )
+        return self.rule
 
     def set_constants(self) -> dict[str, float]:
         """Single constants that are not the system's usual ones."""

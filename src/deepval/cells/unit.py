@@ -4,17 +4,16 @@
 same data set and modes shares: what an allocator may look at, and what only labels and diagnostics may know.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Shaped
 from deepval.cells.explorer import extremes
-from deepval.cells.sighting import Sighting, perceived, sighting
+from deepval.cells.sighting import Sighting, placed, sighting
 from deepval.cells.spec import CellSpec, ModeSpec
-from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
@@ -75,45 +74,64 @@ class SharedPart:
     covered: Mapping[str, Covered]
 
 
+@dataclass(frozen=True)
+class Acted:
+    """One unit as a cell reads it: the objects of every mode, the plans made of them, and what these lead to."""
+
+    seen: Sighting
+    objects: Mapping[str, Objects]
+    plans: Branches
+    outcomes: Outcomes
+
+
 def unit_part(spec: CellSpec, unit: str) -> UnitPart:
     """What the downstream system makes of one unit under every mode."""
     return unit_parts([spec], unit)[0]
 
 
 def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
-    """What each downstream system makes of one unit under every mode, for cells that share a data set and modes.
-
-    Cells of one placing share the objects; those that moreover differ in nothing but the weights of the loss share the
-    plans, which are made once.
-    """
-    placed: dict[tuple[str, bool], dict[str, Objects]] = {}
-    planned: list[tuple[CellSpec, Branches, Outcomes]] = []
+    """What each downstream system makes of one unit under every mode, for cells that share a data set and modes."""
     parts = []
-    for spec in specs:
-        if spec.rule is None:
-            raise InputError(f"{spec.id}: this version does not know the downstream system {spec.system!r}.")
-        seen, how = sighting(spec, unit), (spec.geometry, spec.persistence)
-        objects = placed[how] = placed[how] if how in placed else perceived(spec, seen)
-        same = [item for item in planned if _plans_alike(item[0], spec)]
-        if same:
-            plans, outcomes = same[0][1], recombined(same[0][2], spec.rule)
-        else:
-            plans = branches(spec.rule, seen.scene, objects, seen.run)
-            outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
-            planned.append((spec, plans, outcomes))
+    for spec, acted in zip(specs, unit_acted(specs, unit), strict=True):
+        seen, objects, outcomes = acted.seen, acted.objects, acted.outcomes
         shows = unit in spec.roles.test
-        shown = extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes) if shows else {}
+        shown = extremes(spec, seen, objects=objects, branches=acted.plans, outcomes=outcomes) if shows else {}
         observed = objects[spec.order[0]] if PLACINGS[spec.geometry].observes else None
         ends = {"cheap": objects[spec.order[0]], "full": objects[spec.order[-1]]}
-        told = spec.rule.evidence(ends, seen.scene, seen.truth)
+        told = spec.acting.evidence(ends, seen.scene, seen.truth)
         evidence = {name: column[outcomes.order] for name, column in told.items()}
         parts.append(UnitPart(outcomes, _known_before(seen, outcomes), shown, observed, evidence))
     return parts
 
 
+def unit_acted(specs: Sequence[CellSpec], unit: str) -> Iterator[Acted]:
+    """What each downstream system does on one unit, for cells that share a data set.
+
+    Modes that are used alike and placed alike share the objects; cells that moreover differ in nothing but the weights
+    of the loss share the plans, which are made once.
+    """
+    objects: dict[tuple[ModeSpec, str, bool], Objects] = {}
+    planned: list[tuple[CellSpec, Acted]] = []
+    for spec in specs:
+        rule = spec.acting
+        same = [acted for other, acted in planned if _plans_alike(other, spec)]
+        if same:
+            yield replace(same[0], outcomes=recombined(same[0].outcomes, rule))
+            continue
+        seen = sighting(spec, unit)
+        for mode in spec.modes:
+            how = (mode, spec.geometry, spec.persistence)
+            objects[how] = objects[how] if how in objects else placed(spec, seen, mode.name)
+        given = {mode.name: objects[mode, spec.geometry, spec.persistence] for mode in spec.modes}
+        plans = branches(rule, seen.scene, given, seen.run)
+        outcomes = unit_outcomes(rule, seen.scene, seen.truth, branches=plans, run=seen.run)
+        planned.append((spec, Acted(seen, given, plans, outcomes)))
+        yield planned[-1][1]
+
+
 def _plans_alike(one: CellSpec, other: CellSpec) -> bool:
-    """Whether two cells of the same data set and modes make the same plans."""
-    alike = (one.geometry, one.persistence) == (other.geometry, other.persistence)
+    """Whether two cells of the same data set make the same plans."""
+    alike = (one.modes, one.geometry, one.persistence) == (other.modes, other.geometry, other.persistence)
     return alike and one.rule is not None and other.rule is not None and same_plans(one.rule, other.rule)
 
 

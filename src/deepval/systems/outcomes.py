@@ -69,9 +69,7 @@ def branches(
         raise InputError(f"decision values need two modes or more, cheap first; found {len(modes)}.")
     for name, objects in perceived.items():
         _check_span(name, objects, scene)
-    starts = first_only(len(scene))
-    if run is not None:
-        starts[1:] |= ~run[modes[0]][:-1]
+    starts = _starts(len(scene), None if run is None else run[modes[0]])
     plans = system.plan_branches(perceived, scene, starts=starts)
     return Branches(previous_plans(plans[modes[0]], starts), plans)
 
@@ -139,19 +137,37 @@ def outcomes(
 
 
 def own_losses(
-    system: System, scenes: Sequence[Scene], truths: Sequence[Truth], *, perceived: Sequence[Objects]
+    system: System,
+    scenes: Sequence[Scene],
+    truths: Sequence[Truth],
+    *,
+    perceived: Sequence[Objects],
+    run: Sequence[Bool[np.ndarray, "_"]] | None = None,
 ) -> Float[np.ndarray, "input"]:
-    """Loss per frame of running one mode all the time, with its own chain of plans."""
+    """Loss per frame of running one mode all the time, with its own chain of plans, which begins anew after a gap."""
     losses = []
-    for scene, truth, seen in zip(scenes, truths, perceived, strict=True):
-        losses.append(_chained_loss(system, scene, truth, system.plan(seen, scene)))
+    for place, (scene, truth, seen) in enumerate(zip(scenes, truths, perceived, strict=True)):
+        starts = _starts(len(scene), None if run is None else run[place])
+        losses.append(_chained_loss(system, scene, truth, system.plan(seen, scene, starts=starts), starts))
     return np.concatenate(losses)
 
 
+def _starts(frames: int, run: Bool[np.ndarray, "time"] | None) -> Bool[np.ndarray, "time"]:
+    """Where a chain of plans begins: at the first frame, and after every frame without the mode."""
+    starts = first_only(frames)
+    if run is not None:
+        starts[1:] |= ~run[:-1]
+    return starts
+
+
 def _chained_loss(
-    system: System, scene: Scene, truth: Truth, plans: Float[np.ndarray, "time *plan"]
+    system: System,
+    scene: Scene,
+    truth: Truth,
+    plans: Float[np.ndarray, "time *plan"],
+    starts: Bool[np.ndarray, "time"],
 ) -> Float[np.ndarray, "time"]:
-    previous = previous_plans(plans, first_only(len(scene)))
+    previous = previous_plans(plans, starts)
     return weighted_loss(system.terms(plans, scene, truth, previous=previous), system.weights)
 
 
@@ -207,7 +223,8 @@ def viability(given: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth])
 
 def trivial_losses(system: System, scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
     """Loss per frame of every predictor that looks at nothing, each with its own chain of plans, by name."""
-    return {name: _chained_loss(system, scene, truth, plans) for name, plans in _trivial(system, scene).items()}
+    starts = _starts(len(scene), None)
+    return {name: _chained_loss(system, scene, truth, plans, starts) for name, plans in _trivial(system, scene).items()}
 
 
 def _trivial(system: System, scene: Scene) -> dict[str, Float[np.ndarray, "time *plan"]]:

@@ -7,7 +7,19 @@ import typer
 from deepval.cells.case import Case
 from deepval.cli import options
 from deepval.cli.analysing import shown
-from deepval.cli.analysing.shown import Alpha, Cells, Form, Maps, ModeFiles, Out, Root, Shown, Units
+from deepval.cli.analysing.shown import (
+    Alpha,
+    Cells,
+    Form,
+    Maps,
+    ModeFiles,
+    Out,
+    PlannerMasks,
+    PlannerWeights,
+    Root,
+    Shown,
+    Units,
+)
 from deepval.cli.options import DrawNumber, Json, Seed
 from deepval.judging.budgets import Selection
 
@@ -85,6 +97,8 @@ def mechanism(
     root: Root = None,
     mode: ModeFiles = None,
     maps: Maps = None,
+    weights: PlannerWeights = None,
+    masks: PlannerMasks = None,
     units: Units = "all",
     draws: DrawNumber = "1000",
     seed: Seed = 0,
@@ -102,7 +116,7 @@ def mechanism(
     told = Shown.of(form, json=json, out=out)
     number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
     built = shown.named(cells)
-    located = shown.at_hand(built, root, mode, maps, all_needed=False)
+    located = shown.at_hand(built, root, mode, maps, all_needed=False, planner=(weights, masks))
     found = analysis.rows(
         built, located=located, units=shown.units(units), draws=number, seed=start, watch=options.watch
     )
@@ -115,6 +129,8 @@ def viability(
     root: Root = None,
     mode: ModeFiles = None,
     maps: Maps = None,
+    weights: PlannerWeights = None,
+    masks: PlannerMasks = None,
     units: Units = "all",
     draws: DrawNumber = "1000",
     seed: Seed = 0,
@@ -132,7 +148,7 @@ def viability(
     told = Shown.of(form, json=json, out=out)
     number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
     built = shown.named(cells)
-    located = shown.at_hand(built, root, mode, maps, all_needed=True)
+    located = shown.at_hand(built, root, mode, maps, all_needed=True, planner=(weights, masks))
     found = analysis.rows(built, located, units=shown.units(units), draws=number, seed=start, watch=options.watch)
     told.tell(found, analysis.table)
 

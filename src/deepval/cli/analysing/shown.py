@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.located import located, needs_files
+from deepval.cells.located import PlannerPaths, located, needs_files
 from deepval.cells.spec import CellSpec
 from deepval.cells.splits import ROLES
 from deepval.cli import options
@@ -51,6 +51,10 @@ Maps = Annotated[Path | None, typer.Option("--maps", help="Folder of lane maps, 
 ModeFiles = Annotated[
     list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS of a mode, to read it again. Repeatable.")
 ]
+PlannerWeights = Annotated[
+    Path | None, typer.Option("--weights", help="Weights of the learned planner, where cells of it are to act again.")
+]
+PlannerMasks = Annotated[Path | None, typer.Option("--masks", help="Masks that belong to the weights.")]
 
 
 Data = Annotated[Path | None, typer.Option("--data", help="Of tracks: folder with kitti_tracking, nuscenes and so on.")]
@@ -175,12 +179,26 @@ def units(text: str) -> str | list[str]:
 
 
 def at_hand(
-    cells: Mapping[str, BuiltCell], root: Path | None, mode: list[str] | None, maps: Path | None, *, all_needed: bool
+    cells: Mapping[str, BuiltCell],
+    root: Path | None,
+    mode: list[str] | None,
+    maps: Path | None,
+    *,
+    all_needed: bool,
+    planner: tuple[Path | None, Path | None] = (None, None),
 ) -> dict[str, CellSpec]:
     """Specifications of the cells whose data are at hand: all where files are given, else those that need none."""
     if root is None and (mode or maps):
         raise InputError(
             "--mode and --maps say how a data set is read again: give --root, the folder of its files, too."
+        )
+    weights, masks = planner
+    if (weights is None) != (masks is None):
+        raise InputError("A learned planner is weights and masks: give both --weights and --masks, or neither.")
+    paths = None if weights is None or masks is None else PlannerPaths(weights, masks)
+    if paths is not None and not any(cell.spec.learned for cell in cells.values()):
+        raise InputError(
+            "--weights and --masks are of cells of the learned planner, and none is given: leave them out."
         )
     files = options.named_files(mode or (), "Modes", lambda path: path.stem)
     known = {name: told for name, cell in cells.items() if (told := _SOURCE.get().specs.get(str(cell.folder)))}
@@ -189,4 +207,6 @@ def at_hand(
         for name, cell in cells.items()
         if name not in known and (all_needed or root is not None or not needs_files(cell))
     }
-    return known | {name: located(cell, root=root, files=files, maps=maps) for name, cell in wanted.items()}
+    return known | {
+        name: located(cell, root=root, files=files, maps=maps, planner=paths) for name, cell in wanted.items()
+    }

@@ -15,7 +15,9 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.perception.reported.detections import Detections, DetectionSet
+from deepval.perception.reported.ground_matching import ground_matching
 from deepval.perception.reported.matching import MatchSettings, match_candidates, matching
+from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 SHARED = 0.25
@@ -50,6 +52,12 @@ class Rates(NamedTuple):
         return np.divide(self.right, counted, out=np.full(len(counted), np.nan), where=counted > 0)
 
     @property
+    def recall(self) -> Float[np.ndarray, "threshold"]:
+        """Right over right and missed; NaN where nothing is to be found."""
+        there = self.right + self.missed
+        return np.divide(self.right, there, out=np.full(len(there), np.nan), where=there > 0)
+
+    @property
     def f1(self) -> Float[np.ndarray, "threshold"]:
         """2 right / (2 right + wrong + missed); 0 where nothing is right."""
         return 2 * self.right / np.maximum(2 * self.right + self.wrong + self.missed, 1)
@@ -68,16 +76,38 @@ def rates(
             f"operating points need probabilities; the scores of mode {detections.mode} are "
             f"{detections.scores}: calibrate them first."
         )
+    counts = [unit_counts(detections[truth.unit], truth, grid=grid, settings=settings) for truth in truths]
+    return Rates(np.array(grid, dtype=float), *np.sum(counts, axis=0, initial=0, dtype=int).reshape(4, len(grid)))
+
+
+def unit_counts(
+    found: Detections,
+    truth: Truth,
+    *,
+    grid: Sequence[float],
+    settings: MatchSettings | None = None,
+    scene: Scene | None = None,
+) -> Int[np.ndarray, "count threshold"]:
+    """Boxes, right ones, wrong ones and missed objects of one unit at each threshold.
+
+    Args:
+        found: What a mode reports.
+        truth: The reference.
+        grid: Thresholds on the scale of its scores; minus infinity keeps all.
+        settings: How image boxes are matched.
+        scene: The scene where 3D boxes are to be matched on the ground; image boxes are matched where None.
+    """
+    candidates = match_candidates(found, truth, settings=settings) if scene is None else None
     counts = np.zeros((4, len(grid)), dtype=int)
-    for truth in truths:
-        found = detections[truth.unit]
-        candidates = match_candidates(found, truth, settings=settings)
-        for place, threshold in enumerate(grid):
-            keep = found.score >= threshold
+    for place, threshold in enumerate(grid):
+        keep = (found.score >= threshold) | (threshold == -np.inf)
+        if scene is None:
             match = matching(found, truth, candidates=candidates, keep=keep)
-            hits = (match.partner >= 0).sum()
-            counts[:, place] += (keep.sum(), hits, match.false_positive.sum(), match.missed.sum())
-    return Rates(np.array(grid, dtype=float), *counts)
+        else:
+            match = ground_matching(found.where(keep), truth, scene=scene)
+        hits = (match.partner >= 0).sum()
+        counts[:, place] = (keep.sum(), hits, match.false_positive.sum(), match.missed.sum())
+    return counts
 
 
 def operating_points(cheap: Rates, full: Rates) -> dict[str, OperatingPoint]:
@@ -88,19 +118,21 @@ def operating_points(cheap: Rates, full: Rates) -> dict[str, OperatingPoint]:
     shared = np.flatnonzero(np.isclose(cheap.threshold, SHARED))
     if len(cheap.threshold) != len(full.threshold) or (cheap.threshold != full.threshold).any() or len(shared) != 1:
         raise InputError(f"both modes must be counted on one grid that holds {SHARED}; they are not.")
-    at = int(shared[0])
-    equal = nearest_count(full.boxes, int(cheap.boxes[at]))
+    return {"S0": OperatingPoint("S0", SHARED, SHARED), **own_scale_points(cheap, full, at=int(shared[0]))}
+
+
+def own_scale_points(cheap: Rates, full: Rates, *, at: int) -> dict[str, OperatingPoint]:
+    """S1 to S3 where each mode has its own grid; S1 and S3 keep the cheap mode at place `at` of its grid."""
+    kept, choice = float(cheap.threshold[at]), full.threshold.tolist()
     precise = np.flatnonzero(full.precision >= cheap.precision[at])
-    grid = cheap.threshold.tolist()
     third = (
-        OperatingPoint("S3", SHARED, grid[int(precise[0])])
+        OperatingPoint("S3", kept, choice[int(precise[0])])
         if len(precise)
-        else OperatingPoint("S3", SHARED, None, "no full threshold is as precise as the cheap mode")
+        else OperatingPoint("S3", kept, None, "no full threshold is as precise as the cheap mode")
     )
     return {
-        "S0": OperatingPoint("S0", SHARED, SHARED),
-        "S1": OperatingPoint("S1", SHARED, grid[equal]),
-        "S2": OperatingPoint("S2", grid[int(cheap.f1.argmax())], grid[int(full.f1.argmax())]),
+        "S1": OperatingPoint("S1", kept, choice[nearest_count(full.boxes, int(cheap.boxes[at]))]),
+        "S2": OperatingPoint("S2", float(cheap.threshold[cheap.f1.argmax()]), choice[int(full.f1.argmax())]),
         "S3": third,
     }
 

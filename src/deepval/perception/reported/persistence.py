@@ -6,8 +6,11 @@ from deepval.arrays import Bool
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.perception.reported.detections import Detections
 
+FRAMES = 2
+"""Frames before, in each of which a detection must have been seen: what the filter adds in latency."""
 
-def persistent(detections: Detections, *, frames: int = 2, least_iou: float = 0.3) -> Bool[np.ndarray, "det"]:
+
+def persistent(detections: Detections, *, frames: int = FRAMES, least_iou: float = 0.3) -> Bool[np.ndarray, "det"]:
     """Whether each of the `frames` frames before has a box of the class with enough IoU to this one.
 
     The first `frames` frames of a unit pass nothing, nor do frames just after one that was not run.
