@@ -6,7 +6,7 @@ but the modes are. The paper's own detections are not public, so that most cells
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import median
 from typing import Any
@@ -131,7 +131,8 @@ def laid_beside(run: Run, records: Records) -> Agreement:
     without: dict[str, int] = {}
     met: dict[tuple[Any, ...], list[_Here]] = {}
     for key, members in groups.items():
-        found = list(_pooled(members[0], records)) if members[0].over else list(_here(members[0], records, places))
+        many = members[0].over not in ("", "span")
+        found = list(_pooled(members[0], records)) if many else list(_here(members[0], records, places))
         met[key] = found
         for here in found:
             own = [figure for figure in members if figure.pair == here.place.pair]
@@ -143,16 +144,31 @@ def laid_beside(run: Run, records: Records) -> Agreement:
 
 def _here(figure: Figure, records: Records, places: Mapping[tuple[str, str], Place]) -> Iterator[_Here]:
     """Figures of like cells."""
+    spans: dict[str, list[_Here]] = {}
     for row in records.get(figure.analysis, {}).get(figure.dataset, ()):
         labels = [row[name] for name in ("cell", "source", "target", "first", "second") if row.get(name)]
-        told = [places[figure.dataset, label] for label in labels if (figure.dataset, label) in places]
-        if not told or not _holds(figure.where, row):
-            continue
-        systems = "+".join(place.system for place in told) if len(told) > 1 else row.get("planner", told[0].system)
+        place = _place(row, [places[key] for label in labels if (key := (figure.dataset, label)) in places])
         value = _value(figure.field, row)
-        if (told[0].geometry, systems) == (figure.geometry, figure.system) and value is not None:
+        if place is None or value is None or not _holds(figure.where, row):
+            continue
+        if (place.geometry, place.system) == (figure.geometry, figure.system):
             bounds = (row.get(f"{figure.field}_lo"), row.get(f"{figure.field}_hi"))
-            yield _Here(", ".join(labels), told[0], value, *bounds, row.get("verdict"))
+            found = _Here(", ".join(labels), place, value, *bounds, row.get("verdict"))
+            if figure.over != "span":
+                yield found
+            spans.setdefault(found.cell, []).append(found)
+    for cell, found in spans.items() if figure.over == "span" else ():
+        values = [each.value for each in found]
+        yield _Here(cell, found[0].place, median(values), min(values), max(values), None)
+
+
+def _place(row: Mapping[str, Any], told: Sequence[Place]) -> Place | None:
+    """What the cell of a row is: as the row says, or as its cells are; two consumers are joined."""
+    if row.get("geometry") and row.get("system") and row.get("cheap"):
+        return Place("", f"{row['cheap']} -> {row['full']}", row["geometry"], row["system"])
+    if not told:
+        return None
+    return replace(told[0], system=row.get("planner") or "+".join(place.system for place in told))
 
 
 def _pooled(figure: Figure, records: Records) -> Iterator[_Here]:
@@ -215,7 +231,8 @@ def _beside(here: _Here, figures: Sequence[Figure], *, same: bool) -> Beside:
         words.append(f"{'same' if sign else 'other'} {side}")
     if verdict is not None:
         words.append(f"both {here.verdict}" if verdict else f"{first.verdict} there, {here.verdict} here")
-    kinship = "over many cells" if first.over else "same" if same else "like"
+    many = first.over not in ("", "span")
+    kinship = "over many cells" if many else "same" if same else "like"
     numbers = (here.value, here.lo, here.hi, low, high)
     said = "; ".join(filter(None, words)) or "no interval to tell by"
     return Beside(

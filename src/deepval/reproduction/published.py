@@ -28,7 +28,8 @@ class Figure:
         analysis: The analysis that makes the like of it here.
         field: The field of its rows: a name, or the ratio of two as a/b.
         where: What must hold in a row: name=value pairs joined by ;, with != for other than, @name for another field.
-        over: How many rows become one: empty for one cell, median, share, or pooled for a row that is pooled already.
+        over: How many rows become one: empty where one is meant; span for those of a cell, from least to largest;
+            median, share, or pooled (a row that is pooled already) over all cells.
         value: The figure; None where only a range is published.
         lo: Lower end of its interval or range.
         hi: Upper end.

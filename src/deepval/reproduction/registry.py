@@ -44,7 +44,7 @@ class Analysis:
         name: Its name, as in `deepval analyse`.
         theme: The part of the report that it stands in.
         by: Cells that it takes together: one by one, those that share data set, modes and geometry (so that they differ
-            in the consumer alone), or all of a data set.
+            in the consumer alone), those that share data set and modes, or all of a data set.
         takes: For each argument, the part of the cells that it takes (`parts.PARTS`).
         settings: Further arguments.
         judges: Whether it judges allocators of its own on test units, which the cells' ledgers then count.
@@ -59,7 +59,7 @@ class Analysis:
 
     name: str
     theme: str
-    by: Literal["cell", "view", "set"]
+    by: Literal["cell", "view", "pair", "set"]
     takes: Mapping[str, str]
     settings: Mapping[str, Any] = field(default_factory=dict)
     judges: bool = False
@@ -111,6 +111,7 @@ def _first_of_pair(cell: BuiltCell) -> bool:
 CELLS = {"cells": "cells"}
 READ_AGAIN = {"cells": "cells", "located": "located"}
 RESULTS = {"results": "results"}
+OPERATING = {"with_pairs": True, "with_tuned": True}
 
 ANALYSES: tuple[Analysis, ...] = (
     Analysis("signs", ESCALATION, "cell", CELLS),
@@ -119,6 +120,10 @@ ANALYSES: tuple[Analysis, ...] = (
     Analysis("mechanism", ESCALATION, "cell", READ_AGAIN),
     Analysis("viability", ESCALATION, "cell", READ_AGAIN, needs_data=True),
     Analysis("lift", ESCALATION, "set", READ_AGAIN, needs_data=True),
+    Analysis("operating-points", ESCALATION, "cell", READ_AGAIN, OPERATING, needs_data=True),
+    Analysis("persistence", ESCALATION, "cell", READ_AGAIN, needs_data=True),
+    Analysis("sensitivity", ESCALATION, "cell", READ_AGAIN),
+    Analysis("robustness", ESCALATION, "pair", READ_AGAIN),
     Analysis(
         "external",
         ESCALATION,

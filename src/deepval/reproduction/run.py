@@ -207,6 +207,7 @@ def _jobs(analysis: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str])
         kinds = {
             "cell": (d["dataset"], at.label),
             "view": [d[part] for part in ("dataset", "modes", "geometry")],
+            "pair": [d[part] for part in ("dataset", "modes")],
             "set": d["dataset"]["name"],
         }
         groups.setdefault(digest_of(plain(kinds[analysis.by])), []).append(at)
