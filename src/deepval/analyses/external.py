@@ -268,6 +268,11 @@ def planner_cell(given: BuiltCell | Cell, name: str | None = None) -> PlannerCel
     return PlannerCell(called, given.spec, given.table, terms, trivial)
 
 
+def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
+    """The analysis of built cells by name, as all analyses are called; its tables are `external_tables`."""
+    return external_track([planner_cell(cell, name) for name, cell in cells.items()], watch=watch)
+
+
 def planner_cells(specs: Sequence[CellSpec], *, watch: Watch = unwatched) -> Iterator[PlannerCell]:
     """The cells of specifications, built in memory; those that share data set and modes are built together."""
     groups: dict[str, list[CellSpec]] = {}

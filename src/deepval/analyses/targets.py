@@ -135,6 +135,10 @@ def across_targets(
     return Targets(tuple(rows), tuple(gaps), tuple(pairs), absent)
 
 
+rows = across_targets
+"""The analysis by the name that all have; its tables are `target_tables`."""
+
+
 def _refuse_others(cells: Mapping[str, BuiltCell]) -> None:
     (name, first), *others = cells.items()
     for other, cell in others:

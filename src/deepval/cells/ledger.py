@@ -6,7 +6,7 @@ times in it. A line is appended by one write, so that processes never mix theirs
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from deepval.canonical import json_canonical
@@ -39,6 +39,12 @@ def note(
         append_line(cell.folder / LEDGER, json_canonical(line))
     except InputError as error:
         warnings.warn(f"This look at test units is not counted: {error}", InputWarning, stacklevel=2)
+
+
+def note_looks(cells: Iterable[BuiltCell], *, by: str) -> None:
+    """Append to each cell's ledger that an analysis judged allocators of its own on the test units."""
+    for cell in cells:
+        note(cell, by=by, units=cell.split.test, scores={})
 
 
 def openings(folder: Path, cell: str) -> int:

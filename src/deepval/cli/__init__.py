@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": "judging",
     "diagnose": "diagnosing",
     "analyse": "analysing",
+    "reproduce": "reproducing",
     "drive": "driving",
     "cells": "protocol",
     "validate": "protocol",

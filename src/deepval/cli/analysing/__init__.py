@@ -1,5 +1,8 @@
 """`deepval analyse`: built cells -> the rows of one analysis, as a table or a file."""
 
+from collections.abc import Callable
+from typing import Any
+
 import typer
 
 from deepval.cli.lazy import LOOK, lazy_group
@@ -28,7 +31,14 @@ ANALYSES = {
 }
 """The module of the command line that holds each analysis; it is imported when the analysis is asked for."""
 
-analyse = typer.Typer(cls=lazy_group(ANALYSES), no_args_is_help=True, **LOOK)
+
+def _dressed(command: Callable[..., None]) -> Callable[..., Any]:
+    from deepval.cli.analysing.shown import with_source
+
+    return with_source(command)
+
+
+analyse = typer.Typer(cls=lazy_group(ANALYSES, _dressed), no_args_is_help=True, **LOOK)
 
 
 @analyse.callback()
@@ -36,4 +46,5 @@ def _analyse() -> None:
     """Run an analysis of the paper on built cells.
 
     Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
+    On a whole track: deepval analyse signs kitti-public --data data --work work
     """

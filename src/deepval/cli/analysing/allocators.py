@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from deepval.cells.ledger import note_looks
 from deepval.cli import options
 from deepval.cli.analysing import shown
 from deepval.cli.analysing.shown import Alpha, Cells, Form, Out, Shown
@@ -34,7 +35,9 @@ def seeds(
     told = Shown.of(form, json=json, out=out)
     number = options.at_least(seeds, 1, "--seeds")
     _check(allocator, alpha)
-    rows = analysis.rows(shown.named(cells), allocator, seeds=number, alpha=alpha, watch=options.watch)
+    built = shown.named(cells)
+    rows = analysis.rows(built, allocator, seeds=number, alpha=alpha, watch=options.watch)
+    note_looks(built.values(), by="analyse seeds")
     told.tell(rows, analysis.table)
 
 
@@ -58,7 +61,10 @@ def transfer(
     if seeds is not None:
         raise InputError("--seeds is an option of the analysis seeds; transfer fits with seed 0: leave it out.")
     _check(allocator, alpha)
-    told.tell(analysis.rows(shown.read_all(cells), allocator, alphas=[alpha], watch=options.watch), analysis.table)
+    built = shown.read_all(cells)
+    rows = analysis.rows(built, allocator, alphas=[alpha], watch=options.watch)
+    note_looks(built.values(), by="analyse transfer")
+    told.tell(rows, analysis.table)
 
 
 def _check(recipes: Sequence[str], alpha: float) -> None:

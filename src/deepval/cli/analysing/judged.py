@@ -8,18 +8,20 @@ import typer
 
 import deepval
 from deepval.cells.case import read_case
+from deepval.cells.spec_files import is_specification
 from deepval.cli import options
 from deepval.cli.analysing import shown
 from deepval.cli.analysing.shown import Form, Out, Shown
 from deepval.cli.options import DrawNumber, Json, Seed
+from deepval.cli.registering import noted
 from deepval.errors import InputError
 from deepval.results import Result
 
 Results = Annotated[
     list[Path],
     typer.Argument(
-        help="Results (.json) that `deepval evaluate` saved, or cells: these are judged on their test units, by the "
-        "scores beside them."
+        help="Results (.json) that `deepval evaluate` saved, or cells (folders, specifications, tracks): these are "
+        "judged on their test units, by the scores beside them."
     ),
 ]
 
@@ -40,7 +42,7 @@ def wins(
     from deepval.analyses import wins as analysis
 
     told = Shown.of(form, json=json, out=out)
-    told.tell(analysis.rows(_results(results, draws, seed)), analysis.table)
+    told.tell(analysis.rows(_results(results, draws, seed, "analyse wins")), analysis.table)
 
 
 def half_widths(
@@ -59,7 +61,7 @@ def half_widths(
     from deepval.analyses import half_widths as analysis
 
     told = Shown.of(form, json=json, out=out)
-    told.tell(analysis.rows(_results(results, draws, seed)), analysis.table)
+    told.tell(analysis.rows(_results(results, draws, seed, "analyse half-widths")), analysis.table)
 
 
 def concentration(
@@ -78,21 +80,23 @@ def concentration(
     from deepval.analyses import concentration as analysis
 
     told = Shown.of(form, json=json, out=out)
-    told.tell(analysis.rows(_results(results, draws, seed)), analysis.table)
+    told.tell(analysis.rows(_results(results, draws, seed, "analyse concentration")), analysis.table)
 
 
-def _results(paths: Sequence[Path], draws: str, seed: int) -> dict[str, Result]:
+def _results(paths: Sequence[Path], draws: str, seed: int, by: str) -> dict[str, Result]:
     """Results by the name of their file or cell."""
     number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
-    files = {str(path): path for path in paths if not path.is_dir()}
-    cells = shown.named([path for path in paths if path.is_dir()])
-    if len(files) + len([path for path in paths if path.is_dir()]) < len(paths):
+    saved = [path for path in paths if path.is_file() and not is_specification(path)]
+    others = [path for path in paths if path not in saved]
+    if len({path.resolve() for path in saved}) < len(saved):
         raise InputError("Results must be different files; one is given twice.")
-    found = {name: Result.load(path) for name, path in files.items()}
+    found = {str(path): Result.load(path) for path in saved}
+    cells = shown.named(others) if others else {}
     for name, cell in options.watch(list(cells.items()), "judging"):
         case = read_case(cell.folder)
         scored = case.scores({})
         budgets = options.budgets(case, scored)
         units = case.units(None, usual="test")
         found[name] = deepval.evaluate(case.table, scored, budgets, draws=number, seed=start, units=units)
+        noted(case, by, units, scored)
     return found

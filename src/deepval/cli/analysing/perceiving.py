@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from deepval.cells.ledger import note_looks
 from deepval.cli import options
 from deepval.cli.analysing import shown
 from deepval.cli.analysing.shown import Alpha, Cells, Form, Out, Shown, Units
@@ -107,7 +108,9 @@ def targets(
     if figure is not None:
         check_writable(figure)
     budgets = sorted({*ALPHAS, alpha})
-    found = across_targets(shown.named(cells), allocator or SCORES, alphas=budgets, watch=options.watch)
+    built = shown.named(cells)
+    found = across_targets(built, allocator or SCORES, alphas=budgets, watch=options.watch)
+    note_looks(built.values(), by="analyse targets")
     if figure is not None:
         from deepval.report.figures import write_figure
         from deepval.report.figures.targets import across

@@ -13,11 +13,10 @@ def external(cells: Cells, *, form: Form = None, out: Out = None, json: Json = F
 
     Example: deepval analyse external cells/pdm-closed-safety-tracks cells/idm-safety-tracks
     """
-    from deepval.analyses.external import external_track, planner_cell
+    from deepval.analyses import external as analysis
     from deepval.analyses.external_tables import external_tables
 
     told = Shown.of(form, json=json, out=out)
     told.refuse_csv()
-    taken = [planner_cell(cell, name) for name, cell in shown.read_all(cells).items()]
-    found = external_track(taken, watch=options.watch)
+    found = analysis.rows(shown.read_all(cells), watch=options.watch)
     told.tell_parts(asdict(found), external_tables(found))

@@ -1,20 +1,24 @@
 """What all analyses share on the command line: cells in, rows out in the form that was asked for."""
 
+import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.folder import BuiltCell
 from deepval.cells.located import PlannerPaths, located, needs_files
 from deepval.cells.spec import CellSpec
 from deepval.cells.splits import ROLES
 from deepval.cli import options
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.files import check_writable, write_atomically
-from deepval.manifests import MANIFEST
+from deepval.protocol.gathering import WORK, gathered
 from deepval.report import csv, latex, markdown
 from deepval.report.console import render_tables
 from deepval.report.tables import Table
@@ -23,7 +27,11 @@ FORMS = ("text", "markdown", "csv", "latex", "json")
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 
 Cells = Annotated[
-    list[Path], typer.Argument(help="Folders of cells that `deepval build` wrote, or folders that hold such folders.")
+    list[Path],
+    typer.Argument(
+        help="Folders of cells that `deepval build` wrote, folders of such, specification files (.toml, .json), or "
+        "tracks by name, with --data."
+    ),
 ]
 Form = Annotated[
     str | None,
@@ -47,6 +55,44 @@ PlannerWeights = Annotated[
     Path | None, typer.Option("--weights", help="Weights of the learned planner, where cells of it are to act again.")
 ]
 PlannerMasks = Annotated[Path | None, typer.Option("--masks", help="Masks that belong to the weights.")]
+
+
+Data = Annotated[Path | None, typer.Option("--data", help="Of tracks: folder with kitti_tracking, nuscenes and so on.")]
+Work = Annotated[Path, typer.Option("--work", help="Of tracks and specifications: folder to build cells in.")]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where cells of tracks and specifications come from in this command, and what is known of those it built."""
+
+    data: Path | None = None
+    work: Path = WORK
+    specs: dict[str, CellSpec] = field(default_factory=dict)
+
+
+_SOURCE: ContextVar[Source] = ContextVar("_SOURCE", default=Source())  # noqa: B039 - replaced by every command
+
+
+def with_source(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options --data and --work, which say where cells that are named come from."""
+    told = inspect.signature(command)
+
+    @wraps(command)
+    def run(*args: Any, data: Path | None = None, work: Path = WORK, **named: Any) -> None:
+        token = _SOURCE.set(Source(data, work))
+        try:
+            command(*args, **named)
+        finally:
+            _SOURCE.reset(token)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    more = [
+        inspect.Parameter("data", kind, default=None, annotation=Data),
+        inspect.Parameter("work", kind, default=WORK, annotation=Work),
+    ]
+    vars(run)["__signature__"] = told.replace(parameters=[*told.parameters.values(), *more])
+    run.__annotations__ = {**command.__annotations__, "data": Data, "work": Work}
+    return run
 
 
 @dataclass(frozen=True)
@@ -98,20 +144,32 @@ class Shown:
         return render_tables(tables, width=options.width() if self.out is None else 150)
 
 
-def read_all(folders: Sequence[Path]) -> dict[str, BuiltCell]:
-    """Cells by folder as given; a folder that is none itself stands for the cells in it."""
-    every = [inner for folder in folders for inner in _cells_in(folder)]
-    if len({folder.resolve() for folder in every}) < len(every):
-        raise InputError("Cells must be different folders; one is given twice.")
-    return {str(folder): read_cell(folder) for folder in every}
+def read_all(names: Sequence[Path]) -> dict[str, BuiltCell]:
+    """Cells by folder; a folder that is none itself stands for the cells in it, a track for those it can build."""
+    source = _SOURCE.get()
+    found = gathered(names, data=source.data, work=source.work, watch=options.watch)
+    source.specs.update(found.specs)
+    reasons: dict[str, list[str]] = {}
+    for cell, lines in found.lacking.items():
+        for line in lines:
+            reasons.setdefault(line, []).append(cell)
+    for line, cells in reasons.items():
+        told = cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
+        warnings.warn(InputWarning(f"Not built: {told} lack {line}."), stacklevel=2)
+    if not found.cells:
+        raise InputError(
+            f"At least one cell is needed; none of {', '.join(map(str, names))} can be built here: see `deepval cells`."
+        )
+    return dict(found.cells)
 
 
-def named(folders: Sequence[Path]) -> dict[str, BuiltCell]:
+def named(names: Sequence[Path]) -> dict[str, BuiltCell]:
     """Cells by the name of their folder, or by its path where two have the same name."""
-    built = read_all(folders)
-    names = [cell.folder.resolve().name for cell in built.values()]
+    built = read_all(names)
+    called = [cell.folder.resolve().name for cell in built.values()]
     return {
-        name if names.count(name) == 1 else path: cell for name, (path, cell) in zip(names, built.items(), strict=True)
+        name if called.count(name) == 1 else path: cell
+        for name, (path, cell) in zip(called, built.items(), strict=True)
     }
 
 
@@ -143,12 +201,12 @@ def at_hand(
             "--weights and --masks are of cells of the learned planner, and none is given: leave them out."
         )
     files = options.named_files(mode or (), "Modes", lambda path: path.stem)
-    wanted = {name: cell for name, cell in cells.items() if all_needed or root is not None or not needs_files(cell)}
-    return {name: located(cell, root=root, files=files, maps=maps, planner=paths) for name, cell in wanted.items()}
-
-
-def _cells_in(folder: Path) -> list[Path]:
-    if (folder / MANIFEST).exists():
-        return [folder]
-    inner = sorted(path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in folder.glob(pattern))
-    return inner or [folder]
+    known = {name: told for name, cell in cells.items() if (told := _SOURCE.get().specs.get(str(cell.folder)))}
+    wanted = {
+        name: cell
+        for name, cell in cells.items()
+        if name not in known and (all_needed or root is not None or not needs_files(cell))
+    }
+    return known | {
+        name: located(cell, root=root, files=files, maps=maps, planner=paths) for name, cell in wanted.items()
+    }

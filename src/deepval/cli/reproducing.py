@@ -1,0 +1,77 @@
+"""`deepval reproduce`: every analysis on every cell at hand -> one report beside the paper's own figures."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deepval.cli import options
+from deepval.cli.options import Json
+from deepval.errors import InputError
+from deepval.files import check_writable
+from deepval.protocol.gathering import WORK
+from deepval.protocol.tracks import NAMES
+
+
+def reproduce(
+    names: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help=f"Tracks ({', '.join(NAMES)}; all where none is named), cell folders, or specification files."
+        ),
+    ] = None,
+    *,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Of tracks: folder with kitti_tracking, nuscenes and so on.")
+    ] = None,
+    work: Annotated[
+        Path, typer.Option("--work", help="Folder for cells and everything that is made; goes on there.")
+    ] = WORK,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.html, report.md and report.json.")] = Path(
+        "reproduction"
+    ),
+    costs: Annotated[
+        str | None,
+        typer.Option("--costs", help="What modes and allocators cost where a cell does not say: .toml, or a profile."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Processes. Default: one per core, at most 4.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run every analysis on the cells that this machine can build, and lay the results beside the paper's.
+
+    Everything that is made is kept by content: a second run makes what changed, and a run that was stopped goes on.
+
+    Example: deepval reproduce synthetic kitti-public --data data --work work --out reproduction
+    """
+    from deepval.cells.ledger import openings
+    from deepval.reproduction.parts import BOARD
+    from deepval.reproduction.run import run
+    from deepval.reproduction.study_report import FILES, write_report
+    from deepval.tables.costs import read_costs
+
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
+    check_writable(work, folder=True)
+    check_writable(out, folder=True)
+    if costs is not None:
+        read_costs(costs)
+    number = min(4, os.cpu_count() or 1) if workers is None else options.at_least(workers, 1, "--workers")
+    done = run(
+        list(names or map(Path, NAMES)), work=work, data=data, costs=costs or BOARD, workers=number, watch=options.watch
+    )
+    content = write_report(done, out)
+    if json:
+        typer.echo((out / FILES[2]).read_text(encoding="utf-8"), nl=False)
+        return
+    beside = content["beside_the_paper"]
+    typer.echo(
+        f"{len(done.cells)} cells, {len(done.outcomes)} analyses, {len(beside['figures'])} figures beside the paper's."
+    )
+    for each in dict.fromkeys(line for lines in done.lacking.values() for line in lines):
+        typer.echo(f"  not built, for want of: {each}")
+    for at in done.cells:
+        typer.echo(f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record")
+    typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")

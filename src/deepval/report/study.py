@@ -1,0 +1,219 @@
+"""A study in plain data (words, tables, charts) -> one Markdown text and one HTML page in the house style.
+
+The page carries its style and one script of our own, which only switches between light and dark; it loads nothing.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from deepval.report.charts import Chart
+from deepval.report.dots_svg import dots_svg
+from deepval.report.markdown import escaped, table_text
+from deepval.report.policy import content_policy
+from deepval.report.tables import Table, TableCell
+from deepval.version import __version__
+
+LONG_TABLE = 30
+"""Rows from which on a table of the page is folded."""
+LONG_CHART = 60
+"""Rows from which on a chart says nothing more than its table, and is left out."""
+RULE = ' class="rule"'
+CHIPS = {"agrees": "better", "differs": "worse"}
+STYLE = """
+main { padding-top: .5rem; }
+.facts dd { font-size: 1.7rem; }
+section > h3:first-of-type { margin-top: 1.2rem; }
+.words { white-space: normal; min-width: 7rem; }
+.lacks { margin: .4rem 0; padding-left: 1.2rem; }
+.lacks li { margin: .25rem 0; max-width: 60rem; overflow-wrap: anywhere; }
+figure svg .mark { stroke: none; } figure svg .bar-line { stroke-width: 1.6; fill: none; }
+"""
+SERIES = 8
+COLOURS = "".join(f".d{i} {{ fill: var(--s{i}); stroke: var(--s{i}); }} " for i in range(SERIES)) + "\n"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Words with a chart and tables under one heading.
+
+    Attributes:
+        title: The heading; empty where the part's is enough.
+        words: Paragraphs.
+        sayings: Sentences with a chip in front: (chip, sentence).
+        items: A list of sentences.
+        charts: Charts.
+        tables: Tables.
+        folded: Whether the tables are folded on the page, whatever their length.
+    """
+
+    title: str = ""
+    words: tuple[str, ...] = ()
+    sayings: tuple[tuple[str, str], ...] = ()
+    items: tuple[str, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a study."""
+
+    title: str
+    lead: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study.
+
+    Attributes:
+        title: Its name.
+        sentence: What it comes to, in one sentence.
+        facts: Figures to begin with: name, figure, what to know of it.
+        parts: The rest.
+    """
+
+    title: str
+    sentence: str
+    facts: tuple[tuple[str, str, str], ...]
+    parts: tuple[Part, ...]
+
+
+def as_markdown(study: Study) -> str:
+    """The study as Markdown."""
+    lines = [f"# {escaped(study.title)}", escaped(study.sentence)]
+    lines.append("\n".join(f"- {escaped(f'{name}: {figure} ({more})')}" for name, figure, more in study.facts))
+    for part in study.parts:
+        lines += [f"## {escaped(part.title)}", escaped(part.lead)]
+        for block in part.blocks:
+            lines += [f"### {escaped(block.title)}"] if block.title else []
+            lines += map(escaped, block.words)
+            told = [f"**{chip}**: {escaped(sentence)}" for chip, sentence in block.sayings]
+            listed = [*told, *map(escaped, block.items)]
+            lines += ["\n".join(f"- {line}" for line in listed)] if listed else []
+            lines += map(table_text, block.tables)
+    return "\n\n".join(filter(None, lines)) + "\n"
+
+
+def as_html(study: Study) -> str:
+    """The study as one page that loads nothing."""
+    style = f"\n{_file('style.css')}{STYLE}{COLOURS}"
+    head = f"\n{_file('head.js')}{SWITCH}"
+    policy = content_policy(styles=[style], scripts=[head])
+    links = "".join(f'<a href="#{_anchor(part.title)}">{html.escape(part.title)}</a>' for part in study.parts)
+    body = [
+        '<a class="skip" href="#page">Skip to the study</a>',
+        '<header class="masthead"><div class="brand">deepval<span>is the expensive mode worth it, for the decision '
+        'that follows?</span></div><button type="button" id="theme" class="quiet" '
+        'aria-label="Switch between light and dark">Dark</button></header>',
+        f'<div class="bar"><div class="bar-inner"><nav aria-label="Parts">{links}</nav></div></div>',
+        '<main id="page" tabindex="-1">',
+        f'<section class="hero"><p class="kicker">{html.escape(study.title)}</p><h1>{html.escape(study.sentence)}</h1>',
+        '<dl class="facts">',
+        *(
+            f"<div><dt>{_e(n)}</dt><dd>{_e(figure)}<small>{_e(more)}</small></dd></div>"
+            for n, figure, more in study.facts
+        ),
+        "</dl></section>",
+        *(line for part in study.parts for line in _part(part)),
+        "</main>",
+        f"<footer><p>Made by deepval {__version__}. This page loads nothing from anywhere.</p></footer>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en" data-theme="light">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<link rel="icon" href="data:,">\n'
+        f"<title>{_e(study.title)}</title>\n<style>{style}</style>\n<script>{head}</script>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body>\n</html>\n"
+    )
+
+
+SWITCH = """
+document.addEventListener("DOMContentLoaded", () => document.getElementById("theme").addEventListener("click",
+  () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true)));
+"""
+
+
+def _part(part: Part) -> Iterator[str]:
+    yield f'<section id="{_anchor(part.title)}"><h2>{_e(part.title)}</h2><p class="lead">{_e(part.lead)}</p>'
+    for block in part.blocks:
+        yield from _block(block)
+    yield "</section>"
+
+
+def _block(block: Block) -> Iterator[str]:
+    if block.title:
+        yield f"<h3>{_e(block.title)}</h3>"
+    yield from (f"<p>{_e(words)}</p>" for words in block.words)
+    if block.sayings:
+        told = (
+            f'<li><span class="chip {CHIPS.get(c, "")}">{_e(c)}</span><p>{_e(s)}</p></li>' for c, s in block.sayings
+        )
+        yield f'<ul class="verdicts">{"".join(told)}</ul>'
+    if block.items:
+        yield f'<ul class="lacks">{"".join(f"<li>{_e(item)}</li>" for item in block.items)}</ul>'
+    for chart in block.charts:
+        if len(chart.rows) <= LONG_CHART and any(dot.point is not None for dot in chart.dots):
+            yield f"<figure>{dots_svg(chart)}</figure>"
+    for table in block.tables:
+        rows = sum(map(len, table.sections))
+        if block.folded or rows > LONG_TABLE:
+            yield f'<details class="behind"><summary>{_e(table.title)}: {rows} rows</summary>{_table(table)}</details>'
+        else:
+            yield _table(table)
+
+
+def _table(table: Table) -> str:
+    rows = [row for section in table.sections for row in section]
+    wordy = [any(not _numeric(row[i].text) for row in rows) for i in range(len(table.header))]
+    head = "".join(f'<th scope="col"{_words(w)}>{_e(name)}</th>' for name, w in zip(table.header, wordy, strict=True))
+    lines, starts = [], {sum(map(len, table.sections[:i])) for i in range(1, len(table.sections))}
+    for i, row in enumerate(rows):
+        cells = "".join(f"<td{_class(cell, w)}>{_e(cell.text)}</td>" for cell, w in zip(row, wordy, strict=True))
+        lines.append(f"<tr{RULE if i in starts else ''}>{cells}</tr>")
+    notes = "".join(f'<p class="note">{_e(note)}</p>' for note in table.notes)
+    inner = f"<caption>{_e(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="scroll"><table>{inner}</table></div>{notes}'
+
+
+def _numeric(text: str) -> bool:
+    return not re.search(r"[A-Za-z]{2}", text)
+
+
+def _words(words: bool) -> str:  # noqa: FBT001
+    return ' class="words"' if words else ""
+
+
+def _class(cell: TableCell, words: bool) -> str:  # noqa: FBT001
+    names = [cell.mark] if cell.mark else []
+    names += ["words"] if words else []
+    return f' class="{" ".join(names)}"' if names else ""
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _e(text: str) -> str:
+    return html.escape(text)
+
+
+def _file(name: str) -> str:
+    return files("deepval.report.html").joinpath(name).read_text(encoding="utf-8")
+
+
+def titled(table: Table, of: str) -> Table:
+    """The table with what it is of in its title."""
+    return Table(f"{table.title}, {of}", table.header, table.sections, table.notes, table.extra)
+
+
+def in_order(tables: Sequence[Table]) -> tuple[Table, ...]:
+    """Those of the tables that have rows."""
+    return tuple(table for table in tables if any(table.sections))

@@ -1,0 +1,233 @@
+"""A built cell -> what analyses share of it, made once: allocators fitted, scores, results free and charged, kept.
+
+Every part rests on the cell's files, on its own settings and on the code that makes it.
+"""
+
+import io
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from deepval.allocators.fitted import FittedAllocator
+from deepval.allocators.recipes import read_allocator
+from deepval.allocators.signals import SIGNALS
+from deepval.canonical import json_canonical, sha256
+from deepval.cells import study
+from deepval.cells.fitting import Scored, fit_on, score_on
+from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.ledger import note
+from deepval.cells.spec import CellSpec
+from deepval.errors import InputWarning
+from deepval.judging.budgets import Latency, Selection
+from deepval.protocol.code_digest import code_digest
+from deepval.reproduction.keeping import kept
+from deepval.results import Result
+from deepval.results.samples import samples_path
+from deepval.tables.costs import Costs, read_costs
+from deepval.tables.scores import Scores
+
+ALPHAS = (0.1, 0.2, 0.3, 0.5)
+BOARD = "jetson-agx-xavier"
+BOARD_MODES = ("yolov8s-320", "yolov8s-640")
+"""What the cheap and the full mode of a cell without costs are charged as: public detectors have none of their own."""
+CODE = "deepval.cells.study"
+Role = Literal["fit", "train"]
+
+
+@dataclass(frozen=True)
+class CellAtHand:
+    """A cell of a run.
+
+    Attributes:
+        label: What the report calls it.
+        folder: Where it lies.
+        spec: Its specification with the data at hand; None where nobody said where they lie.
+        work: Folder in which what was made is kept.
+        costs: What modes and allocators cost where the cell has no costs: a file, or a shipped profile.
+        recipes: What is fitted; all that make sense on the cell where None.
+    """
+
+    label: str
+    folder: Path
+    spec: CellSpec | None
+    work: Path
+    costs: str = BOARD
+    recipes: tuple[str, ...] | None = None
+    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was made is kept in files; another process reads it there.
+        return {name: value for name, value in vars(self).items() if name not in ("_made", "cell")} | {"_made": {}}
+
+    @cached_property
+    def cell(self) -> BuiltCell:
+        """The cell."""
+        return read_cell(self.folder)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the cell is, for keys: its id and the hash of its files."""
+        return {"id": self.cell.id, "files": self.cell.digest}
+
+    def part(self, name: str) -> Any:
+        """One of PARTS, made where it is not kept; None where it makes no sense here."""
+        if name not in self._made:
+            with warnings.catch_warnings():
+                # What a command would remark on, such as a full mode that harms more than it helps, stands in the rows.
+                warnings.simplefilter("ignore", InputWarning)
+                self._made[name] = PARTS[name](self)
+        return self._made[name]
+
+    def kept(self, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]) -> Path:
+        """The folder of files that rest on the cell, on these settings and on the code of this module."""
+        rests_on = {"cell": self.identity, "code": code_digest(CODE), "settings": dict(settings)}
+        return kept(self.work / "kept", kind, rests_on, make)
+
+
+def _recipes(at: CellAtHand) -> tuple[str, ...]:
+    if at.cell.split.too_few is not None:
+        return ()
+    known = study.recipes_for(at.cell)
+    return known if at.recipes is None else tuple(name for name in known if name in at.recipes)
+
+
+def _fitted(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, FittedAllocator]:
+    found = {}
+    for recipe in recipes:
+        folder = at.kept("models", {"recipe": recipe, "units": role}, lambda r=recipe: _model(at, r, role))
+        found[recipe] = read_allocator(folder / f"{recipe}.json")
+    return found
+
+
+def _model(at: CellAtHand, recipe: str, role: Role) -> dict[str, bytes]:
+    return {f"{recipe}.json": fit_on(at.cell, recipe, units=role).to_json().encode()}
+
+
+def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, Scored]:
+    def make() -> dict[str, bytes]:
+        allocators = {**SIGNALS, **_fitted(at, role, recipes)}
+        return {
+            "scores.npz": _packed({name: score_on(at.cell, each, units="all") for name, each in allocators.items()})
+        }
+
+    folder = at.kept("scores", {"recipes": recipes, "units": role}, make)
+    return _unpacked((folder / "scores.npz").read_bytes())
+
+
+def _packed(scored: Mapping[str, Scored]) -> bytes:
+    about = [
+        {"name": s.name, "kind": s.kind, "modes": list(s.modes), "inputs": s.inputs, "reason": s.reason}
+        for s in scored.values()
+    ]
+    arrays = {f"input{i}": s.input for i, s in enumerate(scored.values())}
+    arrays |= {f"score{i}": s.score for i, s in enumerate(scored.values())}
+    file = io.BytesIO()
+    np.savez(file, about=np.array(json_canonical({"names": list(scored), "about": about})), **arrays)
+    return file.getvalue()
+
+
+def _unpacked(data: bytes) -> dict[str, Scored]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as held:
+        told = json.loads(str(held["about"]))
+        return {
+            name: Scored(
+                about["name"], about["kind"], held[f"input{i}"], held[f"score{i}"], tuple(about["modes"]),
+                about["inputs"], about["reason"],
+            )
+            for i, (name, about) in enumerate(zip(told["names"], told["about"], strict=True))
+        }  # fmt: skip
+
+
+def costs_of(at: CellAtHand) -> Costs:
+    """The cell's own costs, or those of the run, under the names of the cell's modes."""
+    if at.cell.table.costs is not None:
+        return at.cell.table.costs
+    profile, modes = read_costs(at.costs), at.cell.table.modes
+    if all(mode in profile.modes for mode in modes):
+        return profile
+    return profile.renamed(dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True)))
+
+
+def _judged(at: CellAtHand, kind: str, settings: Mapping[str, Any], judge: Callable[[], Result]) -> Result:
+    def make() -> dict[str, bytes]:
+        result = judge()
+        text = result.to_json().encode()
+        files = {f"{kind}.json": text}
+        if result.samples is not None:
+            files[samples_path(f"{kind}.json").name] = result.samples.to_bytes(sha256(text))
+        return files
+
+    folder = at.kept("results", {"kind": kind, "alphas": ALPHAS, **settings}, make)
+    return Result.load(folder / f"{kind}.json")
+
+
+def _noted(at: CellAtHand, result: Result, scored: Mapping[str, Scored], kind: str) -> Result:
+    """The result; that the test units were looked at for it stands in the cell's ledger."""
+    scores = {name: item.over(at.cell.table) for name, item in scored.items() if len(item.input)}
+    note(at.cell, by=f"reproduce {kind}", units=at.cell.split.test, scores=scores)
+    return result
+
+
+def _free(at: CellAtHand) -> Result:
+    recipes = _recipes(at)
+
+    def judge() -> Result:
+        scored = at.part("scores")
+        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "free")
+
+    return _judged(at, "free", {"recipes": recipes}, judge)
+
+
+def _priced_recipes(at: CellAtHand) -> tuple[str, ...]:
+    known = costs_of(at).allocators
+    return tuple(recipe for recipe in _recipes(at) if "ms" in known.get(recipe, {}))
+
+
+def _charged(at: CellAtHand) -> Result:
+    costs = costs_of(at)
+
+    def judge() -> Result:
+        scored = study.priced(at.part("scores"), costs)
+        return _noted(at, study.judged(at.cell, scored, [Latency(a, costs) for a in ALPHAS]), scored, "charged")
+
+    return _judged(at, "charged", {"recipes": _recipes(at), "costs": costs.to_dict()}, judge)
+
+
+def _causal(at: CellAtHand) -> Result | None:
+    costs, held = costs_of(at), list(at.cell.split.validation)
+    if not held:
+        return None
+
+    def judge() -> Result:
+        scored = study.priced(at.part("train_scores"), costs)
+        budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
+        return _noted(at, study.judged(at.cell, scored, budgets, calibration=held), scored, "causal")
+
+    return _judged(at, "causal", {"recipes": _priced_recipes(at), "costs": costs.to_dict()}, judge)
+
+
+def _aligned(at: CellAtHand) -> list[Scores]:
+    return [item.over(at.cell.table) for item in at.part("scores").values() if len(item.input) == item.inputs]
+
+
+PARTS: dict[str, Callable[[CellAtHand], Any]] = {
+    "cells": lambda at: at.cell,
+    "located": lambda at: at.spec,
+    "fitted": lambda at: _fitted(at, "fit", _recipes(at)),
+    "scores": lambda at: _scores(at, "fit", _recipes(at)),
+    "train_scores": lambda at: _scores(at, "train", _priced_recipes(at)),
+    "aligned": _aligned,
+    "results": _free,
+    "charged": _charged,
+    "causal": _causal,
+}
+"""What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, allocators
+fitted on its fit units, scores of all inputs by signals and those allocators, the like with allocators that have costs
+fitted on the training units, scores that cover every input aligned with the table, and results on the test units with
+allocators free, charged, and charged under causal policies."""

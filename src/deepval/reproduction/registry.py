@@ -1,0 +1,193 @@
+"""The table of what `deepval reproduce` runs: an analysis, the cells it takes together, and what it takes of each.
+
+A row names the analysis as `deepval analyse` does. Its module has `rows(...)`, `table(rows)` and `chart(rows)`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Literal
+
+from deepval.analyses import external
+from deepval.analyses.external_tables import external_tables
+from deepval.analyses.target_tables import target_tables
+from deepval.analyses.targets import across_targets
+from deepval.cells.folder import BuiltCell
+from deepval.report.charts import Chart
+from deepval.report.overview import overview
+from deepval.report.tables import Table
+from deepval.reproduction import pooled
+from deepval.reproduction.parts import ALPHAS
+from deepval.systems.driving import Driving
+
+ESCALATION, PERCEPTION, ALLOCATORS, COST = (
+    "What escalation does",
+    "Perception against decision",
+    "Allocators",
+    "Cost",
+)
+THEMES = (ESCALATION, PERCEPTION, ALLOCATORS, COST)
+SEEDED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "gate-gbm-memory", "router-two-head", "router-recall")
+FREE = (
+    *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-mlp-binary", "router-gbm-value"),
+    *("router-gbm-binary", "router-two-head", "router-recall"),
+)
+"""Recipes that need no extra and give one score per input."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One analysis of a run.
+
+    Attributes:
+        name: Its name, as in `deepval analyse`.
+        theme: The part of the report that it stands in.
+        by: Cells that it takes together: one by one, those that share data set, modes and geometry (so that they differ
+            in the consumer alone), those that share data set and modes, or all of a data set.
+        takes: For each argument, the part of the cells that it takes (`parts.PARTS`).
+        settings: Further arguments.
+        judges: Whether it judges allocators of its own on test units, which the cells' ledgers then count.
+        least: How many cells it takes at least.
+        needs_data: Whether it is left out on cells whose data nobody said where to find.
+        among: Which cells it is of, and what is said where there are none.
+        written_in: Its module, where it is none of `deepval.analyses`.
+        called: The function that makes the rows, where it is not the module's own.
+        told: The tables of the rows, where there are several.
+        records: The plain rows that are written and compared, where the analysis has other things beside.
+    """
+
+    name: str
+    theme: str
+    by: Literal["cell", "view", "pair", "set"]
+    takes: Mapping[str, str]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    judges: bool = False
+    least: int = 1
+    needs_data: bool = False
+    among: tuple[Callable[[BuiltCell], bool], str] | None = None
+    written_in: str | None = None
+    called: Callable[..., Sequence[Any]] | None = None
+    told: Callable[[Sequence[Any]], list[Table]] | None = None
+    records: Callable[[Sequence[Any]], Sequence[Any]] = list
+
+    @property
+    def module_name(self) -> str:
+        """Where it is written."""
+        return self.written_in or f"deepval.analyses.{self.name.replace('-', '_')}"
+
+    @property
+    def module(self) -> ModuleType:
+        """Its module."""
+        return import_module(self.module_name)
+
+    def rows(self, arguments: Mapping[str, Any]) -> list[Any]:
+        """The rows of some cells."""
+        call = self.called or self.module.rows
+        return list(call(**arguments, **self.settings))
+
+    def tables(self, rows: Sequence[Any]) -> list[Table]:
+        """The rows of all cells as tables."""
+        return self.told(rows) if self.told else [self.module.table(rows)]
+
+    def chart(self, rows: Sequence[Any]) -> Chart | None:
+        """The rows as a chart, where the analysis has one."""
+        draw = getattr(self.module, "chart", None)
+        return None if draw is None or self.told else draw(rows)
+
+    def plain_records(self, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        """The rows as dicts, every field unrounded."""
+        return [asdict(row) for row in self.records(rows)]
+
+
+def _planned(cell: BuiltCell) -> bool:
+    return isinstance(cell.spec.rule, Driving)
+
+
+def _first_of_pair(cell: BuiltCell) -> bool:
+    return (cell.spec.system, cell.spec.geometry) == ("braking", "monocular")
+
+
+CELLS = {"cells": "cells"}
+READ_AGAIN = {"cells": "cells", "located": "located"}
+RESULTS = {"results": "results"}
+OPERATING = {"with_pairs": True, "with_tuned": True}
+
+ANALYSES: tuple[Analysis, ...] = (
+    Analysis("signs", ESCALATION, "cell", CELLS),
+    Analysis("composition", ESCALATION, "cell", CELLS),
+    Analysis("ties", ESCALATION, "cell", {"cells": "cells", "scores": "aligned"}, {"alphas": (0.2,)}),
+    Analysis("mechanism", ESCALATION, "cell", READ_AGAIN),
+    Analysis("viability", ESCALATION, "cell", READ_AGAIN, needs_data=True),
+    Analysis("lift", ESCALATION, "set", READ_AGAIN, needs_data=True),
+    Analysis("operating-points", ESCALATION, "cell", READ_AGAIN, OPERATING, needs_data=True),
+    Analysis("persistence", ESCALATION, "cell", READ_AGAIN, needs_data=True),
+    Analysis("sensitivity", ESCALATION, "cell", READ_AGAIN),
+    Analysis("robustness", ESCALATION, "pair", READ_AGAIN),
+    Analysis(
+        "external",
+        ESCALATION,
+        "set",
+        CELLS,
+        among=(_planned, "no cell of a published planner"),
+        called=lambda cells: [external.rows(cells)],
+        told=lambda rows: [table for each in rows for table in external_tables(each)],
+        records=lambda rows: [row for each in rows for row in each.losses],
+    ),
+    Analysis("agreement", PERCEPTION, "cell", CELLS),
+    Analysis("consumers", PERCEPTION, "view", CELLS, least=2),
+    Analysis("optima", PERCEPTION, "view", CELLS, least=2),
+    Analysis(
+        "targets",
+        PERCEPTION,
+        "view",
+        CELLS,
+        least=2,
+        judges=True,
+        called=lambda cells: [across_targets(cells)],
+        told=lambda rows: [table for each in rows for table in target_tables(each, 0.2)],
+        records=lambda rows: [row for each in rows for row in each.rows],
+    ),
+    Analysis("wins", ALLOCATORS, "set", RESULTS),
+    Analysis("half-widths", ALLOCATORS, "set", RESULTS),
+    Analysis("concentration", ALLOCATORS, "set", RESULTS),
+    Analysis(
+        "seeds",
+        ALLOCATORS,
+        "cell",
+        CELLS,
+        {"recipes": SEEDED},
+        judges=True,
+        among=(_first_of_pair, "no cell of braking with monocular geometry"),
+    ),
+    Analysis("transfer", ALLOCATORS, "view", CELLS, {"recipes": FREE}, least=2, judges=True),
+    Analysis(
+        "overview",
+        ALLOCATORS,
+        "set",
+        RESULTS,
+        written_in="deepval.report.overview",
+        called=lambda results: [overview(results, alpha=alpha) for alpha in ALPHAS],
+        told=list,
+        records=lambda rows: [],
+    ),
+    Analysis(
+        "pooled",
+        ALLOCATORS,
+        "set",
+        RESULTS,
+        written_in="deepval.reproduction.pooled",
+        called=pooled.rows,
+        told=lambda rows: [pooled.table(rows)],
+    ),
+    Analysis(
+        "charged",
+        COST,
+        "set",
+        {"results": "charged"},
+        written_in="deepval.report.overview",
+        called=lambda results: [overview(results, kind="latency", alpha=alpha) for alpha in ALPHAS],
+        told=list,
+        records=lambda rows: [],
+    ),
+)

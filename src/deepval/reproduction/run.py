@@ -1,0 +1,301 @@
+"""Cells at hand -> the rows of every analysis on them, made in processes and kept: a second run makes what changed.
+
+First cells are built, then what analyses share of each is made (allocators fitted, scores, results), then the analyses.
+A job that is kept is not done again, so that a run which was stopped goes on where it was.
+"""
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from deepval.canonical import digest_of, plain, sha256
+from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.ledger import note_looks
+from deepval.cells.located import located, needs_files
+from deepval.cells.spec import CellSpec
+from deepval.cells.spec_files import Wanted
+from deepval.errors import InputError, InputWarning
+from deepval.progress import Watch, unwatched
+from deepval.protocol.code_digest import code_digest
+from deepval.protocol.gathering import built_cells, meant, place_of, unbuilt
+from deepval.reproduction.keeping import is_kept, kept, place
+from deepval.reproduction.parts import BOARD, CellAtHand
+from deepval.reproduction.plain_rows import as_bytes, of_bytes
+from deepval.reproduction.registry import ANALYSES, Analysis
+from deepval.tables.costs import costs_bytes
+
+ROWS, REFUSED = "rows.json", "refused.txt"
+BARE = frozenset({"cells", "located"})
+"""Parts that are nothing to be made."""
+CHARGED = frozenset({"charged", "causal", "train_scores"})
+"""Parts that rest on what things cost."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an analysis found on the cells of one data set.
+
+    Attributes:
+        rows: Its rows.
+        refused: Why it could not be run on some of them, in words.
+    """
+
+    rows: tuple[Any, ...]
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run.
+
+    Attributes:
+        cells: Its cells.
+        lacking: What this machine or version lacks to build others, by their id.
+        outcomes: By analysis and data set, what was found.
+        idle: By analysis, why it found nothing to run on.
+    """
+
+    cells: tuple[CellAtHand, ...]
+    lacking: Mapping[str, tuple[str, ...]]
+    outcomes: Mapping[str, Mapping[str, Outcome]]
+    idle: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One analysis on cells that it takes together."""
+
+    analysis: str
+    cells: tuple[CellAtHand, ...]
+
+    @property
+    def dataset(self) -> str:
+        """The data set of the cells."""
+        return self.cells[0].cell.spec.dataset
+
+
+def run(
+    names: Sequence[str | Path],
+    *,
+    work: Path,
+    data: Path | None = None,
+    costs: str = BOARD,
+    recipes: tuple[str, ...] | None = None,
+    analyses: Sequence[str] | None = None,
+    workers: int = 2,
+    watch: Watch = unwatched,
+) -> Run:
+    """Every analysis on the cells that are named.
+
+    Args:
+        names: Tracks, cell folders, folders of such, or specification files.
+        work: Folder in which cells are built and everything that is made is kept.
+        data: Folder with kitti_tracking, nuscenes and so on, for tracks.
+        costs: What modes and allocators cost where a cell has no costs.
+        recipes: What is fitted; all that make sense on a cell where None.
+        analyses: Names of analyses; all where None.
+        workers: Number of processes; with 1 everything is done in this one.
+        watch: Who is told how far it is.
+    """
+    found = meant(names, data=data)
+    with _workers(workers) as mapped:
+        missing = [wanted for wanted in found.wanted if unbuilt(wanted, work)]
+        _all(mapped(_build, [(wanted, work) for wanted in missing]), missing, "building cells", watch)
+        at_hand: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in found.folders]
+        at_hand += [(place_of(spec, work), spec) for wanted in found.wanted for spec in wanted.specs]
+        cells = _labelled(at_hand, work, costs=costs, recipes=recipes)
+        wanted_names = [each.name for each in ANALYSES] if analyses is None else list(analyses)
+        chosen = [each for each in ANALYSES if each.name in wanted_names]
+        idle: dict[str, str] = {}
+        jobs = [job for each in chosen for job in _jobs(each, cells, idle)]
+        undone = [job for job in jobs if not is_kept(_place(job))]
+        shares = _shares(undone)
+        _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
+        _all(mapped(_kept, undone), undone, "analyses", watch)
+    outcomes: dict[str, dict[str, Outcome]] = {}
+    for job in jobs:
+        before = outcomes.setdefault(job.analysis, {}).get(job.dataset, Outcome(()))
+        outcomes[job.analysis][job.dataset] = _joined(before, _read(_kept(job)))
+    return Run(tuple(cells), found.lacking, outcomes, idle)
+
+
+@contextmanager
+def _workers(number: int) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]]:
+    """A map over jobs, in so many processes; each has one thread, for they are as many as there are to be."""
+    if number <= 1:
+        yield map
+        return
+    before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    os.environ.update(dict.fromkeys(before, "1"))
+    pool = ProcessPoolExecutor(number, mp_context=get_context("spawn"))
+    try:
+        yield lambda work, items: pool.map(work, items) if items else ()
+    finally:
+        pool.shutdown(cancel_futures=True)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) -> None:
+    """Go through what is done, with somebody watching."""
+    for _, _ in zip(watch(items, label), done, strict=True):
+        pass
+
+
+def _build(job: tuple[Wanted, Path]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        list(built_cells(*job))
+
+
+def _labelled(
+    at_hand: Sequence[tuple[Path, CellSpec | None]], work: Path, *, costs: str, recipes: tuple[str, ...] | None
+) -> list[CellAtHand]:
+    """The cells by what tells them apart in a data set: modes, system, geometry; and a hash where that fails."""
+    built = [read_cell(folder) for folder, _ in at_hand]
+    if not built:
+        return []
+    short = [(cell.spec.dataset, _label(cell)) for cell in built]
+    labels = [
+        label if short.count((dataset, label)) == 1 else f"{label} {cell.id.rpartition('-')[2]}"
+        for (dataset, label), cell in zip(short, built, strict=True)
+    ]
+    return [
+        CellAtHand(label, folder, _specified(cell, spec), work, costs, recipes)
+        for label, cell, (folder, spec) in zip(labels, built, at_hand, strict=True)
+    ]
+
+
+def _label(cell: BuiltCell) -> str:
+    cheap, full = cell.table.modes[0], cell.table.modes[-1]
+    family, dash, size = full.rpartition("-")
+    modes = f"{cheap}-{size if dash and cheap.startswith(family + dash) else full}"
+    return f"{modes} {cell.spec.system} {cell.spec.geometry}"
+
+
+def _specified(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
+    return located(cell) if spec is None and not needs_files(cell) else spec
+
+
+def _jobs(analysis: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str]) -> list[Job]:
+    """The analysis on every group of cells that it takes together; why there is none goes into `idle`."""
+    fitting = list(cells)
+    if analysis.among is not None:
+        holds, none = analysis.among
+        fitting = [at for at in cells if holds(at.cell)]
+        if not fitting:
+            idle[analysis.name] = none
+            return []
+    if analysis.needs_data:
+        fitting = [at for at in fitting if at.spec is not None]
+        if not fitting:
+            idle[analysis.name] = "no cell whose data are at hand"
+            return []
+    groups: dict[str, list[CellAtHand]] = {}
+    for at in fitting:
+        d = at.cell.definition
+        kinds = {
+            "cell": (d["dataset"], at.label),
+            "view": [d[part] for part in ("dataset", "modes", "geometry")],
+            "pair": [d[part] for part in ("dataset", "modes")],
+            "set": d["dataset"]["name"],
+        }
+        groups.setdefault(digest_of(plain(kinds[analysis.by])), []).append(at)
+    jobs = [Job(analysis.name, tuple(group)) for group in groups.values() if len(group) >= analysis.least]
+    if not jobs:
+        idle[analysis.name] = f"no {analysis.least} cells that differ in the consumer alone"
+    return jobs
+
+
+def _shares(jobs: Sequence[Job]) -> list[tuple[CellAtHand, tuple[str, ...]]]:
+    """What jobs take of each cell, cell by cell, so that it is made once."""
+    wanted: dict[str, tuple[CellAtHand, set[str]]] = {}
+    for job in jobs:
+        parts = set(_named(job.analysis).takes.values()) - BARE
+        for at in job.cells if parts else ():
+            wanted.setdefault(str(at.folder), (at, set()))[1].update(parts)
+    return [(at, tuple(sorted(parts))) for at, parts in wanted.values()]
+
+
+def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
+    at, parts = share
+    for part in parts:
+        try:
+            at.part(part)
+        except InputError:
+            continue  # the analysis that takes it says so
+
+
+def _named(name: str) -> Analysis:
+    return next(each for each in ANALYSES if each.name == name)
+
+
+def _rests_on(job: Job) -> dict[str, Any]:
+    analysis = _named(job.analysis)
+    parts = set(analysis.takes.values())
+    told: dict[str, Any] = {
+        "analysis": analysis.name,
+        "cells": {at.label: at.identity for at in job.cells},
+        "takes": dict(analysis.takes),
+        "settings": plain(analysis.settings),
+        "code": code_digest(analysis.module_name, *(["deepval.reproduction.parts"] if parts - BARE else [])),
+        "called": None if analysis.called is None else sha256(inspect.getsource(analysis.called).encode()),
+    }
+    if "located" in parts:
+        told["located"] = [at.spec is not None for at in job.cells]
+    if parts - BARE:
+        told["recipes"] = job.cells[0].recipes
+    if parts & CHARGED:
+        told["costs"] = sha256(costs_bytes(job.cells[0].costs))
+    return told
+
+
+def _root(job: Job) -> tuple[Path, str]:
+    return job.cells[0].work / "kept", f"analyses/{job.analysis}"
+
+
+def _place(job: Job) -> Path:
+    return place(*_root(job), _rests_on(job))
+
+
+def _kept(job: Job) -> Path:
+    """The folder of a job's rows, or of the sentence that says why there are none."""
+    return kept(*_root(job), _rests_on(job), lambda: _made(job))
+
+
+def _made(job: Job) -> dict[str, bytes]:
+    analysis = _named(job.analysis)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            arguments = {
+                argument: {at.label: made for at in job.cells if (made := at.part(part)) is not None}
+                for argument, part in analysis.takes.items()
+            }
+            rows = analysis.rows(arguments)
+            if analysis.judges:
+                note_looks((at.cell for at in job.cells), by=f"reproduce {job.analysis}")
+    except InputError as error:
+        return {REFUSED: str(error).encode()}
+    return {ROWS: as_bytes(rows)}
+
+
+def _read(folder: Path) -> Outcome:
+    refused = folder / REFUSED
+    if refused.is_file():
+        return Outcome((), (refused.read_text(encoding="utf-8"),))
+    return Outcome(tuple(of_bytes((folder / ROWS).read_bytes())))
+
+
+def _joined(one: Outcome, other: Outcome) -> Outcome:
+    return Outcome((*one.rows, *other.rows), tuple(dict.fromkeys((*one.refused, *other.refused))))

@@ -1,0 +1,294 @@
+"""`deepval reproduce` on a tiny world: restarted, repeated to the byte, made anew only where something changed."""
+
+import ast
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepval import analyses
+from deepval.analyses import signs
+from deepval.cells.ledger import openings
+from deepval.cli import app
+from deepval.errors import InputError
+from deepval.protocol import code_digest as digests
+from deepval.protocol.gathering import gathered, meant
+from deepval.reproduction import comparing, run, study_report
+from deepval.reproduction.comparing import laid_beside
+from deepval.reproduction.published import Figure, published
+from deepval.reproduction.registry import ANALYSES
+
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+
+SPECIFICATION = """
+dataset = "synthetic"
+scenes = 6
+frames = 12
+geometry = "monocular"
+system = ["braking", "receding-horizon"]
+"""
+CHOSEN = ("signs", "ties", "consumers", "wins", "half-widths", "overview", "pooled", "charged")
+SETTINGS = {"recipes": ("gate-ridge",), "analyses": CHOSEN, "workers": 1}
+
+
+@pytest.fixture(scope="module")
+def specification(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("specification") / "tiny.toml"
+    path.write_text(SPECIFICATION, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(specification, tmp_path_factory):
+    """A run that nobody disturbed: its work folder and its report."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = run.run([specification], work=folder / "work", **SETTINGS)
+    study_report.write_report(done, folder / "out")
+    return done, folder
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The analyses that are made, by name, in order."""
+    found = []
+    make = run._made
+    monkeypatch.setattr(run, "_made", lambda job: found.append(job.analysis) or make(job))
+    return found
+
+
+def report(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_every_analysis_has_rows_tables_and_a_chart(whole):
+    done, folder = whole
+    assert set(done.outcomes) == set(CHOSEN)
+    assert not any(each.refused for found in done.outcomes.values() for each in found.values())
+    content = json.loads((folder / "out" / "report.json").read_text(encoding="utf-8"))
+    labels = [cell["cell"] for cell in content["cells"]]
+    assert labels == ["yolov8s-320-640 braking monocular", "yolov8s-320-640 receding-horizon monocular"]
+    own = signs.rows({at.label: at.cell for at in done.cells})
+    assert [row["harm_rate"] for row in content["analyses"]["signs"]["synthetic"]] == [row.harm_rate for row in own]
+    page = (folder / "out" / "report.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "script-src 'sha256-" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert "## What was run" in (folder / "out" / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_repeat_makes_nothing_and_gives_the_same_bytes(whole, specification, made, tmp_path):
+    _, folder = whole
+    again = run.run([specification], work=folder / "work", **SETTINGS)
+    study_report.write_report(again, tmp_path)
+    assert made == []
+    assert report(tmp_path) == report(folder / "out")
+
+
+def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(whole, specification, made, tmp_path):
+    def stops(items, label):
+        for place, item in enumerate(items):
+            if label == "analyses" and place == 4:
+                raise KeyboardInterrupt
+            yield item
+
+    with pytest.raises(KeyboardInterrupt):
+        run.run([specification], work=tmp_path / "work", watch=stops, **SETTINGS)
+    before = len(made)
+    assert before
+    (half,) = list((tmp_path / "work" / "kept" / "analyses" / "ties").iterdir())[:1]
+    (half / "kept.json").unlink()  # as a kill leaves it: files, and no list of them
+    done = run.run([specification], work=tmp_path / "work", **SETTINGS)
+    every = len(list((tmp_path / "work" / "kept" / "analyses").glob("*/*")))
+    assert len(made) == every + 1
+    study_report.write_report(done, tmp_path / "out")
+    assert report(tmp_path / "out") == report(whole[1] / "out")
+
+
+def test_what_is_damaged_is_made_anew_and_nothing_else(whole, specification, made):
+    _, folder = whole
+    (rows,) = (folder / "work" / "kept" / "analyses" / "pooled").glob("*/rows.json")
+    good = rows.read_bytes()
+    rows.write_bytes(good.replace(b"0", b"1", 1))
+    run.run([specification], work=folder / "work", **SETTINGS)
+    assert made == ["pooled"]
+    assert rows.read_bytes() == good
+
+
+def test_other_costs_and_other_code_make_anew_what_rests_on_them(whole, specification, made, monkeypatch):
+    _, folder = whole
+    run.run([specification], work=folder / "work", costs="jetson-agx-xavier-nuscenes", **SETTINGS)
+    assert made == ["charged"]
+    made.clear()
+    digest = digests._digest
+    changed = Path(signs.__file__)
+    monkeypatch.setattr(digests, "_digest", lambda path: "other" if path == changed else digest(path))
+    digests.code_digest.cache_clear()
+    try:
+        run.run([specification], work=folder / "work", **SETTINGS)
+    finally:
+        digests.code_digest.cache_clear()
+    assert made == ["signs", "signs"]
+
+
+def test_looks_at_test_units_are_counted_when_they_are_taken(whole):
+    done, _ = whole
+    counts = {openings(at.folder, at.cell.id) for at in done.cells}
+    assert counts == {3}  # free, and charged under two profiles; repeats look at nothing
+
+
+def figure(**changes) -> Figure:
+    plain = {"table": "a table", "row": "a row", "column": "rho", "dataset": "synthetic", "pair": "a -> b"}
+    plain |= {"geometry": "monocular", "system": "braking", "analysis": "signs", "field": "harm_ratio", "where": ""}
+    numbers = {"over": "", "value": 0.5, "lo": None, "hi": None, "neutral": 1.0, "verdict": ""}
+    return Figure(**(plain | numbers | changes))
+
+
+def rows_like(**changes):
+    row = {"cell": "yolov8s-320-640 braking monocular", "harm_ratio": 0.4, "harm_ratio_lo": 0.3, "harm_ratio_hi": 0.6}
+    other = {"cell": "yolov8s-320-640 receding-horizon monocular", "harm_ratio": 0.9}
+    return {"signs": {"synthetic": [row | changes, other]}}
+
+
+@pytest.mark.parametrize(
+    ("figures", "row", "words"),
+    [
+        ([figure()], {}, "the interval here holds the paper's figure; same side of 1"),
+        ([figure(value=0.7)], {}, "the interval here does not hold the paper's figure; same side of 1"),
+        ([figure(value=1.2)], {"harm_ratio_hi": None}, "other side of 1"),
+        ([figure(lo=0.45, hi=0.6)], {}, "outside the paper's interval; same side of 1"),
+        ([figure(), figure(pair="c -> d", value=0.2)], {}, "inside the range of the paper's 2 pairs; same side of 1"),
+        ([figure(), figure(pair="c -> d", value=1.2)], {}, "below the range of the paper's 2 pairs, the interval here"),
+        ([figure(value=None, lo=0.5, hi=0.8)], {"harm_ratio_hi": 0.45}, "below the paper's range; same side of 1"),
+        ([figure(verdict="better")], {"verdict": "unresolved"}, "better there, unresolved here"),
+    ],
+)
+def test_a_published_figure_is_compared_in_words(whole, monkeypatch, figures, row, words):
+    monkeypatch.setattr(comparing, "published", lambda: tuple(figures))
+    (found,) = laid_beside(whole[0], rows_like(**row)).figures
+    assert found.kinship == "like"
+    assert words in found.words
+
+
+def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(whole, monkeypatch):
+    own = figure(pair="yolov8s-320 -> yolov8s-640", value=0.35)
+    monkeypatch.setattr(comparing, "published", lambda: (figure(), own))
+    (found,) = laid_beside(whole[0], rows_like()).figures
+    assert (found.kinship, found.paper_lo, found.paper_hi) == ("same", 0.35, 0.35)
+
+
+def test_order_counts_where_the_paper_s_own_pairs_agree(whole, monkeypatch):
+    horizon = {"system": "receding-horizon"}
+    figures = [
+        figure(),
+        figure(value=0.8, **horizon),
+        figure(pair="c -> d"),
+        figure(pair="c -> d", value=0.7, **horizon),
+    ]
+    monkeypatch.setattr(comparing, "published", lambda: tuple(figures))
+    (order,) = laid_beside(whole[0], rows_like()).orders
+    assert (order.pairs, order.same, order.words) == (1, 1, "same order in 1 of 1 pairs")
+    figures[3] = replace(figures[3], value=0.1)  # now the paper itself is of two minds
+    assert laid_beside(whole[0], rows_like()).orders == ()
+
+
+def test_a_figure_without_a_like_is_counted_not_hidden(whole, monkeypatch):
+    monkeypatch.setattr(comparing, "published", lambda: (figure(dataset="kitti"), figure(system="lateral")))
+    found = laid_beside(whole[0], rows_like())
+    assert found.figures == ()
+    assert dict(found.without) == {"a table": 2}
+
+
+def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
+    figures = published()
+    assert len({(f.kind, f.asked, f.over, f.pair, f.table, f.row) for f in figures}) == len(figures)
+    assert all(f.value is not None or (f.lo is not None and f.hi is not None) for f in figures)
+    assert {f.dataset for f in figures} == {"kitti", "nuscenes", "nuplan", ""}
+    traj = [f for f in figures if f.kind == ("kitti", "monocular", "receding-horizon") and f.field == "harm_rate"]
+    assert min(f.value for f in traj if f.table == "sign variation") == 0.434
+    held = [f for f in figures if f.table == "held-out tables"]
+    assert sum(f.verdict == "better" for f in held if f.dataset == "kitti") == 12
+    assert {f.analysis for f in figures if f.table == "sign variation"} <= {each.name for each in ANALYSES}
+
+
+def test_an_analysis_can_be_called(whole):
+    cells = {at.label: at.cell for at in whole[0].cells}
+    assert analyses.signs(cells) == signs.rows(cells)
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = analyses.nothing_such
+
+
+def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, monkeypatch):
+    _, folder = whole
+    monkeypatch.setattr("deepval.reproduction.registry.ANALYSES", ANALYSES[:2])
+    monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
+    words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
+    app(list(map(str, words)), standalone_mode=False)
+    told = capsys.readouterr().out
+    assert "2 cells, 2 analyses, 0 figures beside the paper's" in told
+    assert "3 looks at its test units on record" in told
+    assert {"report.html", "report.md", "report.json"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_analyses_take_specifications_and_say_what_a_track_lacks(whole, specification, tmp_path, capsys):
+    _, folder = whole
+    app(["analyse", "signs", str(specification), "--work", str(folder / "work"), "--json"], standalone_mode=False)
+    assert [row["inputs"] for row in json.loads(capsys.readouterr().out)] == [72, 72]
+    viable = ["analyse", "viability", str(specification), "--work", str(folder / "work"), "--json"]
+    app(viable, standalone_mode=False)
+    assert len(json.loads(capsys.readouterr().out)) == 4
+    with pytest.raises(InputError, match="none of core can be built here"):
+        app(["analyse", "signs", "core", "--data", str(tmp_path)], standalone_mode=False)
+
+
+def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification):
+    _, folder = whole
+    cells = list(gathered([specification], work=folder / "work").cells.values())
+    built = [(cell.folder / "manifest.json").stat().st_mtime_ns for cell in cells]
+    (cells[0].folder / "values.parquet").write_bytes(b"")
+    again = list(gathered([specification], work=folder / "work").cells.values())
+    assert [cell.digest for cell in again] == [cell.digest for cell in cells]
+    assert (again[1].folder / "manifest.json").stat().st_mtime_ns == built[1]
+    one = cells[0].folder / "manifest.json"
+    assert [cell.id for cell in gathered([one]).cells.values()] == [cells[0].id]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('dataset = "moon"\ngeometry = "oracle"\nsystem = "braking"', "a data set must be one of"),
+        ('dataset = "synthetic"\ngeometry = "oracle"', "must name its system; found none"),
+        ('dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\nroot = "x"', "root changes nothing with"),
+        ('dataset = "kitti"\ngeometry = "oracle"\nsystem = "braking"', "data set kitti needs root"),
+        ('dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\nspeed = 1', "found 'speed'"),
+        ('dataset = "synthetic"\ngeometry = 3\nsystem = "braking"', "geometry of a specification must be of another"),
+    ],
+)
+def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path):
+    path = tmp_path / "wrong.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"wrong\.toml") as told:
+        meant([path])
+    assert sentence in str(told.value)
+
+
+def test_code_is_all_that_a_module_imports():
+    """The twin: the syntax tree instead of a pattern."""
+    for module in ("deepval.analyses.signs", "deepval.cells.study", "deepval.reproduction.parts"):
+        found, waiting = set(), [module]
+        while waiting:
+            path = digests._path(waiting.pop())
+            if path is None or path in found:
+                continue
+            found.add(path)
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    waiting += [each.name for each in node.names if each.name.partition(".")[0] == "deepval"]
+                elif isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "deepval":
+                    waiting += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        assert digests._closure(module) == found
+
+
+def test_what_is_no_cell_and_no_track_is_refused():
+    with pytest.raises(InputError, match="no such track"):
+        meant(["nowhere"])
