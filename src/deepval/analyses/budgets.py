@@ -11,7 +11,7 @@ from statistics import median
 
 from deepval.analyses.charges import mode_costs
 from deepval.report.figures.charged import Levels
-from deepval.report.tables import Table, TableCell, interval, number, percent
+from deepval.report.tables import Mark, Table, TableCell, interval, number, percent
 from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
 from deepval.tables.scores import REFERENCES
 
@@ -202,8 +202,8 @@ def table(rows: Sequence[ChargedRow]) -> Table:
     return Table("Allocators that pay for themselves, beside free ones", header, tuple(sections), notes)
 
 
-def _mark(verdict: str | None) -> str:
-    return verdict if verdict in ("better", "worse") else ""
+def _mark(verdict: str | None) -> Mark:
+    return "better" if verdict == "better" else "worse" if verdict == "worse" else ""
 
 
 def overhead_table(rows: Sequence[OverheadRow]) -> Table:

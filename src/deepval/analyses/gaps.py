@@ -6,6 +6,7 @@ An accounting of the protocol: the causal term is negative where the cap leaves 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from deepval.report.tables import Table, lines_of, percent
 from deepval.results import BudgetKey, BudgetRecord, Gap, Reason, Result, joined
@@ -117,7 +118,9 @@ def over_cells(rows: Sequence[GapRow]) -> list[GapMean]:
     found = []
     for (budget, allocator), members in met.items():
         known = [row for row in members if row.gap is not None]
-        means = {part: _mean([row[part] for row in known]) for part in ("gap", "overhead", "ranking", "causal")}
+        means: dict[str, Any] = {
+            part: _mean([row[part] for row in known]) for part in ("gap", "overhead", "ranking", "causal")
+        }
         found.append(
             GapMean(
                 allocator=allocator,

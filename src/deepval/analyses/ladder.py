@@ -6,6 +6,7 @@ under one of them is also charged in the others: the best plan for energy need n
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from deepval.analyses.judged import Units, judged
 from deepval.cells.folder import BuiltCell
@@ -93,7 +94,8 @@ def rows(
 def _row(name: str, best: Optimum, inputs: int, figures: Costs, convention: Convention) -> LadderRow:
     modes = tuple(best.modes)
     each = [figures.of_mode(mode, convention) for mode in modes]
-    excess = {spent.convention: spent.excess for spent in best.spent}
+    spent = {each.convention: each.excess for each in best.spent}
+    excess: dict[str, Any] = {f"excess_{unit}": spent.get(unit) for unit in CONVENTIONS}
     return LadderRow(
         cell=name,
         **best.budget.fields,
@@ -105,7 +107,7 @@ def _row(name: str, best: Optimum, inputs: int, figures: Costs, convention: Conv
         planned=tuple(best.modes.values()),
         relative_cost=tuple(cost / each[-1] for cost in each),
         gap_share=best.gap / best.value if best.value > 0 else None,
-        **{f"excess_{unit}": excess.get(unit) for unit in CONVENTIONS},
+        **excess,
     )
 
 

@@ -35,7 +35,7 @@ def scored_by_all(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> dict[str, Scored]:
-    """Scores of all inputs by signals, and by recipes fitted on `units`, all of them unless named; judge on the test units only."""
+    """Scores of all inputs by signals and by recipes fitted on `units`, every one unless named; judge on test units."""
     found = {name: score_on(cell, SIGNALS[name], units="all") for name in signals}
     wanted = list(recipes_for(cell) if recipes is None else recipes)
     for name in watch(wanted, f"fitting on {cell.folder.name}"):

@@ -174,7 +174,7 @@ def compare(
     causal = any(side.policy for side in sides)
     number = options.draws(draws)
     chosen = {name: case.units(options.unit_list(units, case.roles), usual="test") for name, case in cases.items()}
-    units_of = {name: case.table.unit_ids if chosen[name] is None else chosen[name] for name, case in cases.items()}
+    units_of = {name: case.table.unit_ids if (named := chosen[name]) is None else named for name, case in cases.items()}
     seeds = seeds_by_units(units_of, options.at_least(seed, 0, "--seed"))
     results = {}
     pair: list[str] = []

@@ -6,10 +6,10 @@ judged on the same units shares the draws, so that every comparison is paired.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -118,7 +118,7 @@ def child_seeds(seed: int, datasets: int) -> list[int]:
     return [int(child.generate_state(1, np.uint64)[0]) for child in np.random.SeedSequence(seed).spawn(datasets)]
 
 
-def seeds_by_units(units: Mapping[str, Sequence[str]], seed: int) -> dict[str, int]:
+def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, int]:
     """One seed for each list of units, so that cells of the same units share their draws.
 
     Args:
