@@ -1,7 +1,8 @@
 """A built cell -> scores of its inputs by every signal and every recipe, and their judgement on its test units."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from deepval.allocators import RECIPES
 from deepval.allocators.signals import SIGNALS
@@ -12,6 +13,7 @@ from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
 from deepval.results import Result
 from deepval.tables.costs import Costs
+from deepval.tables.scores import Scores
 
 
 def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
@@ -28,12 +30,13 @@ def scored_by_all(
     cell: BuiltCell,
     recipes: Iterable[str] | None = None,
     *,
+    signals: Iterable[str] = tuple(SIGNALS),
     units: str | Sequence[str] = "fit",
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> dict[str, Scored]:
-    """Scores of all inputs by every signal, and by every recipe fitted on `units`; judge on the test units only."""
-    found = {name: score_on(cell, signal, units="all") for name, signal in SIGNALS.items()}
+    """Scores of all inputs by signals and by recipes fitted on `units`, every one unless named; judge on test units."""
+    found = {name: score_on(cell, SIGNALS[name], units="all") for name in signals}
     wanted = list(recipes_for(cell) if recipes is None else recipes)
     for name in watch(wanted, f"fitting on {cell.folder.name}"):
         found[name] = score_on(cell, fit_on(cell, name, units=units, seed=seed), units="all")
@@ -44,6 +47,16 @@ def priced(scored: Mapping[str, Scored], costs: Costs | None) -> dict[str, Score
     """The allocators whose latency a profile knows."""
     known = {} if costs is None else costs.allocators
     return {name: item for name, item in scored.items() if "ms" in known.get(name, {})}
+
+
+Item = TypeVar("Item", Scored, Scores)
+
+
+def with_batched(scored: Mapping[str, Item], costs: Costs) -> dict[str, Item]:
+    """The scores, and again as `<name>-batched` where a profile says what scoring in batches costs: the same scores."""
+    other = {f"{name}-batched": item for name, item in scored.items()}
+    again = {name: replace(item, name=name) for name, item in other.items() if name in costs.allocators}
+    return {**scored, **{name: item for name, item in again.items() if name not in scored}}
 
 
 def judged(

@@ -1,6 +1,6 @@
 """`deepval evaluate` and `deepval compare`: a cell or a values file, and score files -> verdicts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +34,7 @@ from deepval.files import check_writable
 from deepval.judging import comparison
 from deepval.judging.comparison import Comparison
 from deepval.judging.contenders import POLICIES, STATISTICS, Named, Statistic, parsed
-from deepval.judging.draws import child_seeds
+from deepval.judging.draws import seeds_by_units
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report import FORMS, console
 
@@ -174,7 +174,8 @@ def compare(
     causal = any(side.policy for side in sides)
     number = options.draws(draws)
     chosen = {name: case.units(options.unit_list(units, case.roles), usual="test") for name, case in cases.items()}
-    seeds = _seeds(cases, chosen, options.at_least(seed, 0, "--seed"))
+    units_of = {name: case.table.unit_ids if (named := chosen[name]) is None else named for name, case in cases.items()}
+    seeds = seeds_by_units(units_of, options.at_least(seed, 0, "--seed"))
     results = {}
     pair: list[str] = []
     looks = []
@@ -236,14 +237,3 @@ def _files(sides: Iterable[Named]) -> dict[str, Path]:
 def _named(text: str) -> str:
     (name,) = options.score_files([text])
     return name
-
-
-def _seeds(cases: Mapping[str, Case], chosen: Mapping[str, Sequence[str] | None], seed: int) -> dict[str, int]:
-    """One seed for each list of units: the given one where there is one list, else children of it."""
-    lists = {
-        name: tuple(sorted(map(str, case.table.unit_ids if chosen[name] is None else chosen[name] or ())))
-        for name, case in cases.items()
-    }
-    different = sorted(set(lists.values()))
-    seeds = dict(zip(different, child_seeds(seed, len(different)) if len(different) > 1 else [seed], strict=True))
-    return {name: seeds[units] for name, units in lists.items()}

@@ -6,10 +6,10 @@ judged on the same units shares the draws, so that every comparison is paired.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -116,6 +116,19 @@ def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draw
 def child_seeds(seed: int, datasets: int) -> list[int]:
     """One seed per dataset, children of one SeedSequence: draws are shared within a dataset, not between them."""
     return [int(child.generate_state(1, np.uint64)[0]) for child in np.random.SeedSequence(seed).spawn(datasets)]
+
+
+def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, int]:
+    """One seed for each list of units, so that cells of the same units share their draws.
+
+    Args:
+        units: The units that each cell is judged on.
+        seed: The seed itself where there is one list, else what theirs are children of.
+    """
+    lists = {name: tuple(sorted(map(str, members))) for name, members in units.items()}
+    different = sorted(set(lists.values()))
+    seeds = dict(zip(different, child_seeds(seed, len(different)) if len(different) > 1 else [seed], strict=True))
+    return {name: seeds[members] for name, members in lists.items()}
 
 
 def _counted(numbers: Int[np.ndarray, "draw pick"], units: int) -> Float[np.ndarray, "draw unit"]:

@@ -125,7 +125,7 @@ def compare_over(
         raise InputError("Comparing over cells needs at least one cell; found none.")
     held = {name: basis(result) for name, result in cells.items()}
     draws = shared_draws(held)
-    _check_apart(held)
+    check_apart(held)
     ours = {name: contenders(item, candidate) for name, item in held.items()}
     theirs = {name: contenders(item, baseline) for name, item in held.items()}
     first = next(iter(held))
@@ -139,7 +139,7 @@ def compare_over(
     return tuple(rows)
 
 
-def _check_apart(held: Mapping[str, Basis]) -> None:
+def check_apart(held: Mapping[str, Basis]) -> None:
     """Refuse draws of one seed over other units, which move together for no reason; tell of units partly shared."""
     for (name, one), (other_name, other) in combinations(held.items(), 2):
         first, second = one.totals, other.totals
@@ -176,14 +176,14 @@ def _pooled(
     resampled = can_resample([pair.held for pair in pairs])
     drawn = slice(1, 1 + len(draws))
     differences = [pair.difference(of) for pair in pairs]
-    mean = _mean([item.share[: drawn.stop] for item in differences])
+    mean = mean_over_cells([item.share[: drawn.stop] for item in differences])
     defined = ~np.isnan(mean[drawn]) & resampled
     bounds = draws.interval(mean[drawn], defined).snapped()
     alone = [
         oriented(pair.held.totals.versus(item).share, of).verdict for pair, item in zip(pairs, differences, strict=True)
     ]
     unlike = _unlike(pairs) if of == "gain" else None
-    ndg = _mean([pair.ndg() for pair in pairs]) if of == "gain" else np.full(drawn.stop, np.nan)
+    ndg = mean_over_cells([pair.ndg() for pair in pairs]) if of == "gain" else np.full(drawn.stop, np.nan)
     kept = np.all([pair.prized() for pair in pairs], axis=0) & ~np.isnan(ndg[drawn]) & resampled
     of_ndg = draws.interval(ndg[drawn], kept & ~np.isnan(ndg[0])).snapped()
     return PooledComparison(
@@ -204,7 +204,7 @@ def _pooled(
     )
 
 
-def _mean(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.ndarray, "sample"]:
+def mean_over_cells(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.ndarray, "sample"]:
     """The mean over cells, added in the order of size so that the order of the cells leaves no trace."""
     return np.sort(np.stack(cells), axis=0).mean(axis=0)
 

@@ -1,11 +1,11 @@
 """Result -> figures of what allocators reach under budgets: the gap to the oracle, curves, free against charged."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from deepval.report.figures import style
-from deepval.report.figures.style import Figure, LeftOutError
+from deepval.report.figures.style import Axes, Figure, LeftOutError
 from deepval.report.tables import number
 from deepval.results import BudgetKey, Curve, Gap, Result, Row
 from deepval.tables.scores import REFERENCES
@@ -179,15 +179,8 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     names.sort(key=lambda n: (-_ndg(given[n]), n))
     figure, (axes,) = style.panels(height_in=0.8 + 0.17 * len(names))
     axes.axvline(_ndg(given["random"]), label="random", **RANDOM_LINE)
-    for y, name in enumerate(names):
-        before, after = _ndg(given[name]), _ndg(paid[name])
-        axes.plot([before, after], [y, y], color=style.EVEN, linewidth=1.4, zorder=1, label=name)
-        if math.isnan(after):
-            place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center_baseline"}
-            axes.annotate(_absent(paid[name]), (before, y), fontsize=6, style="italic", color=style.SOFT, **place)
-    for label, rows, look in (("free", given, OPEN), ("charged", paid, FILLED)):
-        values = [_ndg(rows[name]) for name in names]
-        axes.plot(values, range(len(names)), linestyle="none", label=label, **look)
+    pairs = {name: (_ndg(given[name]), _ndg(paid[name])) for name in names}
+    draw_pairs(axes, pairs, {name: _absent(paid[name]) for name in names})
     on_ladder = [n for n in names if given[n].oracle == "oracle-ladder"]
     style.named_rows(axes, [f"{n} (ladder)" if n in on_ladder else n for n in names])
     axes.locator_params(axis="x", nbins=6)
@@ -195,6 +188,17 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     axes.set_xlabel(f"nDG at {budget.share}" + ("\n(ladder: of oracle-ladder)" if on_ladder else ""))
     style.legend_above(figure, _dumbbell_legend(budget))
     return figure
+
+
+def draw_pairs(axes: Axes, pairs: Mapping[str, tuple[float, float]], absent: Mapping[str, str]) -> None:
+    """A dumbbell per name, free (open) and charged (filled); a word stands where there is no charged nDG (NaN)."""
+    for y, (name, (before, after)) in enumerate(pairs.items()):
+        axes.plot([before, after], [y, y], color=style.EVEN, linewidth=1.4, zorder=1, label=name)
+        if math.isnan(after):
+            place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center_baseline"}
+            axes.annotate(absent[name], (before, y), fontsize=6, style="italic", color=style.SOFT, **place)
+    for end, (label, look) in enumerate((("free", OPEN), ("charged", FILLED))):
+        axes.plot([pair[end] for pair in pairs.values()], range(len(pairs)), linestyle="none", label=label, **look)
 
 
 def _ndg(row: Row) -> float:

@@ -1,0 +1,231 @@
+"""Results of several cells -> what it costs to decide causally: streaming policies against the ranking in hindsight.
+
+Differences are means over rows (cell and allocator) of nDG and of gain, draw by draw, every draw kept however small
+its prize; one in which some row has no nDG at all is left out and counted. Rates are those of the judged units.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError
+from deepval.judging.basis import Basis, basis
+from deepval.judging.comparison import can_resample, shared_draws
+from deepval.judging.draws import Draws
+from deepval.judging.over_cells import check_apart, mean_over_cells
+from deepval.judging.policies import RATE_TOLERANCE
+from deepval.judging.resamples import Sample
+from deepval.judging.streams import Streamed
+from deepval.report.tables import Table, TableCell, interval, number, percent
+from deepval.results import BudgetKey, BudgetRecord, Result, known
+
+CONTROL = "random scores"
+"""What the names of control scores begin with: they rank nothing, so that what a policy costs them is its own."""
+ALL = "all"
+"""All allocators together, controls aside."""
+
+
+@dataclass(frozen=True)
+class StreamRow(BudgetRecord):
+    """One policy under one budget, of one allocator or of all, over cells.
+
+    Attributes:
+        policy: frozen threshold, causal cap, adaptive threshold or token bucket.
+        allocator: The allocator, `all`, or `random scores` for controls.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        cells: Number of cells.
+        rows: Cells times allocators that can run.
+        infeasible: Those that cannot.
+        difference: Mean of nDG less that of the same scores ranked in hindsight.
+        lo: Lower bound of its interval.
+        hi: Upper bound.
+        compared: Rows that the mean is over: those whose oracle gains something.
+        draws: Number of draws.
+        dropped: Draws that the interval leaves out: some row has no nDG there.
+        gain_difference: The same difference of gains, as a share of the all-cheap loss.
+        gain_lo: Lower bound of its interval.
+        gain_hi: Upper bound.
+        missed: Rows that miss the rate by more than 5 points.
+        rate: Median share that is escalated.
+        target_rate: Median share that was wanted.
+        unbounded: Token buckets that were tuned to hold any number of tokens; None of other policies.
+        better: Rows that beat random.
+        worse: Rows that lose to random.
+    """
+
+    policy: str
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    cells: int
+    rows: int
+    infeasible: int
+    difference: float | None
+    lo: float | None
+    hi: float | None
+    compared: int
+    draws: int
+    dropped: int
+    gain_difference: float | None
+    gain_lo: float | None
+    gain_hi: float | None
+    missed: int
+    rate: float | None
+    target_rate: float | None
+    unbounded: int | None
+    better: int
+    worse: int
+
+
+class _Member(NamedTuple):
+    """One stream of a cell, and the same scores ranked in hindsight."""
+
+    cell: str
+    held: Basis
+    stream: Streamed
+    ranked: Sample | None
+
+    @property
+    def allocator(self) -> str:
+        name = self.stream.row.allocator
+        return CONTROL if name.startswith(CONTROL) else name
+
+    def differences(self) -> tuple[Float[np.ndarray, "sample"], Float[np.ndarray, "sample"]]:
+        """Of nDG and of gains as shares, in the sample and every draw."""
+        assert self.stream.sample is not None
+        assert self.ranked is not None
+        totals, prize = self.held.totals, self.stream.prize
+        ours, theirs = self.stream.sample.gain, self.ranked.gain
+        ndg = totals.ndg(ours, prize) - totals.ndg(theirs, prize)
+        # Where a draw holds nothing to gain there is no nDG, but two that gain the same there do not differ.
+        ndg = np.where((prize <= 0) & totals.same(ours, theirs) & bool(prize[0] > 0), 0.0, ndg)
+        return ndg[: totals.drawn.stop], totals.paired(ours, theirs).share[: totals.drawn.stop]
+
+
+def control_scores(inputs: int, number: int, *, seed: int = 0) -> dict[str, Float[np.ndarray, "input"]]:
+    """Scores that know nothing, to be judged beside the allocators: `number` of them by name."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    return {f"{CONTROL} {each + 1}": rng.random(inputs) for each in range(number)}
+
+
+def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None) -> list[StreamRow]:
+    """One row per budget and policy for all allocators together, then for each of them and for the controls.
+
+    Args:
+        results: Results by cell with streams and samples. Cells with the same units need the same draws, cells with
+            other units draws of another seed.
+        allocators: Those to look at; all that have streams where None.
+    """
+    if not results:
+        raise InputError("Streaming policies are pooled over cells; found none.")
+    held = {name: basis(result) for name, result in results.items()}
+    bare = next((name for name, item in held.items() if not item.streamed), None)
+    if bare is not None:
+        raise InputError(f"{bare}: the result has no streams: judge with calibration units (--calibrate).")
+    draws = shared_draws(held)
+    check_apart(held)
+    members = [m for name, item in held.items() for m in _members(name, item) if _wanted(m.allocator, allocators)]
+    found = []
+    for budget in dict.fromkeys(m.stream.row.budget for m in members):
+        here = [m for m in members if m.stream.row.budget == budget]
+        policies = dict.fromkeys(m.stream.row.policy for m in here if m.stream.row.policy != "any")
+        for policy in policies:
+            of_policy = [m for m in here if m.stream.row.policy in ("any", policy)]
+            names = dict.fromkeys(m.allocator for m in of_policy)
+            groups = {ALL: [m for m in of_policy if m.allocator != CONTROL]}
+            groups |= {name: [m for m in of_policy if m.allocator == name] for name in names}
+            found += [_row(policy, name, budget, group, draws) for name, group in groups.items() if group]
+    return found
+
+
+def _wanted(allocator: str, allocators: Sequence[str] | None) -> bool:
+    return allocators is None or allocator == CONTROL or allocator in allocators
+
+
+def _members(cell: str, held: Basis) -> list[_Member]:
+    ranked = {(item.row.allocator, item.row.budget): item.sample for item in held.judged}
+    return [_Member(cell, held, item, ranked.get((item.row.allocator, item.row.budget))) for item in held.streamed]
+
+
+def _row(policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], draws: Draws) -> StreamRow:
+    running = [m for m in group if m.stream.sample is not None]
+    told = [m.stream.row for m in running]
+    verdicts = [row.verdict for row in told]
+    return StreamRow(
+        policy=policy,
+        allocator=name,
+        **budget.fields,
+        cells=len({m.cell for m in group}),
+        rows=len(running),
+        infeasible=len(group) - len(running),
+        **_means(running, draws),
+        draws=len(draws),
+        missed=sum(row.rate_missed is True for row in told),
+        rate=median(row.rate for row in told if row.rate is not None) if told else None,
+        target_rate=median(row.target_rate for row in told if row.target_rate is not None) if told else None,
+        unbounded=sum(row.parameter is None for row in told) if policy == "token bucket" else None,
+        better=verdicts.count("better"),
+        worse=verdicts.count("worse"),
+    )
+
+
+def _means(running: Sequence[_Member], draws: Draws) -> dict[str, Any]:
+    """Both mean differences with their intervals."""
+    parts = [m.differences() for m in running]
+    ndg = [one for one, _ in parts if not np.isnan(one[0])]
+    gain = [other for _, other in parts if not np.isnan(other[0])]
+    resampled = can_resample([m.held for m in running])
+    told: dict[str, Any] = {"compared": len(ndg)}
+    for names, cells in ((("difference", "lo", "hi"), ndg), (("gain_difference", "gain_lo", "gain_hi"), gain)):
+        mean = mean_over_cells(cells) if cells else np.full(1 + len(draws), np.nan)
+        kept = ~np.isnan(mean[1:]) & resampled
+        bounds = draws.interval(mean[1:], kept).snapped()
+        told |= dict(zip(names, map(known, (mean[0], bounds.low, bounds.high)), strict=True))
+        if names[0] == "difference":
+            told["dropped"] = int(np.count_nonzero(~kept)) if kept.any() else 0
+    return told
+
+
+def table(rows: Sequence[StreamRow]) -> Table:
+    """The rows as a table, a section for each budget and policy."""
+    header = (*("policy", "allocator", "rows", "nDG", "95 %", "gain", "95 %", "missed", "rate", "better", "worse"),)
+    sections: dict[tuple[str, str], list[tuple[TableCell, ...]]] = {}
+    for row in rows:
+        lines = sections.setdefault((row.budget.label, row.policy), [])
+        first = "" if lines else f"{row.policy}, {row.budget.label}"
+        texts = (
+            *(first, row.allocator, str(row.rows), number(row.difference), interval(row.lo, row.hi)),
+            *(percent(row.gain_difference), interval(row.gain_lo, row.gain_hi, percent)),
+            *(str(row.missed), percent(row.rate, 1), str(row.better), str(row.worse)),
+        )
+        lines.append(tuple(map(TableCell, texts)))
+    notes = [
+        "nDG, gain: less those of the ranking, means over rows (cell and allocator that can run) draw by draw; gain as "
+        f"a share of the all-cheap loss. missed: rows that miss the rate by more than {100 * RATE_TOLERANCE:g} points; "
+        "rate: median share escalated. better, worse: rows, against random.",
+    ]
+    dropped = max((row.dropped for row in rows), default=0)
+    if dropped:
+        notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out: some oracle gains nothing there.")
+    buckets = [row for row in rows if row.unbounded is not None and row.allocator == ALL]
+    notes += [
+        f"{row.budget.label}: {row.unbounded} of {row.rows} token buckets are unbounded, which is the causal cap."
+        for row in buckets
+    ]
+    if any(row.allocator == CONTROL for row in rows):
+        notes.append(f"{CONTROL} know nothing: what a policy costs them is its own. They are not among `{ALL}`.")
+    return Table(
+        "Streaming policies against the ranking in hindsight",
+        header,
+        tuple(map(tuple, sections.values())),
+        tuple(notes),
+    )

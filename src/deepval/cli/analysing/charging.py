@@ -1,0 +1,216 @@
+"""Cells, or results saved of them -> results under the budgets that analyses of cost look at."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import deepval
+from deepval.allocators import RECIPES
+from deepval.allocators.signals import SIGNALS
+from deepval.analyses.streams import CONTROL, control_scores
+from deepval.cells import study
+from deepval.cells.case import read_case
+from deepval.cells.fitting import Scored
+from deepval.cells.folder import BuiltCell
+from deepval.cells.splits import units_of
+from deepval.cli import options
+from deepval.cli.analysing import shown
+from deepval.errors import InputError, InputWarning
+from deepval.judging.budgets import RAILS, Accounting, Budget, Energy, Latency, Measured, Selection
+from deepval.judging.draws import seeds_by_units
+from deepval.results import Result
+from deepval.tables.costs import Convention, Costs
+from deepval.tables.scores import Scores, align
+
+MEASURED = ("latency", "energy")
+LEVELS = (0.1, 0.2, 0.3, 0.5)
+
+
+@dataclass(frozen=True)
+class Charging:
+    """What cells are judged under, the options of a command already checked.
+
+    Attributes:
+        alphas: Shares.
+        kinds: selection, latency, energy.
+        rails: What energy counts.
+        costs: Figures instead of each cell's own.
+        draws: Number of draws.
+        seed: Their seed.
+    """
+
+    alphas: tuple[float, ...]
+    kinds: tuple[str, ...]
+    rails: Convention
+    costs: Costs | None
+    draws: int | Literal["exact"]
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        alpha: list[float] | None,
+        usual_alphas: Sequence[float] = LEVELS,
+        budget: list[str] | None,
+        usual: Sequence[str] = ("latency",),
+        allowed: tuple[str, ...] = MEASURED,
+        rails: str | None,
+        costs: Path | None,
+        draws: str = "0",
+        seed: int = 0,
+    ) -> "Charging":
+        """The options of a command."""
+        kinds = tuple(dict.fromkeys(options.one_of(kind, allowed, "--budget") for kind in budget or usual))
+        if rails is not None and "energy" not in kinds:
+            raise InputError("--rails is of energy budgets: give --budget energy too.")
+        return cls(
+            alphas=tuple(Selection(each).alpha for each in alpha or usual_alphas),
+            kinds=kinds,
+            rails=options.one_of(rails or RAILS[0], RAILS, "--rails"),
+            costs=None if costs is None else Costs.of(costs),
+            draws=options.draws(draws),
+            seed=options.at_least(seed, 0, "--seed"),
+        )
+
+    @property
+    def conventions(self) -> tuple[Convention, ...]:
+        """What the measured budgets count."""
+        units: dict[str, Convention] = {"latency": "ms", "energy": self.rails}
+        return tuple(units[kind] for kind in self.kinds if kind in units)
+
+    def measured(self, accounting: Accounting = "cascade") -> list[Measured]:
+        """The latency and energy budgets."""
+        makers = {
+            "latency": lambda a: Latency(a, accounting=accounting),
+            "energy": lambda a: Energy(a, accounting=accounting, convention=self.rails),
+        }
+        return [makers[kind](a) for kind in self.kinds if kind in makers for a in self.alphas]
+
+    def figures(self, name: str, cell: BuiltCell) -> Costs:
+        """What modes and allocators of a cell cost."""
+        found = self.costs or cell.table.costs
+        if found is None:
+            raise InputError(f"{name}: a measured budget needs costs, and the cell has none: give --costs.")
+        return found
+
+    def charged(self, name: str, cell: BuiltCell, scores: Mapping[str, Any]) -> dict[str, Any]:
+        """The scores whose cost is known, those served in batches under their own name too; the others are told of."""
+        if not self.conventions:
+            return dict(scores)
+        figures = self.figures(name, cell)
+        every = study.with_batched(scores, figures)
+        kept = {
+            each: item
+            for each, item in every.items()
+            if item.kind == "deployable" and all(unit in figures.allocators.get(each, {}) for unit in self.conventions)
+        }
+        left = [each for each in scores if each not in kept]
+        if not kept:
+            raise InputError(
+                f"{name}: an allocator is charged its {' and '.join(self.conventions)}, and the costs have none of "
+                f"{', '.join(left) or 'any'}: give --costs that do."
+            )
+        if left:
+            told = (
+                f"{name}: {', '.join(left)} left out, for the costs do not charge {'it' if len(left) == 1 else 'them'}."
+            )
+            warnings.warn(InputWarning(told), stacklevel=2)
+        return kept
+
+
+def beside(cells: Mapping[str, BuiltCell], charging: Charging) -> dict[str, dict[str, Scores]]:
+    """The scores beside each cell that can be charged."""
+    return {name: charging.charged(name, cell, read_case(cell.folder).scores({})) for name, cell in cells.items()}
+
+
+def fitted(
+    cells: Mapping[str, BuiltCell], charging: Charging, allocators: Sequence[str] | None
+) -> dict[str, dict[str, Scored]]:
+    """Scores by signals, and by recipes fitted on the training units alone: the validation units calibrate policies."""
+    found = {}
+    for name, cell in cells.items():
+        recipes = [each for each in study.recipes_for(cell) if _named(each, allocators)]
+        if charging.conventions and allocators is None:
+            priced = charging.figures(name, cell).allocators
+            recipes = [each for each in recipes if each in priced or f"{each}-batched" in priced]
+        signals = [each for each in SIGNALS if _named(each, allocators)]
+        scored = study.scored_by_all(cell, recipes, signals=signals, units="train", watch=options.watch)
+        kept = {each: item for each, item in scored.items() if len(item.input)}
+        found[name] = charging.charged(name, cell, kept)
+    return found
+
+
+def _named(name: str, allocators: Sequence[str] | None) -> bool:
+    return allocators is None or name in allocators
+
+
+def check_allocators(names: Sequence[str] | None) -> None:
+    """Raise where a name is none that can be fitted or scored here."""
+    unknown = next((name for name in names or () if name not in (*SIGNALS, *RECIPES)), None)
+    if unknown is not None:
+        known = ", ".join((*SIGNALS, *RECIPES))
+        raise InputError(f"An allocator must be one of {known}; found {unknown!r}.")
+
+
+def results(
+    paths: Sequence[Path],
+    charging: Charging,
+    *,
+    causal: bool = False,
+    allocators: Sequence[str] | None = None,
+    accountings: Sequence[Accounting] = ("cascade",),
+    controls: int = 0,
+) -> dict[str, Result]:
+    """Results in files as they are, and of cells judged here on their test units.
+
+    Args:
+        paths: Results (.json), cells, or folders of cells.
+        charging: The budgets.
+        causal: Whether allocators are fitted on the training units and policies calibrated on the validation units;
+            else the scores beside each cell are judged.
+        allocators: Those to fit, where they are fitted.
+        accountings: How measured budgets charge an escalation.
+        controls: Scores that know nothing, to be judged too.
+    """
+    files = [path for path in paths if not path.is_dir()]
+    cells = shown.named([path for path in paths if path.is_dir()])
+    found = {str(path): Result.load(path) for path in files}
+    if len(found) < len(files):
+        raise InputError("Results must be different files; one is given twice.")
+    scores = fitted(cells, charging, allocators) if causal else beside(cells, charging)
+    units = {name: list(units_of(cell.split, "test")) for name, cell in cells.items()}
+    seeds = seeds_by_units(units, charging.seed)
+    for name, cell in options.watch(list(cells.items()), "judging"):
+        free: list[Budget] = [Selection(a) for a in charging.alphas]
+        paid = [budget for accounting in accountings for budget in charging.measured(accounting)]
+        table, given = cell.listed, {n: _aligned(cell, n, item) for n, item in scores[name].items()}
+        if controls:
+            given |= {
+                n: align(table, n, s) for n, s in control_scores(len(table), controls, seed=charging.seed).items()
+            }
+        if charging.conventions:
+            table = replace(table, costs=_with_controls(charging.figures(name, cell), given))
+        found[name] = deepval.evaluate(
+            table,
+            given,
+            [*free, *paid],
+            draws=charging.draws,
+            seed=seeds[name],
+            units=units[name],
+            calibration=list(cell.split.validation) if causal else None,
+            watch=options.watch,
+        )
+    return found
+
+
+def _aligned(cell: BuiltCell, name: str, item: Scored | Scores) -> Scores:
+    return align(cell.listed, name, item.over(cell.table) if isinstance(item, Scored) else item)
+
+
+def _with_controls(costs: Costs, scores: Mapping[str, Scores]) -> Costs:
+    """The costs with controls that cost nothing: they are not there to be served."""
+    nothing = {unit: 0.0 for unit in ("ms", *RAILS)}
+    return replace(costs, allocators={**costs.allocators, **{n: nothing for n in scores if n.startswith(CONTROL)}})
