@@ -73,7 +73,7 @@ def demo(
     write_atomically(page, page_text({name: kept(path) for name, path in pages.items()}, images=True))
     write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, shown)) + "\n")
     typer.echo("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
-    typer.echo(console.render_tables([shown[1], shown[4]], width=options.width()), nl=False)
+    typer.echo(console.render_tables([shown[1], shown[4]], width=options.width(), color=options.colored()), nl=False)
     typer.echo(f"\nCells and results lie in {out}/<system>-<geometry>/, all tables in {out}/results.md.")
     typer.echo(f"Everything as one page, with sliders and frames to look at: {page}")
     if os.environ.get("DISPLAY") and os.isatty(1):

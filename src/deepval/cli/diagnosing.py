@@ -74,4 +74,4 @@ def diagnose(
         typer.echo(options.as_json(plain(dict(found))), nl=False)
         return
     typer.echo(opening(found))
-    typer.echo(render_tables(list(diagnosis_tables(found)), width=options.width()), nl=False)
+    typer.echo(render_tables(list(diagnosis_tables(found)), width=options.width(), color=options.colored()), nl=False)

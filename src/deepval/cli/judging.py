@@ -205,7 +205,7 @@ def compare(
     typer.echo(
         options.as_json([dict(row) for row in rows])
         if json
-        else console.render_comparison(rows, width=options.width()),
+        else console.render_comparison(rows, width=options.width(), color=options.colored()),
         nl=False,
     )
     if following is not None:

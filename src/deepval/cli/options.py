@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,9 @@ from deepval.judging.budgets import RAILS, Budget, Energy, Latency, Selection
 from deepval.report import FORMS, console
 from deepval.results import Result
 from deepval.tables.scores import REFERENCES, Scores
+
+LEAST_WIDTH, ENDLESS = 40, 10_000
+"""Columns of the narrowest terminal that tables are made for, and of what is none."""
 
 Values = Annotated[
     Path,
@@ -239,17 +243,22 @@ def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
 def show(result: Result, form: str, *, sections: Sequence[str] | None = None) -> None:
     """Print a result in a form; on the console only the named tables, or all."""
     if form == "console":
-        text = console.render(result, width=width(), color=sys.stdout.isatty(), sections=sections)
+        text = console.render(result, width=width(), color=colored(), sections=sections)
         typer.echo(text, nl=False)
     else:
         typer.echo(FORMS[form](result), nl=False)
 
 
 def width() -> int:
-    """The terminal's width; a file or a pipe gets every column."""
+    """The terminal's width; a file or a pipe gets every column in one line."""
     from shutil import get_terminal_size
 
-    return max(80, get_terminal_size().columns) if sys.stdout.isatty() else 150
+    return max(LEAST_WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else ENDLESS
+
+
+def colored() -> bool:
+    """Whether what is printed may be coloured."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def print_resolution(result: Result, difference: float) -> None:
