@@ -11,6 +11,7 @@ from deepval.allocators.pixel_training import torch_library
 from deepval.analyses.regime import PAPER, regime_lines
 from deepval.cells import build, sources, study
 from deepval.cells import folder as folders
+from deepval.cells.splits import FEWEST
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.reporting import kept, page_text
@@ -46,6 +47,7 @@ def demo(
     """
     check_writable(out, folder=True)
     options.at_least(seed, 0, "--seed")
+    options.at_least(scenes, FEWEST, "--scenes")
     if pixel:
         torch_library()
     world = sources.synthetic(seed=seed, settings=WorldSettings(scenes=scenes))
@@ -83,7 +85,7 @@ def demo(
 def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     """Verdicts on the cell with free allocators, and with those charged whose cost on the board is known."""
     recipes = [*study.recipes_for(cell), *["router-pixel"] * pixel]
-    scored = study.scored_by_all(cell, recipes, watch=options.watch)
+    scored = study.scored_by_all(cell, recipes, lenient=True, watch=options.watch)
     for name, item in scored.items():
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
@@ -97,7 +99,7 @@ def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
 
 def _causal(cell: folders.BuiltCell) -> Path:
     """Verdicts on causal policies: allocators fitted on the training units, thresholds from the validation units."""
-    scored = study.scored_by_all(cell, units="train", watch=options.watch)
+    scored = study.scored_by_all(cell, units="train", lenient=True, watch=options.watch)
     result = study.judged(cell, study.priced(scored, cell.table.costs), BOTH, calibration=list(cell.split.validation))
     result.save(cell.folder / "result-causal.json")
     return cell.folder / "result-causal.json"

@@ -10,6 +10,10 @@ import deepval
 from deepval.cells.case import Case, read_case
 from deepval.cli import options
 from deepval.cli.options import (
+    INTERVALS,
+    MORE,
+    OUTPUT,
+    SUBJECT,
     Alphas,
     Calibration,
     CostFile,
@@ -57,20 +61,42 @@ def evaluate(
     units: JudgedUnits = None,
     calibrate: Calibration = None,
     by: Annotated[
-        list[str] | None, typer.Option("--by", help="Judge within groups too: COLUMN or COLUMN:5,10.")
+        list[str] | None,
+        typer.Option(
+            "--by",
+            help="Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there. Repeatable.",
+            rich_help_panel=MORE,
+        ),
     ] = None,
     missing: MissingRule = "error",
-    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Add intervals that hold for all rows.")] = False,
-    curve: Annotated[int, typer.Option("--curve", help="Add budget curves with this many points.")] = 0,
+    simultaneous: Annotated[
+        bool,
+        typer.Option("--simultaneous", help="Add intervals that hold for all rows.", rich_help_panel=INTERVALS),
+    ] = False,
+    curve: Annotated[
+        int,
+        typer.Option("--curve", help="Add budget curves with this many points.", rich_help_panel=MORE),
+    ] = 0,
     terms: TermFile = None,
     weight: Weights = None,
-    resolve: Annotated[float | None, typer.Option("--resolve", help="How many units resolve this difference?")] = None,
+    resolve: Annotated[
+        float | None,
+        typer.Option("--resolve", help="How many units resolve this difference?", rich_help_panel=INTERVALS),
+    ] = None,
     plan: PlanFile = None,
     form: Annotated[
-        str | None, typer.Option("--format", help=f"What to print: {', '.join(FORMS)}. Default: console.")
+        str | None,
+        typer.Option(
+            "--format",
+            help=f"What to print: {', '.join(FORMS)}. Default: console.",
+            rich_help_panel=OUTPUT,
+            autocompletion=options.offered(*FORMS),
+        ),
     ] = None,
     json: Json = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also save the result as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also save the result as JSON.", rich_help_panel=OUTPUT)
+    ] = None,
 ) -> None:
     """Judge allocators: nDG, benefit and harm, and a verdict against random with intervals over units.
 
@@ -150,9 +176,23 @@ def compare(
     units: JudgedUnits = None,
     calibrate: Calibration = None,
     missing: MissingRule = "error",
-    of: Annotated[str, typer.Option("--of", help="What to compare: gain, or its parts benefit and harm.")] = "gain",
+    of: Annotated[
+        str,
+        typer.Option(
+            "--of",
+            help="What to compare: gain, or its parts benefit and harm.",
+            rich_help_panel=SUBJECT,
+            autocompletion=options.offered(*STATISTICS),
+        ),
+    ] = "gain",
     fail_if: Annotated[
-        str | None, typer.Option("--fail-if", help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.")
+        str | None,
+        typer.Option(
+            "--fail-if",
+            help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.",
+            rich_help_panel=OUTPUT,
+            autocompletion=options.offered("worse", "not-better"),
+        ),
     ] = None,
     plan: PlanFile = None,
     json: Json = False,

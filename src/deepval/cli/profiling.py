@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from deepval.cells.fitting import allocator_named
+from deepval.cells.fitting import allocator_named, called
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cli import options
 from deepval.cli.options import Json
@@ -55,7 +55,7 @@ def profile(
 
 
 def stages_of(target: str, cell: Path | None) -> tuple[str, Stages, Items]:
-    """Name of an allocator, its stages from frame to score, and the frames of a cell that they run on.
+    """What an allocator's scores are called, its stages from frame to score, and the frames of a cell they run on.
 
     The first is all from the cheap mode's boxes on, memory included: for a learned allocator to the row that its
     models take.
@@ -66,7 +66,7 @@ def stages_of(target: str, cell: Path | None) -> tuple[str, Stages, Items]:
     frames = _frames(built)
     steps = dict(allocator.stages())
     first = next(iter(steps))
-    return allocator.name, steps | {first: lambda items: steps[first](_seen(items))}, frames
+    return called(target), steps | {first: lambda items: steps[first](_seen(items))}, frames
 
 
 class _Arrived(NamedTuple):

@@ -22,8 +22,8 @@ YARDSTICKS = (
 ALL_ROWS = "vs random, all rows"
 EXPLAINED = {
     "nDG": "nDG: gain as a share of the oracle's",
-    "gain": "gain = benefit - harm, like these in % of the all-cheap loss",
-    "vs random": "vs random: gain less that of random, in % of the all-cheap loss",
+    "gain": "gain = benefit - harm",
+    "vs random": "vs random: gain less that of random",
     "kept": "kept: whether the rate of escalations stayed within the budget",
     "escalated": "escalated: inputs that get the expensive mode",
 }
@@ -77,9 +77,9 @@ def interval(low: float | None, high: float | None, form: Callable[[float | None
     return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, many: str | None = None) -> str:
     """A number of things: 1 unit, 2 units."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
 
 
 def lines_of(texts: Iterable[Sequence[str]]) -> tuple[tuple[tuple[TableCell, ...], ...], ...]:
@@ -89,7 +89,7 @@ def lines_of(texts: Iterable[Sequence[str]]) -> tuple[tuple[tuple[TableCell, ...
 
 def tables(result: Result) -> Iterator[Table]:
     """Every table of a result that has rows."""
-    yield _verdicts(result.rows, f"Verdicts ({result.comparisons} comparisons with random)")
+    yield _verdicts(result.rows, f"Verdicts ({counted(result.comparisons, 'comparison')} with random)")
     if result.slices:
         yield _verdicts(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
@@ -148,6 +148,8 @@ def explained(table: Table, without: Sequence[str] = ()) -> list[str]:
         signs.append("[low, high]: 95 % interval over units")
     if "vs random" in table.header:
         signs += [said for name, said in EXPLAINED.items() if name in table.header and name not in without]
+        if any("%" in text for text in texts):
+            signs.append("%: of the all-cheap loss")
     return [f"{'; '.join(signs)}."] if signs else []
 
 
@@ -328,9 +330,9 @@ def headline(result: Result) -> Iterable[str]:
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
     yield (
-        f"{modes}: of {inputs:,} inputs in {setting['units']} units, escalation changes the loss of {affected:,} "
-        f"({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those worse "
-        f"(harm ratio {number(setting['harm_ratio'])})."
+        f"{modes}: of {counted(inputs, 'input')} in {counted(setting['units'], 'unit')}, escalation changes the loss "
+        f"of {affected:,} ({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those "
+        f"worse (harm ratio {number(setting['harm_ratio'])})."
     )
     at = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
     binding = "binding" if at["budget_binds"] else "slack"
@@ -356,4 +358,5 @@ def headline(result: Result) -> Iterable[str]:
         if every
         else "none corrected for the others"
     )
-    yield f"Intervals: {method}. {result.comparisons} comparisons with random are made, {corrected}."
+    made = f"{counted(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
+    yield f"Intervals: {method}. {made}, {corrected}."
