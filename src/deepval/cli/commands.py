@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from deepval.cli.lazy import LOOK, lazy_group
+from deepval.cli.saying import say
 from deepval.errors import InputError, InputWarning
 from deepval.version import __version__
 
@@ -46,7 +47,7 @@ def root(
 
 def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     label = "note" if issubclass(category, InputWarning) else "warning"
-    typer.echo(f"deepval: {label}: {message}", err=True)
+    say(f"deepval: {label}: {message}", err=True)
 
 
 def run() -> None:
@@ -55,7 +56,7 @@ def run() -> None:
     try:
         app()
     except InputError as error:
-        typer.echo(f"deepval: {error}", err=True)
+        say(f"deepval: {error}", err=True)
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(0)

@@ -15,6 +15,7 @@ from deepval.cells.splits import FEWEST
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.reporting import kept, page_text
+from deepval.cli.saying import say
 from deepval.datasets.synthetic import WorldSettings
 from deepval.files import check_writable, write_atomically
 from deepval.judging.budgets import Latency, Selection
@@ -65,7 +66,7 @@ def demo(
         content = {name: {"free": free[name].to_dict(), "charged": charged[name].to_dict()} for name in free}
         typer.echo(options.as_json(content), nl=False)
         return
-    typer.echo("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)) + "\n")
+    say("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)) + "\n")
     shown = [overview(free, alpha=alpha) for alpha in ALPHAS]
     shown += [overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)]
     page = out / "report.html"
@@ -74,10 +75,10 @@ def demo(
     pages[f"{SHOWN}, causal"] = _causal(folders.read_cell(out / SHOWN))
     write_atomically(page, page_text({name: kept(path) for name, path in pages.items()}, images=True))
     write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, shown)) + "\n")
-    typer.echo("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
+    say("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
     typer.echo(console.render_tables([shown[1], shown[4]], width=options.width(), color=options.colored()), nl=False)
-    typer.echo(f"\nCells and results lie in {out}/<system>-<geometry>/, all tables in {out}/results.md.")
-    typer.echo(f"Everything as one page, with sliders and frames to look at: {page}")
+    say(f"\nCells and results lie in {out}/<system>-<geometry>/, all tables in {out}/results.md.")
+    say(f"Everything as one page, with sliders and frames to look at: {page}")
     if os.environ.get("DISPLAY") and os.isatty(1):
         webbrowser.open(page.resolve().as_uri())
 

@@ -12,6 +12,7 @@ from deepval.cells.folder import read_cell
 from deepval.cells.splits import ROLES
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.files import check_writable, write_atomically
 from deepval.report.tables import counted
@@ -74,7 +75,7 @@ def fit(
         typer.echo(options.as_json(content | {"inputs": used.inputs, "seed": used.seed}), nl=False)
         return
     fitted_on = f"{counted(used.inputs, 'input')} of {counted(len(used.units), 'unit')}"
-    typer.echo(f"{place}: {made.name} for {used.target}, fitted on {fitted_on}.")
+    say(f"{place}: {made.name} for {used.target}, fitted on {fitted_on}.")
 
 
 def score(
@@ -114,7 +115,7 @@ def score(
         typer.echo(options.as_json(content | more), nl=False)
         return
     without = "" if found.reason is None else f"; {found.inputs - len(found.input):,} without, as {found.reason}"
-    typer.echo(
+    say(
         f"{place}: {len(found.input):,} of {found.inputs:,} inputs scored by {found.name} "
         f"(coverage {found.coverage:.1%}{without})."
     )

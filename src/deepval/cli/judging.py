@@ -33,6 +33,7 @@ from deepval.cli.options import (
     Weights,
 )
 from deepval.cli.registering import followed, made_by, noted, show_plan
+from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.judging import comparison
@@ -256,7 +257,7 @@ def compare(
     bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
     if gate and bad:
         where = ", ".join(row.budget.label for row in bad)
-        typer.echo(f"deepval: {one} is {gate.replace('-', ' ')} than {other} at {where}.", err=True)
+        say(f"deepval: {one} is {gate.replace('-', ' ')} than {other} at {where}.", err=True)
         raise typer.Exit(FAILED_GATE)
 
 

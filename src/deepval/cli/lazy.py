@@ -7,6 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from deepval.cli.saying import say
+
 LOOK: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
@@ -110,7 +112,7 @@ def lazy_group(modules: Mapping[str, str]) -> type[TyperGroup]:
             except KeyboardInterrupt:
                 if ctx.parent is not None:
                     raise
-                typer.echo(f"\ndeepval: stopped. {KEPT.get(ctx.invoked_subcommand or '', WHOLE)}", err=True)
+                say(f"\ndeepval: stopped. {KEPT.get(ctx.invoked_subcommand or '', WHOLE)}", err=True)
                 raise typer.Exit(STOPPED) from None
 
         def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:

@@ -12,6 +12,7 @@ from deepval.cells import folder as folders
 from deepval.cells import sources, spec
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.datasets import DATASETS, open_dataset
 from deepval.errors import InputError, InputWarning
 from deepval.files import check_writable
@@ -95,13 +96,13 @@ def perceive(
         typer.echo(options.as_json([vars(mode) for mode in done.modes]), nl=False)
         return
     for mode in done.modes:
-        typer.echo(
+        say(
             f"{mode.mode}: {counted(mode.boxes, 'box', 'boxes')} on {counted(mode.frames, 'frame')} of "
             f"{counted(mode.units, 'unit')} ({mode.units_run} run now, {counted(mode.failed, 'frame')} failed)"
         )
         if mode.note is not None:
-            typer.echo(f"  note: its latency is not tight. {mode.note} More --samples make it so on a quiet machine.")
-    typer.echo(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
+            say(f"  note: its latency is not tight. {mode.note} More --samples make it so on a quiet machine.")
+    say(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
 
 
 def _pictures(
@@ -238,7 +239,7 @@ def build(
         typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)
         return
     for folder, cell in made:
-        typer.echo(f"{folder}: {_judges(cell)}{_sentence(cell.table.summary())}")
+        say(f"{folder}: {_judges(cell)}{_sentence(cell.table.summary())}")
 
 
 def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
@@ -249,7 +250,7 @@ def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[
     if {full, ""} & limits.keys():
         raise InputError(f"--count-matched finds the threshold of {full}: name another mode with --threshold.")
     matched = count_matched_specs(wanted)
-    typer.echo(
+    say(
         f"{full}: counts match from a score of {matched[0].modes[-1].threshold:g} on "
         f"({len(matched[0].roles.train)} training units)",
         err=True,

@@ -15,6 +15,7 @@ import typer
 import deepval
 from deepval.cells.case import Case
 from deepval.cells.splits import ROLES
+from deepval.cli.saying import say
 from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.judging.budgets import RAILS, Budget, Energy, Latency, Selection
@@ -330,15 +331,15 @@ def colored() -> bool:
 
 def print_resolution(result: Result, difference: float) -> None:
     """How many units would tell a difference of this size from nothing, row by row."""
-    typer.echo(f"\nUnits that would resolve a difference of {difference:g} of the all-cheap loss with 80 % power:")
+    say(f"\nUnits that would resolve a difference of {difference:g} of the all-cheap loss with 80 % power:")
     for row in result.rows:
         if row.allocator in REFERENCES or row.verdict == "infeasible":
             continue
         if row.versus_random_spread is None:
-            typer.echo(f"  {row.allocator}, {row.kind} {row.alpha:g}: unknown ({row.reason})")
+            say(f"  {row.allocator}, {row.kind} {row.alpha:g}: unknown ({row.reason})")
         else:
             wanted = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
-            typer.echo(f"  {row.allocator}, {row.budget.label}: {wanted:,} (there are {row.units})")
+            say(f"  {row.allocator}, {row.budget.label}: {wanted:,} (there are {row.units})")
 
 
 def as_json(content: Any) -> str:

@@ -10,6 +10,7 @@ from deepval.cells.splits import ROLES, split, units_of
 from deepval.cli import options
 from deepval.cli.lazy import LOOK, GroupedCommand
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.errors import InputError
 from deepval.files import check_writable
@@ -77,7 +78,7 @@ def train(
     if json:
         typer.echo(options.as_json({"folder": str(out), **told}), nl=False)
         return
-    typer.echo(
+    say(
         f"{made.weights} and {made.masks}: {told['steps']:,} steps on {told['samples']:,} samples of "
         f"{counted(len(chosen), 'unit')}, loss {told['loss']['first']:.4f} to {told['loss']['last']:.4f}; "
         f"{told['label']}."

@@ -9,6 +9,7 @@ from deepval.cells.fitting import allocator_named, called
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past, frames_of
@@ -50,8 +51,8 @@ def profile(
         typer.echo(options.as_json({card.name: card.entry() for card in cards}), nl=False)
         return
     for card in cards:
-        typer.echo("\n".join(_lines(card)))
-    typer.echo(f"Cards in {out}")
+        say("\n".join(_lines(card)))
+    say(f"Cards in {out}")
 
 
 def stages_of(target: str, cell: Path | None) -> tuple[str, Stages, Items]:

@@ -12,6 +12,7 @@ import deepval
 from deepval.cells.case import read_case
 from deepval.cli import options
 from deepval.cli.registering import noted
+from deepval.cli.saying import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import check_writable, write_atomically
 from deepval.manifests import cell_content
@@ -88,7 +89,7 @@ def report(
     if page is not None and text is not None:
         write_atomically(page, text)
         cells = "1 cell" if len(found) == 1 else f"{len(found)} cells"
-        typer.echo(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
+        say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 
 def _results(files: Mapping[str, Path]) -> dict[str, Kept]:
@@ -152,7 +153,7 @@ def _write_figures(folder: Path, results: Mapping[str, Kept], *, frames: Mapping
     for path in written:
         typer.echo(str(path))
     for name, reason in left_out.items():
-        typer.echo(f"Left out {name}: {reason}.")
+        say(f"Left out {name}: {reason}.")
 
 
 def _gains(path: Path) -> dict[str, float]:

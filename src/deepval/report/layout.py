@@ -1,13 +1,15 @@
 """A table and a width -> lines that fit into it: the one place that decides what gives way. Nothing is ever cut.
 
-In this order, as far as needed: headings fold at spaces and hyphens; what a section has in common becomes a line above
-it; long texts fold at spaces; columns that a table can spare are left out, and a note says which; any text folds at
-spaces; the table is printed in parts, each with the names of its rows; every row becomes a record of lines.
+In this order, as far as needed: headings fold at spaces and hyphens; what all rows or those of a section have in common
+becomes a line above them; long texts fold at spaces; columns that a table can spare are left out, and a note says
+which; any text folds into two lines; the table is printed in parts, each with the names of its rows; texts fold as far
+as they can; every row becomes a record of lines.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from unicodedata import category, combining, east_asian_width
 
 from deepval.report.tables import Table, TableCell
@@ -35,11 +37,11 @@ class Laid:
 def laid_out(table: Table, width: int, style: Style = lambda text, cell: text) -> Laid:
     """The table in lines of at most this width, as far as single words allow."""
     grid = _Grid.of(table)
-    needed = grid.grouped().folded_head(0).folded(0, least=LONG_TEXT).total
+    needed = grid.gathered().folded_head(0).folded(0, least=LONG_TEXT).total
     if grid.total > width:
         grid = grid.folded_head(width)
     if grid.total > width:
-        grid = grid.grouped().folded_head(width)
+        grid = grid.gathered().folded_head(width)
     if grid.total > width:
         grid = grid.folded(width, least=LONG_TEXT)
     left_out: list[str] = []
@@ -48,15 +50,23 @@ def laid_out(table: Table, width: int, style: Style = lambda text, cell: text) -
             break
         grid = grid.without(name).folded_head(width).folded(width, least=LONG_TEXT)
         left_out.append(name)
-    if grid.total > width:
-        grid = grid.folded(width, least=1)
-    if grid.total <= width:
-        return Laid(tuple(grid.lines(style)), tuple(left_out), needed)
-    parts = grid.parts(width)
+    return Laid(tuple(_lines(grid, width, style)), tuple(left_out), needed)
+
+
+def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
+    """The lines of a grid from which nothing more can be taken away."""
+    small = grid.folded(width, least=1)
+    if grid.total <= width or (small.total <= width and small.tallest <= max(2, grid.tallest)):
+        yield from small.lines(style)
+        return
+    parts = grid.parts(width) or ([small] if small.total <= width else small.parts(width))
     if parts is None:
-        return Laid(tuple(grid.records(width, style)), tuple(left_out), needed)
-    lines = [line for part in parts for line in ("", *part.folded_head(width).lines(style))]
-    return Laid(tuple(lines[1:]), tuple(left_out), needed)
+        yield from small.records(width, style)
+        return
+    for number, part in enumerate(parts):
+        if number:
+            yield ""
+        yield from part.folded_head(width).lines(style, alone=not number)
 
 
 def cells_wide(text: str) -> int:
@@ -96,12 +106,14 @@ class _Grid:
         sections: Rows of cells, section by section.
         widths: Width of each column; cells that are longer fold.
         heads: A line above each section, or nothing.
+        common: Lines above all sections.
     """
 
     header: tuple[str, ...]
     sections: tuple[tuple[tuple[TableCell, ...], ...], ...]
     widths: tuple[int, ...]
     heads: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: Table) -> "_Grid":
@@ -126,7 +138,8 @@ class _Grid:
 
     def folded_head(self, width: int) -> "_Grid":
         """With headings folded where that makes columns smaller, as few as needed, from the right."""
-        widths = [min(w, max(self._content(i), cells_wide(self.header[i]))) for i, w in enumerate(self.widths)]
+        full = [max(self._content(i), cells_wide(name)) for i, name in enumerate(self.header)]
+        widths = [w if w < self._content(i) else full[i] for i, w in enumerate(self.widths)]
         for i in reversed(range(len(widths))):
             over = sum(widths) + GAP * (len(widths) - 1) - width
             if over > 0:
@@ -147,7 +160,40 @@ class _Grid:
         if not lead:
             return self
         sections = tuple(tuple(row[lead:] for row in section) for section in self.sections)
-        return _Grid(self.header[lead:], sections, self.widths[lead:], heads)
+        return replace(self, header=self.header[lead:], sections=sections, widths=self.widths[lead:], heads=heads)
+
+    def gathered(self) -> "_Grid":
+        """With what all rows, or those of a section, have in common above them."""
+        return self.grouped().without_common().by_first()
+
+    def without_common(self) -> "_Grid":
+        """With columns of words that are the same in every row as lines above all."""
+        rows = list(self.rows)
+        same = [
+            i
+            for i in range(1, len(self.header))
+            if len(rows) > 1 and rows[0][i].text and not self._numeric(i) and len({row[i] for row in rows}) == 1
+        ]
+        kept = [i for i in range(len(self.header)) if i not in same or self.header[i] == "verdict"]
+        common = tuple(f"{self.header[i]}: {rows[0][i].text}" for i in same if i not in kept)
+        return replace(self._keeping(kept), common=common)
+
+    def by_first(self) -> "_Grid":
+        """With rows in sections by their first column, where it repeats and there are no sections yet."""
+        if self.heads or len(self.sections) != 1 or len(self.header) < 3:
+            return self
+        runs = [(name, list(rows)) for name, rows in groupby(self.sections[0], key=lambda row: row[0].text)]
+        if not all(name for name, _ in runs) or 2 * len(runs) > len(self.sections[0]):
+            return self
+        sections = tuple(tuple(row[1:] for row in rows) for _, rows in runs)
+        heads = tuple(name for name, _ in runs)
+        return replace(self, header=self.header[1:], sections=sections, widths=self.widths[1:], heads=heads)
+
+    @property
+    def tallest(self) -> int:
+        """Lines of the row that takes most of them."""
+        folded = (len(wrapped(cell.text, w)) for row in self.rows for cell, w in zip(row, self.widths, strict=True))
+        return max(folded, default=1)
 
     def folded(self, width: int, *, least: int) -> "_Grid":
         """With texts folded at spaces, the widest first, none to less than `least` or a word."""
@@ -193,8 +239,9 @@ class _Grid:
             return False
         return all(NUMBER.match(row[column].text) and self._content(column) <= LONG_TEXT for row in self.rows)
 
-    def lines(self, style: Style) -> Iterator[str]:
-        """The lines: heading, a rule, sections with an empty line between them."""
+    def lines(self, style: Style, *, alone: bool = True) -> Iterator[str]:
+        """The lines: what is common unless it was said, heading, a rule, sections with an empty line between them."""
+        yield from self.common if alone else ()
         right = [self._numeric(i) for i in range(len(self.header))]
         heads = [wrapped(n, w, breaks=" -_/,") for n, w in zip(self.header, self.widths, strict=True)]
         deep = max(map(len, heads))
@@ -229,6 +276,7 @@ class _Grid:
 
     def records(self, width: int, style: Style) -> Iterator[str]:
         """Every row as lines: its name, then what each column says."""
+        yield from self.common
         names = self._names()
         label = max(map(cells_wide, self.header[names:]))
         for number, section in enumerate(self.sections):
