@@ -486,7 +486,7 @@ def test_the_command_writes_and_tells(tiny, tmp_path):
     words = ["leaderboard", tmp_path / "entries", "--cells", tiny, "--out", out, "--draws", DRAWS]
     done = run(*words)
     assert done.code == 0
-    assert done.out.startswith(f"1 submissions judged on 1 cells, 1 refused: see {out}.\n  refused formula: card.toml")
+    assert done.out.startswith(f"1 submission judged on 1 cell, 1 refused: see {out}.\n  refused formula: card.toml")
     write_leaderboard(leaderboard(tmp_path / "entries", tiny, draws=DRAWS), tmp_path / "same")
     assert files_of(out) == files_of(tmp_path / "same")
     strict = run(*words, "--strict", "--json")
@@ -512,7 +512,7 @@ def test_the_action_is_one_script_that_judges_a_hostile_folder(tiny, tmp_path):
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    assert done.stdout.startswith("1 submissions judged on 1 cells, 3 refused")
+    assert done.stdout.startswith("1 submission judged on 1 cell, 3 refused")
     assert "refused formula, link, sparse" in done.stderr
     assert set(files_of(out)) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
     steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")

@@ -313,7 +313,7 @@ def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(tmp_path
     asked = ("--dataset", "nuscenes", "--root", "nuscenes", "-w", "made.onnx", "--size", 64, "--size", 96)
     done = run("perceive", *asked, "--samples", 0, "--out", "cache")
     assert done.code == 0, done.err
-    assert "on 10 frames of 1 units" in done.out
+    assert "on 10 frames of 1 unit (" in done.out
     modes = [word for size in (64, 96) for word in ("--mode", f"made-{size}=cache/made-{size}")]
     built_by = run(
         "build", "--dataset", "nuscenes", "--root", "nuscenes", *modes, "--geometry", "monocular", "--geometry",

@@ -13,7 +13,7 @@ from deepval.allocators.models import Learner, Linear, Model, Quantile, model_of
 from deepval.allocators.models.standard import Standard
 from deepval.allocators.signals import Lost
 from deepval.arrays import Float
-from deepval.errors import InputError
+from deepval.errors import InputError, NothingToLearnError
 from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode
 from deepval.progress import Watch, unwatched
@@ -226,7 +226,7 @@ class RowRecipe(Recipe):
 
 def _model(recipe: RowRecipe, rows: np.ndarray, labels: np.ndarray, *, classify: bool, seed: int) -> Model:
     if classify and len(np.unique(labels)) < 2:
-        raise InputError(
+        raise NothingToLearnError(
             f"{recipe.name}: a classifier needs fit inputs of both kinds; all {len(labels)} have label {labels[0]:g}."
         )
     return recipe.learner.fit(rows, labels, classify=classify, seed=seed)

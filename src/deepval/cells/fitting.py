@@ -193,6 +193,11 @@ def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
     return read_allocator(file)
 
 
+def called(text: str) -> str:
+    """What scores and costs of an allocator are called: after its file, or by its name."""
+    return Path(text).stem if Path(text).is_file() else text
+
+
 def fitted_file(cell: Path, name: str) -> Path:
     """Where an allocator lies that was fitted on a cell and kept nowhere else."""
     return cell / ALLOCATORS / f"{name}.json"

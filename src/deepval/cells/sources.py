@@ -1,5 +1,6 @@
 """Names and files as a user gives them -> material of cells, with the hashes of what the modes rest on."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, Material, ModeSpec
 from deepval.datasets import Dataset
 from deepval.datasets.synthetic import MODES, Simulated, Synthetic, WorldSettings
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
+from deepval.perception.reported.cache import units_in
+from deepval.perception.reported.detection_files import is_cache
 from deepval.perception.reported.detections import ScoreKind
 from deepval.perception.reported.modes import FileMode
 from deepval.perception.simulated.modes import NAMES, Profiled, built_in_mode
@@ -40,8 +43,24 @@ class ModeFile:
 def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:
     """A data set on disk and modes on it, from files of detections or without, cheap first."""
     _refuse_repeated([file.name for file in files])
-    chosen = source.chosen(units)
+    chosen = source.chosen(units) if units is not None else _cached_units(source, files)
     return Material(source, tuple(_from_file(file, source, chosen) for file in files), chosen)
+
+
+def _cached_units(source: Dataset, files: Sequence[ModeFile]) -> tuple[str, ...]:
+    """All units of a data set, or those in the caches of its modes where none of these holds the others."""
+    every = source.chosen(None)
+    caches = [file.path for file in files if file.path is not None and is_cache(file.path)]
+    held = {unit for path in caches for unit in units_in(path.parent, path.name)}
+    there = tuple(unit for unit in every if unit in held)
+    if not there or len(there) == len(every):
+        return every
+    note = (
+        f"{len(every) - len(there)} of {len(every)} units of {source.name} are in no cache: the cell is made of the "
+        f"{len(there)} that are, and split among them: {', '.join(there)}."
+    )
+    warnings.warn(note, InputWarning, stacklevel=3)
+    return there
 
 
 def _from_file(file: ModeFile, source: Dataset, units: Sequence[str]) -> ModeSpec:

@@ -93,6 +93,12 @@ def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
     known = set(roles.units)
     by_role = {role: known if role == "all" else getattr(roles, role) for role in ROLES}
     named = [unit for part in parts for unit in by_role.get(part, (part,))]
+    empty = [part for part in parts if part in by_role and not by_role[part]]
+    if empty and not named:
+        why = roles.too_few or "the split gives it none"
+        raise InputError(
+            f"The cell has no {' or '.join(empty)} units: {why}. Name units, or build it from more of them."
+        )
     unknown = [unit for unit in named if unit not in known]
     if unknown or not named:
         raise InputError(

@@ -1,5 +1,6 @@
 """A built cell -> scores of its inputs by every signal and every recipe, and their judgement on its test units."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -8,6 +9,7 @@ from deepval.allocators import RECIPES
 from deepval.allocators.signals import SIGNALS
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
+from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.budgets import Budget
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
@@ -33,13 +35,22 @@ def scored_by_all(
     signals: Iterable[str] = tuple(SIGNALS),
     units: str | Sequence[str] = "fit",
     seed: int = 0,
+    lenient: bool = False,
     watch: Watch = unwatched,
 ) -> dict[str, Scored]:
-    """Scores of all inputs by signals and by recipes fitted on `units`, every one unless named; judge on test units."""
+    """Scores of all inputs by signals and by recipes fitted on `units`, every one unless named; judge on test units.
+
+    Where `lenient`, recipes to which the units have nothing to teach are left out with a warning.
+    """
     found = {name: score_on(cell, SIGNALS[name], units="all") for name in signals}
     wanted = list(recipes_for(cell) if recipes is None else recipes)
     for name in watch(wanted, f"fitting on {cell.folder.name}"):
-        found[name] = score_on(cell, fit_on(cell, name, units=units, seed=seed), units="all")
+        try:
+            found[name] = score_on(cell, fit_on(cell, name, units=units, seed=seed), units="all")
+        except NothingToLearnError as error:
+            if not lenient:
+                raise
+            warnings.warn(f"{cell.folder.name}, left out: {error}", InputWarning, stacklevel=2)
     return found
 
 

@@ -1,62 +1,24 @@
 """The command `deepval`: files in, verdicts out. Bad input is one sentence on stderr and exit code 2."""
 
 import sys
-import warnings
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from deepval.cli.lazy import LOOK, lazy_group
-from deepval.errors import InputError, InputWarning
 from deepval.version import __version__
-
-COMMANDS = {
-    "demo": "demo",
-    "perceive": "making",
-    "build": "making",
-    "fit": "fitting",
-    "score": "fitting",
-    "planner": "planning",
-    "profile": "profiling",
-    "register": "registering",
-    "evaluate": "judging",
-    "compare": "judging",
-    "diagnose": "diagnosing",
-    "analyse": "analysing",
-    "reproduce": "reproducing",
-    "drive": "driving",
-    "cells": "protocol",
-    "validate": "protocol",
-    "leaderboard": "protocol",
-    "report": "reporting",
-}
-"""The module here that holds each command, or group of commands; it is imported when the command is asked for."""
-
-app = typer.Typer(cls=lazy_group(COMMANDS), no_args_is_help=True, **LOOK)
-
-
-@app.callback(invoke_without_command=True)
-def root(
-    *, version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False
-) -> None:
-    """Decision Evaluation for Escalated Perception: does the expensive mode help the decision, and is it worth it?"""
-    if version:
-        typer.echo(f"deepval {__version__}")
-        raise typer.Exit
-
-
-def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    label = "note" if issubclass(category, InputWarning) else "warning"
-    typer.echo(f"deepval: {label}: {message}", err=True)
 
 
 def main() -> None:
-    """Run the command; bad input is one sentence and exit code 2."""
-    warnings.showwarning = _warn
-    try:
-        app()
-    except InputError as error:
-        typer.echo(f"deepval: {error}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:
-        sys.exit(0)
+    """Run the command; its version needs nothing else to be loaded."""
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"deepval {__version__}\n")
+        return
+    from deepval.cli.commands import run
+
+    run()
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in ("app", "COMMANDS"):
+        return getattr(import_module("deepval.cli.commands"), name)
+    raise AttributeError(f"module 'deepval.cli' has no attribute {name!r}")

@@ -22,6 +22,7 @@ from deepval.cli.options import (
     Values,
 )
 from deepval.cli.registering import noted
+from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.judging import diagnosis
 from deepval.report.console import render_tables
@@ -73,5 +74,5 @@ def diagnose(
     if json:
         typer.echo(options.as_json(plain(dict(found))), nl=False)
         return
-    typer.echo(opening(found))
-    typer.echo(render_tables(list(diagnosis_tables(found)), width=options.width()), nl=False)
+    say(opening(found))
+    typer.echo(render_tables(list(diagnosis_tables(found)), width=options.width(), color=options.colored()), nl=False)

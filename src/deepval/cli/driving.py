@@ -107,7 +107,7 @@ def drive(
     if json:
         typer.echo(options.as_json([_described(row) for row in rows]), nl=False)
     else:
-        typer.echo(render_tables([_table(rows, planner)], width=options.width()), nl=False)
+        typer.echo(render_tables([_table(rows, planner)], width=options.width(), color=options.colored()), nl=False)
 
 
 def _drives(
@@ -179,7 +179,7 @@ def _table(rows: Sequence[DriveRow], planner: str) -> Table:
         "spans.",
         *touched,
     )
-    return Table(f"Closed loop, {planner}", header, (lines,), notes, frozenset({"logged m", "comfort"}))
+    return Table(f"Closed loop, {planner}", header, (lines,), notes, ("logged m", "comfort"))
 
 
 def _texts(row: DriveRow) -> tuple[str, ...]:

@@ -12,8 +12,10 @@ from deepval.cells.folder import read_cell
 from deepval.cells.splits import ROLES
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.files import check_writable, write_atomically
+from deepval.report.tables import counted
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.targets import TARGETS
 
@@ -72,7 +74,8 @@ def fit(
         content = {"allocator": made.name, "file": str(place), "target": used.target, "units": list(used.units)}
         typer.echo(options.as_json(content | {"inputs": used.inputs, "seed": used.seed}), nl=False)
         return
-    typer.echo(f"{place}: {made.name} for {used.target}, fitted on {used.inputs:,} inputs of {len(used.units)} units.")
+    fitted_on = f"{counted(used.inputs, 'input')} of {counted(len(used.units), 'unit')}"
+    say(f"{place}: {made.name} for {used.target}, fitted on {fitted_on}.")
 
 
 def score(
@@ -103,7 +106,7 @@ def score(
     if not len(found.input):
         raise InputError(f"{found.name} has no score for any of the {found.inputs:,} inputs: {found.reason}.")
     columns = found.columns()
-    place = out or cell / SCORES / f"{Path(allocator).stem if Path(allocator).is_file() else allocator}.csv"
+    place = out or cell / SCORES / f"{fitting.called(allocator)}.csv"
     content = parquet_bytes(columns) if place.suffix == ".parquet" else csv_text(columns)
     write_atomically(place, content, make_folder=out is None)
     if json:
@@ -112,7 +115,7 @@ def score(
         typer.echo(options.as_json(content | more), nl=False)
         return
     without = "" if found.reason is None else f"; {found.inputs - len(found.input):,} without, as {found.reason}"
-    typer.echo(
+    say(
         f"{place}: {len(found.input):,} of {found.inputs:,} inputs scored by {found.name} "
         f"(coverage {found.coverage:.1%}{without})."
     )

@@ -10,6 +10,10 @@ import deepval
 from deepval.cells.case import Case, read_case
 from deepval.cli import options
 from deepval.cli.options import (
+    INTERVALS,
+    MORE,
+    OUTPUT,
+    SUBJECT,
     Alphas,
     Calibration,
     CostFile,
@@ -29,6 +33,7 @@ from deepval.cli.options import (
     Weights,
 )
 from deepval.cli.registering import followed, made_by, noted, show_plan
+from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.judging import comparison
@@ -57,20 +62,42 @@ def evaluate(
     units: JudgedUnits = None,
     calibrate: Calibration = None,
     by: Annotated[
-        list[str] | None, typer.Option("--by", help="Judge within groups too: COLUMN or COLUMN:5,10.")
+        list[str] | None,
+        typer.Option(
+            "--by",
+            help="Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there. Repeatable.",
+            rich_help_panel=MORE,
+        ),
     ] = None,
     missing: MissingRule = "error",
-    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Add intervals that hold for all rows.")] = False,
-    curve: Annotated[int, typer.Option("--curve", help="Add budget curves with this many points.")] = 0,
+    simultaneous: Annotated[
+        bool,
+        typer.Option("--simultaneous", help="Add intervals that hold for all rows.", rich_help_panel=INTERVALS),
+    ] = False,
+    curve: Annotated[
+        int,
+        typer.Option("--curve", help="Add budget curves with this many points.", rich_help_panel=MORE),
+    ] = 0,
     terms: TermFile = None,
     weight: Weights = None,
-    resolve: Annotated[float | None, typer.Option("--resolve", help="How many units resolve this difference?")] = None,
+    resolve: Annotated[
+        float | None,
+        typer.Option("--resolve", help="How many units resolve this difference?", rich_help_panel=INTERVALS),
+    ] = None,
     plan: PlanFile = None,
     form: Annotated[
-        str | None, typer.Option("--format", help=f"What to print: {', '.join(FORMS)}. Default: console.")
+        str | None,
+        typer.Option(
+            "--format",
+            help=f"What to print: {', '.join(FORMS)}. Default: console.",
+            rich_help_panel=OUTPUT,
+            autocompletion=options.offered(*FORMS),
+        ),
     ] = None,
     json: Json = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also save the result as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also save the result as JSON.", rich_help_panel=OUTPUT)
+    ] = None,
 ) -> None:
     """Judge allocators: nDG, benefit and harm, and a verdict against random with intervals over units.
 
@@ -150,9 +177,23 @@ def compare(
     units: JudgedUnits = None,
     calibrate: Calibration = None,
     missing: MissingRule = "error",
-    of: Annotated[str, typer.Option("--of", help="What to compare: gain, or its parts benefit and harm.")] = "gain",
+    of: Annotated[
+        str,
+        typer.Option(
+            "--of",
+            help="What to compare: gain, or its parts benefit and harm.",
+            rich_help_panel=SUBJECT,
+            autocompletion=options.offered(*STATISTICS),
+        ),
+    ] = "gain",
     fail_if: Annotated[
-        str | None, typer.Option("--fail-if", help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.")
+        str | None,
+        typer.Option(
+            "--fail-if",
+            help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.",
+            rich_help_panel=OUTPUT,
+            autocompletion=options.offered("worse", "not-better"),
+        ),
     ] = None,
     plan: PlanFile = None,
     json: Json = False,
@@ -206,7 +247,7 @@ def compare(
     typer.echo(
         options.as_json([dict(row) for row in rows])
         if json
-        else console.render_comparison(rows, width=options.width()),
+        else console.render_comparison(rows, width=options.width(), color=options.colored()),
         nl=False,
     )
     if following is not None:
@@ -217,7 +258,7 @@ def compare(
     bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
     if gate and bad:
         where = ", ".join(row.budget.label for row in bad)
-        typer.echo(f"deepval: {one} is {gate.replace('-', ' ')} than {other} at {where}.", err=True)
+        say(f"deepval: {one} is {gate.replace('-', ' ')} than {other} at {where}.", err=True)
         raise typer.Exit(FAILED_GATE)
 
 

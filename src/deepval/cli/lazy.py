@@ -1,13 +1,77 @@
 """Names of commands and where each is written -> a group that imports the module of the command that is asked for."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-LOOK: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+from deepval.cli.saying import say
+
+LOOK: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+STOPPED = 130
+"""Exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal."""
+KEPT = {
+    "perceive": "The units that are finished stay in the cache; the same command goes on after the last of them.",
+    "planner": "What was trained up to the last checkpoint stays in the folder; the same command goes on from there.",
+    "build": "Cells that are finished stay, whole; the same command makes the others and leaves those as they are.",
+    "demo": "Cells and results that are finished stay, whole; the same command starts again and ends with the same.",
+}
+WHOLE = "Files are written whole or not at all: those finished stay, the others are as before. Run it again."
+"""What is kept of a command that was stopped, and how to go on: of some, and of all others."""
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists options by what they are about, and whose lists take several words at once."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the help: arguments, then options under their headings, in the order of the first of each."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            usual = "Arguments" if param.param_type_name == "argument" else "Options"
+            if record is not None:
+                panels.setdefault(getattr(param, "rich_help_panel", None) or usual, []).append(record)
+        for title in sorted(panels, key=lambda title: {"Arguments": 0, "Options": 2, "Output": 3}.get(title, 1)):
+            with formatter.section(title):
+                formatter.write_dl(panels[title])
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words; one that repeats an option may name it once: `-s a.csv b.csv`."""
+        return super().parse_args(ctx, _repeated(self.params, args))
+
+
+def _repeated(params: Sequence[Any], words: Sequence[str]) -> list[str]:
+    """The words with `-s a b` as `-s a -s b`, once all that is to stand without an option is there."""
+    places = [param for param in params if param.param_type_name == "argument"]
+    wanted = sum(bool(param.required) for param in places)
+    endless = any(param.nargs < 0 for param in places)
+    named = {text: param for param in params if param.param_type_name == "option" for text in param.opts}
+    made: list[str] = []
+    left, bare, listed = list(words), 0, ""
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            return [*made, word, *left]
+        if word.startswith("-") and len(word) > 1:
+            option = named.get(word)
+            takes = option is not None and not option.is_flag and not getattr(option, "count", False)
+            listed = word if takes and option is not None and option.multiple else ""
+            made.append(word)
+            made += left[: int(takes)]
+            left = left[int(takes) :]
+        elif listed and bare >= wanted and not endless:
+            made += [listed, word]
+        else:
+            bare, listed = bare + 1, ""
+            made.append(word)
+    return made
 
 
 class _Commands(Mapping[str, Any]):
@@ -23,7 +87,7 @@ class _Commands(Mapping[str, Any]):
             group.name = name
             return group
         alone = typer.Typer(**LOOK)
-        alone.command(name)(made if self.dressed is None else self.dressed(made))
+        alone.command(name, cls=GroupedCommand)(made if self.dressed is None else self.dressed(made))
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:
@@ -46,4 +110,29 @@ def lazy_group(modules: Mapping[str, str], dressed: Callable[[Any], Any] | None 
             super().__init__(**attributes)
             self.commands: Any = _Commands(modules, dressed)
 
+        def invoke(self, ctx: Any) -> Any:
+            """Run the command; where it is stopped, say what is kept and how to go on."""
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:
+                if ctx.parent is not None:
+                    raise
+                say(f"\ndeepval: stopped. {KEPT.get(ctx.invoked_subcommand or '', WHOLE)}", err=True)
+                raise typer.Exit(STOPPED) from None
+
+        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+            """Names of commands without importing any; options as ever."""
+            if incomplete.startswith("-"):
+                return super().shell_complete(ctx, incomplete)
+            return [completion_item(name) for name in modules if name.startswith(incomplete)]
+
     return LazyGroup
+
+
+def completion_item(name: str) -> Any:
+    """What a shell is offered; the class lies in typer's own click where it has one."""
+    try:
+        from typer._click.shell_completion import CompletionItem
+    except ImportError:
+        from click.shell_completion import CompletionItem
+    return CompletionItem(name)

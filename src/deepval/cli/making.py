@@ -12,16 +12,19 @@ from deepval.cells import folder as folders
 from deepval.cells import sources, spec
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.datasets import DATASETS, open_dataset
 from deepval.errors import InputError, InputWarning
 from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.placing import PLACINGS
+from deepval.perception.running.decoding import STYLES
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.files import GET
+from deepval.report.tables import counted
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
-from deepval.tables.costs import check_modes
+from deepval.tables.costs import PROFILES, check_modes
 
 SCORE_KINDS = ("probabilities", "raw", "none")
 
@@ -35,11 +38,30 @@ def perceive(
     size: Annotated[list[int], typer.Option("--size", help="Resolution in pixels. Repeatable.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Cache folder; a run that was stopped goes on there.")],
     names: Annotated[Path | None, typer.Option("--names", help="Class names (.json) if the model has none.")] = None,
-    style: Annotated[str, typer.Option("--style", help="auto, or how the output is to be read.")] = "auto",
+    style: Annotated[
+        str,
+        typer.Option(
+            "--style",
+            help=f"How the output is to be read: auto, {', '.join(STYLES)}.",
+            autocompletion=options.offered("auto", *STYLES),
+        ),
+    ] = "auto",
     threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.")] = 2,
-    on_error: Annotated[str, typer.Option("--on-error", help="A broken image: raise, or record as failed.")] = "raise",
+    on_error: Annotated[
+        str,
+        typer.Option(
+            "--on-error",
+            help="A broken image: raise (stop), or record as failed.",
+            autocompletion=options.offered("raise", "record"),
+        ),
+    ] = "raise",
     dataset: Annotated[
-        str | None, typer.Option("--dataset", help="Instead of a folder of images: a data set with pictures.")
+        str | None,
+        typer.Option(
+            "--dataset",
+            help=f"Instead of a folder of images, a data set with pictures: {', '.join(DATASETS)}.",
+            autocompletion=options.offered(*DATASETS),
+        ),
     ] = None,
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
     units: options.Units = None,
@@ -74,11 +96,13 @@ def perceive(
         typer.echo(options.as_json([vars(mode) for mode in done.modes]), nl=False)
         return
     for mode in done.modes:
-        typer.echo(
-            f"{mode.mode}: {mode.boxes:,} boxes on {mode.frames:,} frames of {mode.units} units "
-            f"({mode.units_run} run now, {mode.failed} frames failed)"
+        say(
+            f"{mode.mode}: {counted(mode.boxes, 'box', 'boxes')} on {counted(mode.frames, 'frame')} of "
+            f"{counted(mode.units, 'unit')} ({mode.units_run} run now, {counted(mode.failed, 'frame')} failed)"
         )
-    typer.echo(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
+        if mode.note is not None:
+            say(f"  note: its latency is not tight. {mode.note} More --samples make it so on a quiet machine.")
+    say(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
 
 
 def _pictures(
@@ -99,12 +123,17 @@ def _pictures(
 def build(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; each cell becomes a folder in it.")],
-    dataset: Annotated[str, typer.Option("--dataset", help=f"{' or '.join(DATASETS)}.")] = "synthetic",
+    dataset: Annotated[
+        str,
+        typer.Option("--dataset", help=f"{' or '.join(DATASETS)}.", autocompletion=options.offered(*DATASETS)),
+    ] = "synthetic",
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
     maps: options.Maps = None,
     mode: Annotated[
         list[str] | None,
-        typer.Option("--mode", help="NAME=DETECTIONS, cheap first; a mode without a file, or NAME= it."),
+        typer.Option(
+            "--mode", help=f"NAME=DETECTIONS, cheap first; a mode without a file, or NAME= it: {NAMES}. Repeatable."
+        ),
     ] = None,
     threshold: Annotated[list[str] | None, typer.Option("--threshold", help="Least score: 0.25 or NAME=0.25.")] = None,
     count_matched: Annotated[
@@ -116,12 +145,27 @@ def build(
     ] = False,
     scores: Annotated[list[str] | None, typer.Option("--scores-are", help="NAME=probabilities, raw or none.")] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--class", help="Keep detections of this class. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--class",
+            help=f"Keep detections of this class: {', '.join(CLASSES)}; of nuScenes, its own names. Repeatable.",
+            autocompletion=options.offered(*CLASSES),
+        ),
     ] = None,
     geometry: Annotated[
-        list[str] | None, typer.Option("--geometry", help=f"{', '.join(PLACINGS)}. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--geometry", help=f"{', '.join(PLACINGS)}. Repeatable.", autocompletion=options.offered(*PLACINGS)
+        ),
     ] = None,
-    system: Annotated[list[str] | None, typer.Option("--system", help="Downstream system. Repeatable.")] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--system",
+            help=f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}. Repeatable. Default: braking.",
+            autocompletion=options.offered(*SYSTEMS, *LEARNED),
+        ),
+    ] = None,
     weights: Annotated[
         Path | None, typer.Option("--weights", help="Weights (.pt, .npz) of the learned planner, for its systems.")
     ] = None,
@@ -135,7 +179,10 @@ def build(
     persistence: Annotated[bool, typer.Option("--persistence", help="Detections must last three frames.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="A unit without any detection is an error.")] = False,
     costs: Annotated[
-        Path | None, typer.Option("--costs", help="Costs to put into every cell: .toml, or a shipped profile.")
+        Path | None,
+        typer.Option(
+            "--costs", help=f"Costs to put into every cell: .toml, or a shipped profile ({', '.join(PROFILES)})."
+        ),
     ] = None,
     pictures: Annotated[bool, typer.Option("--pictures", help="Keep small pictures, for what looks at them.")] = False,
     seed: Annotated[
@@ -192,7 +239,7 @@ def build(
         typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)
         return
     for folder, cell in made:
-        typer.echo(f"{folder}: {_judges(cell)}{_sentence(cell.table.summary())}")
+        say(f"{folder}: {_judges(cell)}{_sentence(cell.table.summary())}")
 
 
 def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
@@ -203,7 +250,7 @@ def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[
     if {full, ""} & limits.keys():
         raise InputError(f"--count-matched finds the threshold of {full}: name another mode with --threshold.")
     matched = count_matched_specs(wanted)
-    typer.echo(
+    say(
         f"{full}: counts match from a score of {matched[0].modes[-1].threshold:g} on "
         f"({len(matched[0].roles.train)} training units)",
         err=True,

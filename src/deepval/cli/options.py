@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,12 +14,28 @@ import typer
 
 import deepval
 from deepval.cells.case import Case
+from deepval.cells.splits import ROLES
+from deepval.cli.saying import say
 from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.judging.budgets import RAILS, Budget, Energy, Latency, Selection
 from deepval.report import FORMS, console
 from deepval.results import Result
+from deepval.tables.costs import PROFILES
 from deepval.tables.scores import REFERENCES, Scores
+
+LEAST_WIDTH, ENDLESS = 40, 10_000
+"""Columns of the narrowest terminal that tables are made for, and of what is none."""
+
+SUBJECT, BUDGETS, INTERVALS = "What is judged", "Budgets", "Intervals"
+MORE, OUTPUT = "Further tables", "Output"
+"""Headings of options in the help of a command."""
+
+
+def offered(*words: str) -> Callable[[], list[str]]:
+    """What a shell completes an option with."""
+    return lambda: list(words)
+
 
 Values = Annotated[
     Path,
@@ -31,29 +48,61 @@ ScoreFiles = Annotated[
     typer.Option(
         "--scores",
         "-s",
-        help="Scores file, or NAME=FILE: columns input, score. Repeatable. Of a cell also the name of a file in its "
-        "folder scores; all of them if none is given.",
+        help="Scores files: -s a.csv b.csv, each FILE or NAME=FILE with columns input, score. Repeatable. Of a cell "
+        "also names of files in its folder scores; all of them if none is given.",
+        rich_help_panel=SUBJECT,
     ),
 ]
 CostFile = Annotated[
     Path | None,
-    typer.Option("--costs", help="Costs of modes and allocators: .toml, or a shipped profile. Default: the cell's."),
+    typer.Option(
+        "--costs",
+        help=f"Costs of modes and allocators: .toml, or one that ships ({', '.join(PROFILES)}). Default: the cell's.",
+        rich_help_panel=SUBJECT,
+    ),
 ]
-Alphas = Annotated[list[float] | None, typer.Option("--alpha", help="Budget share in (0, 1]. Repeatable.")]
+Alphas = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--alpha", help="Budget share in (0, 1]. Repeatable. Default: 0.1, 0.2, 0.3, 0.5.", rich_help_panel=BUDGETS
+    ),
+]
 Kinds = Annotated[
     list[str] | None,
-    typer.Option("--budget", help="selection, latency, energy. Repeatable. Default: what costs allow."),
+    typer.Option(
+        "--budget",
+        help="selection, latency, energy. Repeatable. Default: what costs allow.",
+        rich_help_panel=BUDGETS,
+        autocompletion=offered("selection", "latency", "energy"),
+    ),
 ]
 Rails = Annotated[
-    str | None, typer.Option("--rails", help="Energy convention: mj (module, the default), mj_gpu, mj_all.")
+    str | None,
+    typer.Option(
+        "--rails",
+        help="Energy convention: mj (module, the default), mj_gpu, mj_all.",
+        rich_help_panel=BUDGETS,
+        autocompletion=offered(*RAILS),
+    ),
 ]
 Skipping = Annotated[
-    bool, typer.Option("--skipping", help="Charge the full mode instead of, not after, the cheap one.")
+    bool,
+    typer.Option(
+        "--skipping", help="Charge the full mode instead of, not after, the cheap one.", rich_help_panel=BUDGETS
+    ),
 ]
-DrawNumber = Annotated[str, typer.Option("--draws", help="Number of bootstrap draws of units, or 'exact'.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.")]
+DrawNumber = Annotated[
+    str,
+    typer.Option("--draws", help="Number of bootstrap draws of units, or 'exact'.", rich_help_panel=INTERVALS),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.", rich_help_panel=INTERVALS)]
 Modes = Annotated[
-    str | None, typer.Option("--modes", help="Modes to judge, cheap first: small,large. Default: the file's order.")
+    str | None,
+    typer.Option(
+        "--modes",
+        help="Modes to judge, cheap first: small,large. Default: the file's order.",
+        rich_help_panel=SUBJECT,
+    ),
 ]
 Units = Annotated[str | None, typer.Option("--units", help="Units: a,b,c or a file with one per line.")]
 JudgedUnits = Annotated[
@@ -62,29 +111,52 @@ JudgedUnits = Annotated[
         "--units",
         help="Units to judge: a,b,c or a file with one per line; of a cell also by role: test (the default), "
         "validation, train, fit, all.",
+        rich_help_panel=SUBJECT,
+        autocompletion=offered(*ROLES),
     ),
 ]
 Calibration = Annotated[
-    str | None, typer.Option("--calibrate", help="Units to calibrate streaming policies on, such as validation.")
+    str | None,
+    typer.Option(
+        "--calibrate",
+        help="Units to calibrate streaming policies on, such as validation.",
+        rich_help_panel=MORE,
+        autocompletion=offered(*ROLES),
+    ),
 ]
-MissingRule = Annotated[str, typer.Option("--missing", help="Inputs without a score: error, or worst (ranked last).")]
+MissingRule = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        help="Inputs without a score: error, or worst (ranked last).",
+        rich_help_panel=SUBJECT,
+        autocompletion=offered("error", "worst"),
+    ),
+]
 TermFile = Annotated[
     Path | None,
     typer.Option(
-        "--terms", help="Loss terms (.parquet, .csv) of the inputs, to keep in the result. Default: the cell's."
+        "--terms",
+        help="Loss terms (.parquet, .csv) of the inputs, to keep in the result. Default: the cell's.",
+        rich_help_panel=SUBJECT,
     ),
 ]
 Weights = Annotated[
-    list[str] | None, typer.Option("--weight", help="NAME=NUMBER: weigh a loss term otherwise. Repeatable.")
+    list[str] | None,
+    typer.Option("--weight", help="NAME=NUMBER: weigh a loss term otherwise. Repeatable.", rich_help_panel=SUBJECT),
 ]
 Maps = Annotated[
     Path | None, typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.")
 ]
 PlanFile = Annotated[
     Path | None,
-    typer.Option("--plan", help="A registered plan: say which comparisons were planned (beside --json: on stderr)."),
+    typer.Option(
+        "--plan",
+        help="A registered plan: say which comparisons were planned (beside --json: on stderr).",
+        rich_help_panel=OUTPUT,
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 
 
 def maps_of(dataset: str, maps: Path | None) -> dict[str, Path]:
@@ -239,30 +311,35 @@ def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
 def show(result: Result, form: str, *, sections: Sequence[str] | None = None) -> None:
     """Print a result in a form; on the console only the named tables, or all."""
     if form == "console":
-        text = console.render(result, width=width(), color=sys.stdout.isatty(), sections=sections)
+        text = console.render(result, width=width(), color=colored(), sections=sections)
         typer.echo(text, nl=False)
     else:
         typer.echo(FORMS[form](result), nl=False)
 
 
 def width() -> int:
-    """The terminal's width; a file or a pipe gets every column."""
+    """The terminal's width; a file or a pipe gets every column in one line."""
     from shutil import get_terminal_size
 
-    return max(80, get_terminal_size().columns) if sys.stdout.isatty() else 150
+    return max(LEAST_WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else ENDLESS
+
+
+def colored() -> bool:
+    """Whether what is printed may be coloured."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def print_resolution(result: Result, difference: float) -> None:
     """How many units would tell a difference of this size from nothing, row by row."""
-    typer.echo(f"\nUnits that would resolve a difference of {difference:g} of the all-cheap loss with 80 % power:")
+    say(f"\nUnits that would resolve a difference of {difference:g} of the all-cheap loss with 80 % power:")
     for row in result.rows:
         if row.allocator in REFERENCES or row.verdict == "infeasible":
             continue
         if row.versus_random_spread is None:
-            typer.echo(f"  {row.allocator}, {row.kind} {row.alpha:g}: unknown ({row.reason})")
+            say(f"  {row.allocator}, {row.kind} {row.alpha:g}: unknown ({row.reason})")
         else:
             wanted = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
-            typer.echo(f"  {row.allocator}, {row.budget.label}: {wanted:,} (there are {row.units})")
+            say(f"  {row.allocator}, {row.budget.label}: {wanted:,} (there are {row.units})")
 
 
 def as_json(content: Any) -> str:

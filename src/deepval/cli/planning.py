@@ -8,12 +8,15 @@ import typer
 from deepval.canonical import digest_of, file_digest
 from deepval.cells.splits import ROLES, split, units_of
 from deepval.cli import options
+from deepval.cli.lazy import LOOK, GroupedCommand
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.errors import InputError
 from deepval.files import check_writable
+from deepval.report.tables import counted
 
-planner = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+planner = typer.Typer(no_args_is_help=True, **LOOK)
 
 
 @planner.callback()
@@ -24,7 +27,7 @@ def _planner() -> None:
     """
 
 
-@planner.command()
+@planner.command(cls=GroupedCommand)
 def train(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; a run that was stopped goes on there.")],
@@ -75,9 +78,10 @@ def train(
     if json:
         typer.echo(options.as_json({"folder": str(out), **told}), nl=False)
         return
-    typer.echo(
-        f"{made.weights} and {made.masks}: {told['steps']:,} steps on {told['samples']:,} samples of {len(chosen)} "
-        f"units, loss {told['loss']['first']:.4f} to {told['loss']['last']:.4f}; {told['label']}."
+    say(
+        f"{made.weights} and {made.masks}: {told['steps']:,} steps on {told['samples']:,} samples of "
+        f"{counted(len(chosen), 'unit')}, loss {told['loss']['first']:.4f} to {told['loss']['last']:.4f}; "
+        f"{told['label']}."
     )
 
 

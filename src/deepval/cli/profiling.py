@@ -5,10 +5,11 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from deepval.cells.fitting import allocator_named
+from deepval.cells.fitting import allocator_named, called
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past, frames_of
@@ -50,12 +51,12 @@ def profile(
         typer.echo(options.as_json({card.name: card.entry() for card in cards}), nl=False)
         return
     for card in cards:
-        typer.echo("\n".join(_lines(card)))
-    typer.echo(f"Cards in {out}")
+        say("\n".join(_lines(card)))
+    say(f"Cards in {out}")
 
 
 def stages_of(target: str, cell: Path | None) -> tuple[str, Stages, Items]:
-    """Name of an allocator, its stages from frame to score, and the frames of a cell that they run on.
+    """What an allocator's scores are called, its stages from frame to score, and the frames of a cell they run on.
 
     The first is all from the cheap mode's boxes on, memory included: for a learned allocator to the row that its
     models take.
@@ -66,7 +67,7 @@ def stages_of(target: str, cell: Path | None) -> tuple[str, Stages, Items]:
     frames = _frames(built)
     steps = dict(allocator.stages())
     first = next(iter(steps))
-    return allocator.name, steps | {first: lambda items: steps[first](_seen(items))}, frames
+    return called(target), steps | {first: lambda items: steps[first](_seen(items))}, frames
 
 
 class _Arrived(NamedTuple):

@@ -7,12 +7,14 @@ import typer
 
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
 from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.integrity import contradictions
+from deepval.report.tables import counted
 
 Cells = Annotated[Path, typer.Option("--cells", help="Folder of cells made by `deepval build`.")]
 
@@ -34,17 +36,17 @@ def cells(
         typer.echo(options.as_json([_track(item, data) for item in found]), nl=False)
         return
     for item in found:
-        typer.echo(f"{item.name}: {item.title} ({len(item.cells)} cells)")
+        say(f"{item.name}: {item.title} ({counted(len(item.cells), 'cell')})")
         shared: dict[str, list[str]] = {}
         for cell in item.cells:
             missing = cell.missing(data)
-            typer.echo(f"  {'can be built' if not missing else 'incomplete  '}  {cell.id}")
+            say(f"  {'can be built' if not missing else 'incomplete  '}  {cell.id}")
             for line in missing:
                 shared.setdefault(line, []).append(cell.id)
         for line, ids in shared.items():
-            typer.echo(f"    missing for {len(ids)}: {line}")
+            say(f"    missing for {len(ids)}: {line}")
         for line in item.not_given:
-            typer.echo(f"    not given by the source: {line}")
+            say(f"    not given by the source: {line}")
 
 
 def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
@@ -80,11 +82,11 @@ def validate(
         typer.echo(options.as_json(about), nl=False)
     elif done is not None:
         rows = sum(len(scores.values) for scores in done.scores.values())
-        typer.echo(f"{done.card.key}: valid; {rows:,} scores on {len(done.scores)} cells.")
+        say(f"{done.card.key}: valid; {counted(rows, 'score')} on {counted(len(done.scores), 'cell')}.")
         for note in notes:
-            typer.echo(f"  note: {note}")
+            say(f"  note: {note}")
     for problem in [] if json else checked.problems:
-        typer.echo(f"  {problem}")
+        say(f"  {problem}")
     if done is None:
         number = len(checked.problems)
         raise InputError(
@@ -114,14 +116,14 @@ def leaderboard(
     if json:
         typer.echo((out / "leaderboard.json").read_text(encoding="utf-8"), nl=False)
     else:
-        counted = f"{len(content['submissions'])} submissions judged on {len(content['cells'])} cells"
-        typer.echo(f"{counted}, {len(content['refused'])} refused: see {out}.")
+        judged, on = counted(len(content["submissions"]), "submission"), counted(len(content["cells"]), "cell")
+        say(f"{judged} judged on {on}, {len(content['refused'])} refused: see {out}.")
         for item in content["submissions"]:
             for reason in item["flags"]:
-                typer.echo(f"  flagged, not ranked: {item['allocator']}: {reason}")
+                say(f"  flagged, not ranked: {item['allocator']}: {reason}")
         for item in content["refused"]:
             for reason in item["reasons"]:
-                typer.echo(f"  refused {item['folder']}: {reason}")
+                say(f"  refused {item['folder']}: {reason}")
     if strict and content["refused"]:
         names = ", ".join(item["folder"] for item in content["refused"])
         raise InputError(f"{folder}: every submission must be valid; refused {names}, for the reasons in {out}.")

@@ -12,6 +12,7 @@ from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.ledger import note, openings
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.protocol import plans
 from deepval.protocol.plans import ComparisonPlan, Made, Registration
@@ -43,9 +44,9 @@ def register(
     if json:
         typer.echo(options.as_json({"plan": made.plan, "opened": dict(made.opened)}), nl=False)
         return
-    typer.echo(f"{plans.log_path(plan)}: plan {made.plan}")
+    say(f"{plans.log_path(plan)}: plan {made.plan}")
     for sentence in _when(made):
-        typer.echo(sentence)
+        say(sentence)
 
 
 def _when(made: Registration) -> list[str]:

@@ -1,6 +1,7 @@
 """`deepval report`: cells or saved results, and frames -> one HTML page, or figures for a paper."""
 
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -11,7 +12,8 @@ import deepval
 from deepval.cells.case import read_case
 from deepval.cli import options
 from deepval.cli.registering import noted
-from deepval.errors import InputError
+from deepval.cli.saying import say
+from deepval.errors import InputError, InputWarning
 from deepval.files import check_writable, write_atomically
 from deepval.manifests import cell_content
 from deepval.results import Result
@@ -87,7 +89,7 @@ def report(
     if page is not None and text is not None:
         write_atomically(page, text)
         cells = "1 cell" if len(found) == 1 else f"{len(found)} cells"
-        typer.echo(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
+        say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 
 def _results(files: Mapping[str, Path]) -> dict[str, Kept]:
@@ -151,7 +153,7 @@ def _write_figures(folder: Path, results: Mapping[str, Kept], *, frames: Mapping
     for path in written:
         typer.echo(str(path))
     for name, reason in left_out.items():
-        typer.echo(f"Left out {name}: {reason}.")
+        say(f"Left out {name}: {reason}.")
 
 
 def _gains(path: Path) -> dict[str, float]:
@@ -183,7 +185,19 @@ def _named(texts: list[str], usual: str) -> dict[str, Path]:
             return path.resolve().name
         return path.resolve().parent.name if path.stem == usual else path.stem
 
-    return options.named_files(texts, "Cells", name_of)
+    paths = [Path(text) for text in texts if "=" not in text]
+    names = {path: name_of(path) for path in dict.fromkeys(paths)}
+    alike = [path for path, name in names.items() if list(names.values()).count(name) > 1]
+    apart = dict(zip(alike, _apart(alike), strict=True))
+    return options.named_files(texts, "Cells", lambda path: apart.get(path) or name_of(path))
+
+
+def _apart(paths: list[Path]) -> list[str]:
+    """Paths by as many of their last parts as tell them apart, joined: one/braking, two/braking."""
+    parts = [path.resolve().parts for path in paths]
+    most = max(map(len, parts), default=0)
+    depth = next((d for d in range(2, most) if len({own[-d:] for own in parts}) == len(parts)), most)
+    return ["/".join(own[-depth:]).removesuffix(f"/{RESULT}.json").removesuffix(".json") for own in parts]
 
 
 def _given(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
@@ -219,4 +233,8 @@ def _pictures(frames: dict[str, dict[str, Any]], root: Path | None) -> dict[str,
     for item in frames.values():
         missing = [frame for frame in item["frames"] if f"{item['dataset']}/{frame['input']}" not in found]
         found |= pictures(item | {"frames": missing}, root=root)
+    if not found:
+        number = sum(len(item["frames"]) for item in frames.values())
+        why = f"the {number} frames to look at name none" if number else "there are no frames to look at"
+        warnings.warn(f"--images found no picture: {why}. The page is made without.", InputWarning, stacklevel=2)
     return found

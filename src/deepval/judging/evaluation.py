@@ -18,7 +18,7 @@ from deepval.judging.budgets import Allowance, Budget, Selection, allowance
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous
-from deepval.judging.streams import Cap, Streamed, streams
+from deepval.judging.streams import Cap, Streamed, streams, times
 from deepval.progress import Watch, unwatched
 from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
@@ -138,6 +138,7 @@ def _split(
     """The inputs to judge, and those to calibrate on."""
     if calibration is None:
         return (table if units is None else table.restrict(units)), None
+    times(table)  # said before anything is judged
     held = table.restrict(calibration)
     judged = [unit for unit in table.unit_ids if unit not in set(held.unit_ids)] if units is None else list(units)
     shared = set(map(str, judged)) & set(held.unit_ids)
@@ -205,7 +206,8 @@ def _notes_on_order(table: ValueTable) -> list[str]:
     if less:
         told.append(f"costs less than {cheap!r} ({', '.join(less)})")
     if table.decision_values.sum() < 0:
-        told.append(f"harms more than it helps (harm ratio {table.harm_ratio:.3g})")
+        ratio = "it helps nowhere" if math.isnan(table.harm_ratio) else f"harm ratio {table.harm_ratio:.3g}"
+        told.append(f"harms more than it helps ({ratio})")
     if not told:
         return []
     return [

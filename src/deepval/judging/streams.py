@@ -83,6 +83,13 @@ def streams(
     return found, caps
 
 
+def times(table: ValueTable) -> Float[np.ndarray, "input"]:
+    """The place of each input in time, without which there is no streaming."""
+    if table.order is None:
+        raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
+    return table.order
+
+
 def _acceptances(
     score: Float[np.ndarray, "input"],
     table: ValueTable,
@@ -91,18 +98,17 @@ def _acceptances(
     rate: float,
 ) -> Iterator[Acceptance]:
     """The four policies at a rate, calibrated and tuned on the held units."""
-    if table.order is None or held.order is None:
-        raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
+    at = times(table)
     frozen = FrozenThreshold.calibrate(held_score, rate)
     yield Acceptance("frozen threshold", None, frozen.expected(score))
     capped = CausalCap(frozen, rate)
-    yield Acceptance("causal cap", None, capped.decide(score, table.unit, table.order))
-    tuning = {"order": held.order, "value": held.decision_values, "alpha": rate}
+    yield Acceptance("causal cap", None, capped.decide(score, table.unit, at))
+    tuning = {"order": times(held), "value": held.decision_values, "alpha": rate}
     adaptive = tune_adaptive_threshold(held_score, held.unit, **tuning).policy
-    yield Acceptance("adaptive threshold", adaptive.eta, adaptive.decide(score, table.unit, table.order))
+    yield Acceptance("adaptive threshold", adaptive.eta, adaptive.decide(score, table.unit, at))
     bucket = tune_token_bucket(held_score, held.unit, **tuning).policy
     size = bucket.cap if math.isfinite(bucket.cap) else None
-    yield Acceptance("token bucket", size, bucket.decide(score, table.unit, table.order))
+    yield Acceptance("token bucket", size, bucket.decide(score, table.unit, at))
 
 
 def _streamed(

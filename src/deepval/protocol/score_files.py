@@ -66,7 +66,7 @@ def read_scores(path: Path, cell: Wanted, *, name: str) -> Scores:
     found.require("input")
     _check_lengths(found)
     _check_split(found, cell)
-    scores = align(cell.scored, name, columns.Columns(found.source, found.data))
+    scores = align(cell.scored, name, columns.Columns(name, found.data))
     absent = np.flatnonzero(~scores.covered)
     if len(absent):
         first = int(absent[0])

@@ -1,23 +1,26 @@
 """Result -> tables for the terminal: bold green where an allocator beats random, red* where it loses to it."""
 
-import io
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
-from deepval.report.tables import Table, comparison_table, headline, tables
+from deepval.report.layout import Style, folded_text, laid_out, printable
+from deepval.report.tables import Table, TableCell, closing, comparison_table, explained, headline, tables
 from deepval.results import Result
 
-WIDE = 120
-"""Narrower pages leave out the columns that a table can spare."""
+PROSE = 120
+"""Sentences are folded to this where the terminal is wider."""
+COLOURS = {"better": "\x1b[1;32m", "worse": "\x1b[31m"}
+BOLD, DIM, END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def render(result: Result, *, width: int = 140, color: bool = False, sections: Sequence[str] | None = None) -> str:
-    """The result as text of a given width; with `sections` only the tables whose titles begin with one of them."""
+    """The result as text of a given width, the verdicts last; with `sections` only tables whose titles begin so."""
     words = [*headline(result), *(f"Note: {warning}" for warning in result.warnings)]
-    shown = [table for table in tables(result) if sections is None or table.title.startswith(tuple(sections))]
-    return _rendered(words, shown, width=width, color=color)
+    every = list(tables(result))
+    shown = [t for t in (*every[1:], every[0]) if sections is None or t.title.startswith(tuple(sections))]
+    last = closing(result) if every[0] in shown else []
+    return _rendered(words, shown, width=width, color=color, last=last)
 
 
 def render_comparison(rows: Sequence[Comparison | PooledComparison], *, width: int = 140, color: bool = False) -> str:
@@ -30,36 +33,38 @@ def render_tables(tables: Sequence[Table], *, width: int = 140, color: bool = Fa
     return _rendered([], tables, width=width, color=color)
 
 
-def _rendered(words: Sequence[str], shown: Sequence[Table], *, width: int, color: bool) -> str:
-    from rich.console import Console
-
-    out = io.StringIO()
-    console = Console(
-        file=out, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False
-    )
-    for sentence in words:
-        console.print(sentence, markup=False)
+def _rendered(
+    words: Sequence[str], shown: Sequence[Table], *, width: int, color: bool, last: Sequence[str] = ()
+) -> str:
+    lines = [folded_text(printable(sentence), min(width, PROSE)) for sentence in words]
     for table in shown:
-        console.print()
-        console.print(_grid(table if width >= WIDE else table.narrowed()))
-        for note in table.notes:
-            console.print(note, markup=False, style="dim")
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+        lines += ["", *_lines(table, width=width, color=color)]
+    lines += ["", *(folded_text(printable(sentence), min(width, PROSE), indent=2) for sentence in last)] if last else []
+    return "\n".join(lines) + "\n"
 
 
-def _grid(table: Table) -> Any:
-    from rich import box
-    from rich.table import Table as Grid
-    from rich.text import Text
+def _lines(table: Table, *, width: int, color: bool) -> Iterator[str]:
+    prose = min(width, PROSE)
+    title = folded_text(printable(table.title), prose)
+    laid = laid_out(table, width, _coloured if color else _plain)
+    yield f"{BOLD}{title}{END}" if color else title
+    yield ""
+    yield from laid.lines
+    notes = [*table.notes, *explained(table, laid.left_out)]
+    if laid.left_out:
+        notes.append(
+            f"Left out at {width} columns: {', '.join(laid.left_out)}. All are there from {laid.needed} columns on, "
+            "and in a file or pipe."
+        )
+    if notes:
+        yield ""
+    for note in notes:
+        text = folded_text(printable(note), prose, indent=2)
+        yield f"{DIM}{text}{END}" if color else text
 
-    grid = Grid(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, name in enumerate(table.header):
-        text = index < 2 or name in ("verdict", "policy", "kept", "modes", "oracle")
-        grid.add_column(name, justify="left" if text else "right", no_wrap=not text, overflow="fold")
-    styles = {"better": "bold green", "worse": "red", "": ""}
-    for section in table.sections:
-        for row in section:
-            cells = [Text(c.text + ("*" if c.mark == "worse" else ""), style=styles[c.mark]) for c in row]
-            grid.add_row(*cells)
-        grid.add_section()
-    return grid
+
+_plain: Style = lambda text, cell: text  # noqa: E731
+
+
+def _coloured(text: str, cell: TableCell) -> str:
+    return f"{COLOURS[cell.mark]}{text}{END}" if cell.mark else text

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from deepval.judging.diagnosis import Diagnosis, WidthCheck
-from deepval.report.tables import MISSING, Table, TableCell, number, percent
+from deepval.report.tables import MISSING, Table, TableCell, counted, number, percent
 
 MANY_TIES = 0.05
 
@@ -23,8 +23,8 @@ def diagnosis_tables(found: Diagnosis) -> Iterator[Table]:
 def opening(found: Diagnosis) -> str:
     """What is looked at, in a sentence."""
     return (
-        f"{found.inputs:,} inputs in {found.units} units: escalation changes the loss of {found.affected:,}, helps "
-        f"{found.helped:,} and harms {found.harmed:,}."
+        f"{counted(found.inputs, 'input')} in {counted(found.units, 'unit')}: escalation changes the loss of "
+        f"{found.affected:,}, helps {found.helped:,} and harms {found.harmed:,}."
     )
 
 
@@ -71,8 +71,8 @@ def _held(found: Diagnosis) -> Table:
         said = "Nothing can be gained: no input is helped."
     else:
         said = (
-            f"The value is spread as over {value.effective:.1f} of {found.units} units. The fewer, the shorter 95 % "
-            "intervals fall: 6 even units cover 82 %, 24 cover 90 % (docs/statistics.md)."
+            f"The value is spread as over {value.effective:.1f} of {counted(found.units, 'unit')}. The fewer, the "
+            "shorter 95 % intervals fall: 6 even units cover 82 %, 24 cover 90 % (docs/statistics.md)."
         )
     header = ("of", "by", "holders", "as over", "half in", "largest", "its share", "Gini")
     return _table("On how much does it rest?", header, rows, said)
@@ -92,8 +92,9 @@ def _widths(found: Diagnosis) -> Table:
     if needed:
         enough = sum(number <= found.units for number in needed)
         said += (
-            f" {found.units} units resolve a difference of {percent(found.difference)} of the all-cheap loss in "
-            f"{enough} of {len(needed)} rows with 80 % power; the most demanding needs {max(needed):,}."
+            f" {counted(found.units, 'unit')} resolve{'s' * (found.units == 1)} a difference of "
+            f"{percent(found.difference)} of the all-cheap loss in {enough} of {len(needed)} rows with 80 % power; the "
+            f"most demanding needs {max(needed):,}."
         )
     header = ("budget", "allocator", "vs random +-", "nDG +-", f"units for {percent(found.difference)}")
     return _table("How wide are intervals, and how many units are enough?", header, rows, said)

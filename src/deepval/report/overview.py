@@ -26,7 +26,7 @@ def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: f
     )
     on_ladder = sorted({row.allocator for rows in found.values() for row in rows.values() if row.oracle == LADDER})
     told = [f"{name}: nDG of {LADDER}, compared with random-ladder." for name in on_ladder if name in names]
-    return Table(_label(results, kind, alpha), header, (tuple(lines),), (*notes, *told))
+    return Table(_label(results, kind, alpha), header, (tuple(lines),), (*notes, *told), ("worse", "better"))
 
 
 def _label(results: Mapping[str, Result], kind: str, alpha: float) -> str:

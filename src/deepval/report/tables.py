@@ -20,6 +20,15 @@ YARDSTICKS = (
     "oracle-ladder and with random-ladder, over all modes."
 )
 ALL_ROWS = "vs random, all rows"
+EXPLAINED = {
+    "nDG": "nDG: gain as a share of the oracle's",
+    "gain": "gain = benefit - harm",
+    "vs random": "vs random: gain less that of random",
+    "kept": "kept: whether the rate of escalations stayed within the budget",
+    "escalated": "escalated: inputs that get the expensive mode",
+}
+"""Headings that a reader may not know."""
+SYMBOLS = {"–": "–: undefined or not measured", "inf.": "inf.: cannot run within the budget"}
 IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positive or too near zero to take shares of."
 
 
@@ -33,19 +42,16 @@ class TableCell:
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a header, rows in sections that a rule divides, notes below, and columns that a narrow page drops."""
+    """A title, a header, rows in sections that a rule divides, and notes below.
+
+    `extra` are the columns that a narrow terminal can spare, the first to go first.
+    """
 
     title: str
     header: tuple[str, ...]
     sections: tuple[tuple[tuple[TableCell, ...], ...], ...]
     notes: tuple[str, ...] = ()
-    extra: frozenset[str] = frozenset()
-
-    def narrowed(self) -> "Table":
-        """The table without its extra columns."""
-        kept = [i for i, name in enumerate(self.header) if name not in self.extra]
-        sections = tuple(tuple(tuple(row[i] for i in kept) for row in section) for section in self.sections)
-        return Table(self.title, tuple(self.header[i] for i in kept), sections, self.notes)
+    extra: tuple[str, ...] = ()
 
     def widened(self, after: str, name: str, texts: Sequence[str]) -> "Table":
         """The table with a further column, one text per row."""
@@ -71,6 +77,11 @@ def interval(low: float | None, high: float | None, form: Callable[[float | None
     return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
 
 
+def counted(count: int, noun: str, many: str | None = None) -> str:
+    """A number of things: 1 unit, 2 units."""
+    return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
+
+
 def lines_of(texts: Iterable[Sequence[str]]) -> tuple[tuple[tuple[TableCell, ...], ...], ...]:
     """Rows of plain texts as the one section of a table."""
     return (tuple(tuple(map(TableCell, row)) for row in texts),)
@@ -78,7 +89,7 @@ def lines_of(texts: Iterable[Sequence[str]]) -> tuple[tuple[tuple[TableCell, ...
 
 def tables(result: Result) -> Iterator[Table]:
     """Every table of a result that has rows."""
-    yield _verdicts(result.rows, f"Verdicts ({result.comparisons} comparisons with random)")
+    yield _verdicts(result.rows, f"Verdicts ({counted(result.comparisons, 'comparison')} with random)")
     if result.slices:
         yield _verdicts(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
@@ -119,11 +130,44 @@ def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table
     for (label, budget), members in groupby(rows, key=lambda row: (row.slice, row.budget.label)):
         first = f"{label}, {budget}" if sliced else budget
         sections.append(tuple(_verdict(row, first if i == 0 else "", every=every) for i, row in enumerate(members)))
-    extra = frozenset({"escalated", "gain", "vs random", "vs random 95 %"})
+    extra = ("escalated", "gain", "nDG 95 %", "benefit", "harm", "nDG")
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
     table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), extra)
     return table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
+
+
+def explained(table: Table, without: Sequence[str] = ()) -> list[str]:
+    """What a table's signs and headings mean, as far as its notes do not say so; `without` headings are left out."""
+    told, texts = " ".join(table.notes), {cell.text for section in table.sections for row in section for cell in row}
+    marks = {cell.mark for section in table.sections for row in section for cell in row}
+    signs = [said for sign, said in SYMBOLS.items() if sign in texts and f"{sign}:" not in told]
+    if "worse" in marks and "asterisk" not in told:
+        signs.append("asterisk: worse, at 95 %")
+    if any(text.startswith("[") for text in texts) and "95 %" not in told:
+        signs.append("[low, high]: 95 % interval over units")
+    if "vs random" in table.header:
+        signs += [said for name, said in EXPLAINED.items() if name in table.header and name not in without]
+        if any("%" in text for text in texts):
+            signs.append("%: of the all-cheap loss")
+    return [f"{'; '.join(signs)}."] if signs else []
+
+
+def closing(result: Result) -> list[str]:
+    """The verdicts in words, budget by budget: what a reader should see last."""
+    lines = []
+    for budget, rows in groupby(result.rows, key=lambda row: row.budget.label):
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            if row.verdict:
+                found.setdefault(row.verdict, []).append(row.allocator)
+        if found:
+            lines.append(f"{budget}, against random: {'; '.join(f'{v}: {_few(names)}' for v, names in found.items())}.")
+    return lines
+
+
+def _few(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _versus_random(row: Row | Stream) -> tuple[str, str]:
@@ -193,7 +237,7 @@ def _streams(result: Result) -> Table:
         dropped = max(row[field] for row in result.streams)
         if dropped:
             notes.append(f"Up to {dropped} of {result.streams[0].draws} draws are left out of an interval vs {what}.")
-    extra = frozenset({"vs ranking 95 %", "vs random", "vs random 95 %"})
+    extra = ("vs ranking 95 %", "vs ranking", "nDG", "kept")
     return Table("Streaming", header, tuple(sections), tuple(notes), extra)
 
 
@@ -286,9 +330,9 @@ def headline(result: Result) -> Iterable[str]:
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
     yield (
-        f"{modes}: of {inputs:,} inputs in {setting['units']} units, escalation changes the loss of {affected:,} "
-        f"({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those worse "
-        f"(harm ratio {number(setting['harm_ratio'])})."
+        f"{modes}: of {counted(inputs, 'input')} in {counted(setting['units'], 'unit')}, escalation changes the loss "
+        f"of {affected:,} ({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those "
+        f"worse (harm ratio {number(setting['harm_ratio'])})."
     )
     at = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
     binding = "binding" if at["budget_binds"] else "slack"
@@ -314,4 +358,5 @@ def headline(result: Result) -> Iterable[str]:
         if every
         else "none corrected for the others"
     )
-    yield f"Intervals: {method}. {result.comparisons} comparisons with random are made, {corrected}."
+    made = f"{counted(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
+    yield f"Intervals: {method}. {made}, {corrected}."

@@ -5,6 +5,7 @@ the row (data rows counted from 1) and the id.
 """
 
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from deepval.manifests import cell_content
 
 ID_COLUMNS = ("unit", "input")
 READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a mapping of columns"
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+LONGEST_HEADER = 65_536
+"""Bytes of a line that are looked at for what separates cells."""
 LONGEST_QUOTE = 60
 """Characters of a value that a message quotes."""
 
@@ -133,6 +137,7 @@ def _read_csv(path: Path) -> Columns:
     import pyarrow as pa
     import pyarrow.csv as pc
 
+    _refuse_other_separators(path)
     options = pc.ConvertOptions(
         column_types=dict.fromkeys(ID_COLUMNS, pa.string()),
         strings_can_be_null=True,
@@ -153,6 +158,19 @@ def _read_csv(path: Path) -> Columns:
                 InputWarning(f"{path}: the last line has no end; check that the file is not cut."), stacklevel=5
             )
     return found
+
+
+def _refuse_other_separators(path: Path) -> None:
+    """Raise where a header without any comma has what other programs put between cells."""
+    with path.open("rb") as handle:
+        header, row = (handle.readline(LONGEST_HEADER).decode("utf-8", "replace").strip() for _ in range(2))
+    between = next((name for sign, name in SEPARATORS.items() if sign in header and "," not in header), None)
+    if between is not None:
+        decimal = " and commas in its numbers" if re.search(r"\d,\d", row) else ""
+        raise InputError(
+            f"{path}: cells must be separated by commas and numbers have a point; it has {between} between cells"
+            f"{decimal}: {shown(header)}. Save it again with commas between cells and a decimal point."
+        )
 
 
 def _csv_complaint(path: Path) -> str:
@@ -179,9 +197,11 @@ def _csv_complaint(path: Path) -> str:
         reason = _first(error)
     if uneven:
         row = uneven[0]
+        more = row.actual_columns > row.expected_columns
         return (
             f"{path}: rows must be equally long; row {row.number - 1} has {row.actual_columns} cells and the header "
-            f"{row.expected_columns}: {shown(row.text)}. Check that the file is not cut."
+            f"{row.expected_columns}: {shown(row.text)}. Check that "
+            f"{'numbers have a decimal point, not a comma, and that ' if more else ''}the file is not cut."
         )
     return f"{path}: must be a CSV file with a header; it is cut, damaged or of another type ({reason})."
 
@@ -280,7 +300,9 @@ def number_array(column: Any, what: str, *, ids: Any = None) -> Float[np.ndarray
         try:
             numbers[row] = _number(value)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"{what} must hold numbers; {place(row, ids)} holds {shown(value)}.") from None
+            comma = isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", value)
+            advice = f" That is a decimal comma: write {value.strip().replace(',', '.')}." if comma else ""
+            raise InputError(f"{what} must hold numbers; {place(row, ids)} holds {shown(value)}.{advice}") from None
     return numbers
 
 

@@ -14,7 +14,7 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.canonical import sha256
 from deepval.errors import InputError
 from deepval.tables import columns
-from deepval.tables.values import ValueTable
+from deepval.tables.values import LOSS_PREFIX, REWARD_PREFIX, ValueTable
 
 SCORE_PREFIX = "score_"
 REFERENCES = ("random", "all-full", "oracle", "oracle-ladder", "random-ladder")
@@ -85,7 +85,12 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
         found = columns.read(source)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-    found = columns.Columns(f"{name}: {found.source}", found.data)
+    found = columns.Columns(name if found.source == name else f"{name}: {found.source}", found.data)
+    if "score" not in found.data and any(name.startswith((LOSS_PREFIX, REWARD_PREFIX)) for name in found.data):
+        raise InputError(
+            f"{found.source}: scores are needed here (input, score), and this looks like values: it has "
+            f"{', '.join(found.data)}. Are values and scores exchanged? Values come first, scores after -s."
+        )
     found.require("input")
     names = ["score"] if "score" in found.data else [SCORE_PREFIX + mode for mode in table.modes[1:]]
     plain = names == ["score"]

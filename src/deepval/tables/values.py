@@ -265,6 +265,11 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     and full last, unless `modes` names them in another order.
     """
     found = columns.read(source)
+    if "unit" not in found.data and any(name == "score" or name.startswith("score_") for name in found.data):
+        raise InputError(
+            f"{found.source}: losses are needed here (unit, input, loss_<mode>), and this looks like scores: it has "
+            f"{', '.join(found.data)}. Are values and scores exchanged? Values come first, scores after -s."
+        )
     found.require("unit", "input")
     losses, rewards = (
         {name.removeprefix(prefix): column for name, column in found.data.items() if name.startswith(prefix)}
@@ -318,10 +323,10 @@ def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: s
 
 def _unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
     """Names of units as sorted text, each once."""
-    named = np.unique(columns.as_text(columns.id_array(np.asarray(units), "the list of units")))
-    if not len(named):
+    given = np.asarray(units)
+    if given.ndim and not len(given):  # of no type, so this comes before anything about types
         raise InputError("At least one unit must be named; found an empty list.")
-    return named
+    return np.unique(columns.as_text(columns.id_array(given, "the list of units")))
 
 
 def _some(names: Shaped[np.ndarray, "unit"]) -> str:

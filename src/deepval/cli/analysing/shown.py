@@ -141,7 +141,9 @@ class Shown:
         if self.form in ("markdown", "latex"):
             text = markdown.table_text if self.form == "markdown" else latex.table_text
             return "\n\n".join(map(text, tables)) + "\n"
-        return render_tables(tables, width=options.width() if self.out is None else 150)
+        if self.out is not None:
+            return render_tables(tables, width=options.ENDLESS)
+        return render_tables(tables, width=options.width(), color=options.colored())
 
 
 def read_all(names: Sequence[Path]) -> dict[str, BuiltCell]:

@@ -8,7 +8,7 @@ Latencies differ from run to run, so they go to a costs file of their own, writt
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -52,7 +52,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class ModeSummary:
-    """What the cache now holds of a mode for the units asked for; `units_run` counts those run this time."""
+    """What the cache now holds of a mode for the units asked for.
+
+    `units_run` counts those run this time; `note` says where its latency was measured and is not tight.
+    """
 
     mode: str
     size: int
@@ -61,6 +64,7 @@ class ModeSummary:
     frames: int
     failed: int
     boxes: int
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -121,14 +125,18 @@ def perceive(
         units_run = _fill(cache, detector, units, modes=modes, record=on_error == "record", tally=tally)
         manifest = store.finish(cache)
         images = _sample(units, latency_samples) if unmeasured else []
-        entries = {}
+        entries, notes = {}, {}
         for mode, size in unmeasured.items():
             timing = mode_timing(detector, images, size=size, samples=latency_samples, warmup=latency_warmup)
             entries[mode] = cost_entry(timing, detector, size=size, weights_sha256=digest)
+            notes[mode] = timing.note
             tally.add(latency_samples, "measure", mode)
         if entries:
             write_entries(costs, "modes", entries)
-    summaries = tuple(_summary(cache, mode, size, list(units), units_run[mode]) for mode, size in modes.items())
+    summaries = tuple(
+        replace(_summary(cache, mode, size, list(units), units_run[mode]), note=notes.get(mode))
+        for mode, size in modes.items()
+    )
     for summary in summaries:
         images = summary.frames - summary.failed
         if images and not summary.boxes:

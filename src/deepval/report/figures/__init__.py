@@ -52,6 +52,12 @@ def write_figures(
     unknown = [form for form in formats if form not in METADATA]
     if unknown:
         raise InputError(f"A format of figures must be one of {', '.join(METADATA)}; found {unknown[0]!r}.")
+    stems: dict[str, str] = {}
+    for name in sorted(results):
+        if name != stems.setdefault(_stem(f"gap-{name}"), name):
+            raise InputError(
+                f"Cells need names that differ as file names; {name!r} and {stems[_stem(f'gap-{name}')]!r} do not."
+            )
     written: list[Path] = []
     left_out: dict[str, str] = {}
     for name, drawn in _every(results, frames, gains):
@@ -59,12 +65,15 @@ def write_figures(
             left_out[name] = drawn
             continue
         for form in formats:
-            path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).rstrip('-.')}.{form}"
-            if path in written:
-                raise InputError(f"Cells need names that differ as file names; {name!r} is the second {path.name}.")
+            path = Path(folder) / f"{_stem(name)}.{form}"
             write_atomically(path, _bytes(drawn, form), make_folder=True)
             written.append(path)
     return written, left_out
+
+
+def _stem(name: str) -> str:
+    """The name of a figure as a file's."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).rstrip("-.")
 
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:

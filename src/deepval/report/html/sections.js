@@ -97,7 +97,7 @@ function hero(cell, view, state) {
   const { setting } = view;
   const modes = `${setting.modes[0]} → ${setting.modes[setting.modes.length - 1]}`;
   return h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
-    h("p", { class: "kicker" }, `${cell.name} · ${modes} · ${count(setting.inputs)} inputs in ${count(setting.units)} units · ${budgetLabel(rows[0] || view.rows[0])}`),
+    h("p", { class: "kicker" }, `${cell.name} · ${modes} · ${count(setting.inputs)} ${setting.inputs === 1 ? "input" : "inputs"} in ${count(setting.units)} ${setting.units === 1 ? "unit" : "units"} · ${budgetLabel(rows[0] || view.rows[0])}`),
     h("h1", {}, rows.length ? heroWords(rows) : "No allocator was judged."),
     verdicts(lead),
     rest.length ? h("details", { class: "more" }, h("summary", {}, `${count(rest.length)} more that cannot be told apart from random`), verdicts(rest)) : null,

@@ -1,0 +1,296 @@
+"""A table and a width -> lines that fit into it: the one place that decides what gives way. Nothing is ever cut.
+
+In this order, as far as needed: headings fold at spaces and hyphens; what all rows or those of a section have in common
+becomes a line above them; long texts fold at spaces; columns that a table can spare are left out, and a note says
+which; any text folds into two lines; the table is printed in parts, each with the names of its rows; texts fold as far
+as they can; every row becomes a record of lines.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from unicodedata import category, combining, east_asian_width
+
+from deepval.report.tables import Table, TableCell
+
+GAP = 2
+"""Spaces between columns."""
+LONG_TEXT = 24
+"""Texts fold down to this before columns are left out."""
+NUMBER = re.compile(r"[-+–]?[\d.,]+|\[|–$|inf\.$|$")
+"""How a cell of a column of numbers begins, or what stands for a number."""
+
+Style = Callable[[str, TableCell], str]
+"""A text and the cell it is of -> the text with marks that take no room."""
+
+
+@dataclass(frozen=True)
+class Laid:
+    """The lines of a table, the columns that are left out and the width from which on all are there."""
+
+    lines: tuple[str, ...]
+    left_out: tuple[str, ...]
+    needed: int
+
+
+def laid_out(table: Table, width: int, style: Style = lambda text, cell: text) -> Laid:
+    """The table in lines of at most this width, as far as single words allow."""
+    grid = _Grid.of(table)
+    needed = grid.gathered().folded_head(0).folded(0, least=LONG_TEXT).total
+    if grid.total > width:
+        grid = grid.folded_head(width)
+    if grid.total > width:
+        grid = grid.gathered().folded_head(width)
+    if grid.total > width:
+        grid = grid.folded(width, least=LONG_TEXT)
+    left_out: list[str] = []
+    for name in table.extra:
+        if grid.total <= width:
+            break
+        grid = grid.without(name).folded_head(width).folded(width, least=LONG_TEXT)
+        left_out.append(name)
+    return Laid(tuple(_lines(grid, width, style)), tuple(left_out), needed)
+
+
+def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
+    """The lines of a grid from which nothing more can be taken away."""
+    small = grid.folded(width, least=1)
+    if grid.total <= width or (small.total <= width and small.tallest <= max(2, grid.tallest)):
+        yield from small.lines(style)
+        return
+    parts = grid.parts(width) or ([small] if small.total <= width else small.parts(width))
+    if parts is None:
+        yield from small.records(width, style)
+        return
+    for number, part in enumerate(parts):
+        if number:
+            yield ""
+        yield from part.folded_head(width).lines(style, alone=not number)
+
+
+def cells_wide(text: str) -> int:
+    """Columns of a terminal that a text takes."""
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def printable(text: str) -> str:
+    """The text with what would move a terminal's cursor or change its colours spelled out."""
+    return "".join(c if category(c)[0] != "C" else repr(c)[1:-1] for c in text)
+
+
+def wrapped(text: str, width: int, *, breaks: str = " ") -> list[str]:
+    """The text in lines of at most this width, broken after spaces or other signs; longer words stay whole."""
+    pieces = re.findall(rf"[^{re.escape(breaks)}]*(?:[{re.escape(breaks)}]|$)", text)
+    lines = [""]
+    for piece in filter(None, pieces):
+        if lines[-1] and cells_wide(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]
+
+
+def folded_text(text: str, width: int, *, indent: int = 0) -> str:
+    """A sentence folded at spaces, further lines indented."""
+    first, *more = wrapped(text, width)
+    rest = [line for part in [" ".join(more)] if part for line in wrapped(part, width - indent)]
+    return "\n".join([first, *(" " * indent + line for line in rest)])
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A table on its way to lines.
+
+    Attributes:
+        header: Names of the columns.
+        sections: Rows of cells, section by section.
+        widths: Width of each column; cells that are longer fold.
+        heads: A line above each section, or nothing.
+        common: Lines above all sections.
+    """
+
+    header: tuple[str, ...]
+    sections: tuple[tuple[tuple[TableCell, ...], ...], ...]
+    widths: tuple[int, ...]
+    heads: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, table: Table) -> "_Grid":
+        sections = tuple(
+            tuple(tuple(TableCell(_shown(cell), cell.mark) for cell in row) for row in section)
+            for section in table.sections
+        )
+        grid = cls(tuple(map(printable, table.header)), sections, ())
+        return replace(grid, widths=tuple(max(grid._content(i), cells_wide(n)) for i, n in enumerate(grid.header)))
+
+    @property
+    def total(self) -> int:
+        return sum(self.widths) + GAP * (len(self.widths) - 1)
+
+    @property
+    def rows(self) -> Iterator[tuple[TableCell, ...]]:
+        for section in self.sections:
+            yield from section
+
+    def _content(self, column: int) -> int:
+        return max((cells_wide(row[column].text) for row in self.rows), default=0)
+
+    def folded_head(self, width: int) -> "_Grid":
+        """With headings folded where that makes columns smaller, as few as needed, from the right."""
+        full = [max(self._content(i), cells_wide(name)) for i, name in enumerate(self.header)]
+        widths = [w if w < self._content(i) else full[i] for i, w in enumerate(self.widths)]
+        for i in reversed(range(len(widths))):
+            over = sum(widths) + GAP * (len(widths) - 1) - width
+            if over > 0:
+                narrow = max(map(cells_wide, wrapped(self.header[i], 1, breaks=" -_/,")))
+                widths[i] = min(widths[i], max(self._content(i), narrow, widths[i] - over))
+        return replace(self, widths=tuple(widths))
+
+    def grouped(self) -> "_Grid":
+        """With leading columns that only the first row of a section fills as a line above the section."""
+        if not any(len(section) > 1 for section in self.sections):
+            return self
+        lead = 0
+        while lead < len(self.header) - 1 and all(
+            section[0][lead].text and not any(row[lead].text for row in section[1:]) for section in self.sections
+        ):
+            lead += 1
+        heads = tuple(", ".join(cell.text for cell in section[0][:lead]) for section in self.sections)
+        if not lead:
+            return self
+        sections = tuple(tuple(row[lead:] for row in section) for section in self.sections)
+        return replace(self, header=self.header[lead:], sections=sections, widths=self.widths[lead:], heads=heads)
+
+    def gathered(self) -> "_Grid":
+        """With what all rows, or those of a section, have in common above them."""
+        return self.grouped().without_common().by_first()
+
+    def without_common(self) -> "_Grid":
+        """With columns of words that are the same in every row as lines above all."""
+        rows = list(self.rows)
+        same = [
+            i
+            for i in range(1, len(self.header))
+            if len(rows) > 1 and rows[0][i].text and not self._numeric(i) and len({row[i] for row in rows}) == 1
+        ]
+        kept = [i for i in range(len(self.header)) if i not in same or self.header[i] == "verdict"]
+        common = tuple(f"{self.header[i]}: {rows[0][i].text}" for i in same if i not in kept)
+        return replace(self._keeping(kept), common=common)
+
+    def by_first(self) -> "_Grid":
+        """With rows in sections by their first column, where it repeats and there are no sections yet."""
+        if self.heads or len(self.sections) != 1 or len(self.header) < 3:
+            return self
+        runs = [(name, list(rows)) for name, rows in groupby(self.sections[0], key=lambda row: row[0].text)]
+        if not all(name for name, _ in runs) or 2 * len(runs) > len(self.sections[0]):
+            return self
+        sections = tuple(tuple(row[1:] for row in rows) for _, rows in runs)
+        heads = tuple(name for name, _ in runs)
+        return replace(self, header=self.header[1:], sections=sections, widths=self.widths[1:], heads=heads)
+
+    @property
+    def tallest(self) -> int:
+        """Lines of the row that takes most of them."""
+        folded = (len(wrapped(cell.text, w)) for row in self.rows for cell, w in zip(row, self.widths, strict=True))
+        return max(folded, default=1)
+
+    def folded(self, width: int, *, least: int) -> "_Grid":
+        """With texts folded at spaces, the widest first, none to less than `least` or a word."""
+        widths = list(self.widths)
+        for i in sorted(range(len(widths)), key=lambda i: -widths[i]):
+            over = sum(widths) + GAP * (len(widths) - 1) - width
+            if over > 0:
+                words = [w for row in self.rows for w in row[i].text.split(" ")]
+                words += wrapped(self.header[i], 1, breaks=" -_/,")
+                floor = max(least, *map(cells_wide, words))
+                widths[i] = max(min(floor, widths[i]), widths[i] - over)
+        return replace(self, widths=tuple(widths))
+
+    def without(self, name: str) -> "_Grid":
+        """The grid without a column."""
+        return self._keeping([i for i, other in enumerate(self.header) if other != name])
+
+    def _keeping(self, kept: Sequence[int]) -> "_Grid":
+        sections = tuple(tuple(tuple(row[i] for i in kept) for row in section) for section in self.sections)
+        header, widths = tuple(self.header[i] for i in kept), tuple(self.widths[i] for i in kept)
+        return replace(self, header=header, sections=sections, widths=widths)
+
+    def _names(self) -> int:
+        """How many columns name a row: the leading ones without numbers, at least one."""
+        found = next((i for i in range(len(self.header)) if self._numeric(i)), len(self.header))
+        return max(1, min(found, 2, len(self.header) - 1))
+
+    def parts(self, width: int) -> "list[_Grid] | None":
+        """The grid in parts that fit, each with the names of the rows; None where these leave no room."""
+        names = list(range(self._names()))
+        room = width - sum(self.widths[i] + GAP for i in names)
+        parts: list[list[int]] = [[]]
+        for i in range(len(names), len(self.header)):
+            if self.widths[i] > room:
+                return None
+            if parts[-1] and sum(self.widths[j] + GAP for j in parts[-1]) + self.widths[i] > room:
+                parts.append([])
+            parts[-1].append(i)
+        return [self._keeping([*names, *part]) for part in parts]
+
+    def _numeric(self, column: int) -> bool:
+        if not column:
+            return False
+        return all(NUMBER.match(row[column].text) and self._content(column) <= LONG_TEXT for row in self.rows)
+
+    def lines(self, style: Style, *, alone: bool = True) -> Iterator[str]:
+        """The lines: what is common unless it was said, heading, a rule, sections with an empty line between them."""
+        yield from self.common if alone else ()
+        right = [self._numeric(i) for i in range(len(self.header))]
+        heads = [wrapped(n, w, breaks=" -_/,") for n, w in zip(self.header, self.widths, strict=True)]
+        deep = max(map(len, heads))
+        heads = [[""] * (deep - len(head)) + head for head in heads]
+        yield from self._set([[TableCell(t) for t in line] for line in zip(*heads, strict=True)], right, lambda t, _: t)
+        yield "─" * self.total
+        for number, section in enumerate(self.sections):
+            if number:
+                yield ""
+            if self.heads:
+                yield self.heads[number]
+            for row in section:
+                texts = [wrapped(cell.text, w) for cell, w in zip(row, self.widths, strict=True)]
+                tall = max(map(len, texts))
+                lines = [
+                    [
+                        TableCell(text[i] if i < len(text) else "", cell.mark)
+                        for text, cell in zip(texts, row, strict=True)
+                    ]
+                    for i in range(tall)
+                ]
+                yield from self._set(lines, right, style)
+
+    def _set(self, lines: Sequence[Sequence[TableCell]], right: Sequence[bool], style: Style) -> Iterator[str]:
+        for line in lines:
+            cells = []
+            for cell, width, to_right in zip(line, self.widths, right, strict=True):
+                space = " " * (width - cells_wide(cell.text))
+                text = style(cell.text, cell) if cell.text else ""
+                cells.append(space + text if to_right else text + space)
+            yield (" " * GAP).join(cells).rstrip()
+
+    def records(self, width: int, style: Style) -> Iterator[str]:
+        """Every row as lines: its name, then what each column says."""
+        yield from self.common
+        names = self._names()
+        label = max(map(cells_wide, self.header[names:]))
+        for number, section in enumerate(self.sections):
+            if self.heads:
+                yield self.heads[number]
+            for row in section:
+                yield "  ".join(style(cell.text, cell) for cell in row[:names] if cell.text)
+                for name, cell in zip(self.header[names:], row[names:], strict=True):
+                    first, *more = wrapped(cell.text, max(width - label - 4, 1))
+                    yield f"  {name}{' ' * (label - cells_wide(name))}  {style(first, cell)}".rstrip()
+                    yield from (" " * (label + 4) + style(line, cell) for line in more)
+            if number + 1 < len(self.sections):
+                yield ""
+
+
+def _shown(cell: TableCell) -> str:
+    return printable(cell.text) + ("*" if cell.mark == "worse" else "")
