@@ -1,15 +1,22 @@
-"""Plain data -> the text and the hash of it: JSON, SHA-256 and TOML reading, for every file that deepval has."""
+"""Plain data <-> text, and the hash of it: JSON, TOML and SHA-256, for every file that deepval has."""
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from io import BufferedIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from deepval.errors import InputError
+from deepval import reading
+from deepval.errors import InputError, reason
+
+DEEPEST = 100
+"""How deep lists and objects of a JSON file may nest."""
+BLOCK = 2**20
+"""Bytes that are looked at at once."""
+HALF_A_SIGN = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def plain(value: Any) -> Any:
@@ -58,38 +65,74 @@ def joint_sha256(parts: Iterable[bytes | memoryview]) -> str:
 
 def file_digest(path: Path | str) -> str:
     """SHA-256 of a file."""
-    with Path(path).open("rb") as file:
+    with reading.opened(path) as file:
         return stream_digest(file)
 
 
-def stream_digest(file: BufferedIOBase) -> str:
+def stream_digest(file: BinaryIO) -> str:
     """SHA-256 of what is left to read of an open file."""
-    return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    while block := file.read(BLOCK):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def folder_digests(folder: Path | str, patterns: Iterable[str]) -> dict[str, str]:
     """SHA-256 of the files under a folder that match, by their name in it; hidden ones, which kills leave, do not."""
     folder = Path(folder)
-    found = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    found = {path for pattern in patterns for path in folder.glob(pattern) if reading.is_file(path)}
     files = sorted(path for path in found if not path.name.startswith("."))
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
+def read_json(path: Path | str, what: str = "a JSON file") -> Any:
+    """The content of a JSON file."""
+    return json_content(reading.content(path, what), path, what)
+
+
+def json_content(data: bytes, source: Path | str, what: str = "a JSON file") -> Any:
+    """The content of a JSON file's bytes: UTF-8, nested at most DEEPEST deep; errors name the source."""
+    text = reading.decoded(data, source)
+    try:
+        _check_depth(data)
+        content = json.loads(text)
+        if HALF_A_SIGN.search(text):  # found in strings alone, where it may still be a backslash and letters
+            json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{source}: must be {what}; a text in it holds half a sign (a lone surrogate).") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source}: must be {what}; {reason(error)}.") from error
+    return content
+
+
+def _check_depth(data: bytes) -> None:
+    """Raise where lists and objects nest deeper than anybody's do: what walks them must come back."""
+    if data.count(b"[") + data.count(b"{") <= DEEPEST:
+        return
+    import numpy as np
+
+    plain_data = re.sub(rb"\\.", b"__", data, flags=re.DOTALL) if b"\\" in data else data
+    step = np.zeros(256, dtype=np.int8)
+    step[[*b"[{"]], step[[*b"]}"]] = 1, -1
+    quoted, depth = 0, 0
+    for begin in range(0, len(plain_data), BLOCK):
+        signs = np.frombuffer(plain_data[begin : begin + BLOCK], dtype=np.uint8)
+        in_text = np.bitwise_xor.accumulate((signs == ord('"')).astype(np.uint8)) ^ quoted
+        depths = depth + np.cumsum(step[signs] * (in_text == 0), dtype=np.int64)
+        if depths.max() > DEEPEST:
+            raise ValueError(f"lists and objects may nest {DEEPEST} deep; it goes deeper")
+        quoted, depth = int(in_text[-1]), int(depths[-1])
+
+
 def read_toml(path: Path | str) -> dict[str, Any]:
     """The content of a TOML file."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: must be a TOML file that can be read; {error.strerror or error}.") from error
-    return toml_content(data, path)
+    return toml_content(reading.content(path, "a TOML file"), path)
 
 
 def toml_content(data: bytes, source: Path | str) -> dict[str, Any]:
     """The content of a TOML file's bytes; errors name the source."""
+    text = reading.decoded(data, source)
     try:
-        return tomllib.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
-        raise InputError(f"{source}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}.") from error
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source}: must be a TOML file; {str(error).splitlines()[0].rstrip('.')}.") from error
+        raise InputError(f"{source}: must be a TOML file; {reason(error)}.") from error

@@ -1,8 +1,24 @@
-"""The one error and the one warning that deepval raises on purpose: a sentence a person can act on."""
+"""The one error and the one warning that deepval raises on purpose: a sentence a person can act on, in one line."""
+
+import re
+
+LONGEST, KEPT_OF_END = 2000, 600
+"""Characters of a sentence, and of its end, which says what to do, where more than that is left out in the middle."""
+
+
+def one_line(text: object) -> str:
+    """A text as one printable line of bounded length, whatever a library or a file's name put into it."""
+    flat = re.sub(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", str(text)).strip()
+    if len(flat) > LONGEST:
+        flat = f"{flat[: LONGEST - KEPT_OF_END]} ... {flat[-KEPT_OF_END:]}"
+    return flat if flat.isprintable() else "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in flat)
 
 
 class InputError(ValueError):
     """What must hold, what was found and where, and what to do. The command prints it and exits with 2."""
+
+    def __init__(self, sentence: object = "") -> None:
+        super().__init__(one_line(sentence))
 
 
 class NothingToLearnError(InputError):
@@ -11,3 +27,13 @@ class NothingToLearnError(InputError):
 
 class InputWarning(UserWarning):
     """Something that is allowed but probably not meant, such as one unit per input."""
+
+    def __init__(self, sentence: object = "") -> None:
+        super().__init__(one_line(sentence))
+
+
+def reason(error: BaseException) -> str:
+    """Why something failed, in the words of what failed, as the middle of a sentence."""
+    told = error.strerror if isinstance(error, OSError) else None
+    first = (told or str(error)).strip().split("\n")[0].rstrip(".")
+    return first or type(error).__name__

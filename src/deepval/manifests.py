@@ -5,14 +5,15 @@ cells, whoever writes the folder meanwhile. A file that the manifest does not na
 """
 
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from deepval.canonical import stream_digest
+from deepval import reading
+from deepval.canonical import read_json, stream_digest
 from deepval.errors import InputError
+from deepval.forms import formed
 
 MANIFEST = "manifest.json"
 TOP = frozenset({"values.parquet", "terms.parquet", "evidence.parquet", "frames.json", "split.json", "costs.toml"})
@@ -40,15 +41,15 @@ class Manifest:
         with self.opened(name) as file:
             return file.read()
 
-    def opened(self, name: str, *, in_memory: bool = True) -> io.BufferedIOBase:
+    def opened(self, name: str, *, in_memory: bool = True) -> BinaryIO:
         """A file to read, which must hold what was built; one that stays on disk keeps its content when replaced."""
         path = self.folder / name
         altered = InputError(
             f"{path}: must be as it was built, and is not: build the cell again (or wait, if that is being done)."
         )
         try:
-            file = io.BytesIO(path.read_bytes()) if in_memory else path.open("rb")
-        except OSError as error:
+            file = io.BytesIO(reading.content(path)) if in_memory else reading.opened(path)
+        except InputError as error:
             raise altered from error
         if stream_digest(file) != self.files.get(name):
             file.close()
@@ -65,8 +66,8 @@ class Manifest:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a cell's folder."""
     try:
-        return _parsed(folder, (folder / MANIFEST).read_bytes())
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return _parsed(folder)
+    except (InputError, KeyError, TypeError) as error:
         raise InputError(
             f"{folder}: must be a cell's folder as `deepval build` writes it; {MANIFEST} cannot be read ({error})."
         ) from error
@@ -77,14 +78,14 @@ def cell_content(path: Path) -> bytes | None:
 
     The file must be what the manifest beside it says. A link to a cell's file is that file.
     """
-    for place in (path, path.resolve()):
-        if not (place.parent / MANIFEST).is_file():
+    for place in (path, reading.resolved(path)):
+        if not reading.is_file(place.parent / MANIFEST):
             continue
         try:
-            manifest = _parsed(place.parent, (place.parent / MANIFEST).read_bytes())
+            manifest = _parsed(place.parent)
         except (KeyError, TypeError):
             continue  # some other program's manifest
-        except (OSError, ValueError, RecursionError):
+        except InputError:
             if place.name in TOP:
                 read_manifest(place.parent)
             continue
@@ -98,7 +99,9 @@ def cell_content(path: Path) -> bytes | None:
     return None
 
 
-def _parsed(folder: Path, text: bytes) -> Manifest:
-    content = json.loads(text)
-    files = {str(name): str(digest) for name, digest in dict(content["files"]).items()}
-    return Manifest(folder, str(content["id"]), dict(content["definition"]), files)
+def _parsed(folder: Path) -> Manifest:
+    content = read_json(folder / MANIFEST)
+    parts = [content[name] for name in ("id", "definition", "files")]
+    for part, form in zip(parts, (str, dict[str, Any], dict[str, str]), strict=True):
+        formed(form, part, "a part of it")
+    return Manifest(folder, *parts)

@@ -4,12 +4,12 @@ The file is JSON: what is looked at, what was learned in plain numbers, what it 
 it. It loads without the library that fitted it, and nothing in it is executed.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepval.canonical import digest_of, json_canonical
+from deepval import reading
+from deepval.canonical import digest_of, json_canonical, json_content
 from deepval.errors import InputError
 
 FORMAT, VERSION = "deepval allocator", 1
@@ -26,19 +26,8 @@ def file_text(content: Mapping[str, Any]) -> str:
 
 def file_content(path: Path | str) -> dict[str, Any]:
     """What an allocator's file holds; a file that is not one, of another version or cut off is refused."""
-    path = Path(path)
-    try:
-        size = path.stat().st_size
-        if size > LARGEST_BYTES:
-            raise InputError(f"{path}: an allocator's file has at most {LARGEST_BYTES:,} bytes; found {size:,}.")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: must be an allocator's file that can be read; {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path}: must be an allocator as `deepval fit` writes it; it is no complete JSON ({error}). Fit it again."
-        ) from error
-    return _checked_format(content, str(path))
+    data = reading.content(path, "an allocator's file", largest=LARGEST_BYTES)
+    return _checked_format(json_content(data, path, "an allocator as `deepval fit` writes it"), str(path))
 
 
 def _checked_format(content: Any, source: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deepval import reading
 from deepval.cells.splits import ROLES, units_of
 from deepval.errors import InputError, InputWarning
 from deepval.results import Result
@@ -95,12 +96,12 @@ class Case:
                 f"`deepval score {self.source} ego-speed`, or give -s FILE."
             )
         for file in given.values():
-            if not file.suffix and not file.exists() and str(file) not in beside:
+            if not file.suffix and not reading.exists(file) and str(file) not in beside:
                 raise InputError(
                     f"{file}: must be a scores file or the name of one in {folder} ({', '.join(beside) or 'empty'}); "
                     "there is neither."
                 )
-        chosen = {name: file if file.exists() else beside.get(str(file), file) for name, file in given.items()}
+        chosen = {name: file if reading.exists(file) else beside.get(str(file), file) for name, file in given.items()}
         return chosen or beside
 
     def kinds(self, scores: Mapping[str, Scores], convention: str) -> list[str]:
@@ -129,13 +130,13 @@ def _charged(costs: Costs, scores: Scores, unit: str) -> bool:
 
 def read_case(source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None) -> Case:
     """The cell in a folder, or the losses in a values file; with these costs instead of the cell's, and these modes."""
-    if source.is_dir():
+    if reading.is_folder(source):
         from deepval.cells.folder import read_cell
 
         cell = read_cell(source)
         table = cell.listed if modes is None else cell.listed.with_modes(modes)
         table = table if costs is None else replace(table, costs=Costs.of(costs))
         return Case(source, table, cell, own_costs=costs is None)
-    if not source.exists() and not source.suffix:
+    if not reading.exists(source) and not source.suffix:
         raise InputError(f"{source}: must be a values file (.csv, .parquet) or a cell's folder; there is neither.")
     return Case(source, read_values(source, costs=costs, modes=modes))

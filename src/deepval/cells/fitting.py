@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deepval import reading
 from deepval.allocators import (
     Allocator,
     Examples,
@@ -181,10 +182,10 @@ def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
     if isinstance(text, str) and text in SIGNALS:
         return SIGNALS[text]
     file = Path(text)
-    if cell is not None and file.name == str(text) and not file.is_file():
+    if cell is not None and file.name == str(text) and not reading.is_file(file):
         beside = fitted_file(cell, file.name)
-        file = beside if beside.is_file() else file
-    if not file.exists():
+        file = beside if reading.is_file(beside) else file
+    if not reading.exists(file):
         raise InputError(
             f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic "
             f"({', '.join(DIAGNOSTICS | PLANNING_DIAGNOSTICS)}) "
@@ -195,7 +196,7 @@ def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
 
 def called(text: str) -> str:
     """What scores and costs of an allocator are called: after its file, or by its name."""
-    return Path(text).stem if Path(text).is_file() else text
+    return Path(text).stem if reading.is_file(Path(text)) else text
 
 
 def fitted_file(cell: Path, name: str) -> Path:

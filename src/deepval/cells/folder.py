@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.canonical import digest_of, json_text, sha256
 from deepval.cells.build import Cell
 from deepval.cells.explorer import frames_file
@@ -70,7 +71,7 @@ def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
     """
     try:
         old = read_manifest(folder)
-        if (folder / MANIFEST).read_bytes() == text.encode():
+        if reading.content(folder / MANIFEST) == text.encode():
             old.check()
             return
     except InputError:

@@ -4,12 +4,12 @@ The ledger is no file of the cell: the manifest does not name it, no hash covers
 times in it. A line is appended by one write, so that processes never mix theirs.
 """
 
-import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from deepval.canonical import json_canonical
+from deepval import reading
+from deepval.canonical import json_canonical, json_content
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError, InputWarning
 from deepval.files import append_line
@@ -50,8 +50,8 @@ def note_looks(cells: Iterable[BuiltCell], *, by: str) -> None:
 def openings(folder: Path, cell: str) -> int:
     """How often test units of a cell were judged on in this folder; a cell built there before has its own count."""
     path = folder / LEDGER
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return sum(json.loads(line)["cell"] == cell for line in lines)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: must be a ledger that deepval wrote; {error}.") from error
+    lines = reading.content(path, "a ledger").splitlines() if reading.exists(path) else []
+    told = [json_content(line, path, "a ledger that deepval wrote") for line in lines]
+    if not all(isinstance(entry, dict) and isinstance(entry.get("cell"), str) for entry in told):
+        raise InputError(f"{path}: must be a ledger that deepval wrote; a line names no cell.")
+    return sum(entry["cell"] == cell for entry in told)

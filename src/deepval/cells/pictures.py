@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Shaped
 from deepval.datasets import synthetic
 from deepval.errors import InputError
@@ -48,9 +49,9 @@ def _read(frames: list[Any], root: Path | None) -> dict[str, np.ndarray]:
         raise InputError("--images of a data set on disk needs --image-root, the folder that its pictures lie in.")
     found = {}
     for name, image in named.items():
-        tried = [(Path(root or "") / folder).resolve() for folder in FOLDERS]
-        files = [folder / image for folder in tried if (folder / image).resolve().is_relative_to(folder)]
-        path = next((path for path in files if path.is_file()), None)
+        tried = [reading.resolved(Path(root or "") / folder) for folder in FOLDERS]
+        files = [folder / image for folder in tried if reading.resolved(folder / image).is_relative_to(folder)]
+        path = next((path for path in files if reading.is_file(path)), None)
         if path is None:
             raise InputError(f"--image-root must hold the picture {image!r}; {root} does not.")
         try:

@@ -3,13 +3,13 @@
 It names data set, root, modes (cheap first), geometry and system; paths are relative to the file.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval.canonical import read_toml
+from deepval import reading
+from deepval.canonical import read_json, read_toml
 from deepval.cells import sources
 from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, CellSpec, Material, specs
 from deepval.datasets import DATASETS, open_dataset
@@ -55,18 +55,18 @@ class Wanted:
 
 def is_specification(path: Path) -> bool:
     """Whether a file claims to be a specification: TOML, or JSON that names a data set at its top."""
-    if path.suffix != ".json" or not path.is_file():
-        return path.suffix == ".toml" and path.is_file()
+    if path.suffix != ".json" or not reading.is_file(path):
+        return path.suffix == ".toml" and reading.is_file(path)
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        told = read_json(path)
+    except InputError:
         return False
     return isinstance(told, dict) and isinstance(told.get("dataset"), str)
 
 
 def read_specification(path: Path) -> Wanted:
     """The cells that a file specifies: every combination of its geometries and systems."""
-    told = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
+    told = read_json(path) if path.suffix == ".json" else read_toml(path)
     try:
         return _wanted(told, path.parent)
     except InputError as error:

@@ -5,14 +5,16 @@ all units validation, the rest training. Nothing but the names decides, so nobod
 few for a split: all are test, and nothing can be fitted.
 """
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from deepval.canonical import digest_of, json_text, sha256
+from deepval import reading
+from deepval.canonical import digest_of, json_content, json_text, sha256
 from deepval.errors import InputError
+from deepval.forms import formed_file
 
 TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
 """Rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test."""
@@ -76,13 +78,12 @@ def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) 
 
 def read_split(path: Path | str, text: bytes | None = None) -> Split:
     """The split in a file, whose hash must fit; its text is read unless it was."""
-    try:
-        content = json.loads(Path(path).read_bytes() if text is None else text)
-        told = content.pop("sha256")
-        found = Split(content["dataset"], *(tuple(content[role]) for role in ("train", "validation", "test")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: must be a split as `deepval build` writes it; {error!r} is in the way.") from error
-    if found.digest != told:
+    what = "a split as `deepval build` writes it"
+    content = json_content(reading.content(path, what) if text is None else text, path, what)
+    told = formed_file(dict[str, Any], content, path, what)
+    sha = told.pop("sha256", None)
+    found = formed_file(Split, told, path, what)
+    if found.digest != sha:
         raise InputError(f"{path}: the split was altered: its hash does not fit. Build the cell again.")
     return found
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepval import reading
 from deepval.allocators.pixel_training import torch_library
 from deepval.analyses.regime import PAPER, regime_lines
 from deepval.cells import build, sources, study
@@ -80,7 +81,7 @@ def demo(
     say(f"\nCells and results lie in {out}/<system>-<geometry>/, all tables in {out}/results.md.")
     say(f"Everything as one page, with sliders and frames to look at: {page}")
     if os.environ.get("DISPLAY") and os.isatty(1):
-        webbrowser.open(page.resolve().as_uri())
+        webbrowser.open(reading.resolved(page).as_uri())
 
 
 def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepval import reading
 from deepval.cells import build as building
 from deepval.cells import folder as folders
 from deepval.cells import sources, spec
@@ -327,7 +328,7 @@ def _mode_file(
 def _built_in(text: str) -> str | None:
     """The mode without a file that is meant by its name, or by NAME=ITS-NAME where no file is called so."""
     _, equals, told = text.rpartition("=")
-    return None if built_in_mode(told) is None or (equals and Path(told).exists()) else told
+    return None if built_in_mode(told) is None or (equals and reading.exists(Path(told))) else told
 
 
 def _named(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import deepval
+from deepval import reading
 from deepval.cells.case import Case
 from deepval.cells.splits import ROLES
 from deepval.cli.saying import say
@@ -271,23 +272,12 @@ def unit_list(text: str | None, roles: Sequence[str] = ()) -> list[str] | None:
     if text is None:
         return None
     parts = text.split(",")
-    if text not in roles and _is_file(text):
-        try:
-            parts = Path(text).read_text(encoding="utf-8-sig").splitlines()  # Windows editors put a mark in front
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{text}: must be a list of units in UTF-8, one per line; {error}.") from error
+    if text not in roles and reading.is_file(text):
+        parts = reading.text(text, "a list of units, one per line,").splitlines()
     named = [part.strip() for part in parts if part.strip()]
     if not named:
         raise InputError(f"At least one unit must be named; found none in {text!r}.")
     return named
-
-
-def _is_file(text: str) -> bool:
-    """Whether the text names a file; a list that is too long for a name does not."""
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def mode_list(text: str | None) -> list[str] | None:

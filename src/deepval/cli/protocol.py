@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepval import reading
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.saying import say
@@ -29,7 +30,7 @@ def cells(
 
     Example: deepval cells --track kitti-public --data data
     """
-    if data is not None and not data.is_dir():
+    if data is not None and not reading.is_folder(data):
         raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
     found = tracks.read_tracks(track)
     if json:
@@ -70,7 +71,7 @@ def validate(
 
     Example: deepval validate submissions/mine --cells cells
     """
-    if not folder.is_dir():
+    if not reading.is_folder(folder):
         raise InputError(f"{folder}: must be a submission's folder; there is no such folder.")
     built = read_cells(cells)
     checked = submissions.check(folder, built)
@@ -114,7 +115,7 @@ def leaderboard(
     content = boards.leaderboard(folder, cells, draws=draws, seed=seed, watch=options.watch)
     boards.write_leaderboard(content, out)
     if json:
-        typer.echo((out / "leaderboard.json").read_text(encoding="utf-8"), nl=False)
+        typer.echo(reading.text(out / "leaderboard.json"), nl=False)
     else:
         judged, on = counted(len(content["submissions"]), "submission"), counted(len(content["cells"]), "cell")
         say(f"{judged} judged on {on}, {len(content['refused'])} refused: see {out}.")

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 import deepval
+from deepval import reading
 from deepval.cells.case import read_case
 from deepval.cli import options
 from deepval.cli.registering import noted
@@ -96,8 +97,8 @@ def _results(files: Mapping[str, Path]) -> dict[str, Kept]:
     """Results by name; of a cell's folder all that lie there, or the judgement of the scores beside it."""
     found: dict[str, Kept] = {}
     for name, path in files.items():
-        saved = sorted(path.glob(f"{RESULT}*.json")) if path.is_dir() else [path]
-        more = {_title(name, file) if path.is_dir() else name: kept(file) for file in saved}
+        saved = sorted(path.glob(f"{RESULT}*.json")) if reading.is_folder(path) else [path]
+        more = {_title(name, file) if reading.is_folder(path) else name: kept(file) for file in saved}
         twice = sorted(more.keys() & found)
         if twice:
             raise InputError(f"Cells need different names; {twice[0]!r} is given twice. Write NAME=FILE.")
@@ -170,7 +171,7 @@ def _gains(path: Path) -> dict[str, float]:
 def _beside(results: Mapping[str, Kept], file: str) -> dict[str, Path]:
     """Files of a name that lie beside results, by cell."""
     found = {name: item.folder / file for name, item in results.items()}
-    return {name: path for name, path in found.items() if path.is_file()}
+    return {name: path for name, path in found.items() if reading.is_file(path)}
 
 
 def _shown(results: Mapping[str, Kept], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
@@ -181,9 +182,9 @@ def _named(texts: list[str], usual: str) -> dict[str, Path]:
     """Files by cell: NAME=FILE, or the name of the file, or of its folder where the file has the usual name."""
 
     def name_of(path: Path) -> str:
-        if path.is_dir():
-            return path.resolve().name
-        return path.resolve().parent.name if path.stem == usual else path.stem
+        if reading.is_folder(path):
+            return reading.resolved(path).name
+        return reading.resolved(path).parent.name if path.stem == usual else path.stem
 
     paths = [Path(text) for text in texts if "=" not in text]
     names = {path: name_of(path) for path in dict.fromkeys(paths)}
@@ -194,7 +195,7 @@ def _named(texts: list[str], usual: str) -> dict[str, Path]:
 
 def _apart(paths: list[Path]) -> list[str]:
     """Paths by as many of their last parts as tell them apart, joined: one/braking, two/braking."""
-    parts = [path.resolve().parts for path in paths]
+    parts = [reading.resolved(path).parts for path in paths]
     most = max(map(len, parts), default=0)
     depth = next((d for d in range(2, most) if len({own[-d:] for own in parts}) == len(parts)), most)
     return ["/".join(own[-depth:]).removesuffix(f"/{RESULT}.json").removesuffix(".json") for own in parts]
@@ -215,7 +216,7 @@ def _frames(path: Path) -> dict[str, Any]:
 
     built = cell_content(path)
     try:
-        content = json.loads(path.read_bytes() if built is None else built)
+        content = json.loads(reading.content(path) if built is None else built)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: must be frames written by deepval build; {error}.") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:

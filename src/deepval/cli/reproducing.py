@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from deepval import reading
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.errors import InputError
@@ -52,7 +53,7 @@ def reproduce(
     from deepval.reproduction.study_report import FILES, write_report
     from deepval.tables.costs import read_costs
 
-    if data is not None and not data.is_dir():
+    if data is not None and not reading.is_folder(data):
         raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
     check_writable(work, folder=True)
     check_writable(out, folder=True)
@@ -64,7 +65,7 @@ def reproduce(
     )
     content = write_report(done, out)
     if json:
-        typer.echo((out / FILES[2]).read_text(encoding="utf-8"), nl=False)
+        typer.echo(reading.text(out / FILES[2]), nl=False)
         return
     beside = content["beside_the_paper"]
     typer.echo(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.errors import InputError
@@ -73,9 +74,9 @@ class LabelRows(NamedTuple):
 def rows_of(path: Path, columns: int | Sequence[int], *, what: str) -> list[list[str]]:
     """The words of each line that is not empty; raises where a line has another number of columns."""
     allowed = (columns,) if isinstance(columns, int) else tuple(columns)
-    if not path.is_file():
+    if not reading.is_file(path):
         raise InputError(f"{what} must be at {path}; there is no such file: check the data set's folder.")
-    rows = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = [line.split() for line in reading.text(path).splitlines()]
     for number, row in enumerate(rows, start=1):
         if row and len(row) not in allowed:
             wanted = " or ".join(str(count) for count in allowed)
@@ -117,10 +118,10 @@ def refuse(
 
 def read_calibration(path: Path) -> Mounting:
     """Calibration from a file with either spelling of the keys, with or without colons."""
-    if not path.is_file():
+    if not reading.is_file(path):
         raise InputError(f"the calibration must be at {path}; there is no such file: check the data set's folder.")
     found: dict[str, np.ndarray] = {}
-    for row, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for row, line in enumerate(reading.text(path).splitlines(), start=1):
         key, *words = line.split() or [""]
         name, count = CALIBRATION_KEYS.get(key.rstrip(":"), ("", 0))
         if not name:
@@ -221,12 +222,12 @@ class Motion(NamedTuple):
 def read_motion(root: Path, unit: str, *, dt_s: float = DT_S) -> Motion:
     """Forward speed from OXTS where the file exists, else from poses (backward difference); at least 0."""
     oxts, poses = root / "oxts" / f"{unit}.txt", root / "poses" / f"{unit}.txt"
-    if oxts.is_file():
+    if reading.is_file(oxts):
         rows = rows_of(oxts, OXTS_COLUMNS, what="OXTS data")
         speed = numbers([row[OXTS_FORWARD] for row in rows], path=oxts, what="OXTS data", largest=np.inf)
         _check_speeds(speed, oxts)
         return Motion(read_times(root, unit, frames=len(rows), dt_s=dt_s), np.maximum(speed, 0.0))
-    if not poses.is_file():
+    if not reading.is_file(poses):
         raise InputError(f"unit {unit} must have OXTS data or poses; found neither {oxts} nor {poses}.")
     rows = rows_of(poses, POSE_COLUMNS, what="poses")
     pose = numbers(rows, path=poses, what="poses", largest=FARTHEST).reshape(-1, 3, 4)
@@ -249,7 +250,7 @@ def _check_speeds(speed_mps: Float[np.ndarray, "time"], path: Path) -> None:
 def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Float[np.ndarray, "time"]:
     """Time stamps in seconds where a file gives them, else equal steps of `dt_s`."""
     path = root / "times" / f"{unit}.txt"
-    if not path.is_file():
+    if not reading.is_file(path):
         return np.arange(frames) * dt_s
     words = [row[0] for row in rows_of(path, 1, what="time stamps")]
     time_s = numbers(words, path=path, what="time stamps", largest=FARTHEST)
@@ -260,7 +261,7 @@ def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Flo
 
 def image_files(folder: Path, frame_ids: Sequence[str]) -> tuple[Path | None, ...]:
     """The picture of each frame, .png before .jpg, None where there is none."""
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    names = {path.name for path in reading.inside(folder)} if reading.is_folder(folder) else set()
     found = []
     for frame_id in frame_ids:
         name = next((frame_id + end for end in (".png", ".jpg") if frame_id + end in names), None)
@@ -310,8 +311,8 @@ class Kitti(Dataset):
     def folder(self) -> Path:
         """The folder that holds `label_02`."""
         root = Path(self.root)
-        root = root / "training" if (root / "training" / "label_02").is_dir() else root
-        if not (root / "label_02").is_dir():
+        root = root / "training" if reading.is_folder(root / "training" / "label_02") else root
+        if not reading.is_folder(root / "label_02"):
             raise InputError(
                 f"a KITTI tracking folder must hold label_02; found none in {root}: give the right folder."
             )
@@ -320,7 +321,7 @@ class Kitti(Dataset):
     def files(self, unit: str) -> dict[str, Path]:
         """Labels, calibration and motion of a sequence."""
         found = [self.folder / part / f"{unit}.txt" for part in FILES]
-        return {f"{path.parent.name}/{path.name}": path for path in found if path.is_file()}
+        return {f"{path.parent.name}/{path.name}": path for path in found if reading.is_file(path)}
 
     def unit_ids(self) -> tuple[str, ...]:
         """Sequence ids such as 0002: all that have labels."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Float
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.routing import route_of
@@ -73,10 +74,10 @@ class NuScenes(Dataset):
     def folder(self) -> Path:
         """The folder with the tables."""
         root = Path(self.root)
-        found = sorted(path for path in root.glob("v1.0-*") if path.is_dir())
+        found = sorted(path for path in root.glob("v1.0-*") if reading.is_folder(path))
         if self.version is not None:
             found = [path for path in found if path.name == self.version]
-        if (root / "scene.json").is_file():
+        if reading.is_file(root / "scene.json"):
             found = [root]
         if len(found) != 1:
             told = ", ".join(path.name for path in found) or "none"
@@ -96,7 +97,7 @@ class NuScenes(Dataset):
         """The file with the lane map of a scene."""
         folder = self.folder.parent / "maps" / "expansion" if self.maps is None else Path(self.maps)
         expansion = folder / f"{_tables(self.folder).location_of(unit)}.json"
-        if expansion.is_file():
+        if reading.is_file(expansion):
             return expansion
         return None if self.maps is None else ScenarioNet(folder).records.get(unit)
 
@@ -281,4 +282,4 @@ def _note_missing_pictures(folder: Path) -> None:
 
 
 def _picture(root: Path, name: str | None) -> Path | None:
-    return root / name if name and (root / name).is_file() else None
+    return root / name if name and reading.is_file(root / name) else None

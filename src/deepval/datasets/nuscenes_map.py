@@ -4,7 +4,6 @@ Facts of the format: layers refer to nodes by token; the centreline of a lane or
 straight pieces (`arcline_path_3`), each of three segments, left, right or straight, of one radius.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.canonical import read_json
 from deepval.errors import InputError
 from deepval.world.lanes import Lane, LaneMap, Outline
 
@@ -23,10 +23,10 @@ BENDS = {"L": 1.0, "R": -1.0, "S": 0.0}
 
 def read_expansion(path: Path) -> LaneMap:
     """The lane map in a file of the map expansion."""
+    content = read_json(path, "a nuScenes map expansion")
     try:
-        content = json.loads(path.read_bytes())
         return lane_map_of(content)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(

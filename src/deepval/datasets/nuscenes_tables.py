@@ -1,6 +1,5 @@
 """The JSON tables of nuScenes -> columns by scene: keyframes, annotations with velocity, the front camera."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -9,7 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.canonical import read_json
 from deepval.errors import InputError
 
 NAMES = (
@@ -89,12 +90,9 @@ def read_tables(folder: Path) -> "Tables":
 
 
 def _rows(path: Path) -> list[Any]:
-    if not path.is_file():
+    if not reading.is_file(path):
         raise InputError(f"nuScenes needs the table {path.stem}; {path} is not there: check the data set's folder.")
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InputError(f"the table {path} must be JSON; it is not: {error}.") from error
+    found = read_json(path, "a table in JSON")
     if not isinstance(found, list) or not all(isinstance(row, dict) and "token" in row for row in found):
         raise InputError(f"the table {path} must be a list of records with tokens; it is not: repair the file.")
     return found

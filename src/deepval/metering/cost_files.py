@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from deepval import reading
 from deepval.canonical import read_toml
 from deepval.errors import InputError
 from deepval.files import write_atomically
@@ -17,7 +18,7 @@ Kind = Literal["modes", "allocators"]
 
 def read_entries(path: Path, kind: Kind) -> dict[str, Mapping[str, object]]:
     """The tables of one kind in a costs file, by name; empty where there is no file yet."""
-    if not path.exists():
+    if not reading.exists(path):
         return {}
     tables = read_toml(path).get(kind, {})
     if not isinstance(tables, dict) or not all(isinstance(entry, dict) for entry in tables.values()):
@@ -28,7 +29,7 @@ def read_entries(path: Path, kind: Kind) -> dict[str, Mapping[str, object]]:
 def write_entries(path: Path, kind: Kind, entries: Mapping[str, Entry]) -> None:
     """Put one `[<kind>.<name>]` table per entry at the end, in place of any of that name; the rest stays as it is."""
     known = read_entries(path, kind)
-    before = _text(path) if path.exists() else ""
+    before = _text(path) if reading.exists(path) else ""
     wanted = tomllib.loads(before)
     wanted[kind] = {**known, **entries}
     kept = _without(before, kind, set(known) & set(entries)).strip()
@@ -49,7 +50,7 @@ def _cannot(path: Path, entries: Mapping[str, Entry], why: str) -> InputError:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig")
+    return reading.text(path)
 
 
 def _without(text: str, kind: Kind, names: set[str]) -> str:

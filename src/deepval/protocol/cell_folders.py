@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from deepval import reading
 from deepval.canonical import digest_of, toml_content
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.splits import Split, split
@@ -73,7 +74,7 @@ class TrackedCell:
 def read_cells(folder: Path | str) -> dict[str, TrackedCell]:
     """Every cell in a folder of cell folders, or of folders of them (then named outer-inner), sorted by name."""
     folder = Path(folder)
-    if not folder.is_dir():
+    if not reading.is_folder(folder):
         raise InputError(f"{folder}: must be a folder of cells made by `deepval build`; there is no such folder.")
     manifests = [*folder.glob("*/manifest.json"), *folder.glob("*/*/manifest.json")]
     found: dict[str, TrackedCell] = {}

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deepval import reading
 from deepval.canonical import sha256
 from deepval.cells import folder as folders
 from deepval.cells.build import built
@@ -84,22 +85,22 @@ def meant(names: Sequence[str | Path], *, data: Path | None = None) -> Found:
     lacking: dict[str, tuple[str, ...]] = {}
     for name in map(str, names):
         path = Path(name)
-        if path.name == MANIFEST and path.is_file() and not is_specification(path):
+        if path.name == MANIFEST and reading.is_file(path) and not is_specification(path):
             inside.append(path.parent)
         elif is_specification(path):
             wanted.append(read_specification(path))
-        elif name in NAMES and not path.exists():
+        elif name in NAMES and not reading.exists(path):
             cells, missing = track_cells(read_track(name), data)
             wanted += cells
             lacking |= missing
-        elif path.exists():
+        elif reading.exists(path):
             inside += _cells_in(path)
         else:
             raise InputError(
                 f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json) or a track "
                 f"({', '.join(NAMES)}); there is no such file, and no such track."
             )
-    _refuse_repeated([str(folder.resolve()) for folder in inside])
+    _refuse_repeated([str(reading.resolved(folder)) for folder in inside])
     _refuse_repeated([spec.id for each in wanted for spec in each.specs])
     return Found(tuple(inside), tuple(wanted), lacking)
 
@@ -110,7 +111,7 @@ def _refuse_repeated(names: Sequence[str]) -> None:
 
 
 def _cells_in(folder: Path) -> list[Path]:
-    if (folder / MANIFEST).exists():
+    if reading.exists(folder / MANIFEST):
         return [folder]
     inner = sorted(path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in folder.glob(pattern))
     return inner or [folder]
@@ -187,9 +188,9 @@ def unbuilt(wanted: Wanted, work: Path) -> list[CellSpec]:
 def _whole(place: Path, costs: Path | None) -> bool:
     """Whether a cell is there, unaltered, with these costs, built by this code."""
     try:
-        told = (place / BUILT_BY).read_text(encoding="utf-8").strip()
+        told = reading.text(place / BUILT_BY).strip()
         cell = read_cell(place)
-    except (InputError, OSError, ValueError):
+    except InputError:
         return False
     wanted = None if costs is None else sha256(costs_bytes(costs))
     return told == code_digest(BUILDER) and cell.manifest.files.get("costs.toml") == wanted

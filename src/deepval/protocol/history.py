@@ -5,11 +5,12 @@ each once. Whoever keeps the folder of submissions puts it there. It holds hashe
 which turn of the leaderboard each version was new, so that of two equal submissions the earlier is known.
 """
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from deepval import reading
+from deepval.canonical import json_content
 from deepval.errors import InputError
 from deepval.protocol.submissions import Submission
 
@@ -38,12 +39,13 @@ class History(NamedTuple):
 def read_history(folder: Path) -> History:
     """The earlier versions of submissions in a folder; none where there is no history."""
     path = folder / HISTORY
-    if not path.exists() and not path.is_symlink():
+    if not reading.exists(path) and not path.is_symlink():
         return History({}, {})
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_HISTORY:
-        raise InputError(f"{path}: must be a plain file of at most {LARGEST_HISTORY:,} bytes.")
+    if path.is_symlink():
+        raise InputError(f"{path}: must be a plain file of at most {LARGEST_HISTORY:,} bytes; it is a link.")
+    data = reading.content(path, "a plain file", largest=LARGEST_HISTORY)
     try:
-        content = json.loads(path.read_bytes())
+        content = json_content(data, path)
         versions = {str(k): [_version(item) for item in v] for k, v in content["versions"].items()}
         told = content.get("turns", {})
         turns = {key: _turns(told.get(key), len(items)) for key, items in versions.items()}

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from deepval import reading
 from deepval.canonical import digest_of, json_text
 from deepval.errors import InputError, InputWarning
 from deepval.files import write_atomically
@@ -86,18 +87,11 @@ def write_leaderboard(content: Mapping[str, Any], folder: Path | str) -> None:
 
 def _folders(folder: Path) -> list[Path]:
     """Submissions' folders by name; plain files beside them and hidden entries are none."""
-    if not folder.is_dir():
+    if not reading.is_folder(folder):
         raise InputError(f"{folder}: must be a folder of submissions; there is no such folder.")
     with os.scandir(folder) as entries:
-        found = [entry.name for entry in entries if not entry.name.startswith(".") and not _is_file(entry)]
+        found = [entry.name for entry in entries if not entry.name.startswith(".") and not reading.is_file(entry.path)]
     return [folder / name for name in sorted(found)]
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError:  # a link in a ring, which is refused as all links are
-        return False
 
 
 def _sifted(checked: Sequence[Checked]) -> tuple[list[Submission], list[dict[str, Any]]]:

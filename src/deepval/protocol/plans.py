@@ -5,13 +5,13 @@ opened by then, and the SHA-256 of all lines before, so that no line can be chan
 times in it; who needs one commits the log, or sends the hash to somebody.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval.canonical import digest_of, json_canonical, plain, read_toml, sha256
+from deepval import reading
+from deepval.canonical import digest_of, json_canonical, json_content, plain, read_toml, sha256
 from deepval.errors import InputError
 from deepval.files import append_line, locked
 from deepval.judging.contenders import STATISTICS
@@ -156,15 +156,17 @@ def log_path(plan: Path) -> Path:
 def registrations(plan: Path) -> list[Registration]:
     """The registrations in a plan's log, which must be as it was written, line by line."""
     path = log_path(plan)
-    data = path.read_bytes() if path.exists() else b""
+    data = reading.content(path) if reading.exists(path) else b""
     found, before = [], b""
     for line in data.splitlines(keepends=True):
         try:
-            content = json.loads(line)
+            content = json_content(line, path, "a log that `deepval register` wrote")
             whole = content["before"] == sha256(before) and content["registered"] == digest_of(content["plan"])
             found.append(Registration(content["registered"], dict(content["opened"])))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path}: must be a log that `deepval register` wrote; {error}.") from error
+        except (KeyError, TypeError) as error:
+            raise InputError(
+                f"{path}: must be a log that `deepval register` wrote; line {len(found) + 1} is none."
+            ) from error
         if not whole:
             raise InputError(f"{path}: must be as `deepval register` wrote it; line {len(found)} was altered.")
         before += line
@@ -174,12 +176,12 @@ def registrations(plan: Path) -> list[Registration]:
 def register(path: Path, opened: Mapping[str, int | None]) -> Registration:
     """Write a plan into the log beside it; a plan that is there already stays as it was registered first."""
     plan = read_plan(path)
-    with locked(path.resolve().parent, f"{path}: another process is registering a plan there; try again."):
+    with locked(reading.resolved(path).parent, f"{path}: another process is registering a plan there; try again."):
         known = next((item for item in registrations(path) if item.plan == plan.digest), None)
         if known is not None:
             return known
         log = log_path(path)
-        before = log.read_bytes() if log.exists() else b""
+        before = reading.content(log) if reading.exists(log) else b""
         counts = {cell: opened.get(cell) for cell in plan.cells}
         content = plain([asdict(item) for item in plan.comparisons])
         line = {"registered": plan.digest, "plan": content, "opened": counts, "before": sha256(before)}

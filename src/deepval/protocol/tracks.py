@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import deepval
+from deepval import reading
 from deepval.canonical import digest_of, file_digest, plain, read_toml
 from deepval.cells.spec import CellSpec, ModeSpec, folder_digests_of
 from deepval.datasets import DATASETS, Dataset
@@ -228,7 +229,7 @@ def _need(name: str, entry: Mapping[str, Any], sha256: str | None) -> Need:
 
 
 def _counted(data: Path, pattern: str, enough: int) -> int:
-    return sum(1 for _, path in zip(range(enough), data.glob(pattern), strict=False) if path.is_file())
+    return sum(1 for _, path in zip(range(enough), data.glob(pattern), strict=False) if reading.is_file(path))
 
 
 def build_command(cell: TrackCell, data: Path | None) -> str | None:

@@ -4,14 +4,14 @@ Files are written whole, the list of their hashes last: what a kill leaves is no
 is made anew.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from deepval.canonical import digest_of, file_digest, json_text, sha256
+from deepval.canonical import digest_of, file_digest, json_text, read_json, sha256
+from deepval.errors import InputError
 from deepval.files import write_atomically
 from deepval.version import __version__
 
@@ -34,9 +34,9 @@ def place(root: Path, kind: str, rests_on: Mapping[str, Any]) -> Path:
 def is_kept(folder: Path) -> bool:
     """Whether everything that was kept in a folder is there, as it was written."""
     try:
-        told = json.loads((folder / LIST).read_text(encoding="utf-8"))
+        told = read_json(folder / LIST)
         return all(file_digest(folder / str(name)) == digest for name, digest in told["files"].items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (InputError, KeyError, TypeError, AttributeError):
         return False
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from deepval import reading
 from deepval.allocators.fitted import FittedAllocator
 from deepval.allocators.recipes import read_allocator
 from deepval.allocators.signals import SIGNALS
@@ -117,7 +118,7 @@ def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, S
         }
 
     folder = at.kept("scores", {"recipes": recipes, "units": role}, make)
-    return _unpacked((folder / "scores.npz").read_bytes())
+    return _unpacked(reading.content(folder / "scores.npz"))
 
 
 def _packed(scored: Mapping[str, Scored]) -> bytes:

@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from deepval import reading
 from deepval.canonical import digest_of, plain, sha256
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.ledger import note_looks
@@ -292,9 +293,9 @@ def _made(job: Job) -> dict[str, bytes]:
 
 def _read(folder: Path) -> Outcome:
     refused = folder / REFUSED
-    if refused.is_file():
-        return Outcome((), (refused.read_text(encoding="utf-8"),))
-    return Outcome(tuple(of_bytes((folder / ROWS).read_bytes())))
+    if reading.is_file(refused):
+        return Outcome((), (reading.text(refused),))
+    return Outcome(tuple(of_bytes(reading.content(folder / ROWS))))
 
 
 def _joined(one: Outcome, other: Outcome) -> Outcome:

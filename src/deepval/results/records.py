@@ -1,11 +1,9 @@
-"""Records: frozen dataclasses that read as mappings, made again from the plain data that they are saved as."""
+"""Records: frozen dataclasses that read as mappings."""
 
 import math
-import types
 from collections.abc import Iterator, Mapping
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
-from deepval.canonical import plain
 from deepval.results.budget_key import BudgetKey
 
 
@@ -38,23 +36,3 @@ class BudgetRecord(Record):
 def known(value: float) -> float | None:
     """A number, or None where it is NaN."""
     return None if math.isnan(value) else float(value)
-
-
-def typed(form: Any, content: Any) -> Any:
-    """Plain data as an annotation says: records, tuples and mappings of such; what has no form stays plain."""
-    origin, parts = get_origin(form), get_args(form)
-    if origin in (Union, types.UnionType):
-        forms = [part for part in parts if part is not types.NoneType]
-        return typed(forms[0], content) if len(forms) == 1 and content is not None else plain(content)
-    if isinstance(form, type) and issubclass(form, Record):
-        fields = form.__dataclass_fields__
-        unknown = [name for name in content if name not in fields]
-        if unknown:
-            raise TypeError(f"{form.__name__} has no {unknown[0]!r}")
-        return form(**{name: typed(fields[name].type, item) for name, item in content.items()})
-    if origin is tuple:
-        forms = [parts[0]] * len(content) if parts[-1] is Ellipsis else parts
-        return tuple(typed(part, item) for part, item in zip(forms, content, strict=True))
-    if origin is Mapping:
-        return {str(name): typed(parts[1], item) for name, item in content.items()}
-    return plain(content)

@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from deepval.canonical import plain, sha256
+from deepval import reading
+from deepval.canonical import json_content, plain, sha256
 from deepval.errors import InputError
 from deepval.files import write_atomically
+from deepval.forms import formed_file
 from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
-from deepval.results.records import typed
 from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Unit
 from deepval.results.samples import Samples, read_samples, samples_path
 
 SCHEMA = "deepval/result/1"
+WHAT = "a result saved by deepval"
 HEADLINE = 0.2
 """The share that is meant where several are there and none is named."""
 
@@ -126,19 +128,15 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path) -> "Result":
-        """A saved result, with its samples where they lie beside it."""
-        try:
-            data = Path(path).read_bytes()
-            content = json.loads(data.decode())
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
-        found = content.pop("schema", None) if isinstance(content, dict) else type(content).__name__
+        """A saved result, with its samples where they lie beside it; it must be in the published schema."""
+        data = reading.content(path, WHAT)
+        content = json_content(data, path, WHAT)
+        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
         if found != SCHEMA:
             raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {found!r}.")
-        forms = {item.name: item.type for item in dataclasses.fields(cls)}
-        try:
-            loaded = cls(**{name: typed(forms[name], part) for name, part in content.items()})
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
+        told = {name: part for name, part in content.items() if name != "schema"}
+        if "samples" in told:
+            raise InputError(f"{path}: must be {WHAT}, whose samples lie beside it; it holds samples itself.")
+        loaded = formed_file(cls, told, path, WHAT)
         samples = read_samples(samples_path(path), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
 
@@ -71,10 +72,10 @@ def samples_path(result: str | Path) -> Path:
 
 def read_samples(path: Path, result: str, *, rows: int, streams: int = 0) -> Samples | None:
     """The samples that lie beside the result of this SHA-256; None where there are none, or those of another."""
-    if not path.is_file():
+    if not reading.is_file(path):
         return None
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        with reading.opened(path) as opened, np.load(opened, allow_pickle=False) as file:
             held: dict[str, Any] = {name: file[name] for name in file.files}
         bound = str(held.pop("result"))
         held["unit_ids"] = tuple(map(str, held["unit_ids"]))

@@ -7,7 +7,7 @@ the row (data rows counted from 1) and the id.
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Float, Int, Shaped
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, reason
 from deepval.manifests import cell_content
 
 ID_COLUMNS = ("unit", "input")
@@ -27,6 +28,8 @@ LONGEST_HEADER = 65_536
 """Bytes of a line that are looked at for what separates cells."""
 LONGEST_QUOTE = 60
 """Characters of a value that a message quotes."""
+LONGEST_ID, LARGEST_IDS = 1000, 2**33
+"""Characters of an id, and bytes of a column of them: as text every row of it is as wide as the longest."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +89,15 @@ def _read_file(path: Path) -> Columns:
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"{path}: the name must end in .csv or .parquet; found {path.suffix or 'no ending'!r}.")
     try:
-        if path.is_dir():
+        if reading.is_folder(path):
             raise InputError(f"{path}: must be a file; it is a folder.")
-        if not path.is_file():
+        if not reading.is_file(path):
             raise InputError(f"{path}: no such file; check the name and the folder.")
         if not path.stat().st_size:
             raise InputError(f"{path}: the file is empty; it must hold a header and at least one row.")
         return _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
     except OSError as error:
-        raise InputError(f"{path}: must be a file that can be read; {error.strerror or _first(error)}.") from error
+        raise InputError(f"{path}: must be a file that can be read; {reason(error)}.") from error
 
 
 def _read_parquet(path: Path) -> Columns:
@@ -111,7 +114,7 @@ def native(source: Path | bytes) -> Any:
     import pyarrow as pa
 
     if isinstance(source, Path):
-        return pa.OSFile(os.fsencode(source))
+        return pa.OSFile(os.fsencode(reading.checked(source)))
     sink = pa.BufferOutputStream()
     sink.write(source)
     return pa.BufferReader(sink.getvalue())
@@ -119,18 +122,23 @@ def native(source: Path | bytes) -> Any:
 
 def from_parquet(content: Path | bytes, source: str) -> Columns:
     """Columns of a Parquet file, or of what one holds."""
+    return of_arrow(parquet_table(content, source), source)
+
+
+def parquet_table(content: Path | bytes, source: str) -> Any:
+    """An Arrow table of a Parquet file, or of what one holds."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = native(content)
     try:
-        with file:
-            table = pq.ParquetFile(file).read()
+        with native(content) as file:
+            return pq.ParquetFile(file).read()
     except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
-            f"{source}: must be a complete Parquet file; it is cut, damaged or of another type ({_first(error)})."
+            f"{source}: must be a complete Parquet file; it is cut, damaged or of another type ({reason(error)})."
         ) from error
-    return _from_arrow(table, source)
 
 
 def _read_csv(path: Path) -> Columns:
@@ -150,8 +158,8 @@ def _read_csv(path: Path) -> Columns:
         raise InputError(_csv_complaint(path)) from error
     if any(map(pa.types.is_binary, table.schema.types)):  # what Arrow makes of text that is not UTF-8
         raise InputError(_csv_complaint(path))
-    found = _from_arrow(table, str(path))
-    with path.open("rb") as handle:
+    found = of_arrow(table, str(path))
+    with reading.opened(path) as handle:
         handle.seek(-1, 2)
         if handle.read(1) not in b"\r\n":
             warnings.warn(
@@ -162,7 +170,7 @@ def _read_csv(path: Path) -> Columns:
 
 def _refuse_other_separators(path: Path) -> None:
     """Raise where a header without any comma has what other programs put between cells."""
-    with path.open("rb") as handle:
+    with reading.opened(path) as handle:
         header, row = (handle.readline(LONGEST_HEADER).decode("utf-8", "replace").strip() for _ in range(2))
     between = next((name for sign, name in SEPARATORS.items() if sign in header and "," not in header), None)
     if between is not None:
@@ -178,7 +186,7 @@ def _csv_complaint(path: Path) -> str:
     import pyarrow as pa
     import pyarrow.csv as pc
 
-    content = path.read_bytes()
+    content = reading.content(path, largest=path.stat().st_size)
     uneven: list[Any] = []
 
     def note(row: Any) -> str:
@@ -189,12 +197,12 @@ def _csv_complaint(path: Path) -> str:
         content.decode("utf-8")
         # Once more without threads: only then does Arrow count rows.
         pc.read_csv(native(content), pc.ReadOptions(use_threads=False), pc.ParseOptions(invalid_row_handler=note))
-        reason = "it cannot be read"
+        why = "it cannot be read"
     except UnicodeDecodeError as bad:
         line, byte = content.count(b"\n", 0, bad.start) + 1, content[bad.start]
         return f"{path}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}. Save it as UTF-8."
     except pa.ArrowException as error:
-        reason = _first(error)
+        why = reason(error)
     if uneven:
         row = uneven[0]
         more = row.actual_columns > row.expected_columns
@@ -203,11 +211,7 @@ def _csv_complaint(path: Path) -> str:
             f"{row.expected_columns}: {shown(row.text)}. Check that "
             f"{'numbers have a decimal point, not a comma, and that ' if more else ''}the file is not cut."
         )
-    return f"{path}: must be a CSV file with a header; it is cut, damaged or of another type ({reason})."
-
-
-def _first(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+    return f"{path}: must be a CSV file with a header; it is cut, damaged or of another type ({why})."
 
 
 def _read_stream(source: Any, name: str) -> Columns:
@@ -216,20 +220,21 @@ def _read_stream(source: Any, name: str) -> Columns:
     try:
         table = pa.table(source)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise InputError(f"{name} must be a table that Arrow can hold; {_first(error)}.") from error
-    return _from_arrow(table, name)
+        raise InputError(f"{name} must be a table that Arrow can hold; {reason(error)}.") from error
+    return of_arrow(table, name)
 
 
-def _from_arrow(table: Any, source: str) -> Columns:
+def of_arrow(table: Any, source: str, *, only: Collection[str] | None = None) -> Columns:
+    """Columns of an Arrow table; of a table with others beside them, only those wanted."""
     try:
         names = table.column_names
     except UnicodeDecodeError:
         raise InputError(f"{source}: column names must be UTF-8 text. Save it as UTF-8.") from None
     if len(set(names)) < len(names):
         raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
-    return Columns(
-        source, {n: _to_numpy(c, f"{source}: column {n!r}") for n, c in zip(names, table.columns, strict=True)}
-    )
+    pairs = zip(names, table.columns, strict=True)
+    wanted = {name: column for name, column in pairs if only is None or name in only}
+    return Columns(source, {n: _to_numpy(c, f"{source}: column {n!r}") for n, c in wanted.items()})
 
 
 def _to_numpy(column: Any, what: str) -> np.ndarray:
@@ -244,7 +249,7 @@ def _to_numpy(column: Any, what: str) -> np.ndarray:
         return column.to_numpy()
     except (pa.ArrowException, ValueError) as error:
         raise InputError(
-            f"{what} must hold text or numbers; it is {column.type} and cannot be read ({_first(error)}). Leave it out."
+            f"{what} must hold text or numbers; it is {column.type} and cannot be read ({reason(error)}). Leave it out."
         ) from error
 
 
@@ -263,8 +268,8 @@ def as_array(column: Any, what: str, *, axes: int = 1) -> Shaped[np.ndarray, "in
         column[hidden] = None
     try:
         array = np.asarray(column)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise InputError(f"{what} must be an array of one dimension; {_first(error)}.") from error
+    except (ValueError, TypeError, RuntimeError, MemoryError) as error:
+        raise InputError(f"{what} must be an array of one dimension; {reason(error)}.") from error
     if not 1 <= array.ndim <= axes:
         raise InputError(f"{what} must have one dimension; found shape {array.shape}.")
     if array.dtype.kind == "U" and isinstance(column, list | tuple) and not all(isinstance(v, str) for v in column):
@@ -284,8 +289,28 @@ def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "
         for row, value in enumerate(found):
             if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
                 raise InputError(f"{what} must hold text or integers; {place(row, ids)} holds {shown(value)}.")
+        _check_widths(found, what)
         return found.astype(str)
     raise InputError(f"{what} must hold text or integers; found {found.dtype}.")
+
+
+def _check_widths(found: Shaped[np.ndarray, "input"], what: str) -> None:
+    """Raise where a long id would make every row of its column as wide."""
+    widths = [len(value) if isinstance(value, str) else 1 + value.bit_length() // 3 for value in found.tolist()]
+    longest = max(widths, default=0)
+    if longest > LONGEST_ID or 4 * longest * len(found) > LARGEST_IDS:
+        row = widths.index(longest)
+        raise InputError(
+            f"{what} must hold texts of at most {LONGEST_ID:,} characters, and {LARGEST_IDS // 2**30} GiB where each "
+            f"takes the room of the longest; row {row + 1} of {len(found):,} has {longest:,}: {shown(found[row])}."
+        )
+
+
+def text_array(values: Sequence[str], what: str) -> Shaped[np.ndarray, "input"]:
+    """Texts as an array, its width bounded as that of ids."""
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return as_text(id_array(found, what))
 
 
 def number_array(column: Any, what: str, *, ids: Any = None) -> Float[np.ndarray, "input"]:

@@ -13,6 +13,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from deepval import reading
 from deepval.canonical import toml_content
 from deepval.errors import InputError
 from deepval.manifests import cell_content
@@ -155,9 +156,9 @@ def costs_bytes(source: str | Path) -> bytes:
     """What the file holds, or the shipped profile of that name where there is no such file."""
     path, named = Path(source), PROFILES.get(str(source))
     try:
-        path = named if named and not path.exists() else path
+        path = named if named and not reading.exists(path) else path
         content = cell_content(path)
-        return path.read_bytes() if content is None else content
+        return reading.content(path) if content is None else content
     except InputError:
         raise
     except (OSError, ValueError) as error:

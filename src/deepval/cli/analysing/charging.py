@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import deepval
+from deepval import reading
 from deepval.allocators import RECIPES
 from deepval.allocators.signals import SIGNALS
 from deepval.analyses.streams import CONTROL, control_scores
@@ -175,8 +176,8 @@ def results(
         accountings: How measured budgets charge an escalation.
         controls: Scores that know nothing, to be judged too.
     """
-    files = [path for path in paths if not path.is_dir()]
-    cells = shown.named([path for path in paths if path.is_dir()])
+    files = [path for path in paths if not reading.is_folder(path)]
+    cells = shown.named([path for path in paths if reading.is_folder(path)])
     found = {str(path): Result.load(path) for path in files}
     if len(found) < len(files):
         raise InputError("Results must be different files; one is given twice.")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import deepval
+from deepval import reading
 from deepval.cells.case import read_case
 from deepval.cells.spec_files import is_specification
 from deepval.cli import options
@@ -86,9 +87,9 @@ def concentration(
 def _results(paths: Sequence[Path], draws: str, seed: int, by: str) -> dict[str, Result]:
     """Results by the name of their file or cell."""
     number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
-    saved = [path for path in paths if path.is_file() and not is_specification(path)]
+    saved = [path for path in paths if reading.is_file(path) and not is_specification(path)]
     others = [path for path in paths if path not in saved]
-    if len({path.resolve() for path in saved}) < len(saved):
+    if len({reading.resolved(path) for path in saved}) < len(saved):
         raise InputError("Results must be different files; one is given twice.")
     found = {str(path): Result.load(path) for path in saved}
     cells = shown.named(others) if others else {}

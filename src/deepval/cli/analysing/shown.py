@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from deepval import reading
 from deepval.cells.folder import BuiltCell
 from deepval.cells.located import PlannerPaths, located, needs_files
 from deepval.cells.spec import CellSpec
@@ -168,7 +169,7 @@ def read_all(names: Sequence[Path]) -> dict[str, BuiltCell]:
 def named(names: Sequence[Path]) -> dict[str, BuiltCell]:
     """Cells by the name of their folder, or by its path where two have the same name."""
     built = read_all(names)
-    called = [cell.folder.resolve().name for cell in built.values()]
+    called = [reading.resolved(cell.folder).name for cell in built.values()]
     return {
         name if called.count(name) == 1 else path: cell
         for name, (path, cell) in zip(called, built.items(), strict=True)

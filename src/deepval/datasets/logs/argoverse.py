@@ -8,6 +8,7 @@ docs/external.md for what is real in them and what is nominal.
 from dataclasses import dataclass
 from pathlib import Path
 
+from deepval import reading
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.argoverse_scenarios import scenario_log
 from deepval.datasets.logs.argoverse_sensors import sensor_log
@@ -40,7 +41,7 @@ class Argoverse2(Dataset):
         found = [
             path.parent for pattern in ("scenario_*.parquet", "annotations.feather") for path in root.rglob(pattern)
         ]
-        units = {folder.resolve().name: folder for folder in sorted(found)}
+        units = {reading.resolved(folder).name: folder for folder in sorted(found)}
         if not units:
             raise InputError(
                 f"an Argoverse 2 folder must hold scenario_*.parquet or annotations.feather; {root} has neither."

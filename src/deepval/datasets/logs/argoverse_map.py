@@ -1,12 +1,12 @@
 """Argoverse 2 vector maps (`log_map_archive_*.json`) -> lane maps."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.canonical import read_json
 from deepval.errors import InputError
 from deepval.world.lanes import Lane, LaneMap
 
@@ -23,10 +23,7 @@ def read_lane_map(path: Path) -> LaneMap:
     Neighbours that lead in the same direction are one roadblock; lanes within intersections are connectors. The map
     knows no speed limits. Drivable areas cover the lanes too.
     """
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: must be a map in JSON that can be read; {error}.") from error
+    told = read_json(path, "a map in JSON")
     if not (isinstance(told, dict) and isinstance(told.get("lane_segments"), dict)):
         raise InputError(f"{path}: an Argoverse 2 map must hold lane_segments; found none.")
     segments = {str(key): segment for key, segment in told["lane_segments"].items()}

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Int
 from deepval.datasets.logs.argoverse_map import read_lane_map
 from deepval.datasets.logs.log import Log
@@ -19,7 +20,7 @@ EVERY = 5
 
 def drive(unit: str, folder: Path, **told: Any) -> Log:
     """The log of a drive, with the map of its folder and the route matched to it."""
-    map_folder = folder / "map" if (folder / "map").is_dir() else folder
+    map_folder = folder / "map" if reading.is_folder(folder / "map") else folder
     lane_map = read_lane_map(one_file(map_folder, "log_map_archive_*.json"))
     pose = told["world_from_ego"]
     driven = ground_poses(pose)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deepval import reading
 from deepval.errors import InputError
 
 BATCH = 20_000
@@ -58,7 +59,7 @@ def quoted(name: str) -> str:
 @contextmanager
 def opened(path: Path, *, what: str) -> Iterator[Database]:
     """A SQLite file, read only."""
-    if not path.is_file():
+    if not reading.is_file(path):
         raise InputError(f"{what} must be at {path}; there is no such file: check the data set's folder.")
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)

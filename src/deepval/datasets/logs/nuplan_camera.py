@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Float, Int
 from deepval.datasets.logs.databases import Database
 from deepval.datasets.logs.unpickling import unpickled
@@ -78,7 +79,7 @@ def picture_files(
     found = [
         _below(database, folder, taken[place][1]) if kept else None for place, kept in zip(nearest, near, strict=True)
     ]
-    return tuple(path if path is not None and path.is_file() else None for path in found)
+    return tuple(path if path is not None and reading.is_file(path) else None for path in found)
 
 
 def _row(database: Database) -> tuple[Any, ...] | None:

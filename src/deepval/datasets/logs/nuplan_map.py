@@ -5,7 +5,6 @@ Roadblocks are the map's lane groups and lane group connectors. Holes in polygon
 in several pieces the largest is its outline.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Bool, Float
+from deepval.canonical import read_json
 from deepval.datasets.logs.databases import Database, opened
 from deepval.datasets.logs.geopackage import Part, UtmZone, features, told_zone
 from deepval.errors import InputError
@@ -37,9 +38,9 @@ def map_file(maps: Path, location: str) -> Path:
     if location not in ZONES:
         raise InputError(f"a nuPlan log's map must be one of {', '.join(ZONES)}; found {location!r}.")
     index, folder = maps / VERSIONS_FILE, maps / location
-    if index.is_file():
+    if reading.is_file(index):
         path = folder / _version(index, location) / "map.gpkg"
-        if not path.is_file():
+        if not reading.is_file(path):
             raise InputError(f"the map of {location} must be at {path}, as {index} says; there is no such file.")
         return path
     found = sorted(folder.glob("*/map.gpkg"))
@@ -80,8 +81,8 @@ class _Nearness(NamedTuple):
 
 def _version(index: Path, location: str) -> str:
     try:
-        version = json.loads(index.read_text(encoding="utf-8"))[location]["version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        version = read_json(index)[location]["version"]
+    except (KeyError, TypeError, IndexError) as error:
         raise InputError(f"{index} must name the version of {location}'s map; it does not: {error!r}.") from error
     if not isinstance(version, str) or "/" in version or version in ("", ".", ".."):
         raise InputError(f"{index} must name the version of {location}'s map; found {version!r}.")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.errors import InputError
 
 MOST_BYTES = 1 << 30
@@ -299,12 +300,7 @@ def unpickled(content: bytes) -> Any:
 
 def read_pickle(path: Path) -> Any:
     """What a pickle file holds, by `unpickled`."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: a pickle must be of at most {MOST_BYTES} bytes; it has {path.stat().st_size}.")
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: must be a pickle that can be read; {error.strerror}.") from error
+    content = reading.content(path, "a pickle", largest=MOST_BYTES)
     try:
         return unpickled(content)
     except InputError as error:

@@ -8,7 +8,6 @@ What Waymo does not give: a camera (a nominal one stands in), lane outlines (eve
 the driven path), and where the axles are (at the same shares of the length as those of nuScenes' Zoe).
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
+from deepval.canonical import read_json
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
 from deepval.datasets.logs.routing import route_of
@@ -59,12 +59,7 @@ NOMINAL = Camera(
 
 def read_scenario(path: Path) -> dict[str, Any]:
     """The message of a file."""
-    try:
-        scenario = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: must be a file that can be read; {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: must be JSON; {error}.") from error
+    scenario = read_json(path)
     if not isinstance(scenario, dict):
         raise InputError(f"{path}: must hold one Waymo scenario; found {type(scenario).__name__}.")
     for name in ("timestampsSeconds", "tracks", "mapFeatures"):

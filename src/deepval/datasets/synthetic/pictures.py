@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Shaped
 from deepval.datasets.synthetic.look import Look
 from deepval.datasets.synthetic.render import painter
@@ -81,7 +82,7 @@ def write_pictures(scene: Scene, folder: Path, *, ending: str = "jpg") -> list[P
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{frame_id}.{ending}" for frame_id in scene.frame_ids]
     for frame, path in enumerate(paths):
-        picture = scene.image_source(frame) if not path.exists() else None
+        picture = scene.image_source(frame) if not reading.exists(path) else None
         if isinstance(picture, np.ndarray):
             write_picture(picture, path)
     return paths

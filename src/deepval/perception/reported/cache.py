@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from deepval import files
+from deepval import files, reading
 from deepval.arrays import Float, Int, Shaped
 from deepval.canonical import json_text, plain, sha256
 from deepval.errors import InputError
@@ -113,7 +113,7 @@ def check_unit(cache: Path, mode: str, *, unit: str, frames: Mapping[int, str | 
 
 def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
     """Tie a new cache to the recipe that fills it; InputError where an old one was filled by another."""
-    if not (cache / MANIFEST).exists():
+    if not reading.exists(cache / MANIFEST):
         _write_manifest(cache, recipe, {})
         return
     stored = _manifest(cache)
@@ -152,14 +152,14 @@ def units_in(cache: Path, mode: str) -> tuple[str, ...]:
     """Names of the units that are done in a mode, in alphabetical order."""
     listed = _manifest(cache)["modes"].get(mode, {})
     places = (detections_path, frames_path)
-    return tuple(sorted(unit for unit in listed if all(place(cache, mode, unit).exists() for place in places)))
+    return tuple(sorted(unit for unit in listed if all(reading.exists(place(cache, mode, unit)) for place in places)))
 
 
 def read_mode(cache: Path, mode: str) -> CachedMode:
     """Everything the cache holds of a mode, sorted by unit and frame, best score first."""
     import pyarrow as pa
 
-    if not (cache / MANIFEST).exists():
+    if not reading.exists(cache / MANIFEST):
         raise InputError(f"A detection cache must hold a {MANIFEST} with the hashes of its files; {cache} has none.")
     units = units_in(cache, mode)
     if not units:
@@ -256,7 +256,7 @@ def _read_table(path: Path, digest: str) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        data = path.read_bytes()
+        data = reading.content(path)
         if sha256(data) != digest:
             raise InputError(
                 f"{path} does not fit its hash in the cache's {MANIFEST}, so it was changed after it was written: "
@@ -270,10 +270,10 @@ def _read_table(path: Path, digest: str) -> Any:
 def _manifest(cache: Path) -> dict[str, Any]:
     """What the manifest says; where there is none, nothing is done."""
     path = cache / MANIFEST
-    if not path.exists():
+    if not reading.exists(path):
         return {"format": FORMAT, "recipe": {}, "modes": {}}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(reading.text(path))
         return {"format": found["format"], "recipe": dict(found["recipe"]), "modes": _entries(found["modes"])}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not the manifest of a detection cache: use another folder.") from error

@@ -13,16 +13,25 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
+from deepval.canonical import json_content, read_json
 from deepval.errors import InputError
 from deepval.files import write_atomically
+from deepval.forms import formed_file
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
 from deepval.perception.reported.detection_rows import DetectionFile, Rows, Source, detection_file
 from deepval.perception.reported.detections import DONE, FAILED, DetectionSet
+from deepval.tables import columns
 from deepval.world.scene import Scene
 
 COCO_IDS = {1: "person", 2: "bicycle", 3: "car", 4: "motorcycle", 6: "bus", 7: "train", 8: "truck"}
 PARQUET_COLUMNS = ("frame", "cls", "x1", "y1", "x2", "y2")
+CUBOID_COLUMNS = ("X", "Y", "Z", "l", "w", "h", "ry")
 KITTI_COLUMNS = (17, 18)
+FRAMES = dict[str, list[int] | list[str]]
+"""Frames by unit: numbers or ids."""
+MALFORMED = (AttributeError, KeyError, IndexError, OverflowError, TypeError, ValueError)
+"""What Python says of content that is not as it must be."""
 
 
 def read_detections(
@@ -53,11 +62,11 @@ def open_detections(
         units: Of a folder of text files, the units to read; all where None.
     """
     path, source = Path(path), source or Source()
-    if not path.exists():
+    if not reading.exists(path):
         raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
     if is_cache(path):
         return read_cached(path, source)
-    if path.is_dir() or path.suffix == ".txt":
+    if reading.is_folder(path) or path.suffix == ".txt":
         return read_kitti_text(path, source, units)
     if path.suffix == ".parquet":
         return read_parquet(path, source)
@@ -71,7 +80,7 @@ def open_detections(
 
 def is_cache(path: Path) -> bool:
     """Whether a path is a mode's folder in a cache that `deepval perceive` fills."""
-    return (path / "detections").is_dir() and (path / "frames").is_dir()
+    return reading.is_folder(path / "detections") and reading.is_folder(path / "frames")
 
 
 def read_cached(path: Path, source: Source) -> DetectionFile:
@@ -99,14 +108,6 @@ def read_cached(path: Path, source: Source) -> DetectionFile:
     return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
 
 
-def read_json(path: Path | str) -> Any:
-    """The content of a JSON file."""
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} must be a readable JSON file; it is not: {error}.") from error
-
-
 def read_parquet(path: Path, source: Source) -> DetectionFile:
     """Detections from columns `unit` or `seq`, `frame`, `cls`, `x1 y1 x2 y2` and others where present.
 
@@ -114,57 +115,54 @@ def read_parquet(path: Path, source: Source) -> DetectionFile:
     declare `scores`, `frames_run` and `frames_failed` (JSON: unit -> frame ids), which `source` overrides;
     `frames_processed` (JSON: unit -> count) serves where a unit was run in full or not at all.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"{path} must be a readable Parquet file; it is not: {error}.") from error
-    unit_name = "unit" if "unit" in table.column_names else "seq"
-    missing = [name for name in (unit_name, *PARQUET_COLUMNS) if name not in table.column_names]
+    table = columns.parquet_table(path, str(path))
+    known = {*("unit", "seq", "score", "track_id"), *PARQUET_COLUMNS, *CUBOID_COLUMNS}
+    found = columns.of_arrow(table, str(path), only=known)
+    unit_name = "unit" if "unit" in found.data else "seq"
+    solid = "ry" in found.data
+    needed = (unit_name, *PARQUET_COLUMNS, *(CUBOID_COLUMNS if solid else ()))
+    missing = [name for name in needed if name not in found.data]
     if missing:
         raise InputError(
             f"a detection file must have columns {', '.join(PARQUET_COLUMNS)} and unit or seq; "
             f"{path} lacks {', '.join(missing)}."
         )
-
-    def column(name: str, dtype: Any = float) -> np.ndarray:
-        try:
-            return table[name].to_numpy(zero_copy_only=False).astype(dtype)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"column {name} of {path} must hold numbers; it does not: {error}.") from error
-
-    frame = table["frame"].to_numpy(zero_copy_only=False)
-    names = table.column_names
-    solid = "ry" in names
-    size = [column(name) for name in ("l", "w", "h")] if solid else []
-    place = [column("X"), column("Y") - size[2] / 2, column("Z")] if solid else []
+    cuboid = np.stack([found.numbers(name) for name in CUBOID_COLUMNS], axis=-1) if solid else None
+    if cuboid is not None:
+        cuboid[:, 1] -= cuboid[:, 5] / 2
     rows = Rows(
-        unit=column(unit_name, str),
-        frame=frame if np.issubdtype(frame.dtype, np.number) else frame.astype(str),
-        cls=column("cls", str),
-        score=column("score") if "score" in names else np.full(len(table), np.nan),
-        box_px=np.stack([column(name) for name in ("x1", "y1", "x2", "y2")], axis=-1),
-        track=column("track_id") if "track_id" in names else None,
-        cuboid_m=np.stack([*place, *size, column("ry")], axis=-1) if solid else None,
+        unit=columns.as_text(found.ids(unit_name)),
+        frame=found.data["frame"] if found.data["frame"].dtype.kind in "iuf" else columns.as_text(found.ids("frame")),
+        cls=columns.as_text(found.ids("cls")),
+        score=found.numbers("score") if "score" in found.data else np.full(len(found), np.nan),
+        box_px=np.stack([found.numbers(name) for name in ("x1", "y1", "x2", "y2")], axis=-1),
+        track=found.numbers("track_id") if "track_id" in found.data else None,
+        cuboid_m=cuboid,
     )
-    meta = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items() if not k.startswith(b"ARROW")}
-    source = declared(source, meta, path=path)
+    source = declared(source, table.schema.metadata or {}, path=path)
     return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
 
 
-def declared(source: Source, meta: Mapping[str, str], *, path: Path) -> Source:
+def declared(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Source:
     """The source with what the file's metadata declares filled in where the caller said nothing."""
+
+    def told(name: str, form: Any) -> Any:
+        at = f"{path}: '{name}' of its metadata"
+        return formed_file(form, json_content(meta[name.encode()], at), at, "frames by unit")
+
+    def word(name: str) -> Any:
+        return (
+            reading.decoded(meta[name.encode()], f"{path}: '{name}' of its metadata") if name.encode() in meta else None
+        )
+
     run, failed = source.frames_run, source.frames_failed
-    if run is None and "frames_run" in meta:
-        run = json.loads(meta["frames_run"])
-    elif run is None and "frames_processed" in meta:
-        run = partial(_processed, json.loads(meta["frames_processed"]), path)
-    if failed is None and "frames_failed" in meta:
-        failed = json.loads(meta["frames_failed"])
-    scores: Any = source.scores or meta.get("scores")
-    return Source(source.mode or meta.get("mode"), scores, source.classes, run, failed)
+    if run is None and b"frames_run" in meta:
+        run = told("frames_run", FRAMES)
+    elif run is None and b"frames_processed" in meta:
+        run = partial(_processed, told("frames_processed", dict[str, int]), path)
+    if failed is None and b"frames_failed" in meta:
+        failed = told("frames_failed", FRAMES)
+    return Source(source.mode or word("mode"), source.scores or word("scores"), source.classes, run, failed)
 
 
 def _processed(counts: Mapping[str, int], path: Path, scene: Scene) -> np.ndarray:
@@ -183,7 +181,7 @@ def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = No
 
     A unit without a file was never run; an empty file means that it was run and nothing was found.
     """
-    files = [path] if path.is_file() else sorted(path.glob("*.txt"))
+    files = [path] if reading.is_file(path) else sorted(path.glob("*.txt"))
     files = [file for file in files if units is None or file.stem in units]
     found = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
     words = [row for _, _, row in found]
@@ -195,9 +193,9 @@ def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = No
     centre = table[:, 12:15] - np.stack([0 * table[:, 9], table[:, 9] / 2, 0 * table[:, 9]], axis=-1)
     solid = len(table) > 0 and bool((table[:, 9] > 0).all())
     rows = Rows(
-        unit=np.array([unit for unit, _, _ in found], dtype=str),
+        unit=columns.text_array([unit for unit, _, _ in found], f"{path}: units"),
         frame=table[:, 0],
-        cls=np.array([row[2] for row in words], dtype=str),
+        cls=columns.text_array([row[2] for row in words], f"{path}: classes"),
         score=score,
         box_px=table[:, 5:9],
         track=table[:, 1],
@@ -216,7 +214,7 @@ def _all_of(units: frozenset[str], scene: Scene) -> np.ndarray:
 
 def kitti_rows(path: Path) -> list[tuple[int, list[str]]]:
     """Number and words of each line of a KITTI result file that is not empty."""
-    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+    lines = enumerate(reading.text(path).splitlines(), start=1)
     rows = [(number, line.split()) for number, line in lines if line.split()]
     for number, row in rows:
         if len(row) not in KITTI_COLUMNS:
@@ -234,56 +232,72 @@ def coco_detections(
     """
     if not isinstance(content, list):
         raise InputError(f"COCO results must be a list; {path} holds {type(content).__name__}.")
-    images, names = {}, dict(COCO_IDS)
-    if annotations is not None:
-        described = read_json(annotations)
-        images = {image["id"]: image["file_name"] for image in described["images"]}
-        names = {category["id"]: category["name"] for category in described["categories"]}
+    images, names = ({}, dict(COCO_IDS)) if annotations is None else _coco_names(annotations)
     try:
         files = [Path(str(images[row["image_id"]] if images else row["image_id"])) for row in content]
-        cls = [names.get(row["category_id"], f"category {row['category_id']}") for row in content]
-        box = np.array([row["bbox"] for row in content], dtype=float).reshape(-1, 4)
-        score = np.array([row.get("score", np.nan) for row in content], dtype=float)
-    except (KeyError, TypeError, ValueError) as error:
+        cls = [str(names.get(row["category_id"], f"category {row['category_id']}")) for row in content]
+        box = _numbers([row["bbox"] for row in content], 4)
+        score = _numbers([row.get("score", np.nan) for row in content])
+    except MALFORMED as error:
         raise InputError(
             "COCO results must have image_id (known to the annotations), category_id, bbox and score "
             f"in each row; {path} does not: {error!r}."
         ) from error
     rows = Rows(
-        unit=np.array([file.parent.name for file in files], dtype=str),
-        frame=np.array([file.stem for file in files], dtype=str),
-        cls=np.array(cls, dtype=str),
+        unit=columns.text_array([file.parent.name for file in files], f"{path}: image_id"),
+        frame=columns.text_array([file.stem for file in files], f"{path}: image_id"),
+        cls=columns.text_array(cls, f"{path}: category_id"),
         score=score,
         box_px=np.column_stack([box[:, :2], box[:, :2] + box[:, 2:]]),
     )
     return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
 
 
-def nuscenes_detections(results: Mapping[str, Any], path: Path, source: Source) -> DetectionFile:
+def _coco_names(annotations: Path | str) -> tuple[dict[Any, str], dict[Any, str]]:
+    """Files of images and names of categories by id."""
+    told = read_json(annotations, "COCO annotations")
+    try:
+        images = {image["id"]: str(image["file_name"]) for image in told["images"]}
+        return images, {category["id"]: str(category["name"]) for category in told["categories"]}
+    except MALFORMED as error:
+        raise InputError(
+            f"{annotations}: COCO annotations must have images (id, file_name) and categories (id, name); {error!r}."
+        ) from error
+
+
+def _numbers(values: Sequence[Any], width: int | None = None) -> np.ndarray:
+    """Numbers, or rows of so many; ValueError where they are none."""
+    found = np.array(values, dtype=float) if len(values) else np.zeros((0,) if width is None else (0, width))
+    if found.shape != ((len(values),) if width is None else (len(values), width)):
+        raise ValueError(f"{'a number' if width is None else f'{width} numbers'} in each row")
+    return found
+
+
+def nuscenes_detections(results: Any, path: Path, source: Source) -> DetectionFile:
     """Detections from nuScenes results: 3D boxes in the world frame per sample token, no image boxes.
 
     The frame ids of the scenes are sample tokens; a token that the file does not list was never run.
     """
-    listed = [(token, row) for token, found in results.items() for row in found]
     try:
-        turn = np.array([row["rotation"] for _, row in listed], dtype=float).reshape(-1, 4)
-        centre = np.array([row["translation"] for _, row in listed], dtype=float).reshape(-1, 3)
-        size = np.array([row["size"] for _, row in listed], dtype=float).reshape(-1, 3)
-        velocity = np.array([row.get("velocity", (np.nan, np.nan)) for _, row in listed], dtype=float)
-        score = np.array([row["detection_score"] for _, row in listed], dtype=float)
-        cls = np.array([row["detection_name"] for _, row in listed], dtype=str)
-    except (KeyError, TypeError, ValueError) as error:
+        listed = [(token, row) for token, found in results.items() for row in found]
+        turn = _numbers([row["rotation"] for _, row in listed], 4)
+        centre = _numbers([row["translation"] for _, row in listed], 3)
+        size = _numbers([row["size"] for _, row in listed], 3)
+        velocity = _numbers([row.get("velocity", (np.nan, np.nan)) for _, row in listed], 2)
+        score = _numbers([row["detection_score"] for _, row in listed])
+        cls = [str(row["detection_name"]) for _, row in listed]
+    except MALFORMED as error:
         raise InputError(f"nuScenes results must follow the detection format; {path} does not: {error!r}.") from error
     w, x, y, z = turn.T
     yaw = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
     rows = Rows(
         unit=None,
-        frame=np.array([token for token, _ in listed], dtype=str),
-        cls=cls,
+        frame=columns.text_array([token for token, _ in listed], f"{path}: tokens"),
+        cls=columns.text_array(cls, f"{path}: detection_name"),
         score=score,
         box_px=np.full((len(listed), 4), np.nan),
         cuboid_m=np.column_stack([centre, size[:, [1, 0, 2]], yaw]),
-        velocity_mps=velocity.reshape(-1, 2),
+        velocity_mps=velocity,
         cuboid_frame="world",
     )
     if source.frames_run is None:
@@ -306,13 +320,13 @@ def write_parquet(detections: DetectionSet, path: Path | str, *, scenes: Sequenc
         found = detections[scene.unit]
         run[scene.unit] = scene.frame_ids[found.status == DONE].tolist()
         failed[scene.unit] = scene.frame_ids[found.status == FAILED].tolist()
-        columns: dict[str, Any] = {
+        held: dict[str, Any] = {
             "unit": np.repeat(scene.unit, len(found)),
             "frame": scene.frame_ids[found.frame],
         }
-        columns |= {"cls": found.cls, "score": found.score}
-        columns |= {name: found.box_px[:, place] for place, name in enumerate(("x1", "y1", "x2", "y2"))}
-        parts.append(pa.table({k: pa.array(v, pa.string()) if v.dtype.kind == "U" else v for k, v in columns.items()}))
+        held |= {"cls": found.cls, "score": found.score}
+        held |= {name: found.box_px[:, place] for place, name in enumerate(("x1", "y1", "x2", "y2"))}
+        parts.append(pa.table({k: pa.array(v, pa.string()) if v.dtype.kind == "U" else v for k, v in held.items()}))
     meta = {"mode": detections.mode, "scores": detections.scores}
     meta |= {"frames_run": json.dumps(run), "frames_failed": json.dumps(failed)}
     out = io.BytesIO()

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from deepval import reading
 from deepval.canonical import file_digest, folder_digests
 from deepval.errors import InputError
 from deepval.perception.reported.detection_files import is_cache, open_detections
@@ -102,7 +103,7 @@ class FileMode(ModeReader):
     ) -> "FileMode":
         """The report that lies at a path now."""
         path = Path(path)
-        if not path.exists():
+        if not reading.exists(path):
             raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
         pairs = None if classes is None else tuple(classes.items())
         return cls(path, mode, scores, tuple(units), _digests(path), pairs)
@@ -145,4 +146,4 @@ def _opened(mode: FileMode) -> DetectionFile:
 
 
 def _digests(path: Path) -> str | tuple[tuple[str, str], ...]:
-    return file_digest(path) if path.is_file() else tuple(folder_digests(path, ["**/*"]).items())
+    return file_digest(path) if reading.is_file(path) else tuple(folder_digests(path, ["**/*"]).items())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from deepval import reading
 from deepval.canonical import sha256
 from deepval.errors import InputError
 from deepval.perception.running.decoding import FrameError
@@ -24,16 +25,16 @@ def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
     A frame's id is the number that its file is named after (`000012.jpg` is 12). Where a file of the unit is
     named otherwise, the unit's frames are numbered from 0 in natural order of the names (`a2` before `a10`).
     """
-    if not folder.is_dir():
+    if not reading.is_folder(folder):
         raise InputError(f"The images must lie in a folder, and {folder} is none.")
     own = _image_files(folder)
-    below = {sub.name: _image_files(sub) for sub in sorted(folder.iterdir()) if sub.is_dir()}
+    below = {sub.name: _image_files(sub) for sub in sorted(reading.inside(folder)) if reading.is_folder(sub)}
     below = {name: files for name, files in below.items() if files}
     if own and below:
         raise InputError(f"A folder must hold images or subfolders of images, and {folder} holds both.")
     if not own and not below:
         raise InputError(f"There must be images ({', '.join(sorted(SUFFIXES))}) in {folder}, and there are none.")
-    units = below or {folder.resolve().name: own}
+    units = below or {reading.resolved(folder).name: own}
     return {name: _numbered(files) for name, files in units.items()}
 
 
@@ -70,7 +71,7 @@ def checked_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
 def image_bytes(path: Path) -> bytes:
     """The content of an image file; FrameError where it cannot be read."""
     try:
-        return path.read_bytes()
+        return reading.content(path)
     except OSError as error:
         raise FrameError(f"the file cannot be read ({error.strerror})") from error
 
@@ -84,7 +85,7 @@ def image_sha256(path: Path) -> str | None:
 
 
 def _image_files(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file()]
+    return [path for path in reading.inside(folder) if path.suffix.lower() in SUFFIXES and reading.is_file(path)]
 
 
 def _numbered(files: Sequence[Path]) -> list[tuple[int, Path]]:

@@ -1,6 +1,5 @@
 """Opens an ONNX detection model: its session, the layout of its input, its class names and its hash."""
 
-import json
 import re
 from ast import literal_eval
 from collections.abc import Mapping
@@ -12,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Float, Shaped
-from deepval.canonical import joint_sha256
-from deepval.errors import InputError
+from deepval.canonical import joint_sha256, read_json
+from deepval.errors import InputError, reason
 
 HALF_BY_TYPE = {"tensor(float)": False, "tensor(float16)": True}
 
@@ -59,7 +59,7 @@ def vision(module: str) -> ModuleType:
 def open_model(weights: Path, *, threads: int, provider: str) -> OnnxModel:
     """The model of an ONNX file, for one image at a time, with results that do not vary between runs."""
     onnxruntime = vision("onnxruntime")
-    if not weights.is_file():
+    if not reading.is_file(weights):
         raise InputError(f"The weights must be an ONNX file, and there is none at {weights}.")
     available = onnxruntime.get_available_providers()
     if provider not in available:
@@ -101,15 +101,13 @@ def run(model: OnnxModel, tensor: Float[np.ndarray, "1 3 h w"]) -> dict[str, Sha
 def class_names(model: OnnxModel, names: Path | None) -> tuple[str, ...]:
     """Names by class index, from a JSON file (a list, or index to name), else from the model's metadata."""
     try:
-        if names is not None:
-            content = json.loads(names.read_text(encoding="utf-8"))
-        else:
-            content = literal_eval(model.metadata["names"])
+        content = literal_eval(model.metadata["names"]) if names is None else read_json(names, "class names in JSON")
     except KeyError as error:
         raise InputError("The model holds no class names: give them as a JSON file.") from error
-    except (OSError, ValueError, SyntaxError) as error:
-        where = names or "the model's metadata"
-        raise InputError(f"The class names must be a list or index to name, and {where} cannot be read.") from error
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("The class names must be a list or index to name, and the model's are neither.") from error
     if isinstance(content, dict):
         by_index = {str(key): value for key, value in content.items()}
         content = [by_index.get(str(index)) for index in range(len(by_index))]
@@ -124,12 +122,12 @@ def class_names(model: OnnxModel, names: Path | None) -> tuple[str, ...]:
 
 def weights_sha256(weights: Path) -> str:
     """SHA-256 of an ONNX file as `sha256sum` gives it, continued over files in which it keeps its tensors."""
-    data = weights.read_bytes()
+    data = reading.content(weights)
     # The file of an external tensor is the value of a protobuf entry with the key "location".
     entries = re.finditer(rb"\n\x08location\x12([\x01-\x7f])", data)
     beside = {data[entry.end() : entry.end() + entry[1][0]].decode(errors="replace") for entry in entries}
     files = [weights.parent / name for name in sorted(beside)]
-    return joint_sha256([data, *(file.read_bytes() for file in files if file.is_file())])
+    return joint_sha256([data, *(reading.content(file) for file in files if reading.is_file(file))])
 
 
 def _runtime_errors() -> tuple[type[Exception], ...]:
@@ -167,4 +165,4 @@ def _known_lengths(shape: list[Any]) -> list[int | None]:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".")
+    return reason(error)

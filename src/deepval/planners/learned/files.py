@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from deepval import reading
 from deepval.canonical import sha256
 from deepval.errors import InputError
 
@@ -43,8 +44,7 @@ class PlannerFile:
 
 def read_file(path: Path | str, kind: Literal["weights", "masks"]) -> PlannerFile:
     """A file of a planner."""
-    path = Path(path)
     try:
-        return PlannerFile(path, path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: must be a planner's {kind}; {error.strerror or error}: {GET}.") from error
+        return PlannerFile(Path(path), reading.content(path, f"a planner's {kind}"))
+    except InputError as error:
+        raise InputError(f"{str(error).removesuffix('.')}: {GET}.") from error

@@ -1,7 +1,6 @@
 """Masks: the cells that a planned vehicle can be in at each step, from the published JSON or from arrays."""
 
 import io
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from zipfile import BadZipFile
@@ -9,6 +8,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
+from deepval.canonical import json_content
 from deepval.errors import InputError
 from deepval.planners.learned.arrays_file import npz_bytes
 from deepval.planners.learned.files import PlannerFile
@@ -88,10 +88,7 @@ def _npz(file: PlannerFile) -> np.ndarray:
 
 
 def _json(file: PlannerFile) -> list:
-    try:
-        found = json.loads(file.data)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file.path}: masks must be a JSON list or an .npz file; {error}.") from error
+    found = json_content(file.data, file.path, "masks in a JSON list or an .npz file")
     if not isinstance(found, list):
         raise InputError(f"{file.path}: masks must be a JSON list of lists of 0 and 1.")
     return found

@@ -15,6 +15,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Float, Int
 from deepval.canonical import digest_of, json_text, sha256
 from deepval.errors import InputError
@@ -171,11 +172,11 @@ class _Run:
 
     def resume(self) -> None:
         """Go on from the checkpoint, where there is one of this very training."""
-        if not self.place.exists():
+        if not reading.exists(self.place):
             return
         torch = self.torch
         try:
-            with np.load(io.BytesIO(self.place.read_bytes()), allow_pickle=False) as file:
+            with np.load(io.BytesIO(reading.content(self.place)), allow_pickle=False) as file:
                 held = {name: file[name] for name in file.files}
             digest, losses = str(held.pop("digest")), held.pop("losses").tolist()
         except (ValueError, OSError, BadZipFile, EOFError, KeyError) as error:
