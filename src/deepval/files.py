@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 
-from deepval.errors import InputError
+from deepval import reading
+from deepval.errors import InputError, reason
 
 KEPT_OF_NAME = 40
 """Characters of a file's name in its temporary name, which must not be longer than file systems allow."""
@@ -27,48 +28,58 @@ def write_atomically(path: str | Path, content: str | bytes, *, make_folder: boo
         make_folder: Whether to make the folder where it is not there.
         alone: Whether nobody else can be writing this file, as under a lock: then what a kill left of it goes.
     """
-    data = content.encode() if isinstance(content, str) else content
     try:
+        data = content.encode() if isinstance(content, str) else content
         if make_folder:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-        if Path(path).exists() and not Path(path).is_file():
-            Path(path).write_bytes(data)
+        if reading.exists(path) and not reading.is_file(path):
+            _write_through(Path(path), data)
         else:
             target = Path(path).resolve()
             _replace(target, data)
             if alone:
                 _sweep(target)
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{path}: must be a file that can be written; {_reason(error)}.") from error
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"{path}: must be a file that can be written; {reason(error)}.") from error
 
 
 def append_line(path: str | Path, text: str) -> None:
     """Append a line to a file by one write, so that what several processes append never mixes."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        # Not blocking: a pipe without a reader would be waited for.
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o666)
         try:
             os.write(handle, f"{text}\n".encode())
         finally:
             os.close(handle)
     except OSError as error:
-        raise InputError(f"{path}: must be a file that can be written; {_reason(error)}.") from error
+        raise InputError(f"{path}: must be a file that can be written; {reason(error)}.") from error
 
 
 def check_writable(path: str | Path, *, folder: bool = False) -> None:
     """Raise where it is plain before any work that a file (or a folder) cannot be written there."""
-    at = Path(path)
+    at, kind = Path(path), "folder" if folder else "file"
     try:
-        while folder and not at.exists():
-            at = at.parent
-        if folder and not at.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, f"{at} is a file")
-        if not folder and at.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not folder and not at.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, f"there is no folder {at.parent}")
-    except (OSError, RuntimeError) as error:
-        kind = "folder" if folder else "file"
-        raise InputError(f"{path}: must be a {kind} that can be written; {_reason(error)}.") from error
+        if reading.exists(at) and not folder:
+            if at.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        else:
+            with suppress(FileNotFoundError):
+                at.stat()  # a name that no file can have, or a loop of links
+            at = at if folder else at.parent
+            while folder and not at.exists():
+                at = at.parent
+            if not at.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, f"{at} is {'a file' if at.exists() else 'no folder'}")
+        _check_access(at if folder or not reading.is_file(path) else Path(path).parent)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"{path}: must be a {kind} that can be written; {reason(error)}.") from error
+
+
+def _check_access(place: Path) -> None:
+    """Raise where this user may not write to a folder, or to what is no file, such as a device."""
+    if not os.access(place, os.W_OK | (os.X_OK if place.is_dir() else 0)):
+        raise PermissionError(errno.EACCES, f"{place} may not be written to")
 
 
 @contextmanager
@@ -80,7 +91,7 @@ def locked(folder: Path, busy: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise InputError(f"{folder}: must be a folder that can be written; {_reason(error)}.") from error
+        raise InputError(f"{folder}: must be a folder that can be written; {reason(error)}.") from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,6 +103,19 @@ def locked(folder: Path, busy: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    """Write to a pipe or a device; a pipe that nobody reads is not waited for."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "nobody reads this pipe: start its reader first") from error
+        raise
+    with os.fdopen(handle, "wb") as file:
+        os.set_blocking(handle, True)
+        file.write(data)
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -115,7 +139,3 @@ def _sweep(path: Path) -> None:
     """Remove what killed writers of a file left."""
     for left in path.parent.glob(f".{escape(path.name[:KEPT_OF_NAME])}.????????.tmp"):
         left.unlink(missing_ok=True)
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

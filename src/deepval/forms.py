@@ -8,7 +8,7 @@ import math
 import types
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from deepval.errors import InputError
 
@@ -22,7 +22,8 @@ def formed(form: Any, content: Any, at: str = "it") -> Any:
 
     Args:
         form: An annotation: str, bool, int, float, None, Any, a Literal, a union, tuple, list or Mapping of forms, or
-            a dataclass: an object has its fields, those with a default or not, and no others.
+            a dataclass (an object has its fields, those with a default or not, and no others) or a TypedDict (what it
+            does not name stays as it is).
         content: Plain data, as JSON gives it.
         at: What the content is called, such as `rows[3]`.
     """
@@ -32,6 +33,8 @@ def formed(form: Any, content: Any, at: str = "it") -> Any:
         return _plain(form, content, at)
     if isinstance(form, type) and dataclasses.is_dataclass(form):
         return _record(form, content, at)
+    if is_typeddict(form):
+        return _typed_dict(form, content, at)
     origin, parts = get_origin(form), get_args(form)
     if origin is Literal:
         if content not in parts or type(content) is not type(parts[parts.index(content)]):
@@ -89,6 +92,14 @@ def _record(form: Any, content: Any, at: str) -> Any:
     if missing:
         raise InputError(f"{at} must have {missing[0]!r}; it has none.")
     return form(**{name: formed(hints[name], item, f"{at}.{name}") for name, item in named.items()})
+
+
+def _typed_dict(form: Any, content: Any, at: str) -> dict[str, Any]:
+    named, hints = _object(content, at), _hints(form)
+    missing = sorted(form.__required_keys__ - named.keys())
+    if missing:
+        raise InputError(f"{at} must have {missing[0]!r}; it has none.")
+    return {name: formed(hints.get(name, Any), item, f"{at}.{name}") for name, item in named.items()}
 
 
 def _one_of(parts: Sequence[Any], content: Any, at: str) -> Any:

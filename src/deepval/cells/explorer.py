@@ -26,10 +26,6 @@ from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 
 SCHEMA = "deepval/frames/1"
-KEYS = frozenset({"cell", "dataset", "modes", "weights", "corridor_m", "pictures", "frames"})
-FRAME_KEYS = frozenset(
-    {"sign", "input", "unit", "frame", "value", "speed_mps", "camera", "image", "modes", "reference"}
-)
 SIGNS = {"harmed": -1.0, "helped": 1.0}
 MOST = 12
 """Frames of each sign, at most."""

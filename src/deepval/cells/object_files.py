@@ -8,6 +8,7 @@ from deepval.world.objects import Objects
 
 CORNERS = tuple((f"x{corner}_m", f"y{corner}_m") for corner in range(1, 5))
 VELOCITY = ("vx_mps", "vy_mps")
+OBJECT_COLUMNS = ("row", "cls", "track", "closing_mps", *VELOCITY, *(name for pair in CORNERS for name in pair))
 
 
 def object_columns(parts: Sequence[Objects]) -> dict[str, np.ndarray]:

@@ -14,7 +14,8 @@ import numpy as np
 from deepval import reading
 from deepval.arrays import Shaped
 from deepval.datasets import synthetic
-from deepval.errors import InputError
+from deepval.errors import InputError, reason
+from deepval.pixels import check_pixels
 
 WIDTH_PX, QUALITY = 960, 80
 FOLDERS = ("", "image_02", "training/image_02")
@@ -54,11 +55,13 @@ def _read(frames: list[Any], root: Path | None) -> dict[str, np.ndarray]:
         path = next((path for path in files if reading.is_file(path)), None)
         if path is None:
             raise InputError(f"--image-root must hold the picture {image!r}; {root} does not.")
+        data = reading.content(path, "a picture")
+        check_pixels(data, path)
         try:
-            with Image.open(path) as opened:
+            with Image.open(io.BytesIO(data)) as opened:
                 found[name] = np.asarray(opened.convert("RGB"))
-        except OSError as error:
-            raise InputError(f"{path}: must be a picture; it cannot be read ({error}).") from error
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise InputError(f"{path}: must be a picture; it cannot be read ({reason(error)}).") from error
     return found
 
 

@@ -7,25 +7,70 @@ the next connector, and view.json the sizes of the vehicles.
 """
 
 import io
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
-from deepval.canonical import json_text
-from deepval.cells.object_files import object_columns, objects_of
+from deepval.canonical import json_content, json_text
+from deepval.cells.object_files import OBJECT_COLUMNS, object_columns, objects_of
 from deepval.errors import InputError
 from deepval.features.images import sampled
 from deepval.features.views import CheapMode, View, picture
+from deepval.forms import formed_file
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
 from deepval.manifests import Manifest
-from deepval.perception.reported.detections import Calibration, Detections
+from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
 from deepval.tables.column_files import cell_columns, parquet_bytes, parquet_columns
 from deepval.world.scene import Scene
 
+Row4 = tuple[float, float, float, float]
+
+
+class CameraForm(TypedDict):
+    """A camera as it is written."""
+
+    fx_px: float
+    fy_px: float
+    cx_px: float
+    cy_px: float
+    ego_from_cam: tuple[Row4, Row4, Row4, Row4]
+    road_z_m: float
+    width_px: int | None
+    height_px: int | None
+
+
+class KnotsForm(TypedDict):
+    """A calibration as it is written."""
+
+    raw: list[float]
+    probability: list[float]
+
+
+class ModeForm(TypedDict):
+    """How the cheap mode's report is read, as it is written."""
+
+    scores: ScoreKind
+    threshold: float | None
+    calibration: KnotsForm | None
+    observes: NotRequired[bool]
+
+
+class Readings(TypedDict):
+    """view.json."""
+
+    mode: ModeForm
+    cameras: dict[str, CameraForm]
+    vehicles: NotRequired[dict[str, Vehicle | None]]
+
+
 PICTURES, OBJECTS = "view/pictures", "view/objects.parquet"
+BOX_PX = ("x1_px", "y1_px", "x2_px", "y2_px")
+COLUMNS = {
+    "frames": ("unit", "frame", "time_s", "ego_speed_mps", "status"),
+    "boxes": ("row", "cls", "score", *BOX_PX),
+}
 
 
 def view_files(views: Sequence[View]) -> dict[str, bytes]:
@@ -46,10 +91,12 @@ def picture_files(views: Sequence[View]) -> dict[str, bytes]:
 
 def read_views(cell: Manifest) -> tuple[View, ...]:
     """The views of a cell's folder, unit by unit."""
-    frames, boxes = (parquet_columns(cell_columns(cell, f"view/{name}.parquet")) for name in ("frames", "boxes"))
-    readings = json.loads(cell.content("view/view.json"))
+    frames, boxes = (_columns(cell, f"view/{name}.parquet", named) for name, named in COLUMNS.items())
+    name = "view/view.json"
+    told = json_content(cell.content(name), cell.folder / name)
+    readings = formed_file(Readings, told, cell.folder / name, "what a view was read with")
     mode, vehicles = _mode(readings["mode"]), readings.get("vehicles", {})
-    objects = parquet_columns(cell_columns(cell, OBJECTS)) if mode.observes else {}
+    objects = _columns(cell, OBJECTS, OBJECT_COLUMNS) if mode.observes else {}
     ids, first, length = np.unique(frames["unit"], return_index=True, return_counts=True)
     views = []
     parts = zip(ids.tolist(), first.tolist(), length.tolist(), strict=True)
@@ -61,14 +108,22 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
             frame_ids=frames["frame"][rows],
             time_s=frames["time_s"][rows],
             ego_speed_mps=frames["ego_speed_mps"][rows],
-            cameras={"front": _camera(readings["cameras"][unit])},
+            cameras={"front": _camera(cell, readings["cameras"], unit)},
             images=_mapped(cell, stored) if stored in cell.files else None,
-            vehicle=Vehicle(**vehicles[unit]) if vehicles.get(unit) else None,
+            vehicle=vehicles.get(unit),
         )
         detections = _detections(unit, boxes, begin, frames["status"][rows])
         observed = objects_of(objects, begin, frames_there) if mode.observes else None
         views.append(View(scene, detections, mode, observed, frames["connector_m"][rows] if mode.observes else None))
     return tuple(views)
+
+
+def _columns(cell: Manifest, name: str, needed: Iterable[str]) -> dict[str, np.ndarray]:
+    found = cell_columns(cell, name)
+    missing = [column for column in needed if column not in found.data]
+    if missing:
+        raise InputError(f"{found.source}: must have a column {missing[0]!r}; it has {', '.join(found.data)}.")
+    return parquet_columns(found)
 
 
 def _mapped(cell: Manifest, name: str) -> np.ndarray:
@@ -100,7 +155,7 @@ def _boxes(views: Sequence[View]) -> dict[str, np.ndarray]:
         "row": row.astype(np.int64),
         "cls": np.concatenate([view.detections.cls.astype(str) for view in views]),
         "score": np.concatenate([view.detections.score for view in views]),
-    } | {name: box_px[:, place] for place, name in enumerate(("x1_px", "y1_px", "x2_px", "y2_px"))}
+    } | {name: box_px[:, place] for place, name in enumerate(BOX_PX)}
 
 
 def _detections(unit: str, boxes: Mapping[str, np.ndarray], begin: int, status: np.ndarray) -> Detections:
@@ -111,7 +166,7 @@ def _detections(unit: str, boxes: Mapping[str, np.ndarray], begin: int, status: 
         frame=boxes["row"][part] - begin,
         cls=boxes["cls"][part],
         score=boxes["score"][part],
-        box_px=np.stack([boxes[name][part] for name in ("x1_px", "y1_px", "x2_px", "y2_px")], axis=1),
+        box_px=np.stack([boxes[name][part] for name in BOX_PX], axis=1),
         status=status,
     )
 
@@ -144,8 +199,11 @@ def _camera_entry(camera: Camera) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in entry.items()}
 
 
-def _camera(entry: Mapping[str, Any]) -> Camera:
-    return Camera(**{**entry, "ego_from_cam": np.array(entry["ego_from_cam"], float)})
+def _camera(cell: Manifest, entries: Mapping[str, Mapping[str, Any]], unit: str) -> Camera:
+    if unit not in entries:
+        raise InputError(f"{cell.folder / 'view/view.json'}: every unit must have its camera; {unit} has none.")
+    told = {name: entries[unit][name] for name in CameraForm.__required_keys__}
+    return Camera(**{**told, "ego_from_cam": np.array(told["ego_from_cam"], float)})
 
 
 def _pictures(view: View) -> bytes:

@@ -1,14 +1,16 @@
 """The commands of `deepval` by name, and how one of them is run: bad input is one sentence and exit code 2."""
 
+import io
 import sys
 import warnings
 from typing import Annotated, Any
 
 import typer
 
+from deepval.cli import STOPPED
 from deepval.cli.lazy import LOOK, lazy_group
 from deepval.cli.saying import say
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, one_line, reason
 from deepval.version import __version__
 
 COMMANDS = {
@@ -49,16 +51,30 @@ def root(
 
 def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     label = "note" if issubclass(category, InputWarning) else "warning"
-    say(f"deepval: {label}: {message}", err=True)
+    say(f"deepval: {label}: {one_line(message)}", err=True)
 
 
 def run() -> None:
     """Run the command that the words of the process ask for."""
     warnings.showwarning = _warn
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what the terminal's encoding lacks is spelled out
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except InputError as error:
-        say(f"deepval: {error}", err=True)
-        sys.exit(2)
+        told = str(error)
     except BrokenPipeError:
         sys.exit(0)
+    except KeyboardInterrupt:
+        say("\ndeepval: stopped.", err=True)
+        sys.exit(STOPPED)
+    except OSError as error:  # what the system refuses, and no reader or writer of ours has put into words
+        told = f"{error.filename}: {reason(error)}." if error.filename else f"{reason(error)}."
+    except MemoryError as error:
+        told = (
+            f"this takes more memory than the machine gives{f' ({error})' if str(error) else ''}: give it less at once."
+        )
+    else:
+        return
+    say(f"deepval: {one_line(told)}", err=True)
+    sys.exit(2)

@@ -12,7 +12,6 @@ from deepval.allocators.pixel_training import torch_library
 from deepval.analyses.regime import PAPER, regime_lines
 from deepval.cells import build, sources, study
 from deepval.cells import folder as folders
-from deepval.cells.splits import FEWEST
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.reporting import kept, page_text
@@ -48,8 +47,6 @@ def demo(
     Example: deepval demo --out demo
     """
     check_writable(out, folder=True)
-    options.at_least(seed, 0, "--seed")
-    options.at_least(scenes, FEWEST, "--scenes")
     if pixel:
         torch_library()
     world = sources.synthetic(seed=seed, settings=WorldSettings(scenes=scenes))

@@ -65,7 +65,7 @@ def diagnose(
         options.budgets(case, scored, alpha, budget),
         units=chosen,
         draws=options.draws(draws),
-        seed=options.at_least(seed, 0, "--seed"),
+        seed=seed,
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
         difference=abs(resolve),
         watch=options.watch,

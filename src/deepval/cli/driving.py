@@ -154,7 +154,7 @@ def _starts(text: str) -> list[int] | None:
     if text == "all":
         return None
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isdecimal() and len(part) < options.LONGEST_NUMBER for part in parts):
         raise InputError(f"--from must be a keyframe, several as 0,10,20, or all; found {text!r}.")
     return [int(part) for part in parts]
 

@@ -54,7 +54,7 @@ def fit(
         raise InputError(f"--like takes target, units and seed from its file: leave {' and '.join(ignored)} out.")
     if out is not None:
         check_writable(out)
-    start = options.at_least(seed or 0, 0, "--seed")
+    start = seed or 0
     built = read_cell(cell)
     if like is not None:
         made = fitting.refit(built, read_allocator(like), watch=options.watch)

@@ -122,13 +122,13 @@ def evaluate(
         scored,
         options.budgets(case, scored, alpha, budget, rails=rails, skipping=skipping),
         draws=number,
-        seed=options.at_least(seed, 0, "--seed"),
+        seed=seed,
         units=chosen,
         calibration=held,
         by=by or (),
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
         simultaneous_intervals=simultaneous,
-        curve_points=options.at_least(curve, 0, "--curve"),
+        curve_points=curve,
         terms=terms or case.terms,
         weights=options.weights(weight),
         watch=options.watch,
@@ -216,7 +216,7 @@ def compare(
     number = options.draws(draws)
     chosen = {name: case.units(options.unit_list(units, case.roles), usual="test") for name, case in cases.items()}
     units_of = {name: case.table.unit_ids if (named := chosen[name]) is None else named for name, case in cases.items()}
-    seeds = seeds_by_units(units_of, options.at_least(seed, 0, "--seed"))
+    seeds = seeds_by_units(units_of, seed)
     results = {}
     pair: list[str] = []
     looks = []

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from deepval.cli import STOPPED, bounds, loading
 from deepval.cli.saying import say
 
 LOOK: dict[str, Any] = {
@@ -15,8 +16,6 @@ LOOK: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
-STOPPED = 130
-"""Exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal."""
 KEPT = {
     "perceive": "The units that are finished stay in the cache; the same command goes on after the last of them.",
     "planner": "What was trained up to the last checkpoint stays in the folder; the same command goes on from there.",
@@ -44,7 +43,11 @@ class GroupedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words; one that repeats an option may name it once: `-s a.csv b.csv`."""
-        return super().parse_args(ctx, _repeated(self.params, args))
+        left = super().parse_args(ctx, _repeated(self.params, args))
+        for param in self.params:
+            if param.param_type_name == "option":
+                bounds.check(param.opts[0], ctx.params.get(param.name or ""))
+        return left
 
 
 def _repeated(params: Sequence[Any], words: Sequence[str]) -> list[str]:
@@ -81,7 +84,8 @@ class _Commands(Mapping[str, Any]):
         self.modules, self.dressed = modules, dressed
 
     def __getitem__(self, name: str) -> Any:
-        made = getattr(import_module(f"deepval.cli.{self.modules[name]}"), name.replace("-", "_"))
+        with loading():
+            made = getattr(import_module(f"deepval.cli.{self.modules[name]}"), name.replace("-", "_"))
         if isinstance(made, typer.Typer):
             group = typer.main.get_group(made)
             group.name = name

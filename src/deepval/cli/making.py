@@ -78,7 +78,6 @@ def perceive(
     from deepval.perception.running.perceive import perceive as run
 
     check_writable(out, folder=True)
-    options.at_least(samples, 0, "--samples")
     source = _pictures(images, dataset, root, units)
     config: Any = DetectorConfig(style=style, threads=threads)  # pyright: ignore[reportArgumentType]
     with options.step_bar() as step:
@@ -210,7 +209,7 @@ def build(
     roads = options.maps_of(kind, maps)
     if kind != "synthetic" and (root is None or not mode):
         raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
-    start = options.at_least(seed or 0, 0, "--seed")
+    start = seed or 0
     limits, kinds = _named(threshold, "--threshold", modes), _named(scores, "--scores-are", modes)
     if kind == "synthetic":
         least = {name: float(limits.get(name, limits.get("", sources.DEFAULT_THRESHOLD))) for name in modes}

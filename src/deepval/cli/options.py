@@ -1,7 +1,6 @@
 """Words of the command line -> what the library takes: options that several commands share."""
 
 import difflib
-import math
 import os
 import sys
 import time
@@ -16,9 +15,10 @@ import deepval
 from deepval import reading
 from deepval.cells.case import Case
 from deepval.cells.splits import ROLES
+from deepval.cli import bounds
 from deepval.cli.saying import say
 from deepval.datasets import Dataset
-from deepval.errors import InputError
+from deepval.errors import InputError, one_line
 from deepval.judging.budgets import RAILS, Budget, Energy, Latency, Selection
 from deepval.report import FORMS, console
 from deepval.results import Result
@@ -27,6 +27,9 @@ from deepval.tables.scores import REFERENCES, Scores
 
 LEAST_WIDTH, ENDLESS = 40, 10_000
 """Columns of the narrowest terminal that tables are made for, and of what is none."""
+
+LONGEST_NUMBER = 20
+"""Digits of a whole number that are looked at."""
 
 SUBJECT, BUDGETS, INTERVALS = "What is judged", "Budgets", "Intervals"
 MORE, OUTPUT = "Further tables", "Output"
@@ -228,7 +231,7 @@ def difference(given: float | None, *, form: str, draws: int | Literal["exact"])
     """The difference to resolve, checked before anything is judged."""
     if given is None:
         return None
-    if not 0 < abs(given) < math.inf:
+    if not given:
         raise InputError(f"--resolve must be a difference other than 0; found {given:g}.")
     if form != "console" or draws == 0:
         raise InputError(
@@ -237,20 +240,15 @@ def difference(given: float | None, *, form: str, draws: int | Literal["exact"])
     return given
 
 
-def at_least(number: int, least: int, option: str) -> int:
-    """The number, which must not be smaller."""
-    if number < least:
-        raise InputError(f"{option} must be {least} or more; found {number}.")
-    return number
-
-
 def draws(text: str) -> int | Literal["exact"]:
     """A number of draws, or "exact"."""
     if text == "exact":
         return "exact"
     if not text.isdecimal():
         raise InputError(f"--draws must be a number or 'exact'; found {text!r}.")
-    return int(text)
+    number = int(text[:LONGEST_NUMBER])
+    bounds.check("--draws", number)
+    return number
 
 
 def weights(texts: Iterable[str] | None) -> dict[str, float]:
@@ -258,12 +256,9 @@ def weights(texts: Iterable[str] | None) -> dict[str, float]:
     found = {}
     for text in texts or ():
         name, _, number = text.rpartition("=")
-        try:
-            found[name] = float(number)
-        except ValueError:
-            name = ""
         if not name:
             raise InputError(f"--weight must be NAME=NUMBER; found {text!r}.")
+        found[name] = bounds.number(number, "--weight NAME=NUMBER")
     return found
 
 
@@ -355,14 +350,15 @@ class _Bar:
     def at(self, label: str, done: int, total: int) -> None:
         """Show how far the work is."""
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import Progress
 
         if self.bar is None and time.monotonic() - self.began > 2:
             self.bar = Progress(console=Console(stderr=True), transient=True)
             self.bar.start()
-            self.task = self.bar.add_task(label, total=total)
+            self.task = self.bar.add_task("", total=total)
         if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, description=label, completed=done, total=total)
+            self.bar.update(self.task, description=escape(one_line(label)), completed=done, total=total)
 
     def stop(self) -> None:
         """Take the bar away."""

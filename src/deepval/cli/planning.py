@@ -61,9 +61,7 @@ def train(
     check_writable(out, folder=True)
     if not 0 < every < float("inf"):
         raise InputError(f"--every must be more than 0 seconds; found {every:g}.")
-    settings = TrainingSettings(
-        width=width, steps=steps, batch=batch, seed=options.at_least(seed, 0, "--seed"), threads=threads
-    )
+    settings = TrainingSettings(width=width, steps=steps, batch=batch, seed=seed, threads=threads)
     cells = PlanGrid(grid)
     kind = options.one_of(dataset, tuple(DATASETS), "--dataset")
     source = open_dataset(kind, root, **options.maps_of(kind, maps))

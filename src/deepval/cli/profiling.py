@@ -39,9 +39,6 @@ def profile(
     """
     # Looked at before anything is measured, so that a costs file that cannot be read stops it at once.
     read_entries(out, "allocators")
-    for option, number in (("--batch", batch), ("--threads", threads)):
-        if number is not None:
-            options.at_least(number, 1, option)
     name, stages, items = stages_of(target, cell)
     cards = measured_cards(
         name, stages, items, batch=batch, seconds=seconds, tolerance=tolerance, threads=threads, energy=energy

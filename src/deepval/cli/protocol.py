@@ -110,8 +110,6 @@ def leaderboard(
     Example: deepval leaderboard submissions --cells cells --out leaderboard
     """
     check_writable(out, folder=True)
-    options.at_least(draws, 0, "--draws")
-    options.at_least(seed, 0, "--seed")
     content = boards.leaderboard(folder, cells, draws=draws, seed=seed, watch=options.watch)
     boards.write_leaderboard(content, out)
     if json:

@@ -1,6 +1,5 @@
 """`deepval report`: cells or saved results, and frames -> one HTML page, or figures for a paper."""
 
-import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,6 @@ from deepval.cli.registering import noted
 from deepval.cli.saying import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import check_writable, write_atomically
-from deepval.manifests import cell_content
 from deepval.results import Result
 
 RESULT, FRAMES = "result", "frames"
@@ -175,7 +173,9 @@ def _beside(results: Mapping[str, Kept], file: str) -> dict[str, Path]:
 
 
 def _shown(results: Mapping[str, Kept], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    return {name: _frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}
+    from deepval.cells.frame_files import read_frames
+
+    return {name: read_frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}
 
 
 def _named(texts: list[str], usual: str) -> dict[str, Path]:
@@ -209,22 +209,6 @@ def _given(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
     if unknown:
         raise InputError(f"--frames must be of one of {', '.join(cells)}; found {unknown[0]!r}. Write NAME=FILE.")
     return found
-
-
-def _frames(path: Path) -> dict[str, Any]:
-    from deepval.cells.explorer import FRAME_KEYS, KEYS, SCHEMA
-
-    built = cell_content(path)
-    try:
-        content = json.loads(reading.content(path) if built is None else built)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: must be frames written by deepval build; {error}.") from error
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise InputError(f"{path}: must be frames of schema {SCHEMA!r}; it is not: build the cell again.")
-    whole = set(content) >= KEYS and all(set(frame) >= FRAME_KEYS for frame in content["frames"])
-    if not whole:
-        raise InputError(f"{path}: frames must be whole; a field is missing: build the cell again.")
-    return content
 
 
 def _pictures(frames: dict[str, dict[str, Any]], root: Path | None) -> dict[str, str]:

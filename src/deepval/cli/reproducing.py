@@ -59,7 +59,7 @@ def reproduce(
     check_writable(out, folder=True)
     if costs is not None:
         read_costs(costs)
-    number = min(4, os.cpu_count() or 1) if workers is None else options.at_least(workers, 1, "--workers")
+    number = min(4, os.cpu_count() or 1) if workers is None else workers
     done = run(
         list(names or map(Path, NAMES)), work=work, data=data, costs=costs or BOARD, workers=number, watch=options.watch
     )

@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Bool, Float, Shaped
 from deepval.errors import InputError
 from deepval.features.route import connectors_m
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
+from deepval.pixels import check_pixels
 from deepval.world.objects import Objects
 from deepval.world.scene import FASTEST_MPS, Scene
 
@@ -270,7 +272,9 @@ def picture(scene: Scene, frame: int) -> Shaped[np.ndarray, "h w 3"]:
         import cv2
     except ImportError as error:
         raise InputError("reading pictures needs OpenCV: install deepval with the extra `vision`.") from error
-    image = cv2.imread(str(source), cv2.IMREAD_COLOR)
+    data = reading.content(source, "a picture")
+    check_pixels(data, source)
+    image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_COLOR) if data else None
     if image is None:
         raise InputError(f"the picture of frame {scene.frame_ids[frame]} must be an image file; {source} is not.")
     return np.ascontiguousarray(image[:, :, ::-1])

@@ -18,6 +18,8 @@ from deepval.errors import InputError
 
 EXACT_UP_TO = 50_000
 """Most draws that are enumerated: 24,310 for 9 units fit, 92,378 for 10 do not."""
+MOST_COUNTS = 2**28
+"""Draws times units that are held at once: 2 GiB as numbers."""
 LEVEL = 0.95
 ROUNDING = 1e-12
 """Shares of the all-cheap loss up to this are what is left of 0 after adding in another order."""
@@ -109,6 +111,11 @@ def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draw
         return _enumerated(units)
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0:
         raise InputError(f"draws must be a number of draws or 'exact'; found {draws!r}.")
+    if draws * units > MOST_COUNTS:
+        raise InputError(
+            f"{draws:,} draws of {units:,} units are {draws * units:,} counts, and at most {MOST_COUNTS:,} are held: "
+            f"give at most {MOST_COUNTS // units:,} draws, or larger units (scenes or logs, not frames)."
+        )
     numbers = np.random.Generator(np.random.PCG64(seed)).integers(0, units, (draws, units))
     return Draws(_counted(numbers, units), None, seed)
 

@@ -64,7 +64,21 @@ def align_all(table: ValueTable, scores: Any) -> list[Scores]:
     for name in scores:
         if not isinstance(name, str) or not name.strip() or name in REFERENCES:
             raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {name!r}.")
+        if len(name) > columns.LONGEST_ID or not _encodes(name):
+            raise InputError(
+                f"An allocator's name must be text of at most {columns.LONGEST_ID:,} characters; found "
+                f"{columns.shown(name)}. Write NAME=FILE."
+            )
     return [align(table, name, source) for name, source in scores.items()]
+
+
+def _encodes(text: str) -> bool:
+    """Whether a text is one, and not what is left of a file's name that is none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def align(table: ValueTable, name: str, source: Any) -> Scores:

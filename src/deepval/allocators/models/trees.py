@@ -18,6 +18,8 @@ from deepval.arrays import Bool, Float, Int
 
 BINS = 255
 """Bins of a column in a weighted fit, as many as the library has."""
+MOST_TREES, MOST_LEAVES = 10_000, 2**20
+"""Of a model in a file: more would take gigabytes to read and to walk."""
 CHUNK = 512
 """Rows walked at a time, so that the working set stays in the cache."""
 
@@ -127,6 +129,8 @@ class Trees(Model):
     def of(cls, content: Mapping[str, Any]) -> "Trees":
         """The model that plain lists and numbers describe."""
         columns = int(content["columns"])
+        if len(content["leaf"]) > MOST_TREES or sum(map(len, content["leaf"])) > MOST_LEAVES:
+            raise ValueError(f"there may be {MOST_TREES:,} trees with {MOST_LEAVES:,} leaves; there are more")
         threshold = [[np.inf if value is None else value for value in tree] for tree in content["threshold"]]
         leaf = np.array(content["leaf"], float)
         if leaf.ndim != 2 or not leaf.size or leaf.shape[1] & (leaf.shape[1] - 1):

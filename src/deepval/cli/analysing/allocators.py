@@ -33,7 +33,7 @@ def seeds(
     from deepval.analyses import seeds as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number = options.at_least(seeds, 1, "--seeds")
+    number = seeds
     _check(allocator, alpha)
     built = shown.named(cells)
     rows = analysis.rows(built, allocator, seeds=number, alpha=alpha, watch=options.watch)

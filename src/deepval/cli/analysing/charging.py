@@ -73,7 +73,7 @@ class Charging:
             rails=options.one_of(rails or RAILS[0], RAILS, "--rails"),
             costs=None if costs is None else Costs.of(costs),
             draws=options.draws(draws),
-            seed=options.at_least(seed, 0, "--seed"),
+            seed=seed,
         )
 
     @property

@@ -289,7 +289,7 @@ def streams(
         draws=draws,
         seed=seed,
     )
-    number = options.at_least(controls, 0, "--controls")
+    number = controls
     found = charging.results(cells, set_up, causal=True, allocators=allocator, controls=number)
     rows = [row for row in analysis.rows(found) if row.kind in set_up.kinds]
     told.tell(rows, analysis.table)

@@ -42,7 +42,7 @@ def signs(
     from deepval.analyses import signs as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     Selection(alpha)
     found = analysis.rows(
         shown.named(cells), units=shown.units(units), alpha=alpha, draws=number, seed=start, watch=options.watch
@@ -114,7 +114,7 @@ def mechanism(
     from deepval.analyses import mechanism as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     built = shown.named(cells)
     located = shown.at_hand(built, root, mode, maps, all_needed=False, planner=(weights, masks))
     found = analysis.rows(
@@ -146,7 +146,7 @@ def viability(
     from deepval.analyses import viability as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     built = shown.named(cells)
     located = shown.at_hand(built, root, mode, maps, all_needed=True, planner=(weights, masks))
     found = analysis.rows(built, located, units=shown.units(units), draws=number, seed=start, watch=options.watch)

@@ -86,7 +86,7 @@ def concentration(
 
 def _results(paths: Sequence[Path], draws: str, seed: int, by: str) -> dict[str, Result]:
     """Results by the name of their file or cell."""
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     saved = [path for path in paths if reading.is_file(path) and not is_specification(path)]
     others = [path for path in paths if path not in saved]
     if len({reading.resolved(path) for path in saved}) < len(saved):

@@ -33,7 +33,7 @@ def agreement(
     from deepval.analyses import agreement as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     found = analysis.rows(shown.named(cells), units=shown.units(units), draws=number, seed=start, watch=options.watch)
     told.tell(found, analysis.table)
 
@@ -55,7 +55,7 @@ def consumers(
     from deepval.analyses import consumers as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     found = analysis.rows(shown.named(cells), units=shown.units(units), draws=number, seed=start, watch=options.watch)
     told.tell(found, analysis.table)
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cli import options
+from deepval.cli import bounds, options
 from deepval.cli.analysing import shown
 from deepval.cli.analysing.shown import (
     Alpha,
@@ -56,7 +56,7 @@ def operating_points(
     from deepval.analyses import operating_points as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     built = shown.named(cells)
     located = shown.at_hand(built, root, mode, maps, all_needed=True, planner=(weights, masks))
     found = analysis.rows(
@@ -95,7 +95,7 @@ def persistence(
     from deepval.analyses import persistence as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     built = shown.named(cells)
     located = shown.at_hand(built, root, mode, maps, all_needed=True, planner=(weights, masks))
     found = analysis.rows(built, located, units=shown.units(units), draws=number, seed=start, watch=options.watch)
@@ -124,7 +124,7 @@ def sensitivity(
     from deepval.analyses import sensitivity as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     values = _values(vary)
     built = shown.named(cells)
     located = shown.at_hand(built, root, mode, maps, all_needed=False)
@@ -162,7 +162,7 @@ def robustness(
     from deepval.analyses import robustness as analysis
 
     told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    number, start = options.draws(draws), seed
     Selection(alpha)
     built = shown.named(cells)
     located = shown.at_hand(built, root, mode, maps, all_needed=False)
@@ -183,11 +183,7 @@ def _values(texts: list[str] | None) -> dict[str, list[float]] | None:
     found: dict[str, list[float]] = {}
     for text in texts or []:
         name, _, values = text.partition("=")
-        try:
-            numbers = [float(value) for value in values.split(",")]
-        except ValueError:
-            numbers = []
-        if not name or not numbers or name in found:
+        if not name or not values or name in found:
             raise InputError(f"--vary must be NAME=A,B,... with numbers, once for each NAME; found {text!r}.")
-        found[name] = numbers
+        found[name] = [bounds.number(value, "--vary NAME=A,B,...") for value in values.split(",")]
     return found or None

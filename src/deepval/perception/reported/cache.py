@@ -12,16 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 from urllib.parse import quote
 
 import numpy as np
 
 from deepval import files, reading
 from deepval.arrays import Float, Int, Shaped
-from deepval.canonical import json_text, plain, sha256
+from deepval.canonical import json_text, plain, read_json, sha256
 from deepval.errors import InputError
 from deepval.files import write_atomically
+from deepval.forms import formed_file
 from deepval.perception.running.detector import FrameDetections
 from deepval.tables.columns import native
 
@@ -237,6 +238,20 @@ def _parquet(table: Any) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+class _Entry(TypedDict):
+    frames: int
+    failed: int
+    boxes: int
+    detections_sha256: str
+    frames_sha256: str
+
+
+class _Manifest(TypedDict):
+    format: int
+    recipe: dict[str, Any]
+    modes: dict[str, dict[str, _Entry]]
+
+
 class _Tables(NamedTuple):
     detections: Any
     frames: Any
@@ -255,8 +270,8 @@ def _read_table(path: Path, digest: str) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    data = reading.content(path, "a file of the detection cache")
     try:
-        data = reading.content(path)
         if sha256(data) != digest:
             raise InputError(
                 f"{path} does not fit its hash in the cache's {MANIFEST}, so it was changed after it was written: "
@@ -272,19 +287,9 @@ def _manifest(cache: Path) -> dict[str, Any]:
     path = cache / MANIFEST
     if not reading.exists(path):
         return {"format": FORMAT, "recipe": {}, "modes": {}}
-    try:
-        found = json.loads(reading.text(path))
-        return {"format": found["format"], "recipe": dict(found["recipe"]), "modes": _entries(found["modes"])}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not the manifest of a detection cache: use another folder.") from error
-
-
-def _entries(modes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    names = ("frames", "failed", "boxes", "detections_sha256", "frames_sha256")
-    return {
-        mode: {unit: {name: entry[name] for name in names} for unit, entry in units.items()}
-        for mode, units in modes.items()
-    }
+    what = "the manifest of a detection cache"
+    found = formed_file(_Manifest, read_json(path, what), path, what)
+    return {name: found[name] for name in _Manifest.__required_keys__}
 
 
 def _write_manifest(cache: Path, recipe: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> None:

@@ -18,6 +18,7 @@ from deepval.errors import InputError
 from deepval.perception.running import decoding, letterbox, onnx_model
 from deepval.perception.running.decoding import BY_QUERY, STYLES, FrameError, Style
 from deepval.perception.running.onnx_model import OnnxModel
+from deepval.pixels import MOST_PIXELS, size_px
 
 PROBE_SIZE = 640
 
@@ -101,6 +102,9 @@ def decoded_image(data: bytes) -> Shaped[np.ndarray, "h w 3"]:
     # Older OpenCV fills the missing part of a truncated JPEG with grey: look for the end mark of its scan.
     if data[:2] == b"\xff\xd8" and data.find(b"\xff\xd9", max(0, data.rfind(b"\xff\xda"))) < 0:
         raise FrameError("the JPEG file is truncated")
+    size = size_px(data)
+    if size is not None and size[0] * size[1] > MOST_PIXELS:
+        raise FrameError(f"the image has {size[0]:,} x {size[1]:,} pixels, and at most {MOST_PIXELS:,} are decoded")
     image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_COLOR)
     if image is None:
         raise FrameError("the file is not an image that OpenCV can decode")

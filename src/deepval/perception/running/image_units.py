@@ -71,9 +71,11 @@ def checked_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
 def image_bytes(path: Path) -> bytes:
     """The content of an image file; FrameError where it cannot be read."""
     try:
-        return reading.content(path)
-    except OSError as error:
-        raise FrameError(f"the file cannot be read ({error.strerror})") from error
+        return reading.content(path, "an image")
+    except InputError as error:
+        # No path of the machine: reasons are kept in the cache.
+        why = str(error).rpartition("; ")[2].rstrip(".")
+        raise FrameError(f"the file cannot be read ({why})") from error
 
 
 def image_sha256(path: Path) -> str | None:

@@ -4,7 +4,6 @@ What is not a tensor is refused before it is made. The hash of the file goes int
 """
 
 import io
-import json
 import pickle
 import warnings
 from collections.abc import Mapping
@@ -14,7 +13,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from deepval.canonical import json_content
 from deepval.errors import InputError
+from deepval.forms import formed_file
 from deepval.planners.learned.files import PlannerFile
 from deepval.planners.learned.libraries import torch_library
 
@@ -83,10 +84,10 @@ def _npz(file: PlannerFile) -> tuple[dict[str, np.ndarray], Mapping[str, Any] | 
     except (ValueError, OSError, BadZipFile, EOFError) as error:
         raise InputError(f"{file.path}: weights must be plain arrays in an .npz file; {error}.") from error
     told = arrays.pop(MANIFEST, None)
-    try:
-        return arrays, None if told is None else dict(json.loads(str(told)))
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{file.path}: the manifest in the weights must be JSON; {error}.") from error
+    what = "weights with a manifest in JSON"
+    if told is None:
+        return arrays, None
+    return arrays, formed_file(dict[str, Any], json_content(str(told).encode(), file.path, what), file.path, what)
 
 
 def _torch(file: PlannerFile) -> dict[str, np.ndarray]:

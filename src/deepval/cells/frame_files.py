@@ -1,0 +1,151 @@
+"""frames.json of a cell -> the frames to look at, every part of them in its form before anything draws it."""
+
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypedDict
+
+from deepval import reading
+from deepval.canonical import json_content
+from deepval.cells.explorer import SCHEMA
+from deepval.errors import InputError
+from deepval.forms import formed_file
+from deepval.manifests import cell_content
+
+WHAT = "frames written by deepval build"
+Known = float | None
+"""A number, or null where nothing is known."""
+Point = tuple[float, float]
+Corners = tuple[tuple[Known, Known], ...]
+
+
+class Decided(TypedDict):
+    """What a plan is drawn from: its words, and where it leads."""
+
+    action: Any
+    does: str
+    decisive: int | None
+    boxes: list[tuple[Known, Known, Known, Known]]
+    classes: list[str]
+    poses: NotRequired[list[list[float]] | None]
+    footprint_m: NotRequired[list[Point] | None]
+
+
+class ModeForm(Decided):
+    """What a mode saw, and what that came to."""
+
+    loss: float
+    terms: dict[str, float]
+    path_m: list[Point] | None
+    scores: list[Known]
+    objects_m: list[tuple[Known, Known, Known, Known]]
+    corners_m: NotRequired[list[Corners]]
+
+
+class ReferenceForm(Decided):
+    """What was really there."""
+
+    corners_m: list[Corners]
+
+
+class LaneForm(TypedDict):
+    """A lane."""
+
+    centre_m: list[Point]
+    outline_m: list[Point]
+    width_m: float
+    connector: bool
+    red: bool
+
+
+class RoadForm(TypedDict):
+    """The road around the vehicle."""
+
+    lanes: list[LaneForm]
+    drivable_m: list[list[Point]]
+    crosswalks_m: list[list[Point]]
+    ego_m: list[Point]
+    driven_m: list[Point]
+
+
+class CameraForm(TypedDict):
+    """What a picture is laid out by."""
+
+    width_px: int | None
+    height_px: int | None
+    horizon_px: Known
+    centre_px: Point
+
+
+class FrameForm(TypedDict):
+    """One frame."""
+
+    sign: Literal["harmed", "helped"]
+    input: str
+    unit: str
+    frame: str
+    value: float
+    speed_mps: float
+    camera: CameraForm
+    image: str | None
+    modes: dict[str, ModeForm]
+    reference: ReferenceForm
+    road: NotRequired[RoadForm]
+
+
+class CorridorForm(TypedDict):
+    """Where objects count."""
+
+    half_width: float
+    far: float
+
+
+class PicturesForm(TypedDict):
+    """What the synthetic world's pictures can be drawn from again."""
+
+    seed: int
+    scenes: int
+    frames: int
+
+
+class FramesForm(TypedDict):
+    """The file."""
+
+    cell: str
+    dataset: str
+    modes: list[str]
+    weights: dict[str, float]
+    corridor_m: CorridorForm | None
+    pictures: PicturesForm | None
+    frames: list[FrameForm]
+
+
+def read_frames(path: Path) -> dict[str, Any]:
+    """The frames in a file; one of a cell must be as it was built."""
+    built = cell_content(path)
+    content = json_content(reading.content(path, WHAT) if built is None else built, path, WHAT)
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise InputError(f"{path}: must be frames of schema {SCHEMA!r}; it is not: build the cell again.")
+    formed_file(FramesForm, content, path, WHAT)
+    for number, frame in enumerate(content["frames"]):
+        amiss = _amiss(frame, content["modes"])
+        if amiss is not None:
+            raise InputError(f"{path}: must be {WHAT}; frames[{number}] {amiss}: build the cell again.")
+    return content
+
+
+def _amiss(frame: dict[str, Any], modes: list[str]) -> str | None:
+    """What does not fit together in a frame; None where all does."""
+    if len(modes) < 2 or not set(modes) <= frame["modes"].keys():
+        return f"must have all modes of the cell, two or more ({', '.join(modes)})"
+    for name in modes:
+        told = frame["modes"][name]
+        columns = [told[key] for key in ("objects_m", "boxes", "classes", "scores", "corners_m") if key in told]
+        if len({len(column) for column in columns}) > 1:
+            return f"must have as many boxes, classes and scores as objects in mode {name!r}"
+        if told["decisive"] is not None and not 0 <= told["decisive"] < len(told["objects_m"]):
+            return f"must name one of its objects as decisive in mode {name!r}"
+    truth = frame["reference"]
+    if len({len(truth[key]) for key in ("boxes", "classes", "corners_m")}) > 1:
+        return "must have as many boxes and classes as objects in its reference"
+    if truth["decisive"] is not None and not 0 <= truth["decisive"] < len(truth["corners_m"]):
+        return "must name one of its objects as decisive in its reference"
+    return None
