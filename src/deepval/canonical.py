@@ -65,8 +65,11 @@ def joint_sha256(parts: Iterable[bytes | memoryview]) -> str:
 
 def file_digest(path: Path | str) -> str:
     """SHA-256 of a file."""
-    with reading.opened(path) as file:
-        return stream_digest(file)
+    try:
+        with reading.opened(path) as file:
+            return stream_digest(file)
+    except OSError as error:
+        raise InputError(f"{path}: must be a file that can be read; {reason(error)}.") from error
 
 
 def stream_digest(file: BinaryIO) -> str:

@@ -7,6 +7,7 @@ of links or a file that may not be read are then the same everywhere.
 import codecs
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,6 +15,7 @@ from deepval.errors import InputError, reason
 
 LARGEST = 2**32
 """Bytes of a file that is read as a whole."""
+BLOCK = 2**20
 KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -54,6 +56,14 @@ def inside(folder: Path | str) -> list[Path]:
         raise InputError(f"{folder}: must be a folder that can be read; {reason(error)}.") from error
 
 
+def matching(folder: Path | str, pattern: str) -> Iterator[Path]:
+    """What matches a pattern in a folder, in no order."""
+    try:
+        yield from Path(folder).glob(pattern)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: must be a folder that can be read; {reason(error)}.") from error
+
+
 def opened(path: Path | str, what: str = "a file") -> BinaryIO:
     """A regular file, open to be read; `what` it must be is said where it is none."""
     try:
@@ -80,7 +90,11 @@ def content(path: Path | str, what: str = "a file", *, largest: int = LARGEST) -
     with opened(path, what) as file:
         size = os.fstat(file.fileno()).st_size
         try:
-            data = b"" if size > largest else file.read(largest + 1)
+            data = b"" if size > largest else file.read(size + 1)
+            while (
+                len(data) > size and len(data) <= largest and (more := file.read(BLOCK))
+            ):  # it grows, or hides its size
+                data += more
         except OSError as error:
             raise InputError(f"{path}: must be {what} that can be read; {reason(error)}.") from error
     if max(size, len(data)) > largest:

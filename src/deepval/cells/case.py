@@ -61,7 +61,7 @@ class Case:
     @property
     def scored(self) -> bool:
         """Whether scores lie beside the cell."""
-        return self.cell is not None and any((self.source / SCORES).glob("*.csv"))
+        return self.cell is not None and any(reading.matching(self.source / SCORES, "*.csv"))
 
     def units(self, given: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
         """Units by name or role; without any, those of a cell that have the usual role. A values file has no roles."""
@@ -89,7 +89,7 @@ class Case:
     def _beside(self, given: Mapping[str, Path]) -> dict[str, Path]:
         """The files given, each of them a file or the name of one beside the cell; all that lie there if none are."""
         folder = self.source / SCORES
-        beside = {path.stem: path for path in sorted(folder.glob("*.csv"))}
+        beside = {path.stem: path for path in sorted(reading.matching(folder, "*.csv"))}
         if not given and not beside:
             raise InputError(
                 f"{self.source}: there must be scores to judge, and none lie in {folder}: write some with "

@@ -95,7 +95,7 @@ def _results(files: Mapping[str, Path]) -> dict[str, Kept]:
     """Results by name; of a cell's folder all that lie there, or the judgement of the scores beside it."""
     found: dict[str, Kept] = {}
     for name, path in files.items():
-        saved = sorted(path.glob(f"{RESULT}*.json")) if reading.is_folder(path) else [path]
+        saved = sorted(reading.matching(path, f"{RESULT}*.json")) if reading.is_folder(path) else [path]
         more = {_title(name, file) if reading.is_folder(path) else name: kept(file) for file in saved}
         twice = sorted(more.keys() & found)
         if twice:

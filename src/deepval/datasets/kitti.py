@@ -325,7 +325,7 @@ class Kitti(Dataset):
 
     def unit_ids(self) -> tuple[str, ...]:
         """Sequence ids such as 0002: all that have labels."""
-        units = tuple(sorted(path.stem for path in (self.folder / "label_02").glob("*.txt")))
+        units = tuple(sorted(path.stem for path in reading.matching(self.folder / "label_02", "*.txt")))
         if not units:
             raise InputError(f"a KITTI tracking folder must hold label files; {self.folder / 'label_02'} has none.")
         return units

@@ -74,7 +74,7 @@ class NuScenes(Dataset):
     def folder(self) -> Path:
         """The folder with the tables."""
         root = Path(self.root)
-        found = sorted(path for path in root.glob("v1.0-*") if reading.is_folder(path))
+        found = sorted(path for path in reading.matching(root, "v1.0-*") if reading.is_folder(path))
         if self.version is not None:
             found = [path for path in found if path.name == self.version]
         if reading.is_file(root / "scene.json"):

@@ -76,7 +76,7 @@ def read_cells(folder: Path | str) -> dict[str, TrackedCell]:
     folder = Path(folder)
     if not reading.is_folder(folder):
         raise InputError(f"{folder}: must be a folder of cells made by `deepval build`; there is no such folder.")
-    manifests = [*folder.glob("*/manifest.json"), *folder.glob("*/*/manifest.json")]
+    manifests = [*reading.matching(folder, "*/manifest.json"), *reading.matching(folder, "*/*/manifest.json")]
     found: dict[str, TrackedCell] = {}
     for manifest in sorted(manifests):
         name = "-".join(manifest.parent.relative_to(folder).parts)

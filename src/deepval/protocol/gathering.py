@@ -113,7 +113,9 @@ def _refuse_repeated(names: Sequence[str]) -> None:
 def _cells_in(folder: Path) -> list[Path]:
     if reading.exists(folder / MANIFEST):
         return [folder]
-    inner = sorted(path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in folder.glob(pattern))
+    inner = sorted(
+        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.matching(folder, pattern)
+    )
     return inner or [folder]
 
 

@@ -60,7 +60,7 @@ class Need:
         places = " or ".join(self.patterns)
         if data is None or found < self.count:
             return f"{self.get} ({found:,} of {self.count:,} found at {places})"
-        if self.sha256 is not None and file_digest(next(data.glob(self.patterns[0]))) != self.sha256:
+        if self.sha256 is not None and file_digest(next(reading.matching(data, self.patterns[0]))) != self.sha256:
             return f"{self.get} (the file at {places} is another: its SHA-256 must be {self.sha256})"
         return None
 
@@ -229,7 +229,9 @@ def _need(name: str, entry: Mapping[str, Any], sha256: str | None) -> Need:
 
 
 def _counted(data: Path, pattern: str, enough: int) -> int:
-    return sum(1 for _, path in zip(range(enough), data.glob(pattern), strict=False) if reading.is_file(path))
+    return sum(
+        1 for _, path in zip(range(enough), reading.matching(data, pattern), strict=False) if reading.is_file(path)
+    )
 
 
 def build_command(cell: TrackCell, data: Path | None) -> str | None:

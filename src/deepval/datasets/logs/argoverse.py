@@ -39,7 +39,9 @@ class Argoverse2(Dataset):
         """The folder of each unit."""
         root = Path(self.root)
         found = [
-            path.parent for pattern in ("scenario_*.parquet", "annotations.feather") for path in root.rglob(pattern)
+            path.parent
+            for pattern in ("scenario_*.parquet", "annotations.feather")
+            for path in reading.matching(root, f"**/{pattern}")
         ]
         units = {reading.resolved(folder).name: folder for folder in sorted(found)}
         if not units:
@@ -54,7 +56,11 @@ class Argoverse2(Dataset):
         """All files that a unit is read from."""
         folder = self._folder(unit)
         wanted = ("scenario_*.parquet", "*.feather", "calibration/*.feather", "log_map_archive_*.json")
-        found = [path for pattern in (*wanted, "map/log_map_archive_*.json") for path in sorted(folder.glob(pattern))]
+        found = [
+            path
+            for pattern in (*wanted, "map/log_map_archive_*.json")
+            for path in sorted(reading.matching(folder, pattern))
+        ]
         return {path.relative_to(folder).as_posix(): path for path in found}
 
     def unit_ids(self) -> tuple[str, ...]:
@@ -64,7 +70,7 @@ class Argoverse2(Dataset):
     def read_log(self, unit: str) -> Log:
         """All steps of a unit."""
         folder = self._folder(unit)
-        if next(folder.glob("scenario_*.parquet"), None):
+        if next(reading.matching(folder, "scenario_*.parquet"), None):
             return scenario_log(folder, unit)
         return sensor_log(folder, unit)
 

@@ -38,7 +38,7 @@ def drive(unit: str, folder: Path, **told: Any) -> Log:
 
 def one_file(folder: Path, pattern: str) -> Path:
     """The one file of that pattern in a folder."""
-    found = sorted(folder.glob(pattern))
+    found = sorted(reading.matching(folder, pattern))
     if len(found) != 1:
         raise InputError(f"{folder}: must hold one {pattern}; found {len(found)}.")
     return found[0]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Float, Int
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.databases import Database, opened
@@ -239,4 +240,7 @@ class Nuplan(Dataset):
 
     def _pictures(self) -> Path | None:
         root = Path(self.root)
-        return next((path for depth in ("", "*/", "*/*/") for path in sorted(root.glob(f"{depth}sensor_blobs"))), None)
+        return next(
+            (path for depth in ("", "*/", "*/*/") for path in sorted(reading.matching(root, f"{depth}sensor_blobs"))),
+            None,
+        )

@@ -43,7 +43,7 @@ def map_file(maps: Path, location: str) -> Path:
         if not reading.is_file(path):
             raise InputError(f"the map of {location} must be at {path}, as {index} says; there is no such file.")
         return path
-    found = sorted(folder.glob("*/map.gpkg"))
+    found = sorted(reading.matching(folder, "*/map.gpkg"))
     if len(found) != 1:
         raise InputError(
             f"the map of {location} must be at {folder}/VERSION/map.gpkg; found {len(found)} and no {index} that names "

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Bool, Float
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
@@ -179,7 +180,7 @@ class ScenarioNet(Dataset):
     def records(self) -> dict[str, Path]:
         """The record of each unit, named by what follows the last underscore of its file's name."""
         found: dict[str, Path] = {}
-        for path in sorted(Path(self.root).rglob("sd_*.pkl"), key=lambda path: (path.stem, str(path))):
+        for path in sorted(reading.matching(Path(self.root), "**/sd_*.pkl"), key=lambda path: (path.stem, str(path))):
             unit = path.stem.rsplit("_", 1)[-1]
             if unit in found:
                 raise InputError(f"records must be of different scenes; {found[unit]} and {path} are both {unit}.")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Bool, Float, Int
 from deepval.canonical import read_json
 from deepval.datasets.dataset import Dataset
@@ -265,7 +266,7 @@ class Waymo(Dataset):
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the files, in order."""
-        units = tuple(sorted(path.stem for path in Path(self.root).glob("*.json")))
+        units = tuple(sorted(path.stem for path in reading.matching(Path(self.root), "*.json")))
         if not units:
             raise InputError(f"a folder of Waymo scenarios must hold JSON files; found none in {self.root}.")
         return units

@@ -181,7 +181,7 @@ def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = No
 
     A unit without a file was never run; an empty file means that it was run and nothing was found.
     """
-    files = [path] if reading.is_file(path) else sorted(path.glob("*.txt"))
+    files = [path] if reading.is_file(path) else sorted(reading.matching(path, "*.txt"))
     files = [file for file in files if units is None or file.stem in units]
     found = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
     words = [row for _, _, row in found]
