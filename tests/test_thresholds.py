@@ -204,7 +204,7 @@ def test_a_threshold_that_is_not_there_lists_what_is():
     result = judge(units_table(), {"mine": SCORES}, draws=0)
     with pytest.raises(InputError, match="no allocator 'rooter'; it has mine"):
         result.threshold("rooter")
-    with pytest.raises(InputError, match="found alpha = 0.7 and the budgets selection 10%, selection 20%"):
+    with pytest.raises(InputError, match=r"found alpha = 0\.7 and the budgets selection 10%, selection 20%"):
         result.threshold("mine", 0.7)
     assert result.threshold("mine").alpha == 0.2
 
