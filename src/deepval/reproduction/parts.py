@@ -125,7 +125,7 @@ def _packed(scored: Mapping[str, Scored]) -> bytes:
         {"name": s.name, "kind": s.kind, "modes": list(s.modes), "inputs": s.inputs, "reason": s.reason}
         for s in scored.values()
     ]
-    arrays = {f"input{i}": s.input for i, s in enumerate(scored.values())}
+    arrays: dict[str, Any] = {f"input{i}": s.input for i, s in enumerate(scored.values())}
     arrays |= {f"score{i}": s.score for i, s in enumerate(scored.values())}
     file = io.BytesIO()
     np.savez(file, about=np.array(json_canonical({"names": list(scored), "about": about})), **arrays)
