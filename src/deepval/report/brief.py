@@ -19,7 +19,7 @@ from deepval.report.tables import (
     verdicts,
 )
 from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row
-from deepval.tables.costs import Costs
+from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.values import ValueTable
 
 WIDTH = 80
@@ -122,7 +122,7 @@ def _columns(table: ValueTable) -> list[str]:
 def _(thing: Costs) -> Brief:
     entries = [("mode", name, entry) for name, entry in thing.modes.items()]
     entries += [("allocator", name, entry) for name, entry in thing.allocators.items()]
-    known = [unit for unit in UNITS if any(unit in entry for _, _, entry in entries)]
+    known: list[Convention] = [unit for unit in CONVENTIONS if any(unit in entry for _, _, entry in entries)]
     rows = [
         (kind, name, *(f"{entry[unit]:g}" if unit in entry else "–" for unit in known)) for kind, name, entry in entries
     ]
