@@ -66,7 +66,7 @@ def test_modes_keep_their_order_cheap_first():
 
 def test_every_convention_is_looked_up():
     costs = read_costs(PROFILE)
-    assert CONVENTIONS == ("ms", "mj", "mj_gpu", "mj_all")
+    assert CONVENTIONS == ("ms", "mj", "mj_gpu", "mj_all", "usd")
     assert (MODULE, GPU_RAIL, ALL_RAILS) == ("mj", "mj_gpu", "mj_all")
     assert [costs.of_mode("full", convention) for convention in CONVENTIONS] == [18.47, 84.4, 50, 120]
     assert costs.of_allocator("mlp", "ms") == 0.65

@@ -1,10 +1,10 @@
 """Budgets: a share alpha of what a zero-cost allocator could escalate -> how many inputs an allocator may escalate.
 
 A selection budget counts escalations: k = floor(alpha*N + 0.5), whatever an allocator costs. A measured budget
-allows b = C_c + alpha*C_f per input, in milliseconds or millijoules. In a cascade the cheap mode and the allocator
-run on every input, so the share left is alpha - C_S/C_f; a skipping router runs the full mode instead of the cheap
-one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either way k = floor(N*share + 1e-9), and an allocator
-is infeasible iff C_S > alpha*C_f.
+allows b = C_c + alpha*C_f per input, in milliseconds, millijoules or dollars. In a cascade the cheap mode and the
+allocator run on every input, so the share left is alpha - C_S/C_f; a skipping router runs the full mode instead of
+the cheap one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either way k = floor(N*share + 1e-9), and an
+allocator is infeasible iff C_S > alpha*C_f.
 """
 
 from dataclasses import dataclass
@@ -78,8 +78,40 @@ class Energy:
         _check_measured(self)
 
 
-Measured = Latency | Energy
-Budget = Selection | Latency | Energy
+@dataclass(frozen=True)
+class Money:
+    """Every input may take C_c + alpha*C_f dollars on average, the allocator's own included.
+
+    Attributes:
+        alpha: As for `Latency`.
+        costs: As for `Latency`.
+        accounting: As for `Latency`.
+    """
+
+    alpha: float
+    costs: Any = None
+    accounting: Accounting = "cascade"
+    kind: ClassVar[str] = "money"
+    convention: ClassVar[Convention] = "usd"
+
+    def __post_init__(self) -> None:
+        _check_measured(self)
+
+
+Measured = Latency | Energy | Money
+Budget = Selection | Latency | Energy | Money
+
+
+def measured(kind: str, alpha: float, *, accounting: Accounting = "cascade", rails: Convention = RAILS[0]) -> Measured:
+    """The measured budget of a kind, over the costs of the table; `rails` is what energy counts."""
+    if kind == "energy":
+        return Energy(alpha, accounting=accounting, convention=rails)
+    return {"latency": Latency, "money": Money}[kind](alpha, accounting=accounting)
+
+
+def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
+    """What each kind of measured budget counts."""
+    return {"latency": Latency.convention, "energy": rails, "money": Money.convention}
 
 
 def _check_measured(budget: Measured) -> None:

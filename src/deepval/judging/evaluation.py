@@ -52,7 +52,7 @@ def evaluate(
     Args:
         table: A `ValueTable`, or anything `read_values` reads.
         scores: Per allocator, an array in the table's order or columns `input` and `score` (aligned by id).
-        budgets: `Selection`, `Latency` or `Energy`; selection at 10, 20, 30 and 50 % where None.
+        budgets: `Selection`, `Latency`, `Energy` or `Money`; selection at 10, 20, 30 and 50 % where None.
         draws: Number of bootstrap draws of units, or "exact" to enumerate them all; 0 for no intervals.
         seed: Seed of the draws.
         modes: Modes to judge, cheap first and full last; all in the order of the table where None.

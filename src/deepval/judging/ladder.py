@@ -1,14 +1,15 @@
 """More than two modes: values or scores per mode and a budget -> which mode each input gets, by an exact knapsack.
 
-Costs are integers (microseconds or microjoules; one slot each under a selection budget) and a cascade runs a higher
-mode from scratch, so it costs C_m on top of the cheap pass. The budget is floor(1000*N*(alpha*C_f - C_S) + 1e-6).
+Costs are integers (microseconds, microjoules or nanodollars; one slot each under a selection budget) and a cascade
+runs a higher mode from scratch, so it costs C_m on top of the cheap pass. The budget is floor(1000*N*(alpha*C_f -
+C_S) + 1e-6), and of money what is nearest in nanodollars.
 Per-mode scores are allocated by the same knapsack over scores above 0, equal ones by input id. What they must beat is
 the best mixture of modes that looks at no input: it gives mode m to a share p_m of them, whichever they are.
 """
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,20 +25,31 @@ from deepval.tables.costs import CONVENTIONS, Convention
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
+_PARTS: Mapping[Convention, int] = {"ms": 1000, "mj": 1000, "mj_gpu": 1000, "mj_all": 1000, "usd": 10**9}
+"""Whole parts that a unit of cost is counted in: a call of a small language model costs less than a millidollar."""
+
 
 def mode_costs(allowed: Allowance, modes: Sequence[str]) -> Int[np.ndarray, "mode"]:
     """What each mode adds to the cheap pass, as integers; nothing for cheap."""
     if allowed.costs is None or allowed.convention is None:
         return np.array([0] + [1] * (len(modes) - 1))
-    above = [round(1000 * allowed.costs.of_mode(mode, allowed.convention)) for mode in modes[1:]]
+    above = [round(_PARTS[allowed.convention] * allowed.costs.of_mode(mode, allowed.convention)) for mode in modes[1:]]
+    free = [mode for mode, cost in zip(modes[1:], above, strict=True) if not cost]
+    if free:
+        raise InputError(
+            f"{allowed.costs.source}: a mode above cheap must cost something; {free[0]!r} has {allowed.convention} = "
+            f"{allowed.costs.of_mode(free[0], allowed.convention):g}, less than can be counted."
+        )
     return np.array([0, *above])
 
 
 def allowed_spend(allowed: Allowance, inputs: int, cost: float = 0.0) -> int:
     """What may be spent on escalation, in the same integers."""
-    if allowed.costs is None:
+    if allowed.costs is None or allowed.convention is None:
         return int(allowed.slots(inputs))
-    return max(0, math.floor(1000 * inputs * (allowed.budget.alpha * allowed.full - cost) + 1e-6))
+    slack = 0.5 if allowed.convention == "usd" else 1e-6
+    parts = _PARTS[allowed.convention] * inputs * (allowed.budget.alpha * allowed.full - cost)
+    return max(0, math.floor(parts + slack))
 
 
 def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:

@@ -1,6 +1,6 @@
 """Result and its records: all that a report reads."""
 
-from deepval.results.budget_key import UNITS, BudgetKey
+from deepval.results.budget_key import KINDS, MEASURED, UNITS, BudgetKey
 from deepval.results.facts import (
     DrawsUsed,
     HalfWidth,
@@ -19,7 +19,8 @@ from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Unit
 from deepval.results.samples import Samples
 
 __all__ = [
-    "HEADLINE", "SCHEMA", "UNITS", "BudgetKey", "BudgetRecord", "Curve", "DrawsUsed", "Gap", "HalfWidth", "Inputs",
+    "HEADLINE", "KINDS", "MEASURED", "SCHEMA", "UNITS", "BudgetKey", "BudgetRecord", "Curve", "DrawsUsed", "Gap",
+    "HalfWidth", "Inputs",
     "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Result", "Row", "Samples", "ScoresUsed", "Setting",
     "Spending", "Spread", "Stream", "Unit", "joined", "known",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """What modes and allocators cost per input: a TOML file or a mapping of its shape -> a cost profile.
 
 `ms` is latency. Energy in millijoules comes under three conventions: `mj` counts the module (GPU, CPU and SoC
-rails over idle), `mj_gpu` the GPU rail only, `mj_all` all rails. An allocator's cost is charged on every input.
+rails over idle), `mj_gpu` the GPU rail only, `mj_all` all rails. `usd` is money. An allocator's cost is charged on
+every input.
 """
 
 import math
@@ -17,9 +18,9 @@ from deepval.canonical import toml_content
 from deepval.errors import InputError
 from deepval.manifests import cell_content
 
-Convention = Literal["ms", "mj", "mj_gpu", "mj_all"]
+Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
-MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:]
+MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:4]
 TABLES = ("modes", "allocators", "profile")
 """What a costs file holds, the last being its name."""
 MEASURED = (
