@@ -78,7 +78,9 @@ def test_three_models_under_money_equal_three_modes_under_latency():
         "allocators": {"mine": {"ms": 0.25, "usd": 0.00025}},
     }
     table = asked(rng, 20, modes)
-    result = judge(table, {"mine": rng.normal(size=(20, 2))}, [k(0.3, costs) for k in (deepval.Latency, deepval.Money)], draws=10)
+    result = judge(
+        table, {"mine": rng.normal(size=(20, 2))}, [k(0.3, costs) for k in (deepval.Latency, deepval.Money)], draws=10
+    )
     for name in ("mine", "oracle-ladder", "random-ladder"):
         one, other = (result.row(name, kind) for kind in ("latency", "money"))
         assert (one.gain, one.ndg, one.verdict) == (other.gain, other.ndg, other.verdict)
