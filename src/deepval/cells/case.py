@@ -106,12 +106,24 @@ class Case:
 
     def kinds(self, scores: Mapping[str, Scores], convention: Convention) -> list[str]:
         """Kinds of budgets that the costs allow; of a cell's own costs, those that charge all that is judged."""
-        costs = self.table.costs
+        costs, each, measured = self.table.costs, self.table.input_costs, conventions(convention)
         if costs is None:
+            unpaid = [kind for kind, unit in measured.items() if unit in each]
+            if unpaid:
+                note = (
+                    f"No {' and no '.join(unpaid)} budgets: nothing says what {', '.join(scores)} costs. Give --costs "
+                    "with [allocators.NAME] of each; 0 is a claim, too."
+                )
+                warnings.warn(InputWarning(note), stacklevel=2)
             return ["selection"]
         charged = [] if self.own_costs else list(costs.allocators.values())
-        measured = conventions(convention)
-        found = [k for k, unit in measured.items() if all(unit in entry for entry in [*costs.modes.values(), *charged])]
+        modes = list(costs.modes.values())
+        found = [
+            kind
+            for kind, unit in measured.items()
+            if (unit in each or (modes and all(unit in entry for entry in modes)))
+            and all(unit in entry for entry in charged)
+        ]
         free = {kind: [s.name for s in scores.values() if not _charged(costs, s, measured[kind])] for kind in found}
         left_out = [kind for kind in found if self.own_costs and free[kind]]
         if left_out:

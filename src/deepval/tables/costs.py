@@ -51,7 +51,7 @@ class Costs(Shown):
     source: str = "the costs given"
 
     def __post_init__(self) -> None:
-        if len(self.modes) < 2:
+        if len(self.modes) == 1:
             raise InputError(f"{self.source}: costs of two or more modes are needed; found {list(self.modes)}.")
         for table, kind in ((self.modes, "mode"), (self.allocators, "allocator")):
             for name, entry in table.items():
@@ -61,8 +61,8 @@ class Costs(Shown):
                             f"{self.source}: a cost must be finite and not negative; {kind} {name!r} has "
                             f"{convention} = {cost}."
                         )
-        cheap, *_, full = self.modes
-        for convention in CONVENTIONS:
+        for convention in CONVENTIONS if self.modes else ():
+            cheap, *_, full = self.modes
             low, high = self.modes[cheap].get(convention), self.modes[full].get(convention)
             if low is not None and high is not None and not high > low:
                 raise InputError(
@@ -90,6 +90,8 @@ class Costs(Shown):
     def _from_mapping(cls, content: Mapping[str, Any], source: str) -> "Costs":
         _check_keys(content, TABLES, source)
         modes, allocators = content.get("modes", {}), content.get("allocators", {})
+        if not modes and not allocators:
+            raise InputError(f"{source}: costs of two or more modes are needed; found [].")
         for name, table in (("modes", modes), ("allocators", allocators)):
             if not isinstance(table, Mapping) or not all(isinstance(entry, Mapping) for entry in table.values()):
                 raise InputError(f"{source}: [{name}.<name>] tables are needed, such as [{name}.cheap] with ms = 13.2.")
