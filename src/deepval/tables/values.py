@@ -18,8 +18,10 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.canonical import joint_sha256
 from deepval.errors import InputError, InputWarning
+from deepval.showing import Shown
 from deepval.tables import columns
 from deepval.tables.costs import Costs
+from deepval.tables.keys import groups
 from deepval.tables.shares import checked_share, quota
 
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
@@ -27,8 +29,8 @@ LARGEST_LOSS = 1e290
 """Losses above this in size are refused: sums over inputs and differences of such could overflow."""
 
 
-@dataclass(frozen=True, eq=False)
-class ValueTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class ValueTable(Shown):
     """One row per input: its unit, its place in time and its downstream loss under every mode.
 
     Attributes:
@@ -87,7 +89,7 @@ class ValueTable:
         )
         found.require("unit")
         ids = np.arange(len(found)) if input is None else found.ids("input")
-        unit_ids, unit_of = _units(found.ids("unit"))
+        unit_ids, unit_of = groups(found.ids("unit"))
         named = {mode: found.numbers(f"{prefix}{mode}") for mode in wanted}
         places = None if order is None else found.numbers("order")
         _check_inputs(ids, {f"{prefix}{mode}": column for mode, column in named.items()}, places, source)
@@ -345,13 +347,6 @@ def _integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | No
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.nan
-
-
-def _units(unit: Shaped[np.ndarray, "input"]) -> tuple[Shaped[np.ndarray, "unit"], Int[np.ndarray, "input"]]:
-    """Unit ids sorted as text, and each input's position among them; costs one pass where units are contiguous."""
-    starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
-    ids, of_run = np.unique(columns.as_text(unit[starts]), return_inverse=True)
-    return ids, np.repeat(of_run, np.diff(np.append(starts, len(unit))))
 
 
 def _check_inputs(
