@@ -280,6 +280,11 @@ def test_a_full_table_is_judged_and_shown():
     assert mine.slots is None
     assert 0 < mine.escalated < 30
     assert mine.cost == 0.01
+    cut = result.threshold("mine", 0.3, kind="money")
+    above, tied = scores["mine"] > cut.threshold, scores["mine"] == cut.threshold
+    price = table.input_costs["usd"][:, 1]
+    spent = price[above].sum() + cut.tie_acceptance * price[tied].sum()
+    assert spent == pytest.approx(0.3 * price.sum() - 0.01 * 30)  # what the purse holds
     gap = next(gap for gap in result.gaps if gap.allocator == "mine" and gap.kind == "money")
     assert gap.gap == pytest.approx(gap.overhead + gap.ranking)
     assert gap.overhead >= 0
