@@ -90,6 +90,11 @@ def interval(low: float | None, high: float | None, form: Callable[[float | None
     return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
 
 
+def mark_of(verdict: str | None) -> Mark:
+    """The mark of a verdict: none where it is not resolved."""
+    return "better" if verdict == "better" else "worse" if verdict == "worse" else ""
+
+
 def counted(count: int, noun: str, many: str | None = None) -> str:
     """A number of things: 1 unit, 2 units."""
     return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
@@ -206,7 +211,7 @@ def _simultaneous(row: Row) -> str:
 
 
 def _verdict(row: Row, budget: str, *, every: bool) -> tuple[TableCell, ...]:
-    mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+    mark = mark_of(row.verdict)
     loss = row.cheap_loss if row.versus_random_unit == "share" else None
 
     def share(value: float | None) -> str:
@@ -352,7 +357,7 @@ def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
         header[4:4] = ["nDG 95 %", "better / worse in"]
     cells = []
     for row in rows:
-        mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+        mark = mark_of(row.verdict)
         difference, bounds = percent(row.difference), interval(row.lo, row.hi, percent)
         if isinstance(row, Comparison) and row.unit == "loss":
             difference, bounds = number(row.loss), interval(row.loss_lo, row.loss_hi)
