@@ -30,7 +30,7 @@ from deepval.version import __version__
 if TYPE_CHECKING:
     from deepval.allocators.router import Router
     from deepval.errors import InputError, InputWarning
-    from deepval.judging.budgets import Energy, Latency, Selection
+    from deepval.judging.budgets import Energy, Latency, Money, Selection
     from deepval.judging.comparison import compare, pool
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
@@ -45,6 +45,7 @@ __all__ = [
     "InputError",
     "InputWarning",
     "Latency",
+    "Money",
     "Result",
     "Router",
     "Row",
@@ -63,7 +64,7 @@ __all__ = [
 _HOME = {
     "allocators.router": ("Router",),
     "errors": ("InputError", "InputWarning"),
-    "judging.budgets": ("Energy", "Latency", "Selection"),
+    "judging.budgets": ("Energy", "Latency", "Money", "Selection"),
     "judging.comparison": ("compare", "pool"),
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),

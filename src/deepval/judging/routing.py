@@ -61,7 +61,7 @@ class Routing:
         reset: bool = True,
         about: Mapping[str, Any] | None = None,
     ) -> "Routing":
-        """The routing that escalates a share alpha of validation inputs; arguments as of `deepval.Router.from_scores`."""
+        """The routing that escalates a share alpha of validation inputs; as `deepval.Router.from_scores` says it."""
         found = _scores(scores)
         names = tuple(modes) if modes is not None else MODES if found.ndim == 1 else ()
         if found.ndim == 2 and found.shape[1] != len(names) - 1:

@@ -120,6 +120,11 @@ def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, S
     return _unpacked((folder / "scores.npz").read_bytes())
 
 
+def _diagnosed(at: CellAtHand) -> dict[str, Scored]:
+    folder = at.kept("diagnostics", {}, lambda: {"scores.npz": _packed(study.diagnosed(at.cell))})
+    return _unpacked((folder / "scores.npz").read_bytes())
+
+
 def _packed(scored: Mapping[str, Scored]) -> bytes:
     about = [
         {"name": s.name, "kind": s.kind, "modes": list(s.modes), "inputs": s.inputs, "reason": s.reason}
@@ -184,6 +189,14 @@ def _free(at: CellAtHand) -> Result:
     return _judged(at, "free", {"recipes": recipes}, judge)
 
 
+def _diagnosed_result(at: CellAtHand) -> Result:
+    def judge() -> Result:
+        scored = at.part("diagnostics")
+        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "diagnosed")
+
+    return _judged(at, "diagnosed", {}, judge)
+
+
 def _priced_recipes(at: CellAtHand) -> tuple[str, ...]:
     known = costs_of(at).allocators
     return tuple(recipe for recipe in _recipes(at) if "ms" in known.get(recipe, {}))
@@ -222,12 +235,14 @@ PARTS: dict[str, Callable[[CellAtHand], Any]] = {
     "fitted": lambda at: _fitted(at, "fit", _recipes(at)),
     "scores": lambda at: _scores(at, "fit", _recipes(at)),
     "train_scores": lambda at: _scores(at, "train", _priced_recipes(at)),
+    "diagnostics": _diagnosed,
     "aligned": _aligned,
     "results": _free,
+    "diagnosed": _diagnosed_result,
     "charged": _charged,
     "causal": _causal,
 }
 """What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, allocators
 fitted on its fit units, scores of all inputs by signals and those allocators, the like with allocators that have costs
-fitted on the training units, scores that cover every input aligned with the table, and results on the test units with
-allocators free, charged, and charged under causal policies."""
+fitted on the training units, scores by diagnostics, scores that cover every input aligned with the table, and results
+on the test units with allocators free, of diagnostics, with allocators charged, and charged under causal policies."""
