@@ -22,6 +22,7 @@ COMMANDS = {
     "register": "registering",
     "evaluate": "judging",
     "compare": "judging",
+    "threshold": "routing",
     "diagnose": "diagnosing",
     "analyse": "analysing",
     "reproduce": "reproducing",
