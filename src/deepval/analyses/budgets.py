@@ -26,7 +26,7 @@ class ChargedRow(BudgetRecord):
     Attributes:
         cell: The cell.
         allocator: The allocator.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.
@@ -68,7 +68,7 @@ class OverheadRow(BudgetRecord):
 
     Attributes:
         allocator: The allocator.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.

@@ -75,6 +75,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return MISSING if value is None else f"{value:.{digits}f}".replace("-0." + "0" * digits, "0." + "0" * digits)
 
 
+def cost(value: float | None, convention: str | None) -> str:
+    """What something costs, without its unit: two decimals of ms and mJ, three digits of dollars, which are small."""
+    return f"{value:.3g}" if value is not None and convention == "usd" else number(value, 2)
+
+
 def percent(value: float | None, digits: int = 2) -> str:
     """A share in percent, or a dash."""
     return MISSING if value is None else f"{number(100 * value, digits)}%"
@@ -322,7 +327,7 @@ def _gaps(result: Result) -> Table:
         for i, gap in enumerate(members):
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
             parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
-            even = MISSING if gap.break_even is None else f"{number(gap.break_even, 2)}{unit}"
+            even = MISSING if gap.break_even is None else f"{cost(gap.break_even, gap.convention)}{unit}"
             texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
             rows.append(tuple(TableCell(text) for text in texts))
         sections.append(tuple(rows))
