@@ -9,6 +9,8 @@ The flow, from losses and scores to a verdict, a picture and a page:
     result.row("mine").verdict                              # better, worse or unresolved; a row has all figures
     result.plot()                                           # gain against budget, and the forest against random
     result.report("page.html")                              # one page with charts and tables, opens from disk
+    result.threshold("mine", 0.2)                           # the score to escalate above, and the rate to expect
+    deepval.Router.from_scores(scores, 0.2).decide(0.7)     # the mode to run, input by input; save, load
     result.to_pandas()                                      # or to_polars(), to_arrow(), save("result.json")
     deepval.compare(result, "mine", "other")                # two allocators, paired; compare_over, pool: over cells
     deepval.units_to_resolve(...)                           # how many units would tell a difference
