@@ -97,7 +97,7 @@ def run(
     Args:
         names: Tracks, cell folders, folders of such, or specification files.
         work: Folder in which cells are built and everything that is made is kept.
-        data: Folder with kitti_tracking, nuscenes and so on, for tracks.
+        data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
         costs: What modes and allocators cost where a cell has no costs.
         recipes: What is fitted; all that make sense on a cell where None.
         analyses: Names of analyses; all where None.
