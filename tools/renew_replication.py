@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from renew_results import filled
+
 from deepval.files import write_atomically
 from deepval.report.tables import Table, lines_of
 from deepval.reproduction.findings import findings
-from renew_results import filled
 
 MAIN = "kitti"
 

@@ -34,6 +34,7 @@ FIELDS = {
     "frames": int,
     "modes": dict,
     "pairs": list,
+    "frames_run": dict,
     "constants": dict,
 }
 """What a specification may say, and how."""
@@ -99,9 +100,17 @@ def _wanted(told: Mapping[str, Any], places: Places) -> list[Wanted]:
     costs = None if costs is None else Path(costs) if costs in PROFILES else places.path(costs)
     if costs is not None:
         check_modes(costs, [mode.name for mode in material.modes])
-    asked = {"geometries": _several(told["geometry"]), "systems": _several(told["system"])}
-    asked |= {"persistence": told.get("persistence", False), "changes": told.get("constants")}
-    return [Wanted(tuple(specs(pair, **asked)), costs) for pair in _paired(material, told.get("pairs"))]
+    found = [
+        specs(
+            pair,
+            geometries=_several(told["geometry"]),
+            systems=_several(told["system"]),
+            persistence=told.get("persistence", False),
+            changes=told.get("constants"),
+        )
+        for pair in _paired(material, told.get("pairs"))
+    ]
+    return [Wanted(tuple(each), costs) for each in found]
 
 
 def _paired(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
@@ -116,7 +125,7 @@ def _paired(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
 
 
 def _synthetic(told: Mapping[str, Any]) -> Material:
-    _refuse(told, ELSEWHERE, "the synthetic world")
+    _refuse(told, (*ELSEWHERE, "frames_run"), "the synthetic world")
     modes = told.get("modes", {name: {} for name in DEFAULT_MODES})
     for name, mode in modes.items():
         _check(mode, {"threshold": MODE_FIELDS["threshold"]}, f"mode {name} of the synthetic world")
@@ -140,6 +149,7 @@ def _from_files(told: Mapping[str, Any], places: Places) -> Material:
     source = open_dataset(told["dataset"], places.path(told["root"]), **maps)
     classes = tuple(told["classes"]) if "classes" in told else None
     files = [_mode_file(name, mode, places, classes, told.get("seed", 0)) for name, mode in told["modes"].items()]
+    files = [replace(file, frames_run=told.get("frames_run")) for file in files]
     return sources.from_files(source, files, units=told.get("units"))
 
 
