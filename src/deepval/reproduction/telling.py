@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deepval.report.study import Block, Part
+from deepval.report.study import Part, Passage
 from deepval.reproduction.comparing import Records
-from deepval.reproduction.findings import Evidence, Finding, findings
+from deepval.reproduction.findings import KnownRows, Finding, findings
 from deepval.reproduction.verdicts import FAILS, HOLDS, OPEN, Told
 
 MADE_UP = "synthetic"
@@ -26,7 +26,7 @@ class Retold:
 
 def retold(records: Records, cells: Sequence[Mapping[str, Any]]) -> list[Retold]:
     """Every finding on the cells of a run, which are told as the report does."""
-    known = {name: _evidence(name, records, cells) for name in collections(cells)}
+    known = {name: _known(name, records, cells) for name in collections(cells)}
     return [
         Retold(each, {name: told for name, found in known.items() if (told := each.told(found)) is not None})
         for each in findings()
@@ -39,9 +39,9 @@ def collections(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(dict.fromkeys(names), key=lambda name: (name == MADE_UP, -names.count(name)))
 
 
-def _evidence(collection: str, records: Records, cells: Sequence[Mapping[str, Any]]) -> Evidence:
+def _known(collection: str, records: Records, cells: Sequence[Mapping[str, Any]]) -> KnownRows:
     rows = {analysis: found.get(collection, ()) for analysis, found in records.items()}
-    return Evidence(rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection})
+    return KnownRows(rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection})
 
 
 def counts(found: Sequence[Retold], collection: str) -> tuple[int, int, int]:
@@ -62,11 +62,11 @@ def findings_part(found: Sequence[Retold], cells: Sequence[Mapping[str, Any]]) -
     if not names:
         return None
     blocks = [
-        Block(f"On {name}", sayings=tuple(_saying(each, name) for each in found if name in each.told)) for name in names
+        Passage(f"On {name}", sayings=tuple(_saying(each, name) for each in found if name in each.told)) for name in names
     ]
     silent = [f"{each.finding.says} ({each.finding.where})" for each in found if not each.told]
     if silent:
-        blocks.append(Block("What no cell or analysis here can tell", items=tuple(silent)))
+        blocks.append(Passage("What no cell or analysis here can tell", items=tuple(silent)))
     return Part("Findings", LEAD, tuple(blocks))
 
 

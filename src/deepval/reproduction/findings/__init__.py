@@ -6,12 +6,12 @@ from typing import Any
 
 from deepval.canonical import read_toml
 from deepval.reproduction.findings import allocation, cost, escalation, perception
-from deepval.reproduction.findings.finding import Evidence, Finding
+from deepval.reproduction.findings.finding import KnownRows, Finding
 
 FILE = Path(__file__).with_name("findings.toml")
 MODULES = (escalation, perception, allocation, cost)
 
-__all__ = ["Evidence", "Finding", "findings"]
+__all__ = ["KnownRows", "Finding", "findings"]
 
 
 @cache

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from statistics import median
 
-from deepval.reproduction.findings.finding import CONTROLLERS, PUBLISHED, Evidence
+from deepval.reproduction.findings.finding import CONTROLLERS, PUBLISHED, KnownRows
 from deepval.reproduction.verdicts import OPEN, Row, Told, at_most, of_every, of_mean, of_most, span
 
 HEURISTICS = ("uncertainty", "criticality")
 
 
-def _held_out(found: Evidence, **wanted: object) -> list[Row]:
+def _held_out(found: KnownRows, **wanted: object) -> list[Row]:
     """Allocators on test units at 20 %, allocators free."""
     rows = found.of("held-out", alpha=0.2, **{"system": CONTROLLERS, **wanted})
     return [row for row in rows if row.get("kind", "selection") == "selection" and row.get("verdict")]
@@ -20,14 +20,14 @@ def _verdicts(rows: Sequence[Row]) -> str:
     return f"better than random in {told.count('better')} of {len(told)} rows, worse in {told.count('worse')}"
 
 
-def heuristics(found: Evidence) -> Told | None:
+def heuristics(found: KnownRows) -> Told | None:
     """Heuristics never beat random."""
     rows = _held_out(found, allocator=HEURISTICS)
     marks = (row["verdict"] != "better" for row in rows)
     return of_every(marks, _verdicts(rows)) if rows else None
 
 
-def learned_find_signal(found: Evidence) -> Told | None:
+def learned_find_signal(found: KnownRows) -> Told | None:
     """Some learned allocators beat random in some cells, beyond chance."""
     rows = _held_out(found, allocator=PUBLISHED)
     better = sum(row["verdict"] == "better" for row in rows)
@@ -36,7 +36,7 @@ def learned_find_signal(found: Evidence) -> Told | None:
     return of_mean(False if rows and better < worse else mark, _verdicts(rows)) if rows else None
 
 
-def none_wins_everywhere(found: Evidence) -> Told | None:
+def none_wins_everywhere(found: KnownRows) -> Told | None:
     """No allocator beats random in every cell, nor does any in most."""
     by_name: dict[str, list[Row]] = {}
     for row in _held_out(found, allocator=PUBLISHED):
@@ -46,14 +46,14 @@ def none_wins_everywhere(found: Evidence) -> Told | None:
     return of_every((share <= 0.5 for share in wins.values()), f"cells won: {words}") if wins else None
 
 
-def ego_speed(found: Evidence) -> Told | None:
+def ego_speed(found: KnownRows) -> Told | None:
     """Ego speed is strong on KITTI braking."""
     rows = _held_out(found, allocator="ego-speed", system="braking")
     marks = ({"better": True, "worse": False}.get(row["verdict"]) for row in rows)
     return of_most(marks, f"nDG {span(rows, 'ndg', percent=False)}; {_verdicts(rows)}") if rows else None
 
 
-def ego_speed_leads(found: Evidence) -> Told | None:
+def ego_speed_leads(found: KnownRows) -> Told | None:
     """Ego speed has the best point estimate of the paper's deployable signals on KITTI braking."""
     by_cell: dict[str, dict[str, float]] = {}
     for row in _held_out(found, allocator=("ego-speed", *HEURISTICS, *PUBLISHED), system="braking"):
@@ -65,17 +65,17 @@ def ego_speed_leads(found: Evidence) -> Told | None:
     return of_most((name == "ego-speed" for name in leads), f"leading: {words}") if leads else None
 
 
-def more_benefit(found: Evidence) -> Told | None:
+def more_benefit(found: KnownRows) -> Told | None:
     """Learned allocators capture more benefit than random."""
     return _against_random(found, "benefit", better=True)
 
 
-def as_much_harm(found: Evidence) -> Told | None:
+def as_much_harm(found: KnownRows) -> Told | None:
     """Learned allocators select nearly as much harm as random."""
     return _against_random(found, "harm", better=None)
 
 
-def _against_random(found: Evidence, of: str, *, better: bool | None) -> Told | None:
+def _against_random(found: KnownRows, of: str, *, better: bool | None) -> Told | None:
     """Means over cells of benefit or harm less random's, by allocator."""
     rows = [row for row in found.of("benefit-harm", alpha=0.2, allocator=PUBLISHED) if not row.get("cell")]
     rows = [row for row in rows if row.get(f"{of}_lo") is not None]
@@ -86,13 +86,13 @@ def _against_random(found: Evidence, of: str, *, better: bool | None) -> Told | 
     return of_most(marks, words) if rows else None
 
 
-def trees_ignore_seeds(found: Evidence) -> Told | None:
+def trees_ignore_seeds(found: KnownRows) -> Told | None:
     """Boosted fits are the same for every seed."""
     rows = found.of("seeds", allocator=("gate-gbm", "router-gbm-value", "router-gbm-binary"))
     return of_every((row["identical"] for row in rows), "same bits for six seeds") if rows else None
 
 
-def networks_vary(found: Evidence) -> Told | None:
+def networks_vary(found: KnownRows) -> Told | None:
     """Networks depend on the seed, and with them their verdicts."""
     rows = found.of("seeds", allocator=("router-mlp-value", "router-mlp-binary"))
     spans = [
@@ -106,12 +106,12 @@ def networks_vary(found: Evidence) -> Told | None:
     return of_most(marks, words) if spans else None
 
 
-def _transferred(found: Evidence) -> tuple[list[Row], list[Row]]:
+def _transferred(found: KnownRows) -> tuple[list[Row], list[Row]]:
     rows = found.of("transfer", allocator=PUBLISHED)
     return [r for r in rows if r["source"] == r["target"]], [r for r in rows if r["source"] != r["target"]]
 
 
-def transfer_costs_little(found: Evidence) -> Told | None:
+def transfer_costs_little(found: KnownRows) -> Told | None:
     """Fitting for another consumer costs little in the median."""
     _, apart = _transferred(found)
     regrets = [row["regret"] for row in apart if row["regret"] is not None]
@@ -122,7 +122,7 @@ def transfer_costs_little(found: Evidence) -> Told | None:
     return of_mean(True if abs(middle) <= 0.02 else False if middle < -0.05 else None, words)
 
 
-def own_consumer_wins_more(found: Evidence) -> Told | None:
+def own_consumer_wins_more(found: KnownRows) -> Told | None:
     """Allocators beat random more often for the consumer they were fitted for."""
     own, apart = ([row for row in rows if row["alpha"] == 0.2] for rows in _transferred(found))
     if not own or not apart:
@@ -136,7 +136,7 @@ def _differences(rows: Sequence[Row]) -> str:
     return "; ".join(f"{r['allocator']} {r['difference']:+.3f} [{r['lo']:.3f}, {r['hi']:.3f}]" for r in rows)
 
 
-def objective_swap(found: Evidence) -> Told | None:
+def objective_swap(found: KnownRows) -> Told | None:
     """Training on perception gain instead makes no resolved difference on average."""
     rows = [row for row in found.of("objective-swap", alpha=0.2, allocator=PUBLISHED) if not row.get("cell")]
     rows = [row for row in rows if row.get("lo") is not None]
@@ -144,7 +144,7 @@ def objective_swap(found: Evidence) -> Told | None:
     return of_every(marks, _differences(rows)) if rows else None
 
 
-def published_objectives(found: Evidence) -> Told | None:
+def published_objectives(found: KnownRows) -> Told | None:
     """Published routing objectives win less often than decision value."""
     rows = [row for row in found.of("published-objectives") if row.get("better") is not None]
     wins = {str(row["objective"]): row["better"] for row in rows}
@@ -159,7 +159,7 @@ def published_objectives(found: Evidence) -> Told | None:
     )
 
 
-def out_of_fold_flatters(found: Evidence) -> Told | None:
+def out_of_fold_flatters(found: KnownRows) -> Told | None:
     """Out of fold over all units, gates look stronger than held out."""
     rows = found.of("out-of-fold", alpha=0.2, allocator=("gate-ridge", "gate-gbm"))
     held = {
@@ -174,7 +174,7 @@ def out_of_fold_flatters(found: Evidence) -> Told | None:
     )
 
 
-def wins_rest_on_many_units(found: Evidence) -> Told | None:
+def wins_rest_on_many_units(found: KnownRows) -> Told | None:
     """Wins on the core track do not rest on one unit."""
     better = {
         (row["cell"], row["allocator"]) for row in _held_out(found, allocator=PUBLISHED) if row["verdict"] == "better"

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from deepval.reproduction.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE, Evidence
+from deepval.reproduction.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE, KnownRows
 from deepval.reproduction.verdicts import Row, Told, above, apart, at_most, below, of_every, of_most, span, within
 
 SOME = 0.10
 """What counts as a substantial share: one in ten."""
 
 
-def _harm(found: Evidence, geometry: str, system: tuple[str, ...] = CONTROLLERS) -> list[Row]:
+def _harm(found: KnownRows, geometry: str, system: tuple[str, ...] = CONTROLLERS) -> list[Row]:
     return found.controlled("signs", geometry=geometry, system=system)
 
 
@@ -17,26 +17,26 @@ def _shares(rows: Sequence[Row]) -> str:
     return f"harmed {span(rows, 'harm_rate')} (least / median / largest)"
 
 
-def signs_vary(found: Evidence) -> Told | None:
+def signs_vary(found: KnownRows) -> Told | None:
     """Harm in every monocular cell."""
     rows = _harm(found, MONOCULAR)
     return of_every((above(row, "harm_rate", SOME) for row in rows), _shares(rows)) if rows else None
 
 
-def signs_range(found: Evidence) -> Told | None:
+def signs_range(found: KnownRows) -> Told | None:
     """34 to 54 % in every monocular cell."""
     rows = _harm(found, MONOCULAR)
     return of_every((within(row, "harm_rate", 0.34, 0.54) for row in rows), _shares(rows)) if rows else None
 
 
-def net_benefit(found: Evidence) -> Told | None:
+def net_benefit(found: KnownRows) -> Told | None:
     """Harm ratios below 1 in most monocular cells."""
     rows = _harm(found, MONOCULAR)
     words = f"harm ratio {span(rows, 'harm_ratio', percent=False)}"
     return of_most((below(row, "harm_ratio", 1.0) for row in rows), words) if rows else None
 
 
-def no_upper_bound(found: Evidence) -> Told | None:
+def no_upper_bound(found: KnownRows) -> Told | None:
     """The oracle at 20 % removes more than escalating everything."""
     rows = [row for row in found.controlled("signs") if row["oracle_share"] is not None]
     more = [{"more": row["oracle_share"] - row["all_full_share"]} for row in rows]
@@ -44,13 +44,13 @@ def no_upper_bound(found: Evidence) -> Told | None:
     return of_every((row["more"] > 0 for row in more), words) if rows else None
 
 
-def oracle_geometry_braking(found: Evidence) -> Told | None:
+def oracle_geometry_braking(found: KnownRows) -> Told | None:
     """Braking is harmed with reference geometry too."""
     rows = _harm(found, ORACLE, ("braking",))
     return of_every((above(row, "harm_rate", SOME) for row in rows), _shares(rows)) if rows else None
 
 
-def oracle_geometry_trajectory(found: Evidence) -> Told | None:
+def oracle_geometry_trajectory(found: KnownRows) -> Told | None:
     """The trajectory controller's harm ratio falls with reference geometry."""
     mono = {(r["cheap"], r["full"]): r for r in _harm(found, MONOCULAR, ("receding-horizon",))}
     rows = [r for r in _harm(found, ORACLE, ("receding-horizon",)) if (r["cheap"], r["full"]) in mono]
@@ -61,7 +61,7 @@ def oracle_geometry_trajectory(found: Evidence) -> Told | None:
     return of_most(marks, words) if rows else None
 
 
-def _by_effect(found: Evidence, **wanted: str) -> list[tuple[Row, Row]]:
+def _by_effect(found: KnownRows, **wanted: str) -> list[tuple[Row, Row]]:
     """Rows of harmed and of helped inputs of each braking cell that has both."""
     rows = found.of("mechanism", system="braking", **wanted)
     by_cell: dict[str, dict[str, Row]] = {}
@@ -71,28 +71,28 @@ def _by_effect(found: Evidence, **wanted: str) -> list[tuple[Row, Row]]:
     return [(a, b) for a, b in pairs if min(a["inputs"], b["inputs"]) >= 10]
 
 
-def reacted_false_positives(found: Evidence) -> Told | None:
+def reacted_false_positives(found: KnownRows) -> Told | None:
     """Most harmed inputs have an added false positive that the controller reacts to."""
     rows = [harmed for harmed, _ in _by_effect(found, geometry=ORACLE)]
     words = f"on harmed inputs {span(rows, 'reacted')}"
     return of_every((above(row, "reacted", 0.5) for row in rows), words) if rows else None
 
 
-def harmed_against_helped(found: Evidence) -> Told | None:
+def harmed_against_helped(found: KnownRows) -> Told | None:
     """Reactions to false positives are more frequent on harmed inputs than on helped ones."""
     pairs = _by_effect(found, geometry=ORACLE)
     words = f"harmed {span((a for a, _ in pairs), 'reacted')}, helped {span((b for _, b in pairs), 'reacted')}"
     return of_every((apart(a, b, "reacted") for a, b in pairs), words) if pairs else None
 
 
-def needed_misses(found: Evidence) -> Told | None:
+def needed_misses(found: KnownRows) -> Told | None:
     """Recovered misses that are needed are more frequent on helped inputs."""
     pairs = _by_effect(found, geometry=ORACLE)
     words = f"helped {span((b for _, b in pairs), 'needed')}, harmed {span((a for a, _ in pairs), 'needed')}"
     return of_every((apart(b, a, "needed") for a, b in pairs), words) if pairs else None
 
 
-def changes_by_sign(found: Evidence) -> Told | None:
+def changes_by_sign(found: KnownRows) -> Told | None:
     """Harmed inputs add more false positives and recover fewer misses."""
     pairs = _by_effect(found)
     fp = [{"d": a["false_positives"] - b["false_positives"]} for a, b in pairs]
@@ -105,7 +105,7 @@ def changes_by_sign(found: Evidence) -> Told | None:
     return of_most(marks, words) if pairs else None
 
 
-def _harm_of(found: Evidence, system: str, terms: tuple[str, ...]) -> list[Row]:
+def _harm_of(found: KnownRows, system: str, terms: tuple[str, ...]) -> list[Row]:
     """Share of the harm that some terms make, by cell."""
     shares: dict[str, list[float | None]] = {}
     asked = {row["cell"] for row in found.controlled("signs", system=system)}
@@ -115,21 +115,21 @@ def _harm_of(found: Evidence, system: str, terms: tuple[str, ...]) -> list[Row]:
     return [{"share": sum(map(float, each))} for each in shares.values() if None not in each]  # pyright: ignore
 
 
-def over_braking(found: Evidence) -> Told | None:
+def over_braking(found: KnownRows) -> Told | None:
     """Harm to braking is over-braking."""
     rows = _harm_of(found, "braking", ("excess",))
     marks = (True if row["share"] >= 0.73 else False if row["share"] < 0.5 else None for row in rows)
     return of_every(marks, f"share of the harm {span(rows, 'share')}") if rows else None
 
 
-def collision_and_clearance(found: Evidence) -> Told | None:
+def collision_and_clearance(found: KnownRows) -> Told | None:
     """Harm to the trajectory controller is collision and clearance."""
     rows = _harm_of(found, "receding-horizon", ("collision", "clearance"))
     marks = (True if row["share"] >= 0.9 else False if row["share"] < 0.5 else None for row in rows)
     return of_every(marks, f"share of the harm {span(rows, 'share')}") if rows else None
 
 
-def own_operating_points(found: Evidence) -> Told | None:
+def own_operating_points(found: KnownRows) -> Told | None:
     """Harm persists where each mode has its own threshold."""
     rows = found.controlled("operating-points", geometry=MONOCULAR, scheme=("S1", "S2", "S3"))
     rows = [row for row in rows if row["harm_rate"] is not None]
@@ -137,7 +137,7 @@ def own_operating_points(found: Evidence) -> Told | None:
     return of_every((above(row, "harm_rate", SOME) for row in rows), words) if rows else None
 
 
-def no_pair_of_thresholds(found: Evidence) -> Told | None:
+def no_pair_of_thresholds(found: KnownRows) -> Told | None:
     """No pair of thresholds removes harm."""
     least: dict[str, float] = {}
     for row in found.controlled("operating-points", geometry=MONOCULAR, scheme="pair"):
@@ -148,7 +148,7 @@ def no_pair_of_thresholds(found: Evidence) -> Told | None:
     return of_every((row["least"] >= SOME for row in rows), words) if rows else None
 
 
-def persistent_detections(found: Evidence) -> Told | None:
+def persistent_detections(found: KnownRows) -> Told | None:
     """Harm does not come from transient detections."""
     by_cell: dict[str, dict[bool, Row]] = {}
     for row in found.controlled("persistence"):
@@ -159,7 +159,7 @@ def persistent_detections(found: Evidence) -> Told | None:
     return of_every((at_most(row["moved"], 0.068, 0.15) for row in rows), words) if rows else None
 
 
-def loss_weights(found: Evidence) -> Told | None:
+def loss_weights(found: KnownRows) -> Told | None:
     """Loss weights and corridor do not make the harm."""
     by_cell: dict[str, list[float]] = {}
     for row in found.controlled("sensitivity", geometry=MONOCULAR):
@@ -171,7 +171,7 @@ def loss_weights(found: Evidence) -> Told | None:
     return of_every(marks, words) if rows else None
 
 
-def over_braking_weight(found: Evidence) -> Told | None:
+def over_braking_weight(found: KnownRows) -> Told | None:
     """The harm ratio rises with the over-braking weight."""
     by_cell: dict[str, list[tuple[float, float]]] = {}
     for row in found.controlled("sensitivity", system="braking", constant="excess_weight"):
@@ -184,7 +184,7 @@ def over_braking_weight(found: Evidence) -> Told | None:
     return of_every(marks, words) if ordered else None
 
 
-def published_planners(found: Evidence) -> Told | None:
+def published_planners(found: KnownRows) -> Told | None:
     """Escalation harms PDM-Closed too."""
     rows = found.of("signs", system=("pdm-closed-safety", "pdm-closed-scalar"))
     rows = [row for row in rows if row["affected"] >= LEAST_AFFECTED]
@@ -192,7 +192,7 @@ def published_planners(found: Evidence) -> Told | None:
     return of_every((above(row, "harm_rate", SOME) for row in rows), words) if rows else None
 
 
-def planners_differ(found: Evidence) -> Told | None:
+def planners_differ(found: KnownRows) -> Told | None:
     """IDM responds to fewer states than PDM-Closed."""
     by_loss = {row["system"]: row for row in found.of("signs", system=("pdm-closed-safety", "idm-safety"))}
     if len(by_loss) < 2:
@@ -203,20 +203,20 @@ def planners_differ(found: Evidence) -> Told | None:
     return of_every([idm < pdm / 2 or (None if idm < pdm else False)], words)
 
 
-def viable(found: Evidence) -> Told | None:
+def viable(found: KnownRows) -> Told | None:
     """The controllers beat what looks at nothing."""
     rows = found.of("viability", system=CONTROLLERS)
     words = f"margin over the best trivial predictor {span(rows, 'margin', percent=False)}"
     return of_every((above(row, "margin", 0.0) for row in rows), words) if rows else None
 
 
-def _bands(found: Evidence) -> list[Row]:
+def _bands(found: KnownRows) -> list[Row]:
     return [
         row for row in found.of("lift") if row["mean_m"] is not None and row["to_m"] <= 30 and row["detections"] >= 30
     ]
 
 
-def lift_overestimates(found: Evidence) -> Told | None:
+def lift_overestimates(found: KnownRows) -> Told | None:
     """The lift overestimates range up to 30 m."""
     rows = _bands(found)
     words = f"mean error up to 30 m {span(rows, 'mean_m', percent=False)} m"
@@ -224,7 +224,7 @@ def lift_overestimates(found: Evidence) -> Told | None:
     return of_every(marks, words) if rows else None
 
 
-def lift_shared(found: Evidence) -> Told | None:
+def lift_shared(found: KnownRows) -> Told | None:
     """Both modes share the lift's bias."""
     by_band: dict[tuple[object, ...], list[float]] = {}
     for row in _bands(found):

@@ -17,7 +17,7 @@ PUBLISHED = (
 
 
 @dataclass(frozen=True)
-class Evidence:
+class KnownRows:
     """What one run knows of the cells of one data set.
 
     Attributes:
@@ -63,4 +63,4 @@ class Finding:
     where: str
     rule: str
     analysis: str
-    told: Callable[[Evidence], Told | None]
+    told: Callable[[KnownRows], Told | None]

@@ -3,7 +3,7 @@
 from itertools import groupby
 from statistics import median
 
-from deepval.reproduction.findings.finding import CONTROLLERS, LEAST_AFFECTED, Evidence
+from deepval.reproduction.findings.finding import CONTROLLERS, LEAST_AFFECTED, KnownRows
 from deepval.reproduction.verdicts import (
     OPEN,
     Row,
@@ -24,12 +24,12 @@ FIXED = "target-free"
 """The pool of signals that are fitted to neither objective."""
 
 
-def _agreement(found: Evidence) -> list[Row]:
+def _agreement(found: KnownRows) -> list[Row]:
     rows = found.controlled("agreement", loss=GAINS)
     return [row for row in rows if row["both"] >= LEAST_AFFECTED]
 
 
-def signs_disagree(found: Evidence) -> Told | None:
+def signs_disagree(found: KnownRows) -> Told | None:
     """Signs of perception gain and decision value differ often."""
     rows = _agreement(found)
     return (
@@ -39,55 +39,55 @@ def signs_disagree(found: Evidence) -> Told | None:
     )
 
 
-def signs_disagree_range(found: Evidence) -> Told | None:
+def signs_disagree_range(found: KnownRows) -> Told | None:
     """On 25 to 51 % of the inputs."""
     rows = _agreement(found)
     marks = (within(row, "disagree", 0.25, 0.51) for row in rows)
     return of_every(marks, f"signs differ on {span(rows, 'disagree')}") if rows else None
 
 
-def weak_correlation(found: Evidence) -> Told | None:
+def weak_correlation(found: KnownRows) -> Told | None:
     """Gain hardly correlates with value."""
     rows = [row for row in _agreement(found) if row["spearman"] is not None]
     words = f"Spearman's correlation {span(rows, 'spearman', percent=False)}"
     return of_every((at_most(row["spearman"], 0.11, 0.30) for row in rows), words) if rows else None
 
 
-def harm_with_gain(found: Evidence) -> Told | None:
+def harm_with_gain(found: KnownRows) -> Told | None:
     """Where perception improves, decisions get worse on some inputs."""
     rows = [row for row in _agreement(found) if row["improved"] >= LEAST_AFFECTED]
     words = f"harmed where perception improves {span(rows, 'harm_given_gain')}"
     return of_every((above(row, "harm_given_gain", 0.10) for row in rows), words) if rows else None
 
 
-def opposite_consumers(found: Evidence) -> Told | None:
+def opposite_consumers(found: KnownRows) -> Told | None:
     """One perception change has opposite values for two consumers."""
     rows = [row for row in found.of("consumers") if row["both"] >= LEAST_AFFECTED]
     words = f"opposite signs on {span(rows, 'opposite_share')} of the inputs that both respond to"
     return of_every((above(row, "opposite_share", 0.10) for row in rows), words) if rows else None
 
 
-def unordered_consumers(found: Evidence) -> Told | None:
+def unordered_consumers(found: KnownRows) -> Told | None:
     """The orders of two consumers have nothing to do with each other."""
     rows = [row for row in found.of("consumers") if row["gamma"] is not None and row["both"] >= LEAST_AFFECTED]
     words = f"gamma {span(rows, 'gamma', percent=False)}, ordered differently {span(rows, 'ordered_differently')}"
     return of_every((at_most(abs(row["gamma"]), 0.10, 0.30) for row in rows), words) if rows else None
 
 
-def _diagnostics(found: Evidence) -> list[list[Row]]:
+def _diagnostics(found: KnownRows) -> list[list[Row]]:
     """Diagnostics at 20 %, target by target."""
     rows = [row for row in found.of("targets", kind="diagnostic", alpha=0.2) if row["ndg"] is not None]
     return [list(group) for _, group in groupby(sorted(rows, key=lambda r: str(r["target"])), lambda r: r["target"])]
 
 
-def no_diagnostic(found: Evidence) -> Told | None:
+def no_diagnostic(found: KnownRows) -> Told | None:
     """No perception diagnostic comes near the oracle."""
     best = [max(rows, key=lambda row: row["ndg"]) for rows in _diagnostics(found)]
     words = f"best diagnostic of a cell: nDG {span(best, 'ndg', percent=False)}"
     return of_every((at_most(row["ndg"], 0.7, 0.9) for row in best), words) if best else None
 
 
-def best_diagnostic_depends(found: Evidence) -> Told | None:
+def best_diagnostic_depends(found: KnownRows) -> Told | None:
     """The best diagnostic is another for another consumer."""
     leaders: dict[tuple[object, ...], list[str]] = {}
     for rows in _diagnostics(found):
@@ -101,7 +101,7 @@ def best_diagnostic_depends(found: Evidence) -> Told | None:
     return of_most((one != other for one, other in pairs), words) if pairs else None
 
 
-def misses_recover_little(found: Evidence) -> Told | None:
+def misses_recover_little(found: KnownRows) -> Told | None:
     """The false-negative gain recovers at most a third of the oracle's value."""
     rows = [row for row in found.of("robustness") if row["fn_ndg"] is not None and row["affected"] >= LEAST_AFFECTED]
     negative = sum(row["fn_ndg"] < 0 for row in rows)
@@ -110,14 +110,14 @@ def misses_recover_little(found: Evidence) -> Told | None:
     return of_every(marks, words) if rows else None
 
 
-def multi_metric(found: Evidence) -> Told | None:
+def multi_metric(found: KnownRows) -> Told | None:
     """A model of all perception errors seldom passes half of the oracle's value."""
     rows = [row for row in found.of("robustness") if row["multi_ndg"] is not None and row["affected"] >= LEAST_AFFECTED]
     words = f"nDG {span(rows, 'multi_ndg', percent=False)}, above 0.5 in {sum(row['multi_ndg'] > 0.5 for row in rows)}"
     return of_most((row["multi_ndg"] <= 0.5 for row in rows), words) if rows else None
 
 
-def no_shared_optimum(found: Evidence) -> Told | None:
+def no_shared_optimum(found: KnownRows) -> Told | None:
     """Perception and decision gain have different winners."""
     rows = found.of("perception-ranking", pool=FIXED, loss=MISSES)
     rows = [row for row in rows if row.get("cell")]
@@ -126,7 +126,7 @@ def no_shared_optimum(found: Evidence) -> Told | None:
     return of_most((not row["common"] for row in rows), words) if rows else None
 
 
-def _regret(found: Evidence, loss: str) -> Told | None:
+def _regret(found: KnownRows, loss: str) -> Told | None:
     rows = [row for row in found.of("selection-regret", pool=FIXED, loss=loss, alpha=0.2) if not row.get("cell")]
     if not rows or rows[0]["regret"] is None:
         return None
@@ -139,12 +139,12 @@ def _regret(found: Evidence, loss: str) -> Told | None:
     return of_mean(above(row, "regret", 0.0), words)
 
 
-def selection_regret(found: Evidence) -> Told | None:
+def selection_regret(found: KnownRows) -> Told | None:
     """Choosing by the false-negative gain costs decision value."""
     return _regret(found, MISSES)
 
 
-def risk_regret(found: Evidence) -> Told | None:
+def risk_regret(found: KnownRows) -> Told | None:
     """Choosing by the risk-weighted gain: not resolved in the paper."""
     told = _regret(found, RISK)
     if told is None:
