@@ -6,7 +6,7 @@ from typing import Any
 
 from deepval.report.study import Part, Passage
 from deepval.reproduction.comparing import Records
-from deepval.reproduction.findings import KnownRows, Finding, findings
+from deepval.reproduction.findings import Finding, KnownRows, findings
 from deepval.reproduction.verdicts import FAILS, HOLDS, OPEN, Told
 
 MADE_UP = "synthetic"
@@ -62,7 +62,8 @@ def findings_part(found: Sequence[Retold], cells: Sequence[Mapping[str, Any]]) -
     if not names:
         return None
     blocks = [
-        Passage(f"On {name}", sayings=tuple(_saying(each, name) for each in found if name in each.told)) for name in names
+        Passage(f"On {name}", sayings=tuple(_saying(each, name) for each in found if name in each.told))
+        for name in names
     ]
     silent = [f"{each.finding.says} ({each.finding.where})" for each in found if not each.told]
     if silent:

@@ -6,12 +6,12 @@ from typing import Any
 
 from deepval.canonical import read_toml
 from deepval.reproduction.findings import allocation, cost, escalation, perception
-from deepval.reproduction.findings.finding import KnownRows, Finding
+from deepval.reproduction.findings.finding import Finding, KnownRows
 
 FILE = Path(__file__).with_name("findings.toml")
 MODULES = (escalation, perception, allocation, cost)
 
-__all__ = ["KnownRows", "Finding", "findings"]
+__all__ = ["Finding", "KnownRows", "findings"]
 
 
 @cache
