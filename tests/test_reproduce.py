@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +16,6 @@ from deepval.analyses import signs
 from deepval.cells.fitting import fit_on
 from deepval.cells.ledger import openings
 from deepval.cells.spec_files import Places, read_specification
-from deepval.cells.splits import Split
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.protocol import code_digest as digests
@@ -322,13 +320,9 @@ def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):
 
 
 def test_cells_of_fewer_units_are_a_collection_of_their_own(whole):
-    done, _ = whole
-    cell = done.cells[0].cell
-    fewer = SimpleNamespace(spec=cell.spec, split=replace(cell.split, train=cell.split.train[:1]))
-    one = SimpleNamespace(spec=cell.spec, split=Split("synthetic", (), (), ("scene-0000",)))
-    told = run._collections([cell, fewer, one])
-    assert told == ["synthetic", f"synthetic, {len(fewer.split.units)} units", "synthetic, unit scene-0000"]
-    assert {at.collection for at in done.cells} == {"synthetic"}
+    told = run._collections([("a", ("1",)), ("a", ("1", "2", "3")), ("b", ("1",)), ("a", ("2", "3"))])
+    assert told == ["a, unit 1", "a", "b", "a, 2 units"]
+    assert {at.collection for at in whole[0].cells} == {"synthetic"}
 
 
 def test_what_was_fitted_once_is_not_fitted_again(whole, monkeypatch):

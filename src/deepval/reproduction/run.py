@@ -179,7 +179,7 @@ def _labelled(
     built = [read_cell(folder) for folder, _ in at_hand]
     if not built:
         return []
-    collections = _collections(built)
+    collections = _collections([(cell.spec.dataset, cell.split.units) for cell in built])
     short = [(cell.spec.dataset, _label(cell)) for cell in built]
     labels = [
         label if short.count((dataset, label)) == 1 else f"{label} {cell.id.rpartition('-')[2]}"
@@ -191,9 +191,8 @@ def _labelled(
     ]
 
 
-def _collections(cells: Sequence[BuiltCell]) -> list[str]:
+def _collections(units: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
     """The data set of each cell, with its units where others are made of more of them."""
-    units = [(cell.spec.dataset, cell.split.units) for cell in cells]
     most = {name: max((own for other, own in units if other == name), key=len) for name, _ in units}
     return [name if own == most[name] else f"{name}, {_some(own)}" for name, own in units]
 

@@ -82,7 +82,7 @@ class FileMode(ModeReader):
         units: Units of the data set, of which the file must hold some.
         sha256: Hash of the file, or of each file of the folder as pairs of name and hash: what is read must fit it.
         classes: The data set's name for each class that may be reported, as pairs; None: as the kind of file has it.
-        frames_run: Numbers of the frames that the mode was run on, as pairs of unit and numbers; None: as the file says.
+        frames_run: Numbers of the frames that it was run on, as pairs of unit and numbers; None: as the file says.
     """
 
     path: Path
