@@ -75,6 +75,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return MISSING if value is None else f"{value:.{digits}f}".replace("-0." + "0" * digits, "0." + "0" * digits)
 
 
+def cost(value: float | None, convention: str | None) -> str:
+    """What something costs, without its unit: two decimals of ms and mJ, three digits of dollars, which are small."""
+    return f"{value:.3g}" if value is not None and convention == "usd" else number(value, 2)
+
+
 def percent(value: float | None, digits: int = 2) -> str:
     """A share in percent, or a dash."""
     return MISSING if value is None else f"{number(100 * value, digits)}%"
@@ -83,6 +88,11 @@ def percent(value: float | None, digits: int = 2) -> str:
 def interval(low: float | None, high: float | None, form: Callable[[float | None], str] = number) -> str:
     """[low, high], or nothing where there is none."""
     return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
+
+
+def mark_of(verdict: str | None) -> Mark:
+    """The mark of a verdict: none where it is not resolved."""
+    return "better" if verdict == "better" else "worse" if verdict == "worse" else ""
 
 
 def counted(count: int, noun: str, many: str | None = None) -> str:
@@ -201,7 +211,7 @@ def _simultaneous(row: Row) -> str:
 
 
 def _verdict(row: Row, budget: str, *, every: bool) -> tuple[TableCell, ...]:
-    mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+    mark = mark_of(row.verdict)
     loss = row.cheap_loss if row.versus_random_unit == "share" else None
 
     def share(value: float | None) -> str:
@@ -317,7 +327,7 @@ def _gaps(result: Result) -> Table:
         for i, gap in enumerate(members):
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
             parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
-            even = MISSING if gap.break_even is None else f"{number(gap.break_even, 2)}{unit}"
+            even = MISSING if gap.break_even is None else f"{cost(gap.break_even, gap.convention)}{unit}"
             texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
             rows.append(tuple(TableCell(text) for text in texts))
         sections.append(tuple(rows))
@@ -347,7 +357,7 @@ def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
         header[4:4] = ["nDG 95 %", "better / worse in"]
     cells = []
     for row in rows:
-        mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+        mark = mark_of(row.verdict)
         difference, bounds = percent(row.difference), interval(row.lo, row.hi, percent)
         if isinstance(row, Comparison) and row.unit == "loss":
             difference, bounds = number(row.loss), interval(row.loss_lo, row.loss_hi)

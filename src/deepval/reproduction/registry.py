@@ -158,6 +158,8 @@ ANALYSES: tuple[Analysis, ...] = (
         judges=True,
     ),
     Analysis("selection-regret", PERCEPTION, "set", {"cells": "cells", "scores": "train_scores"}, judges=True),
+    Analysis("held-out", ALLOCATORS, "set", {"results": "results", "diagnosed": "diagnosed"}),
+    Analysis("benefit-harm", ALLOCATORS, "set", RESULTS),
     Analysis("wins", ALLOCATORS, "set", RESULTS),
     Analysis("half-widths", ALLOCATORS, "set", RESULTS),
     Analysis("concentration", ALLOCATORS, "set", RESULTS),

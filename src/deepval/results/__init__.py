@@ -1,6 +1,6 @@
 """Result and its records: all that a report reads."""
 
-from deepval.results.budget_key import UNITS, BudgetKey
+from deepval.results.budget_key import KINDS, MEASURED, UNITS, BudgetKey
 from deepval.results.facts import (
     DrawsUsed,
     HalfWidth,
@@ -19,7 +19,7 @@ from deepval.results.rows import Curve, Gap, Inputs, ModeRate, Row, Stream, Thre
 from deepval.results.samples import Samples
 
 __all__ = [
-    "HEADLINE", "SCHEMA", "UNITS", "BudgetKey", "BudgetRecord", "Curve", "DrawsUsed", "Gap", "HalfWidth", "Inputs",
-    "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Result", "Row", "Samples", "ScoresUsed",
-    "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "joined", "known",
+    "HEADLINE", "KINDS", "MEASURED", "SCHEMA", "UNITS", "BudgetKey", "BudgetRecord", "Curve", "DrawsUsed", "Gap",
+    "HalfWidth", "Inputs", "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Result", "Row",
+    "Samples", "ScoresUsed", "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "joined", "known",
 ]  # fmt: skip

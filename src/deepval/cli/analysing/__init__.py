@@ -25,6 +25,8 @@ ANALYSES = {
     "targets": "analysing.perceiving",
     "perception-ranking": "analysing.choosing",
     "selection-regret": "analysing.choosing",
+    "held-out": "analysing.judged",
+    "benefit-harm": "analysing.judged",
     "wins": "analysing.judged",
     "half-widths": "analysing.judged",
     "concentration": "analysing.judged",
