@@ -29,6 +29,7 @@ ESCALATION, PERCEPTION, ALLOCATORS, COST = (
     "Cost",
 )
 THEMES = (ESCALATION, PERCEPTION, ALLOCATORS, COST)
+GATES = ("gate-ridge", "gate-gbm")
 SEEDED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "gate-gbm-memory", "router-two-head", "router-recall")
 FREE = (
     *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-mlp-binary", "router-gbm-value"),
@@ -169,6 +170,15 @@ ANALYSES: tuple[Analysis, ...] = (
         "cell",
         CELLS,
         {"recipes": SEEDED},
+        judges=True,
+        among=(_first_of_pair, "no cell of braking with monocular geometry"),
+    ),
+    Analysis(
+        "out-of-fold",
+        ALLOCATORS,
+        "cell",
+        {"cells": "cells", "results": "results"},
+        {"recipes": GATES},
         judges=True,
         among=(_first_of_pair, "no cell of braking with monocular geometry"),
     ),
