@@ -337,4 +337,4 @@ def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
         if row.alpha == at
         for part in PARTS
     ]
-    return shares(f"Difference with random at {at:.0%}, of the all-cheap loss", dots, line=0.0)
+    return shares(f"Against random at {at:.0%}, of the loss", dots, line=0.0)
