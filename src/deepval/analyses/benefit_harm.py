@@ -230,7 +230,7 @@ def _mean(members: Sequence[BenefitHarmRow], over: tuple[PooledComparison, Poole
 
 
 def counts(rows: Sequence[BenefitHarmRow]) -> list[HarmCounts]:
-    """One row per budget, over all pairs of cell and allocator; diagnostics, which nobody could deploy, do not count."""
+    """One row per budget, over all pairs of cell and allocator; diagnostics, which are not deployable, do not count."""
     apart, found = {*REFERENCES, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS}, []
     for budget in dict.fromkeys(row.budget for row in rows):
         own = [row for row in rows if row.budget == budget and row.cell and row.allocator not in apart]
