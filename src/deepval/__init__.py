@@ -9,6 +9,8 @@ The flow, from losses and scores to a verdict, a picture and a page:
     result.row("mine").verdict                              # better, worse or unresolved; a row has all figures
     result.plot()                                           # gain against budget, and the forest against random
     result.report("page.html")                              # one page with charts and tables, opens from disk
+    result.threshold("mine", 0.2)                           # the score to escalate above, and the rate to expect
+    deepval.Router.from_scores(scores, 0.2).decide(0.7)     # the mode to run, input by input; save, load
     result.to_pandas()                                      # or to_polars(), to_arrow(), save("result.json")
     deepval.compare(result, "mine", "other")                # two allocators, paired; compare_over, pool: over cells
     deepval.units_to_resolve(...)                           # how many units would tell a difference
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from deepval.judging.over_cells import compare_over
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
+    from deepval.tables.router_logs import import_router_log, write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -53,10 +56,12 @@ __all__ = [
     "compare",
     "compare_over",
     "evaluate",
+    "import_router_log",
     "pool",
     "read_costs",
     "read_values",
     "units_to_resolve",
+    "write_values",
 ]
 
 _HOME = {
@@ -69,6 +74,7 @@ _HOME = {
     "judging.over_cells": ("compare_over",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
+    "tables.router_logs": ("import_router_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
 }
 """Where each public name lives; it is loaded when first used, so that importing the package costs nothing."""

@@ -16,6 +16,7 @@ from deepval.judging import audits, ladder
 from deepval.judging.basis import samples_of
 from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.draws import make_draws
+from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous
 from deepval.judging.streams import Cap, Streamed, streams, times
@@ -111,6 +112,7 @@ def evaluate(
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, given),
         samples=samples_of(resamples, judged, streamed),
+        fresh=Fresh(resamples, tuple(given)),
     )
 
 

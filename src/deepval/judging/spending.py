@@ -103,6 +103,23 @@ def _run(
     return own, np.cumsum(own, axis=1)
 
 
+def runs(
+    score: Rows,
+    quantities: Sequence[Rows],
+    unit: Int[np.ndarray, "row"],
+    *,
+    counts: Float[np.ndarray, "draw unit"],
+) -> Iterator[tuple[slice, list[Float[np.ndarray, "draw group"]]]]:
+    """Sums of quantities over each group of equal scores, the highest first, some draws of units at a time."""
+    if not len(score):
+        return
+    order, starts = _walk(score)
+    unit, quantities = unit[order], [quantity[order] for quantity in quantities]
+    for part in _pieces(len(counts), len(score)):
+        weight = counts[part][:, unit]
+        yield part, [_run(weight, quantity, starts)[0] for quantity in quantities]
+
+
 def _pieces(draws: int, rows: int) -> Iterator[slice]:
     step = max(1, math.ceil(AT_ONCE / rows))
     return (slice(first, first + step) for first in range(0, draws, step))

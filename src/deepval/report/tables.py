@@ -10,7 +10,7 @@ from typing import Literal
 
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
-from deepval.results import UNITS, Result, Row, Setting, Stream, Threshold
+from deepval.results import UNITS, Area, Recovery, Result, Row, Setting, Stream, Threshold
 from deepval.showing import Shown
 
 Mark = Literal["better", "worse", ""]
@@ -114,6 +114,8 @@ def tables(result: Result) -> Iterator[Table]:
         yield _streams(result)
     if result.thresholds:
         yield _thresholds(result)
+    if result.recovery:
+        yield recovery_table(result.recovery)
     if any(gap.gap is not None for gap in result.gaps):
         yield _gaps(result)
     if result.ladder:
@@ -289,6 +291,38 @@ def _thresholds(result: Result) -> Table:
         notes.append("price: of all modes run the one of largest score - price x cost; cheap has score and cost 0.")
     notes.append("at the cut: how many of so many equal scores to escalate. Thresholds are rounded here, not in JSON.")
     return Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
+
+
+def recovery_table(rows: Sequence[Recovery]) -> Table:
+    """APGR and call-performance thresholds, allocator by allocator."""
+    levels = [call.recovered for call in rows[0].calls]
+    header = ("allocator", "APGR", "95 %", "verdict", *(f"CPT({percent(level, 0)})" for level in levels))
+    texts = []
+    for row in rows:
+        calls = [
+            " ".join(filter(None, (percent(call.share, 1), interval(call.lo, call.hi, _tenths)))) for call in row.calls
+        ]
+        bounds = interval(row.apgr_lo, row.apgr_hi)
+        texts.append((row.allocator, number(row.apgr), bounds, row.verdict or MISSING, *calls))
+    notes = [
+        "APGR: part of the gap between cheap and full that is recovered, a mean over all shares of calls to full; "
+        "random has 0.5. CPT(x): smallest share of calls that recovers x; random needs x.",
+        *sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason}),
+    ]
+    return Table("Performance gap recovered", header, lines_of(texts), tuple(notes))
+
+
+def area_table(row: Area) -> Table:
+    """The area between two gain curves."""
+    share = row.unit == "share"
+    form = percent if share else number
+    found = (row.difference, row.lo, row.hi) if share else (row.loss, row.loss_lo, row.loss_hi)
+    header = ("candidate", "baseline", "area between", "95 %", "verdict")
+    text = (row.candidate, row.baseline, form(found[0]), interval(found[1], found[2], form), row.verdict or MISSING)
+    note = "area between gain curves: mean difference over all shares of inputs, " + (
+        "as a share of the all-cheap loss." if share else "in units of the loss."
+    )
+    return Table("Area between gain curves", header, lines_of([text]), (note,))
 
 
 def _cut(row: Threshold) -> str:

@@ -29,6 +29,7 @@ ESCALATION, PERCEPTION, ALLOCATORS, COST = (
     "Cost",
 )
 THEMES = (ESCALATION, PERCEPTION, ALLOCATORS, COST)
+GATES = ("gate-ridge", "gate-gbm")
 SEEDED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "gate-gbm-memory", "router-two-head", "router-recall")
 FREE = (
     *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-mlp-binary", "router-gbm-value"),
@@ -45,7 +46,7 @@ class Analysis:
         name: Its name, as in `deepval analyse`.
         theme: The part of the report that it stands in.
         by: Cells that it takes together: one by one, those that share data set, modes and geometry (so that they differ
-            in the consumer alone), those that share data set and modes, or all of a data set.
+            in the consumer alone), those that share data set and modes, or all of a data set and its units.
         takes: For each argument, the part of the cells that it takes (`parts.PARTS`).
         settings: Further arguments.
         judges: Whether it judges allocators of its own on test units, which the cells' ledgers then count.
@@ -169,6 +170,15 @@ ANALYSES: tuple[Analysis, ...] = (
         "cell",
         CELLS,
         {"recipes": SEEDED},
+        judges=True,
+        among=(_first_of_pair, "no cell of braking with monocular geometry"),
+    ),
+    Analysis(
+        "out-of-fold",
+        ALLOCATORS,
+        "cell",
+        {"cells": "cells", "results": "results"},
+        {"recipes": GATES},
         judges=True,
         among=(_first_of_pair, "no cell of braking with monocular geometry"),
     ),

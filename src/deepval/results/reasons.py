@@ -21,6 +21,7 @@ class Reason(Enum):
     RATE_ONLY = "streaming policies keep a rate of inputs, and here each input has its own cost: none is judged"
     INFINITE_CUT = "the cut is at {cut}: no threshold tells these inputs apart"
     OWN_PRICES = "each input has its own cost: no one price per mode"
+    NO_GAP = "the full mode is no better than the cheap one in all: no gap to recover"
     NO_RANKING = "per-mode scores are not one ranking"
     OTHER_ORACLES = "nDG of {one} and nDG of {other} have no difference"
 

@@ -40,6 +40,7 @@ ANALYSES = {
     "streams": "analysing.costing",
     "seeds": "analysing.allocators",
     "transfer": "analysing.allocators",
+    "out-of-fold": "analysing.allocators",
 }
 """The module of the command line that holds each analysis; it is imported when the analysis is asked for."""
 
