@@ -1,6 +1,8 @@
 """The one error and the one warning that deepval raises on purpose: a sentence a person can act on, in one line."""
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 LONGEST, KEPT_OF_END = 2000, 600
 """Characters of a sentence, and of its end, which says what to do, where more than that is left out in the middle."""
@@ -37,3 +39,9 @@ def reason(error: BaseException) -> str:
     told = error.strerror if isinstance(error, OSError) else None
     first = (told or str(error)).strip().split("\n")[0].rstrip(".")
     return first or type(error).__name__
+
+
+def meant(text: object, allowed: Iterable[object]) -> str:
+    """How a sentence about a wrong word ends: with the nearest allowed one, where one is near."""
+    near = get_close_matches(str(text), list(map(str, allowed)), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else "."

@@ -20,7 +20,7 @@ from deepval.cells.spec_files import Wanted, is_specification, read_specificatio
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files import check_writable, write_atomically
 from deepval.manifests import MANIFEST
 from deepval.progress import Watch, unwatched
 from deepval.protocol.code_digest import code_digest
@@ -65,7 +65,7 @@ def gathered(
 
     Args:
         names: Cell folders, folders of such, specification files, a cell's manifest, or tracks by name.
-        data: Folder with kitti_tracking, nuscenes and so on, for tracks.
+        data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
         work: Folder to build in.
         watch: Who is told how far it is.
     """
@@ -88,7 +88,7 @@ def meant(names: Sequence[str | Path], *, data: Path | None = None) -> Found:
         if path.name == MANIFEST and reading.is_file(path) and not is_specification(path):
             inside.append(path.parent)
         elif is_specification(path):
-            wanted.append(read_specification(path))
+            wanted += read_specification(path, data)
         elif name in NAMES and not reading.exists(path):
             cells, missing = track_cells(read_track(name), data)
             wanted += cells
@@ -169,6 +169,7 @@ def built_cells(wanted: Wanted, work: Path, *, watch: Watch = unwatched) -> Iter
     """The specified cells in the work folder, those built that are not there, not whole, or of other code."""
     missing = unbuilt(wanted, work)
     if missing:
+        check_writable(work, folder=True)
         for cell in built(missing, watch=watch):
             folder = place_of(cell.spec, work)
             folders.write(cell, folder, costs=wanted.costs)

@@ -1,6 +1,7 @@
 """The table of what `deepval reproduce` runs: an analysis, the cells it takes together, and what it takes of each.
 
-A row names the analysis as `deepval analyse` does. Its module has `rows(...)`, `table(rows)` and `chart(rows)`.
+A row names the analysis as `deepval analyse` does. Its module has `rows(...)`, `table(rows)` (with more than one,
+`tables(rows)` too) and `chart(rows)`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ ESCALATION, PERCEPTION, ALLOCATORS, COST = (
     "Cost",
 )
 THEMES = (ESCALATION, PERCEPTION, ALLOCATORS, COST)
+GATES = ("gate-ridge", "gate-gbm")
 SEEDED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "gate-gbm-memory", "router-two-head", "router-recall")
 FREE = (
     *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-mlp-binary", "router-gbm-value"),
@@ -44,7 +46,7 @@ class Analysis:
         name: Its name, as in `deepval analyse`.
         theme: The part of the report that it stands in.
         by: Cells that it takes together: one by one, those that share data set, modes and geometry (so that they differ
-            in the consumer alone), those that share data set and modes, or all of a data set.
+            in the consumer alone), those that share data set and modes, or all of a data set and its units.
         takes: For each argument, the part of the cells that it takes (`parts.PARTS`).
         settings: Further arguments.
         judges: Whether it judges allocators of its own on test units, which the cells' ledgers then count.
@@ -88,7 +90,8 @@ class Analysis:
 
     def tables(self, rows: Sequence[Any]) -> list[Table]:
         """The rows of all cells as tables."""
-        return self.told(rows) if self.told else [self.module.table(rows)]
+        several = self.told or getattr(self.module, "tables", None)
+        return several(rows) if several else [self.module.table(rows)]
 
     def chart(self, rows: Sequence[Any]) -> Chart | None:
         """The rows as a chart, where the analysis has one."""
@@ -148,6 +151,16 @@ ANALYSES: tuple[Analysis, ...] = (
         told=lambda rows: [table for each in rows for table in target_tables(each, 0.2)],
         records=lambda rows: [row for each in rows for row in each.rows],
     ),
+    Analysis(
+        "perception-ranking",
+        PERCEPTION,
+        "set",
+        {"cells": "cells", "scores": "scores", "diagnostics": "diagnostics"},
+        judges=True,
+    ),
+    Analysis("selection-regret", PERCEPTION, "set", {"cells": "cells", "scores": "train_scores"}, judges=True),
+    Analysis("held-out", ALLOCATORS, "set", {"results": "results", "diagnosed": "diagnosed"}),
+    Analysis("benefit-harm", ALLOCATORS, "set", RESULTS),
     Analysis("wins", ALLOCATORS, "set", RESULTS),
     Analysis("half-widths", ALLOCATORS, "set", RESULTS),
     Analysis("concentration", ALLOCATORS, "set", RESULTS),
@@ -157,6 +170,15 @@ ANALYSES: tuple[Analysis, ...] = (
         "cell",
         CELLS,
         {"recipes": SEEDED},
+        judges=True,
+        among=(_first_of_pair, "no cell of braking with monocular geometry"),
+    ),
+    Analysis(
+        "out-of-fold",
+        ALLOCATORS,
+        "cell",
+        {"cells": "cells", "results": "results"},
+        {"recipes": GATES},
         judges=True,
         among=(_first_of_pair, "no cell of braking with monocular geometry"),
     ),

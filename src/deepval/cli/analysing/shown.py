@@ -63,7 +63,7 @@ Work = Annotated[Path, typer.Option("--work", help="Of tracks and specifications
 
 
 @dataclass(frozen=True)
-class Source:
+class CellSource:
     """Where cells of tracks and specifications come from in this command, and what is known of those it built."""
 
     data: Path | None = None
@@ -71,7 +71,7 @@ class Source:
     specs: dict[str, CellSpec] = field(default_factory=dict)
 
 
-_SOURCE: ContextVar[Source] = ContextVar("_SOURCE", default=Source())  # noqa: B039 - replaced by every command
+_SOURCE: ContextVar[CellSource] = ContextVar("_SOURCE", default=CellSource())  # noqa: B039 - replaced by every command
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
@@ -80,7 +80,7 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*args: Any, data: Path | None = None, work: Path = WORK, **named: Any) -> None:
-        token = _SOURCE.set(Source(data, work))
+        token = _SOURCE.set(CellSource(data, work))
         try:
             command(*args, **named)
         finally:
@@ -114,10 +114,10 @@ class Shown:
             check_writable(out)
         return cls(chosen, out)
 
-    def tell(self, rows: Sequence[Any], table: Callable[[Sequence[Any]], Table]) -> None:
-        """Print or write the rows, each a dataclass; CSV and JSON have every field unrounded."""
+    def tell(self, rows: Sequence[Any], *tables_of: Callable[[Sequence[Any]], Table]) -> None:
+        """Print or write the rows, each a dataclass, in one or several tables; CSV and JSON have all, unrounded."""
         records = [asdict(row) for row in rows]
-        tables = [] if self.form in ("csv", "json") else [table(rows)]
+        tables = [] if self.form in ("csv", "json") else [table(rows) for table in tables_of]
         self._put(csv.records_text(records) if self.form == "csv" else self._text(records, tables))
 
     def tell_parts(self, content: Mapping[str, Any], tables: Sequence[Table]) -> None:
