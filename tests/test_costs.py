@@ -164,7 +164,7 @@ def test_shipped_profiles_are_read_by_name_unless_there_is_a_file_of_that_name(t
     (tmp_path / "jetson-agx-xavier").write_text(TOML)
     assert read_costs("jetson-agx-xavier").to_dict() == PROFILE
     assert costs_bytes(Path("jetson-agx-xavier-nuplan")) == PROFILES["jetson-agx-xavier-nuplan"].read_bytes()
-    with pytest.raises(InputError, match=r"absent.toml: costs must be a .toml file that can be read; No such file"):
+    with pytest.raises(InputError, match=r"absent.toml: must be costs in a .toml file that can be read; No such file"):
         costs_bytes(tmp_path / "absent.toml")
     with pytest.raises(InputError, match=r"^jetson: .* or a shipped profile \(jetson-agx-xavier, jetson-agx-xavier-nu"):
         read_costs("jetson")

@@ -176,8 +176,8 @@ def test_barriers_and_cones_are_no_classes_of_kitti(tmp_path):
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
     for name, text, match in [
-        ("a.parquet", "x", "readable Parquet"),
-        ("a.json", "{", "readable JSON"),
+        ("a.parquet", "x", "must be a complete Parquet file"),
+        ("a.json", "{", "must be a JSON file; "),
         ("b.json", "{}", "must be a list"),
         ("a.xml", "x", "must be .parquet"),
     ]:
@@ -229,7 +229,7 @@ CUBOIDS = {"h": [1.5] * 4, "w": [1.6] * 4, "l": [4.0] * 4, "X": [0.0] * 4, "Y": 
         ({"score": [0.5, 0.9, np.inf, 0.3]}, r"scores must be finite; .* has inf in row 3 \(0001/1\)"),
         (CUBOIDS | {"Z": [20.0, np.inf, 20.0, 20.0]}, r"cuboids must be finite .* inf, .* in row 2 \(0000/0\)"),
         (CUBOIDS | {"ry": [0.1, 0.1, 0.1, None]}, r"cuboids must be finite .* nan in row 4 \(0000/1\)"),
-        ({"x1": ["a", "b", "c", "d"]}, "column x1 .* must hold numbers"),
+        ({"x1": ["a", "b", "c", "d"]}, "column 'x1' must hold numbers; row 1 holds 'a'"),
     ],
 )
 def test_numbers_that_cannot_be_meant_are_refused_with_row_and_id(tmp_path, change, match):

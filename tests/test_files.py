@@ -4,7 +4,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -228,12 +227,12 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
 
 
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
-    pipe, read = tmp_path / "pipe", []
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
-    reader.start()
-    write_atomically(pipe, "through")
-    reader.join(timeout=600)
-    assert read == [b"through"]
+    with pytest.raises(InputError, match="nobody reads this pipe: start its reader first"):
+        write_atomically(pipe, "not waited for")
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        write_atomically(pipe, "through")
+        assert reader.read() == b"through"
     assert pipe.is_fifo()
     assert names(tmp_path) == ["pipe"]

@@ -53,7 +53,7 @@ JUDGED = [
     (("--format", "mrkdown"), "found 'mrkdown'; did you mean 'markdown'?"),
     (("--format", "latex", "--json"), "--json prints JSON and --format latex something else: give one of them"),
     (("--resolve", "0"), "--resolve must be a difference other than 0; found 0"),
-    (("--resolve", "nan"), "--resolve must be a difference other than 0; found nan"),
+    (("--resolve", "nan"), "--resolve must be a finite number; found nan"),
     (("--resolve", "0.1", "--json"), "--resolve is a table on the console"),
     (("--resolve", "0.1", "--draws", "0"), "--resolve is a table on the console, and needs draws"),
     (("--simultaneous", "--draws", "0"), "--simultaneous adds intervals, which need draws"),
@@ -65,8 +65,8 @@ SHARED = [
     (("--rails", "mj_gpu"), "--rails is of energy budgets, and none is judged: give --costs that have 'mj_gpu'"),
     (("--rails", "mj", "--costs", "costs.toml"), "--rails is of energy budgets, and none is judged"),
     (("--rails", "mj_gup", "--costs", "costs.toml"), "found 'mj_gup'; did you mean 'mj_gpu'?"),
-    (("--skipping",), "--skipping is of latency and energy budgets, and none is judged: give --costs"),
-    (("--skipping", "--costs", "costs.toml", "--budget", "selection"), "--skipping is of latency and energy"),
+    (("--skipping",), "--skipping is of measured budgets (latency, energy, money), and none is judged: give --costs"),
+    (("--skipping", "--costs", "costs.toml", "--budget", "selection"), "--skipping is of measured budgets"),
 ]
 
 

@@ -6,8 +6,9 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from deepval import reading
 from deepval.errors import InputError, reason
@@ -72,7 +73,7 @@ def file_digest(path: Path | str) -> str:
         raise InputError(f"{path}: must be a file that can be read; {reason(error)}.") from error
 
 
-def stream_digest(file: BinaryIO) -> str:
+def stream_digest(file: BufferedIOBase) -> str:
     """SHA-256 of what is left to read of an open file."""
     digest = hashlib.sha256()
     while block := file.read(BLOCK):

@@ -71,7 +71,7 @@ def check_writable(path: str | Path, *, folder: bool = False) -> None:
             if at.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         else:
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 at.stat()  # a name that no file can have, or a loop of links
             at = at if folder else at.parent
             while folder and not at.exists():

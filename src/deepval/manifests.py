@@ -8,7 +8,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from deepval import reading
 from deepval.canonical import read_json, stream_digest
@@ -41,7 +41,7 @@ class Manifest:
         with self.opened(name) as file:
             return file.read()
 
-    def opened(self, name: str, *, in_memory: bool = True) -> BinaryIO:
+    def opened(self, name: str, *, in_memory: bool = True) -> io.BufferedIOBase:
         """A file to read, which must hold what was built; one that stays on disk keeps its content when replaced."""
         path = self.folder / name
         altered = InputError(

@@ -8,8 +8,8 @@ import codecs
 import os
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from deepval.errors import InputError, reason
 
@@ -64,7 +64,7 @@ def matching(folder: Path | str, pattern: str) -> Iterator[Path]:
         raise InputError(f"{folder}: must be a folder that can be read; {reason(error)}.") from error
 
 
-def opened(path: Path | str, what: str = "a file") -> BinaryIO:
+def opened(path: Path | str, what: str = "a file") -> BufferedReader:
     """A regular file, open to be read; `what` it must be is said where it is none."""
     try:
         # Not blocking: a pipe without a writer would be waited for.

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from deepval.errors import InputError
+from deepval import reading
+from deepval.errors import InputError, reason
 from deepval.tables import columns
 from deepval.tables.scores import SCORE_PREFIX, Scores, align
 from deepval.tables.values import ValueTable
@@ -79,7 +80,7 @@ def read_scores(path: Path, cell: WantedScores, *, name: str) -> Scores:
 
 
 def _bounded_csv(path: Path, *, most_rows: int, allowed: Sequence[str]) -> columns.Columns:
-    with path.open("rb") as file:
+    with reading.opened(path) as file:
         head = file.read(LONGEST_HEADER)
         _check_header(path, head, allowed)
         lines, last = 0, b""
@@ -108,7 +109,7 @@ def _bounded_parquet(path: Path, *, most_rows: int, allowed: Sequence[str]) -> c
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with path.open("rb") as file:
+    with reading.opened(path) as file:
         _check_magic(path, file)
         try:
             parquet = pq.ParquetFile(columns.native(path))
@@ -118,8 +119,9 @@ def _bounded_parquet(path: Path, *, most_rows: int, allowed: Sequence[str]) -> c
         except MemoryError:
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
-            reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-            raise InputError(f"{path}: must be a complete Parquet file; it is cut or damaged ({reason}).") from error
+            raise InputError(
+                f"{path}: must be a complete Parquet file; it is cut or damaged ({reason(error)})."
+            ) from error
     return columns.Columns(str(path), columns.read(table).data)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deepval import reading
 from deepval.canonical import file_digest
 from deepval.errors import InputError, InputWarning
 from deepval.protocol.cards import CARD, LARGEST_CARD, card_content, card_of
@@ -51,7 +52,7 @@ def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
     try:
         _check_name(folder)
         files = _files(folder)
-        card, problems = _card((folder / CARD).read_bytes())
+        card, problems = _card(reading.content(folder / CARD))
         scores, remarks = _scores(folder, files, cells, problems)
         digests = {file: file_digest(folder / file) for file in files}
     except InputError as error:
@@ -118,7 +119,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _entries(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    if folder.is_symlink() or not folder.is_dir():
+    if folder.is_symlink() or not reading.is_folder(folder):
         raise InputError(f"{prefix or 'a submission'} must be a folder, not a link or a file.")
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):

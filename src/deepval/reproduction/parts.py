@@ -4,7 +4,6 @@ Every part rests on the cell's files, on its own settings and on the code that m
 """
 
 import io
-import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from deepval import reading
 from deepval.allocators.fitted import FittedAllocator, Recipe, Training
 from deepval.allocators.recipes import read_allocator
 from deepval.allocators.signals import SIGNALS
-from deepval.canonical import json_canonical, plain, sha256
+from deepval.canonical import json_canonical, json_content, plain, sha256
 from deepval.cells import study
 from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
 from deepval.cells.folder import BuiltCell, read_cell
@@ -156,7 +155,7 @@ def _packed(scored: Mapping[str, Scored]) -> bytes:
 
 def _unpacked(data: bytes) -> dict[str, Scored]:
     with np.load(io.BytesIO(data), allow_pickle=False) as held:
-        told = json.loads(str(held["about"]))
+        told = json_content(str(held["about"]).encode(), "what is kept")
         return {
             name: Scored(
                 about["name"], about["kind"], held[f"input{i}"], held[f"score{i}"], tuple(about["modes"]),

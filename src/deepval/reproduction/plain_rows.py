@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from deepval.canonical import plain
+from deepval.canonical import json_content, plain
 
 
 def as_bytes(rows: Sequence[Any]) -> bytes:
@@ -18,7 +18,7 @@ def as_bytes(rows: Sequence[Any]) -> bytes:
 
 def of_bytes(data: bytes) -> list[Any]:
     """The rows in a file."""
-    told = json.loads(data)
+    told = json_content(data, "rows that are kept")
     if told["kind"] is None:
         return []
     module, _, name = told["kind"].partition(":")

@@ -159,16 +159,10 @@ def check_modes(source: str | Path, modes: Iterable[str]) -> None:
 def costs_bytes(source: str | Path) -> bytes:
     """What the file holds, or the shipped profile of that name where there is no such file."""
     path, named = Path(source), PROFILES.get(str(source))
-    try:
-        path = named if named and not reading.exists(path) else path
-        content = cell_content(path)
-        return reading.content(path) if content is None else content
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        other = f", or a shipped profile ({', '.join(PROFILES)})" if path.suffix == "" else ""
-        raise InputError(f"{path}: costs must be a .toml file that can be read{other}; {reason}.") from error
+    path = named if named and not reading.exists(path) else path
+    content = cell_content(path)
+    other = f", or a shipped profile ({', '.join(PROFILES)})," if path.suffix == "" else ""
+    return reading.content(path, f"costs in a .toml file{other}") if content is None else content
 
 
 def _entry(entry: Mapping[str, Any], what: str) -> dict[Convention, float]:
