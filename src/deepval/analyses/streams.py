@@ -20,6 +20,7 @@ from deepval.judging.over_cells import check_apart, mean_over_cells
 from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
+from deepval.report.charts import Chart, Dot, plain
 from deepval.report.tables import Table, TableCell, interval, number, percent
 from deepval.results import BudgetKey, BudgetRecord, Result, known
 
@@ -229,3 +230,19 @@ def table(rows: Sequence[StreamRow]) -> Table:
         tuple(map(tuple, sections.values())),
         tuple(notes),
     )
+
+
+def chart(rows: Sequence[StreamRow]) -> Chart:
+    """What each policy costs in nDG, of all allocators and of each, by policy."""
+    several = len({row.budget for row in rows}) > 1
+    dots = (
+        Dot(
+            f"{row.allocator}, {row.budget.label}" if several else row.allocator,
+            row.policy,
+            row.difference,
+            row.lo,
+            row.hi,
+        )
+        for row in sorted(rows, key=lambda row: (row.alpha, row.allocator != ALL))
+    )
+    return plain("nDG less that of the ranking in hindsight", dots, line=0.0)

@@ -17,6 +17,7 @@ import numpy as np
 from deepval.allocators.fitted import FittedAllocator
 from deepval.allocators.recipes import read_allocator
 from deepval.allocators.signals import SIGNALS
+from deepval.analyses.skipping import skippers
 from deepval.canonical import json_canonical, sha256
 from deepval.cells import study
 from deepval.cells.fitting import Scored, fit_on, score_on
@@ -184,6 +185,12 @@ def _free(at: CellAtHand) -> Result:
     return _judged(at, "free", {"recipes": recipes}, judge)
 
 
+def _priced(at: CellAtHand) -> dict[str, Scored]:
+    """The scores whose latency is known; those served in batches again, under their own name."""
+    costs = costs_of(at)
+    return study.priced(study.with_batched(at.part("scores"), costs), costs)
+
+
 def _priced_recipes(at: CellAtHand) -> tuple[str, ...]:
     known = costs_of(at).allocators
     return tuple(recipe for recipe in _recipes(at) if "ms" in known.get(recipe, {}))
@@ -193,10 +200,25 @@ def _charged(at: CellAtHand) -> Result:
     costs = costs_of(at)
 
     def judge() -> Result:
-        scored = study.priced(at.part("scores"), costs)
-        return _noted(at, study.judged(at.cell, scored, [Latency(a, costs) for a in ALPHAS]), scored, "charged")
+        scored = at.part("priced")
+        budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
+        return _noted(at, study.judged(at.cell, scored, budgets), scored, "charged")
 
-    return _judged(at, "charged", {"recipes": _recipes(at), "costs": costs.to_dict()}, judge)
+    settings = {"recipes": _recipes(at), "costs": costs.to_dict(), "budgets": "free and charged"}
+    return _judged(at, "charged", settings, judge)
+
+
+def _skipping(at: CellAtHand) -> Result | None:
+    costs = costs_of(at)
+    scored = {name: item for name, item in at.part("priced").items() if name in skippers()}
+    if not scored:
+        return None
+
+    def judge() -> Result:
+        budgets = [Latency(a, costs, how) for how in ("cascade", "skipping") for a in ALPHAS]
+        return _noted(at, study.judged(at.cell, scored, budgets), scored, "skipping")
+
+    return _judged(at, "skipping", {"allocators": list(scored), "costs": costs.to_dict()}, judge)
 
 
 def _causal(at: CellAtHand) -> Result | None:
@@ -219,15 +241,19 @@ def _aligned(at: CellAtHand) -> list[Scores]:
 PARTS: dict[str, Callable[[CellAtHand], Any]] = {
     "cells": lambda at: at.cell,
     "located": lambda at: at.spec,
+    "costs": costs_of,
     "fitted": lambda at: _fitted(at, "fit", _recipes(at)),
     "scores": lambda at: _scores(at, "fit", _recipes(at)),
     "train_scores": lambda at: _scores(at, "train", _priced_recipes(at)),
     "aligned": _aligned,
+    "priced": _priced,
     "results": _free,
     "charged": _charged,
     "causal": _causal,
+    "skipping": _skipping,
 }
-"""What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, allocators
-fitted on its fit units, scores of all inputs by signals and those allocators, the like with allocators that have costs
-fitted on the training units, scores that cover every input aligned with the table, and results on the test units with
-allocators free, charged, and charged under causal policies."""
+"""What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, what its modes
+and allocators cost, allocators fitted on its fit units, scores of all inputs by signals and those allocators, the like
+with allocators that have costs fitted on the training units, scores that cover every input aligned with the table,
+those whose cost is known, and results on the test units with allocators free, charged beside free, charged under causal
+policies, and (of those that need no cheap pass) charged for skipping it."""

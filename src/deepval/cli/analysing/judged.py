@@ -8,13 +8,11 @@ import typer
 
 import deepval
 from deepval.cells.case import read_case
-from deepval.cells.spec_files import is_specification
 from deepval.cli import options
 from deepval.cli.analysing import shown
 from deepval.cli.analysing.shown import Form, Out, Shown
 from deepval.cli.options import DrawNumber, Json, Seed
 from deepval.cli.registering import noted
-from deepval.errors import InputError
 from deepval.results import Result
 
 Results = Annotated[
@@ -86,12 +84,7 @@ def concentration(
 def _results(paths: Sequence[Path], draws: str, seed: int, by: str) -> dict[str, Result]:
     """Results by the name of their file or cell."""
     number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
-    saved = [path for path in paths if path.is_file() and not is_specification(path)]
-    others = [path for path in paths if path not in saved]
-    if len({path.resolve() for path in saved}) < len(saved):
-        raise InputError("Results must be different files; one is given twice.")
-    found = {str(path): Result.load(path) for path in saved}
-    cells = shown.named(others) if others else {}
+    found, cells = shown.results_and_cells(paths)
     for name, cell in options.watch(list(cells.items()), "judging"):
         case = read_case(cell.folder)
         scored = case.scores({})
