@@ -1,10 +1,19 @@
 """deepval: is the expensive perception mode worth it on this input, for the decision that follows?
 
-The flow, from losses and scores to a verdict:
+The flow, from losses and scores to a verdict, a picture and a page:
 
-    table = deepval.read_values("values.parquet")          # or ValueTable.from_columns(...)
-    result = deepval.evaluate(table, {"mine": scores}, budgets=[deepval.Selection(0.2)])
-    print(result.row("mine").verdict)                        # better, worse or unresolved against random
+    table = deepval.read_values("values.parquet")          # or a DataFrame, or ValueTable.from_columns(...)
+    print(table)                                            # what the expensive mode does, mode by mode
+    result = deepval.evaluate(table, {"mine": scores}, 0.2) # escalate 20 %; or [0.1, 0.2], Latency(0.2, costs), ...
+    print(result)                                           # every allocator against random, with intervals
+    result.row("mine").verdict                              # better, worse or unresolved; a row has all figures
+    result.plot()                                           # gain against budget, and the forest against random
+    result.report("page.html")                              # one page with charts and tables, opens from disk
+    result.to_pandas()                                      # or to_polars(), to_arrow(), save("result.json")
+    deepval.compare(result, "mine", "other")                # two allocators, paired; compare_over, pool: over cells
+    deepval.units_to_resolve(...)                           # how many units would tell a difference
+
+Whatever is wrong with an argument is an `InputError` that says what must hold, what was found and what to do.
 
 What a user brings lies in `tables` (losses, scores, costs), how it is judged in `judging` (budgets, ties, oracle,
 draws, evaluation), and `report` shows the result. Above them `world`, `perception`, `systems` and `cells` turn driving

@@ -14,7 +14,7 @@ from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.saying import say
 from deepval.datasets import DATASETS, open_dataset
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, meant
 from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.placing import PLACINGS
@@ -337,9 +337,7 @@ def _named(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, 
     for text in texts or []:
         name, equals, value = text.rpartition("=")
         if equals and name not in known:
-            raise InputError(
-                f"{option} must be of a mode ({', '.join(known)}); found {text!r}{options.meant(name, known)}"
-            )
+            raise InputError(f"{option} must be of a mode ({', '.join(known)}); found {text!r}{meant(name, known)}")
         if name in found:
             raise InputError(f"{option} must be given once for {name or 'all modes'}; found {text!r} as well.")
         if option == "--threshold" and not _finite(value):

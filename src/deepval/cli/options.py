@@ -1,6 +1,5 @@
 """Words of the command line -> what the library takes: options that several commands share."""
 
-import difflib
 import math
 import os
 import sys
@@ -17,7 +16,7 @@ from deepval.cells.case import Case
 from deepval.cells.splits import ROLES
 from deepval.cli.saying import say
 from deepval.datasets import Dataset
-from deepval.errors import InputError
+from deepval.errors import InputError, meant
 from deepval.judging.budgets import RAILS, Budget, Energy, Latency, Selection
 from deepval.report import FORMS, console
 from deepval.results import Result
@@ -293,12 +292,6 @@ def _is_file(text: str) -> bool:
 def mode_list(text: str | None) -> list[str] | None:
     """Modes from small,large."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
-
-
-def meant(text: str, allowed: Iterable[str]) -> str:
-    """How a sentence about a wrong word ends: with the nearest allowed one, where one is near."""
-    near = difflib.get_close_matches(text, list(allowed), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else "."
 
 
 def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:

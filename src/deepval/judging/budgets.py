@@ -7,7 +7,9 @@ one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either way k = floor
 is infeasible iff C_S > alpha*C_f.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from deepval.arrays import Int, Num
 from deepval.errors import InputError
 from deepval.results import BudgetKey
+from deepval.tables.columns import shown
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.shares import capacity, checked_share, quota
 
@@ -80,6 +83,26 @@ class Energy:
 
 Measured = Latency | Energy
 Budget = Selection | Latency | Energy
+
+
+def budget_list(given: Any, usual: Sequence[float]) -> list[Budget]:
+    """Budgets as users give them: one or several, each a share of the inputs or a budget; `usual` shares where None."""
+    if given is None:
+        return [Selection(alpha) for alpha in usual]
+    if isinstance(given, Budget | Real | str | bytes | Mapping) or not isinstance(given, Iterable):
+        given = [given]
+    budgets = [item if isinstance(item, Budget) else _of_share(item) for item in given]
+    if not budgets:
+        raise InputError("At least one budget is needed; found an empty list. Leave budgets out for the usual ones.")
+    return budgets
+
+
+def _of_share(given: Any) -> Selection:
+    if isinstance(given, Real) and not isinstance(given, bool):
+        return Selection(checked_share(given))
+    raise InputError(
+        f"A budget must be a share of the inputs such as 0.2, or Selection, Latency or Energy; found {shown(given)}."
+    )
 
 
 def _check_measured(budget: Measured) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from deepval.errors import InputError, InputWarning
 from deepval.judging import audits, ladder
 from deepval.judging.basis import samples_of
-from deepval.judging.budgets import Allowance, Budget, Selection, allowance
+from deepval.judging.budgets import Allowance, Budget, allowance, budget_list
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous
@@ -32,7 +32,7 @@ from deepval.version import __version__
 def evaluate(
     table: ValueTable | Any,
     scores: Mapping[str, Any],
-    budgets: Iterable[Budget] | None = None,
+    budgets: Budget | float | Iterable[Budget | float] | None = None,
     *,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
@@ -52,7 +52,8 @@ def evaluate(
     Args:
         table: A `ValueTable`, or anything `read_values` reads.
         scores: Per allocator, an array in the table's order or columns `input` and `score` (aligned by id).
-        budgets: `Selection`, `Latency` or `Energy`; selection at 10, 20, 30 and 50 % where None.
+        budgets: One or several: a share of the inputs (0.2), `Selection`, `Latency` or `Energy`; selection at 10, 20,
+            30 and 50 % where None.
         draws: Number of bootstrap draws of units, or "exact" to enumerate them all; 0 for no intervals.
         seed: Seed of the draws.
         modes: Modes to judge, cheap first and full last; all in the order of the table where None.
@@ -73,7 +74,7 @@ def evaluate(
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     given = [_on(judged_on, item, whole, missing) for item in aligned]
-    allowances = [allowance(b, whole.modes, whole.costs) for b in (budgets or [Selection(a) for a in audits.ALPHAS])]
+    allowances = [allowance(b, whole.modes, whole.costs) for b in budget_list(budgets, audits.ALPHAS)]
     _refuse_charging(aligned, allowances)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
     judged = judge(resamples, given, allowances)

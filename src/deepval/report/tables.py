@@ -10,7 +10,8 @@ from typing import Literal
 
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
-from deepval.results import UNITS, Result, Row, Stream
+from deepval.results import UNITS, Result, Row, Setting, Stream
+from deepval.showing import Shown
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
@@ -40,8 +41,8 @@ class TableCell:
     mark: Mark = ""
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(Shown):
     """A title, a header, rows in sections that a rule divides, and notes below.
 
     `extra` are the columns that a narrow terminal can spare, the first to go first.
@@ -52,6 +53,13 @@ class Table:
     sections: tuple[tuple[tuple[TableCell, ...], ...], ...]
     notes: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+
+    def keeping(self, *names: str) -> "Table":
+        """The table with these columns only."""
+        kept = [i for i, name in enumerate(self.header) if name in names]
+        sections = tuple(tuple(tuple(row[i] for i in kept) for row in section) for section in self.sections)
+        extra = tuple(name for name in self.extra if name in names)
+        return replace(self, header=tuple(self.header[i] for i in kept), sections=sections, extra=extra)
 
     def widened(self, after: str, name: str, texts: Sequence[str]) -> "Table":
         """The table with a further column, one text per row."""
@@ -89,9 +97,9 @@ def lines_of(texts: Iterable[Sequence[str]]) -> tuple[tuple[tuple[TableCell, ...
 
 def tables(result: Result) -> Iterator[Table]:
     """Every table of a result that has rows."""
-    yield _verdicts(result.rows, f"Verdicts ({counted(result.comparisons, 'comparison')} with random)")
+    yield verdicts(result.rows, f"Verdicts ({counted(result.comparisons, 'comparison')} with random)")
     if result.slices:
-        yield _verdicts(result.slices, "Within groups of inputs", sliced=True)
+        yield verdicts(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
         yield _streams(result)
     if any(gap.gap is not None for gap in result.gaps):
@@ -100,7 +108,8 @@ def tables(result: Result) -> Iterator[Table]:
         yield _ladder(result)
 
 
-def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
+def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
+    """Rows of a result, budget by budget or, where they are of slices, group by group."""
     header = (
         "budget",
         "allocator",
@@ -155,8 +164,13 @@ def explained(table: Table, without: Sequence[str] = ()) -> list[str]:
 
 def closing(result: Result) -> list[str]:
     """The verdicts in words, budget by budget: what a reader should see last."""
+    return closing_of(result.rows)
+
+
+def closing_of(every: Sequence[Row]) -> list[str]:
+    """The verdicts of rows in words, budget by budget."""
     lines = []
-    for budget, rows in groupby(result.rows, key=lambda row: row.budget.label):
+    for budget, rows in groupby(every, key=lambda row: row.budget.label):
         found: dict[str, list[str]] = {}
         for row in rows:
             if row.verdict:
@@ -325,8 +339,13 @@ def _comparison_notes(rows: Sequence[Comparison | PooledComparison]) -> Iterator
 
 
 def headline(result: Result) -> Iterable[str]:
-    """What escalation does in this setting, in words."""
-    setting = result.setting
+    """What escalation does in this setting, and how intervals were made, in words."""
+    yield from setting_words(result.setting)
+    yield _interval_words(result)
+
+
+def setting_words(setting: Setting) -> Iterable[str]:
+    """What escalation does in a setting, in words."""
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
     yield (
@@ -347,6 +366,9 @@ def headline(result: Result) -> Iterable[str]:
             f"The value to gain is spread as over {number(spread['effective_units'], 1)} units; "
             f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it."
         )
+
+
+def _interval_words(result: Result) -> str:
     draws = result.provenance["draws"]
     method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
         draws["method"], f"all {draws['number']:,} draws of units, enumerated"
@@ -359,4 +381,4 @@ def headline(result: Result) -> Iterable[str]:
         else "none corrected for the others"
     )
     made = f"{counted(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
-    yield f"Intervals: {method}. {made}, {corrected}."
+    return f"Intervals: {method}. {made}, {corrected}."

@@ -8,24 +8,26 @@ loss. There is no time of day in a result: the same inputs give the same bytes.
 import dataclasses
 import json
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
 from deepval.canonical import plain, sha256
-from deepval.errors import InputError
+from deepval.errors import InputError, meant
 from deepval.files import write_atomically
 from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
 from deepval.results.records import typed
 from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Unit
 from deepval.results.samples import Samples, read_samples, samples_path
+from deepval.showing import Shown, shown
 
 SCHEMA = "deepval/result/1"
 HEADLINE = 0.2
 """The share that is meant where several are there and none is named."""
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Shown):
     """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
 
     Attributes:
@@ -84,7 +86,9 @@ class Result:
             return next(iter(left.values()))
         if not rows:
             names = dict.fromkeys(row.allocator for row in self.rows)
-            raise InputError(f"The result has no allocator {allocator!r}; it has {', '.join(names)}.")
+            raise InputError(
+                f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
+            )
         named = ", ".join(f"{k} = {v!r}" for k, v in asked.items() if v is not None) or "no budget named"
         budgets = ", ".join(key.label for key in reversed(rows))
         raise InputError(f"One budget of {allocator!r} must be meant; found {named} and the budgets {budgets}.")
@@ -124,6 +128,33 @@ class Result:
         ]
         return pa.Table.from_pylist([dict(row) for row in (*self.rows, *self.slices)], schema=pa.schema(fields))
 
+    def to_pandas(self) -> Any:
+        """Rows and slices as a pandas DataFrame, where pandas is installed."""
+        _library("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Rows and slices as a polars DataFrame, where polars is installed."""
+        return _library("polars").from_arrow(self.to_arrow())
+
+    def plot(self, kind: str | None = None) -> Any:
+        """A matplotlib Figure, which notebooks show and `savefig` writes.
+
+        Args:
+            kind: "gain" (share of the all-cheap loss that is removed, against the budget) or "forest" (difference with
+                random and its interval at the headline budget); both, one below the other, where None.
+        """
+        return shown("figure", self, kind)
+
+    def report(self, path: str | Path, *, name: str | None = None) -> Path:
+        """Write one HTML page that opens from disk: verdicts, charts, sortable tables. Returns its path.
+
+        Args:
+            path: The page to write.
+            name: What the page calls the result; the name of the file where None.
+        """
+        return shown("page", self, path, name=name)
+
     @classmethod
     def load(cls, path: str | Path) -> "Result":
         """A saved result, with its samples where they lie beside it."""
@@ -142,3 +173,13 @@ class Result:
             raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
         samples = read_samples(samples_path(path), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)
+
+
+def _library(name: str) -> Any:
+    """A library that deepval does not ask for."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(
+            f"to_{name} needs {name}, which is not installed: pip install {name}, or take to_arrow()."
+        ) from None

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from deepval.canonical import toml_content
 from deepval.errors import InputError
 from deepval.manifests import cell_content
+from deepval.showing import Shown
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
@@ -32,8 +33,8 @@ PROFILES = {path.stem: path for path in sorted(_SHIPPED, key=lambda path: path.s
 """Cost profiles that ship with deepval, by name."""
 
 
-@dataclass(frozen=True)
-class Costs:
+@dataclass(frozen=True, repr=False)
+class Costs(Shown):
     """Cost per input of each mode (cheap first, full last) and of each allocator, by convention.
 
     Attributes:

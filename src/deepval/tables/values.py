@@ -18,6 +18,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.canonical import joint_sha256
 from deepval.errors import InputError, InputWarning
+from deepval.showing import Shown
 from deepval.tables import columns
 from deepval.tables.costs import Costs
 from deepval.tables.shares import checked_share, quota
@@ -27,8 +28,8 @@ LARGEST_LOSS = 1e290
 """Losses above this in size are refused: sums over inputs and differences of such could overflow."""
 
 
-@dataclass(frozen=True, eq=False)
-class ValueTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class ValueTable(Shown):
     """One row per input: its unit, its place in time and its downstream loss under every mode.
 
     Attributes:
