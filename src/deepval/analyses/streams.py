@@ -16,7 +16,7 @@ from deepval.errors import InputError
 from deepval.judging.basis import Basis, basis
 from deepval.judging.comparison import can_resample, shared_draws
 from deepval.judging.draws import Draws
-from deepval.judging.over_cells import check_apart, mean_over_cells
+from deepval.judging.over_cells import mean_over_cells
 from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
@@ -133,7 +133,6 @@ def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None)
     if bare is not None:
         raise InputError(f"{bare}: the result has no streams: judge with calibration units (--calibrate).")
     draws = shared_draws(held)
-    check_apart(held)
     members = [m for name, item in held.items() for m in _members(name, item) if _wanted(m.allocator, allocators)]
     found = []
     for budget in dict.fromkeys(m.stream.row.budget for m in members):

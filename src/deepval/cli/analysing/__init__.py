@@ -34,6 +34,9 @@ ANALYSES = {
     "ladder": "analysing.costing",
     "skipping": "analysing.costing",
     "streams": "analysing.costing",
+    "objective-swap": "analysing.labels",
+    "published-objectives": "analysing.labels",
+    "target-transforms": "analysing.labels",
     "seeds": "analysing.allocators",
     "transfer": "analysing.allocators",
 }
