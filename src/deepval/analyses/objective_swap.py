@@ -1,6 +1,6 @@
 """Results of recipes fitted on decision value and on perception gains -> what training on decision value is worth.
 
-Architecture, inputs, settings and fit units stay; the label alone is swapped. Positive differences favour decision value.
+Architecture, inputs, settings and fit units stay; the label alone is swapped. Above 0 decision value is ahead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,9 +69,9 @@ def table(rows: Sequence[Contrast]) -> Table:
     return pooled_table("Training on decision value or on perception gain", rows, notes)
 
 
-def rows_table(rows: Sequence[Contrast]) -> Table:
-    """The rows of single cells."""
-    return cell_table("Training on decision value or on perception gain, cell by cell", rows)
+def tables(rows: Sequence[Contrast]) -> list[Table]:
+    """The means over cells, then the cells."""
+    return [table(rows), cell_table("Training on decision value or on perception gain, cell by cell", rows)]
 
 
 def chart(rows: Sequence[Contrast]) -> Chart:

@@ -48,7 +48,7 @@ class ObjectiveCount:
 
 
 def rows(results: Mapping[str, Result]) -> list[Contrast]:
-    """Per recipe, published objective and budget: the mean over cells, then every cell; objective less decision value."""
+    """Per recipe, objective and budget: the mean over cells, then every cell; the objective less decision value."""
     return contrasts(results, [(label.name, VALUE.name) for label in PUBLISHED])
 
 
@@ -100,14 +100,10 @@ def table(rows: Sequence[Contrast]) -> Table:
     return Table("Published routing objectives against decision value", header, lines_of(texts), notes)
 
 
-def mean_table(rows: Sequence[Contrast]) -> Table:
-    """The means over cells."""
-    return pooled_table("Published objectives less decision value", rows)
-
-
-def rows_table(rows: Sequence[Contrast]) -> Table:
-    """The rows of single cells."""
-    return cell_table("Published objectives less decision value, cell by cell", rows)
+def tables(rows: Sequence[Contrast]) -> list[Table]:
+    """The counts, the means over cells, then the cells."""
+    title = "Published objectives less decision value"
+    return [table(rows), pooled_table(title, rows), cell_table(f"{title}, cell by cell", rows)]
 
 
 def chart(rows: Sequence[Contrast]) -> Chart:

@@ -30,9 +30,9 @@ def table(rows: Sequence[Contrast]) -> Table:
     return pooled_table("Target transform against training objective", rows)
 
 
-def rows_table(rows: Sequence[Contrast]) -> Table:
-    """The rows of single cells."""
-    return cell_table("Target transform against training objective, cell by cell", rows)
+def tables(rows: Sequence[Contrast]) -> list[Table]:
+    """The means over cells, then the cells."""
+    return [table(rows), cell_table("Target transform against training objective, cell by cell", rows)]
 
 
 def chart(rows: Sequence[Contrast]) -> Chart:

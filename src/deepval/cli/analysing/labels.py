@@ -1,7 +1,6 @@
 """`deepval analyse objective-swap`, `published-objectives`, `target-transforms`: recipes fitted on other labels."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -14,7 +13,6 @@ from deepval.cli.analysing import shown
 from deepval.cli.analysing.shown import Form, Out, Shown
 from deepval.cli.options import Alphas, DrawNumber, Json, Seed
 from deepval.judging.budgets import Selection
-from deepval.report.tables import Table
 
 LEVELS = (0.1, 0.2, 0.3, 0.5)
 Relabelled = Annotated[
@@ -120,8 +118,7 @@ def _run(
         watch=options.watch,
     )
     rows = analysis.rows(found | dict(judged))
-    tables: list[Table] = [analysis.table(rows), analysis.rows_table(rows)]
-    if told.form == "csv":
-        told.tell(rows, lambda _: tables[0])
+    if told.form in ("csv", "json"):
+        told.tell(rows, analysis.table)
     else:
-        told.tell_parts([asdict(row) for row in rows], tables)
+        told.tell_parts({}, analysis.tables(rows))
