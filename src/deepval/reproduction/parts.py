@@ -7,7 +7,8 @@ import io
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.allocators.fitted import FittedAllocator
-from deepval.allocators.recipes import read_allocator
+from deepval.allocators.recipes import read_allocator, recipe_named
 from deepval.allocators.signals import SIGNALS
 from deepval.analyses.skipping import skippers
 from deepval.canonical import json_canonical, sha256
@@ -23,8 +24,9 @@ from deepval.cells import study
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.ledger import note
+from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
 from deepval.cells.spec import CellSpec
-from deepval.errors import InputWarning
+from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.budgets import Latency, Selection
 from deepval.protocol.code_digest import code_digest
 from deepval.reproduction.keeping import kept
@@ -38,6 +40,13 @@ BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """What the cheap and the full mode of a cell without costs are charged as: public detectors have none of their own."""
 CODE = "deepval.cells.study"
+RELABELLED: dict[str, tuple[Label, ...]] = {
+    "gate-ridge": (VALUE, *GAINS),
+    "gate-gbm": (VALUE, *GAINS),
+    "router-gbm-value": (VALUE, RANK, SIGNED_CDF, *PUBLISHED),
+    "router-gbm-binary": (VALUE, *PUBLISHED),
+}
+"""What is fitted on which labels; networks are left to `deepval analyse`, for they take ten times as long."""
 Role = Literal["fit", "train"]
 
 
@@ -213,6 +222,40 @@ def _charged(at: CellAtHand) -> Result:
     return _judged(at, "charged", settings, judge)
 
 
+def _relabelled(at: CellAtHand) -> Result | None:
+    """Some recipes on other labels than their own too, each model kept by itself."""
+    wanted = {
+        taught(recipe, label.name): (recipe, label.target(recipe_named(recipe)))
+        for recipe, labels in RELABELLED.items()
+        if recipe in _recipes(at)
+        for label in labels
+        if label.lacking(at.cell) is None
+    }
+    if not wanted:
+        return None
+
+    def judge() -> Result:
+        scored = {}
+        for name, (recipe, target) in wanted.items():
+            with suppress(NothingToLearnError):
+                scored[name] = replace(score_on(at.cell, _taught(at, recipe, target)), name=name)
+        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "relabelled")
+
+    return _judged(at, "relabelled", {"recipes": wanted}, judge)
+
+
+def _taught(at: CellAtHand, recipe: str, target: str) -> FittedAllocator:
+    if target == recipe_named(recipe).target:
+        return _fitted(at, "fit", (recipe,))[recipe]
+
+    def make() -> dict[str, bytes]:
+        return {f"{recipe}.json": fit_on(at.cell, recipe, target=target).to_json().encode()}
+
+    return read_allocator(
+        at.kept("models", {"recipe": recipe, "units": "fit", "target": target}, make) / f"{recipe}.json"
+    )
+
+
 def _skipping(at: CellAtHand) -> Result | None:
     costs = costs_of(at)
     scored = {name: item for name, item in at.part("priced").items() if name in skippers()}
@@ -257,9 +300,11 @@ PARTS: dict[str, Callable[[CellAtHand], Any]] = {
     "charged": _charged,
     "causal": _causal,
     "skipping": _skipping,
+    "relabelled": _relabelled,
 }
 """What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, what its modes
 and allocators cost, allocators fitted on its fit units, scores of all inputs by signals and those allocators, the like
 with allocators that have costs fitted on the training units, scores by diagnostics, scores that cover every input
 aligned with the table, those whose cost is known, and results on the test units with allocators free, charged beside
-free, charged under causal policies, and (of those that need no cheap pass) charged for skipping it."""
+free, charged under causal policies, (of those that need no cheap pass) charged for skipping it, and free after training
+on other labels."""

@@ -183,6 +183,9 @@ ANALYSES: tuple[Analysis, ...] = (
         among=(_first_of_pair, "no cell of braking with monocular geometry"),
     ),
     Analysis("transfer", ALLOCATORS, "view", CELLS, {"recipes": FREE}, least=2, judges=True),
+    Analysis("objective-swap", ALLOCATORS, "set", {"results": "relabelled"}),
+    Analysis("published-objectives", ALLOCATORS, "set", {"results": "relabelled"}),
+    Analysis("target-transforms", ALLOCATORS, "set", {"results": "relabelled"}),
     Analysis(
         "overview",
         ALLOCATORS,
