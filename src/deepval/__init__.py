@@ -9,6 +9,8 @@ The flow, from losses and scores to a verdict, a picture and a page:
     result.row("mine").verdict                              # better, worse or unresolved; a row has all figures
     result.plot()                                           # gain against budget, and the forest against random
     result.report("page.html")                              # one page with charts and tables, opens from disk
+    result.threshold("mine", 0.2)                           # the score to escalate above, and the rate to expect
+    deepval.Router.from_scores(scores, 0.2).decide(0.7)     # the mode to run, input by input; save, load
     result.to_pandas()                                      # or to_polars(), to_arrow(), save("result.json")
     deepval.compare(result, "mine", "other")                # two allocators, paired; compare_over, pool: over cells
     deepval.units_to_resolve(...)                           # how many units would tell a difference
@@ -28,13 +30,14 @@ from deepval.version import __version__
 if TYPE_CHECKING:
     from deepval.allocators.router import Router
     from deepval.errors import InputError, InputWarning
-    from deepval.judging.budgets import Energy, Latency, Selection
+    from deepval.judging.budgets import Energy, Latency, Money, Selection
     from deepval.judging.comparison import compare, pool
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
     from deepval.judging.over_cells import compare_over
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
+    from deepval.tables.router_logs import import_router_log, write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "InputError",
     "InputWarning",
     "Latency",
+    "Money",
     "Result",
     "Router",
     "Row",
@@ -52,22 +56,25 @@ __all__ = [
     "compare",
     "compare_over",
     "evaluate",
+    "import_router_log",
     "pool",
     "read_costs",
     "read_values",
     "units_to_resolve",
+    "write_values",
 ]
 
 _HOME = {
     "allocators.router": ("Router",),
     "errors": ("InputError", "InputWarning"),
-    "judging.budgets": ("Energy", "Latency", "Selection"),
+    "judging.budgets": ("Energy", "Latency", "Money", "Selection"),
     "judging.comparison": ("compare", "pool"),
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),
     "judging.over_cells": ("compare_over",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
+    "tables.router_logs": ("import_router_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
 }
 """Where each public name lives; it is loaded when first used, so that importing the package costs nothing."""

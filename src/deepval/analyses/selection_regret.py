@@ -39,7 +39,7 @@ from deepval.judging.rows import Judged
 from deepval.perception.reported.losses import LOSSES
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Mark, Table, TableCell, counted, interval, number, percent
+from deepval.report.tables import Table, TableCell, counted, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, known
 from deepval.tables.shares import quota
 
@@ -312,15 +312,16 @@ def _regret(row: RegretRow) -> tuple[str, str]:
 
 
 def _line(row: RegretRow, texts: Sequence[str]) -> tuple[TableCell, ...]:
-    mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+    mark = mark_of(row.verdict)
     return tuple(TableCell(text, mark if text == percent(row.regret) else "") for text in texts)
 
 
 def chart(rows: Sequence[RegretRow]) -> Chart:
-    """The mean over cells by perception loss and budget, a series for each pool."""
-    means = [row for row in rows if row.cell is None]
+    """The mean over cells by budget and by the paper's two perception losses where they are there, by pool."""
+    losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
+    means = [row for row in rows if row.cell is None and row.loss in losses]
     dots = (
         Dot(f"{row.loss}, {row.alpha:.0%}", row.pool, row.regret, row.regret_lo, row.regret_hi)
         for row in sorted(means, key=lambda row: (row.loss, row.alpha))
     )
-    return shares("Test gain lost by choosing by perception gain, of the all-cheap loss", dots, line=0.0)
+    return shares("Regret, of the all-cheap loss", dots, line=0.0)

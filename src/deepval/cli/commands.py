@@ -20,6 +20,7 @@ COMMANDS = {
     "planner": "planning",
     "profile": "profiling",
     "register": "registering",
+    "import": "importing",
     "evaluate": "judging",
     "compare": "judging",
     "diagnose": "diagnosing",

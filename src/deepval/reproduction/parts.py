@@ -6,22 +6,22 @@ Every part rests on the cell's files, on its own settings and on the code that m
 import io
 import json
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from deepval.allocators.fitted import FittedAllocator
+from deepval.allocators.fitted import FittedAllocator, Recipe, Training
 from deepval.allocators.recipes import read_allocator, recipe_named
 from deepval.allocators.signals import SIGNALS
 from deepval.analyses.skipping import skippers
-from deepval.canonical import json_canonical, sha256
+from deepval.canonical import json_canonical, plain, sha256
 from deepval.cells import study
-from deepval.cells.fitting import Scored, fit_on, score_on
+from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.ledger import note
 from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
@@ -40,6 +40,7 @@ BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """What the cheap and the full mode of a cell without costs are charged as: public detectors have none of their own."""
 CODE = "deepval.cells.study"
+MODEL = "model.json"
 RELABELLED: dict[str, tuple[Label, ...]] = {
     "gate-ridge": (VALUE, *GAINS),
     "gate-gbm": (VALUE, *GAINS),
@@ -56,6 +57,7 @@ class CellAtHand:
 
     Attributes:
         label: What the report calls it.
+        collection: What the report calls the cells of its data set and units.
         folder: Where it lies.
         spec: Its specification with the data at hand; None where nobody said where they lie.
         work: Folder in which what was made is kept.
@@ -64,6 +66,7 @@ class CellAtHand:
     """
 
     label: str
+    collection: str
     folder: Path
     spec: CellSpec | None
     work: Path
@@ -91,8 +94,28 @@ class CellAtHand:
             with warnings.catch_warnings():
                 # What a command would remark on, such as a full mode that harms more than it helps, stands in the rows.
                 warnings.simplefilter("ignore", InputWarning)
-                self._made[name] = PARTS[name](self)
+                with self.keeping_fits():
+                    self._made[name] = PARTS[name](self)
         return self._made[name]
+
+    @contextmanager
+    def keeping_fits(self) -> Iterator[None]:
+        """Whatever is fitted meanwhile, on any cell, is kept in the work folder and fitted once."""
+
+        def keeper(
+            cell: BuiltCell, recipe: Recipe, training: Training, fit: Callable[[], FittedAllocator]
+        ) -> FittedAllocator:
+            rests_on = {
+                "cell": {"id": cell.id, "files": cell.digest},
+                "code": code_digest("deepval.cells.fitting"),
+                "recipe": repr(recipe),
+                "training": plain(asdict(training)),
+            }
+            folder = kept(self.work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
+            return read_allocator(folder / MODEL)
+
+        with fits_kept_by(keeper):
+            yield
 
     def kept(self, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]) -> Path:
         """The folder of files that rest on the cell, on these settings and on the code of this module."""
@@ -108,15 +131,7 @@ def _recipes(at: CellAtHand) -> tuple[str, ...]:
 
 
 def _fitted(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, FittedAllocator]:
-    found = {}
-    for recipe in recipes:
-        folder = at.kept("models", {"recipe": recipe, "units": role}, lambda r=recipe: _model(at, r, role))
-        found[recipe] = read_allocator(folder / f"{recipe}.json")
-    return found
-
-
-def _model(at: CellAtHand, recipe: str, role: Role) -> dict[str, bytes]:
-    return {f"{recipe}.json": fit_on(at.cell, recipe, units=role).to_json().encode()}
+    return {recipe: fit_on(at.cell, recipe, units=role) for recipe in recipes}
 
 
 def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, Scored]:
@@ -205,6 +220,14 @@ def _priced(at: CellAtHand) -> dict[str, Scored]:
     return study.priced(study.with_batched(at.part("scores"), costs), costs)
 
 
+def _diagnosed_result(at: CellAtHand) -> Result:
+    def judge() -> Result:
+        scored = at.part("diagnostics")
+        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "diagnosed")
+
+    return _judged(at, "diagnosed", {}, judge)
+
+
 def _priced_recipes(at: CellAtHand) -> tuple[str, ...]:
     known = costs_of(at).allocators
     return tuple(recipe for recipe in _recipes(at) if "ms" in known.get(recipe, {}))
@@ -223,7 +246,7 @@ def _charged(at: CellAtHand) -> Result:
 
 
 def _relabelled(at: CellAtHand) -> Result | None:
-    """Some recipes on other labels than their own too, each model kept by itself."""
+    """Some recipes on other labels than their own too."""
     wanted = {
         taught(recipe, label.name): (recipe, label.target(recipe_named(recipe)))
         for recipe, labels in RELABELLED.items()
@@ -238,22 +261,10 @@ def _relabelled(at: CellAtHand) -> Result | None:
         scored = {}
         for name, (recipe, target) in wanted.items():
             with suppress(NothingToLearnError):
-                scored[name] = replace(score_on(at.cell, _taught(at, recipe, target)), name=name)
+                scored[name] = replace(score_on(at.cell, fit_on(at.cell, recipe, target=target)), name=name)
         return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "relabelled")
 
     return _judged(at, "relabelled", {"recipes": wanted}, judge)
-
-
-def _taught(at: CellAtHand, recipe: str, target: str) -> FittedAllocator:
-    if target == recipe_named(recipe).target:
-        return _fitted(at, "fit", (recipe,))[recipe]
-
-    def make() -> dict[str, bytes]:
-        return {f"{recipe}.json": fit_on(at.cell, recipe, target=target).to_json().encode()}
-
-    return read_allocator(
-        at.kept("models", {"recipe": recipe, "units": "fit", "target": target}, make) / f"{recipe}.json"
-    )
 
 
 def _skipping(at: CellAtHand) -> Result | None:
@@ -297,6 +308,7 @@ PARTS: dict[str, Callable[[CellAtHand], Any]] = {
     "aligned": _aligned,
     "priced": _priced,
     "results": _free,
+    "diagnosed": _diagnosed_result,
     "charged": _charged,
     "causal": _causal,
     "skipping": _skipping,
@@ -305,6 +317,6 @@ PARTS: dict[str, Callable[[CellAtHand], Any]] = {
 """What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, what its modes
 and allocators cost, allocators fitted on its fit units, scores of all inputs by signals and those allocators, the like
 with allocators that have costs fitted on the training units, scores by diagnostics, scores that cover every input
-aligned with the table, those whose cost is known, and results on the test units with allocators free, charged beside
-free, charged under causal policies, (of those that need no cheap pass) charged for skipping it, and free after training
-on other labels."""
+aligned with the table, those whose cost is known, and results on the test units with allocators free, of diagnostics,
+with allocators charged beside free, charged under causal policies, (those that need no cheap pass) charged for skipping
+it, and free after training on other labels."""

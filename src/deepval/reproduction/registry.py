@@ -30,6 +30,7 @@ ESCALATION, PERCEPTION, ALLOCATORS, COST = (
     "Cost",
 )
 THEMES = (ESCALATION, PERCEPTION, ALLOCATORS, COST)
+GATES = ("gate-ridge", "gate-gbm")
 SEEDED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "gate-gbm-memory", "router-two-head", "router-recall")
 FREE = (
     *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-mlp-binary", "router-gbm-value"),
@@ -46,7 +47,7 @@ class Analysis:
         name: Its name, as in `deepval analyse`.
         theme: The part of the report that it stands in.
         by: Cells that it takes together: one by one, those that share data set, modes and geometry (so that they differ
-            in the consumer alone), those that share data set and modes, or all of a data set.
+            in the consumer alone), those that share data set and modes, or all of a data set and its units.
         takes: For each argument, the part of the cells that it takes (`parts.PARTS`).
         settings: Further arguments.
         judges: Whether it judges allocators of its own on test units, which the cells' ledgers then count.
@@ -170,6 +171,8 @@ ANALYSES: tuple[Analysis, ...] = (
         judges=True,
     ),
     Analysis("selection-regret", PERCEPTION, "set", {"cells": "cells", "scores": "train_scores"}, judges=True),
+    Analysis("held-out", ALLOCATORS, "set", {"results": "results", "diagnosed": "diagnosed"}),
+    Analysis("benefit-harm", ALLOCATORS, "set", RESULTS),
     Analysis("wins", ALLOCATORS, "set", RESULTS),
     Analysis("half-widths", ALLOCATORS, "set", RESULTS),
     Analysis("concentration", ALLOCATORS, "set", RESULTS),
@@ -179,6 +182,15 @@ ANALYSES: tuple[Analysis, ...] = (
         "cell",
         CELLS,
         {"recipes": SEEDED},
+        judges=True,
+        among=(_first_of_pair, "no cell of braking with monocular geometry"),
+    ),
+    Analysis(
+        "out-of-fold",
+        ALLOCATORS,
+        "cell",
+        {"cells": "cells", "results": "results"},
+        {"recipes": GATES},
         judges=True,
         among=(_first_of_pair, "no cell of braking with monocular geometry"),
     ),
