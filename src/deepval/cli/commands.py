@@ -23,6 +23,7 @@ COMMANDS = {
     "import": "importing",
     "evaluate": "judging",
     "compare": "judging",
+    "threshold": "routing",
     "diagnose": "diagnosing",
     "analyse": "analysing",
     "reproduce": "reproducing",
