@@ -13,11 +13,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 
 EXACT_UP_TO = 50_000
 """Most draws that are enumerated: 24,310 for 9 units fit, 92,378 for 10 do not."""
+MOST_DRAWS = 10_000_000
+"""Of units, at random."""
 LEVEL = 0.95
 ROUNDING = 1e-12
 """Shares of the all-cheap loss up to this are what is left of 0 after adding in another order."""
@@ -105,10 +108,12 @@ class Interval:
 
 def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:
     """Draws of `units` units: a number of random ones, or "exact" for all of them."""
-    if draws == "exact":
+    if isinstance(draws, str) and draws == "exact":
         return _enumerated(units)
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0:
+    if isinstance(draws, str):
         raise InputError(f"draws must be a number of draws or 'exact'; found {draws!r}.")
+    draws = checks.whole(draws, "draws", most=MOST_DRAWS)
+    seed = checks.whole(seed, "seed")
     numbers = np.random.Generator(np.random.PCG64(seed)).integers(0, units, (draws, units))
     return Draws(_counted(numbers, units), None, seed)
 
@@ -200,6 +205,10 @@ def units_to_resolve(spread: float, units: int, difference: float, *, power: flo
     U' = U * ((z(0.975) + z(power)) * spread / difference)^2. `power=0.5` asks only that the interval's
     expected bound reaches 0.
     """
+    spread, difference, power = (
+        checks.number(given, what) for given, what in ((spread, "spread"), (difference, "difference"), (power, "power"))
+    )
+    units = checks.whole(units, "units", least=1, most=10**12)
     if not difference or not 0 < power < 1:
         raise InputError(f"A difference other than 0 and a power in (0, 1) are needed; found {difference} and {power}.")
     normal = NormalDist()

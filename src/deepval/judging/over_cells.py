@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError, InputWarning
 from deepval.judging.basis import Basis, basis
@@ -121,9 +122,7 @@ def compare_over(
         of: What is compared: gain, or its parts benefit and harm.
     """
     checked(of)
-    if not cells:
-        raise InputError("Comparing over cells needs at least one cell; found none.")
-    held = {name: basis(result) for name, result in cells.items()}
+    held = {name: basis(result) for name, result in checks.by_name(cells, Result, "Cells to compare over").items()}
     draws = shared_draws(held)
     check_apart(held)
     ours = {name: contenders(item, candidate) for name, item in held.items()}
