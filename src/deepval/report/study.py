@@ -36,7 +36,7 @@ COLOURS = "".join(f".d{i} {{ fill: var(--s{i}); stroke: var(--s{i}); }} " for i 
 
 
 @dataclass(frozen=True)
-class Block:
+class Passage:
     """Words with a chart and tables under one heading.
 
     Attributes:
@@ -64,7 +64,7 @@ class Part:
 
     title: str
     lead: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[Passage, ...]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _part(part: Part) -> Iterator[str]:
     yield "</section>"
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: Passage) -> Iterator[str]:
     if block.title:
         yield f"<h3>{_e(block.title)}</h3>"
     yield from (f"<p>{_e(words)}</p>" for words in block.words)

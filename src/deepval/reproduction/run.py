@@ -39,7 +39,7 @@ CHARGED = frozenset({"charged", "causal", "train_scores"})
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AnalysisOutcome:
     """What an analysis found on the cells of one data set.
 
     Attributes:
@@ -64,7 +64,7 @@ class Run:
 
     cells: tuple[CellAtHand, ...]
     lacking: Mapping[str, tuple[str, ...]]
-    outcomes: Mapping[str, Mapping[str, Outcome]]
+    outcomes: Mapping[str, Mapping[str, AnalysisOutcome]]
     idle: Mapping[str, str]
 
 
@@ -119,9 +119,9 @@ def run(
         shares = _shares(undone)
         _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
         _all(mapped(_kept, undone), undone, "analyses", watch)
-    outcomes: dict[str, dict[str, Outcome]] = {}
+    outcomes: dict[str, dict[str, AnalysisOutcome]] = {}
     for job in jobs:
-        before = outcomes.setdefault(job.analysis, {}).get(job.dataset, Outcome(()))
+        before = outcomes.setdefault(job.analysis, {}).get(job.dataset, AnalysisOutcome(()))
         outcomes[job.analysis][job.dataset] = _joined(before, _read(_kept(job)))
     return Run(tuple(cells), found.lacking, outcomes, idle)
 
@@ -290,12 +290,12 @@ def _made(job: Job) -> dict[str, bytes]:
     return {ROWS: as_bytes(rows)}
 
 
-def _read(folder: Path) -> Outcome:
+def _read(folder: Path) -> AnalysisOutcome:
     refused = folder / REFUSED
     if refused.is_file():
-        return Outcome((), (refused.read_text(encoding="utf-8"),))
-    return Outcome(tuple(of_bytes((folder / ROWS).read_bytes())))
+        return AnalysisOutcome((), (refused.read_text(encoding="utf-8"),))
+    return AnalysisOutcome(tuple(of_bytes((folder / ROWS).read_bytes())))
 
 
-def _joined(one: Outcome, other: Outcome) -> Outcome:
-    return Outcome((*one.rows, *other.rows), tuple(dict.fromkeys((*one.refused, *other.refused))))
+def _joined(one: AnalysisOutcome, other: AnalysisOutcome) -> AnalysisOutcome:
+    return AnalysisOutcome((*one.rows, *other.rows), tuple(dict.fromkeys((*one.refused, *other.refused))))

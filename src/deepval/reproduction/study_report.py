@@ -7,7 +7,7 @@ from typing import Any
 
 from deepval.canonical import json_text, plain
 from deepval.files import write_atomically
-from deepval.report.study import Block, Part, Study, as_html, as_markdown, in_order, titled
+from deepval.report.study import Part, Passage, Study, as_html, as_markdown, in_order, titled
 from deepval.report.tables import Table, interval, lines_of, number
 from deepval.reproduction.comparing import Agreement, Beside, Records, laid_beside
 from deepval.reproduction.published import SOURCE
@@ -136,19 +136,19 @@ def _ran(run: Run) -> Part:
         modes = f"{about['cheap']} -> {about['full']}"
         counts = [f"{about[name]:,}" for name in ("inputs", "units", "test_units")]
         texts.append((about["dataset"], about["cell"], modes, *counts, about["id"].rpartition("-")[2]))
-    blocks = [Block(tables=(Table("Cells", header, lines_of(texts)),))]
+    blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
     reasons: dict[str, list[str]] = {}
     for cell, lines in run.lacking.items():
         for line in lines:
             reasons.setdefault(line, []).append(cell)
     if reasons:
         told = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
-        blocks.append(Block("What could not be built, and why", items=told))
+        blocks.append(Passage("What could not be built, and why", items=told))
     idle = [f"{name}: {why}." for name, why in run.idle.items()]
     for name, found in run.outcomes.items():
         idle += [f"{name}, {dataset}: {why}" for dataset, each in found.items() for why in each.refused]
     if idle:
-        blocks.append(Block("What could not be run, and why", items=tuple(idle)))
+        blocks.append(Passage("What could not be run, and why", items=tuple(idle)))
     lead = "Cells that were built on this machine or read from their folders; every table below is over these."
     return Part("What was run", lead, tuple(blocks))
 
@@ -160,14 +160,14 @@ def _beside_paper(agreement: Agreement) -> Part:
         "a range. Same sign: both on the same side of 0, or of what divides gain from loss."
     )
     tables = list(dict.fromkeys(each.table for each in agreement.figures))
-    blocks = [Block(sayings=tuple(_saying(table, agreement) for table in tables))] if tables else []
+    blocks = [Passage(sayings=tuple(_saying(table, agreement) for table in tables))] if tables else []
     for table in tables:
         rows = [each for each in agreement.figures if each.table == table]
-        blocks.append(Block(tables=(_figures(table, rows), *_orders(table, agreement)), folded=True))
+        blocks.append(Passage(tables=(_figures(table, rows), *_orders(table, agreement)), folded=True))
     if agreement.without:
         told = (f"{table} ({_count(number_of, 'figure')})" for table, number_of in agreement.without.items())
         words = f"Without a like cell or analysis here: {', '.join(told)}."
-        blocks.append(Block("What of the paper has no like here", (words,)))
+        blocks.append(Passage("What of the paper has no like here", (words,)))
     return Part("Beside the paper", lead, tuple(blocks))
 
 
@@ -233,9 +233,9 @@ def _some(found: Any, dataset: str) -> bool:
     return dataset in found and bool(found[dataset].rows)
 
 
-def _block(analysis: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Block:
+def _block(analysis: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
     tables = in_order(analysis.tables(rows))
     told = tables if alone else tuple(titled(table, dataset) for table in tables)
     chart = analysis.chart(rows)
     title = analysis.name if alone else f"{analysis.name}, {dataset}"
-    return Block(title, charts=() if chart is None else (chart,), tables=told)
+    return Passage(title, charts=() if chart is None else (chart,), tables=told)

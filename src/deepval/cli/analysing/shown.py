@@ -62,7 +62,7 @@ Work = Annotated[Path, typer.Option("--work", help="Of tracks and specifications
 
 
 @dataclass(frozen=True)
-class Source:
+class CellSource:
     """Where cells of tracks and specifications come from in this command, and what is known of those it built."""
 
     data: Path | None = None
@@ -70,7 +70,7 @@ class Source:
     specs: dict[str, CellSpec] = field(default_factory=dict)
 
 
-_SOURCE: ContextVar[Source] = ContextVar("_SOURCE", default=Source())  # noqa: B039 - replaced by every command
+_SOURCE: ContextVar[CellSource] = ContextVar("_SOURCE", default=CellSource())  # noqa: B039 - replaced by every command
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
@@ -79,7 +79,7 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*args: Any, data: Path | None = None, work: Path = WORK, **named: Any) -> None:
-        token = _SOURCE.set(Source(data, work))
+        token = _SOURCE.set(CellSource(data, work))
         try:
             command(*args, **named)
         finally:
