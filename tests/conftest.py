@@ -22,7 +22,7 @@ LONG = frozenset(
         "paper_cells",
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
-        *("tracked", "over_cells", "diagnosis"),
+        *("tracked", "over_cells", "diagnosis", "choosing"),
     )
 )
 """What `make quick` leaves out, by file: the rest takes less than a minute."""

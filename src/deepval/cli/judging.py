@@ -1,6 +1,7 @@
 """`deepval evaluate` and `deepval compare`: a cell or a values file, and score files -> verdicts."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -78,6 +79,10 @@ def evaluate(
         int,
         typer.Option("--curve", help="Add budget curves with this many points.", rich_help_panel=MORE),
     ] = 0,
+    thresholds: Annotated[
+        bool,
+        typer.Option("--thresholds", help="Add where to escalate from, and how often that is.", rich_help_panel=MORE),
+    ] = False,
     terms: TermFile = None,
     weight: Weights = None,
     resolve: Annotated[
@@ -133,7 +138,7 @@ def evaluate(
         weights=options.weights(weight),
         watch=options.watch,
     )
-    result = case.labelled(result)
+    result = case.labelled(result if thresholds else replace(result, thresholds=()))
     noted(case, "evaluate", chosen, scored, following)
     if out:
         result.save(out)

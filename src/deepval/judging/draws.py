@@ -21,6 +21,8 @@ EXACT_UP_TO = 50_000
 """Most draws that are enumerated: 24,310 for 9 units fit, 92,378 for 10 do not."""
 MOST_DRAWS = 10_000_000
 """Of units, at random."""
+DRAWN_AT_ONCE = 1 << 20
+"""Units that are drawn in one go, so that only the counts of many draws of many units are held."""
 LEVEL = 0.95
 ROUNDING = 1e-12
 """Shares of the all-cheap loss up to this are what is left of 0 after adding in another order."""
@@ -112,10 +114,13 @@ def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draw
         return _enumerated(units)
     if isinstance(draws, str):
         raise InputError(f"draws must be a number of draws or 'exact'; found {draws!r}.")
-    draws = checks.whole(draws, "draws", most=MOST_DRAWS)
-    seed = checks.whole(seed, "seed")
-    numbers = np.random.Generator(np.random.PCG64(seed)).integers(0, units, (draws, units))
-    return Draws(_counted(numbers, units), None, seed)
+    draws, seed = checks.whole(draws, "draws", most=MOST_DRAWS), checks.whole(seed, "seed")
+    rng, counts = np.random.Generator(np.random.PCG64(seed)), np.empty((draws, units))
+    step = max(1, DRAWN_AT_ONCE // units)
+    for first in range(0, draws, step):  # the numbers are those of one call for all draws
+        part = counts[first : first + step]
+        part[:] = _counted(rng.integers(0, units, part.shape), units)
+    return Draws(counts, None, seed)
 
 
 def child_seeds(seed: int, datasets: int) -> list[int]:
@@ -136,10 +141,10 @@ def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, i
     return {name: seeds[members] for name, members in lists.items()}
 
 
-def _counted(numbers: Int[np.ndarray, "draw pick"], units: int) -> Float[np.ndarray, "draw unit"]:
+def _counted(numbers: Int[np.ndarray, "draw pick"], units: int) -> Int[np.ndarray, "draw unit"]:
     draws = len(numbers)
     key = np.arange(draws)[:, None] * units + numbers
-    return np.bincount(key.ravel(), minlength=draws * units).reshape(draws, units).astype(np.float64)
+    return np.bincount(key.ravel(), minlength=draws * units).reshape(draws, units)
 
 
 def _enumerated(units: int) -> Draws:

@@ -20,6 +20,7 @@ from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous
 from deepval.judging.streams import Cap, Streamed, streams, times
+from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch, unwatched
 from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
@@ -88,6 +89,7 @@ def evaluate(
     sliced = [row for column in columns for row in _slices(resamples, given, allowances, column)]
     caps: dict[tuple[str, int], Cap] = {}
     streamed: list[Streamed] = []
+    calibration_scores = None
     if calibrated_on is not None:
         calibration_scores = [_on(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
         streamed, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
@@ -107,6 +109,7 @@ def evaluate(
         slices=tuple(sliced),
         gaps=audits.gaps(resamples, given, allowances, judged=judged, caps=caps),
         streams=tuple(item.row for item in streamed),
+        thresholds=thresholds(resamples, given, allowances, calibration=calibration_scores),
         units=audits.units(resamples, given, allowances),
         curves=audits.curves(resamples, given, points),
         ladder=tuple(ladder.optima(judged_on, allowances)),

@@ -234,11 +234,14 @@ def _block_sums(
         for column, table in enumerate(blocks.upto[1:]):
             sums[part, :, column] = np.einsum("du,dbu->db", counts[part], table.take(at[part], axis=0))
     kind = np.where((at < len(blocks.kind)) & (left > 0), np.append(blocks.kind, -1)[at], -1)
-    for which, way in ((_Kind.DISTINCT, _in_turn), (_Kind.MIXED, _with_ties), (_Kind.EQUAL, _in_proportion)):
+    whole = counts.astype(np.int32)  # whole numbers add up several times faster
+    ways = (_Kind.DISTINCT, _in_turn, whole), (_Kind.MIXED, _with_ties, counts), (_Kind.EQUAL, _in_proportion, counts)
+    for which, way, drawn in ways:
         draw, budget = np.nonzero(kind == which)
-        for part in _pieces(len(draw), max(blocks.unit.shape[1], counts.shape[1])):
+        width = counts.shape[1] if which is _Kind.EQUAL else blocks.unit.shape[1]
+        for part in _pieces(len(draw), width):
             cut = draw[part], budget[part]
-            sums[cut] += way(blocks, _Cuts(cut[0], at[cut], left[cut]), counts=counts)
+            sums[cut] += way(blocks, _Cuts(cut[0], at[cut], left[cut]), counts=drawn)
     return sums
 
 
@@ -268,12 +271,12 @@ def _reached(
 
 
 def _in_turn(
-    blocks: _Blocks, cuts: _Cuts, *, counts: Float[np.ndarray, "draw unit"]
+    blocks: _Blocks, cuts: _Cuts, *, counts: Int[np.ndarray, "draw unit"]
 ) -> Float[np.ndarray, "cut quantity"]:
     """Sums in blocks of distinct scores: rows are taken in turn until the slots are filled."""
     first = blocks.bounds[cuts.at]
-    weight = counts.astype(np.int32).take(blocks.unit[first] + cuts.draw[:, None] * counts.shape[1])
-    filled = np.zeros((len(first), weight.shape[1] + 1), dtype=np.int32)  # whole numbers add up several times faster
+    weight = counts.take(blocks.unit[first] + cuts.draw[:, None] * counts.shape[1])
+    filled = np.zeros((len(first), weight.shape[1] + 1), dtype=np.int32)
     np.cumsum(weight, axis=1, dtype=np.int32, out=filled[:, 1:])
     np.minimum(filled, cuts.slots.astype(np.int32)[:, None], out=filled)
     taken = np.subtract(filled[:, 1:], filled[:, :-1], dtype=np.float64)

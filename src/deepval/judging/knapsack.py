@@ -64,7 +64,7 @@ def budget_curve(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray,
     """The relaxed optimum at its breakpoints, from budget 0 to the least spend that gives all inputs their best."""
     check_problem(values, costs, 0)
     menu = _menu(values, costs, int(costs.max()))
-    slopes = _hull_slopes(menu.values, menu.costs)
+    slopes = hull_slopes(menu.values, menu.costs)
     descent, step = np.unique(-slopes, return_inverse=True)  # steepest first, equal slopes as one step
     lengths = np.repeat(np.diff(menu.costs), slopes.shape[1])
     length = np.bincount(step.ravel(), weights=lengths, minlength=len(descent))[descent < 0]
@@ -165,8 +165,8 @@ def _menu(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"
     )
 
 
-def _hull_slopes(
-    values: Float[np.ndarray, "level input"], costs: Int[np.ndarray, "level"]
+def hull_slopes(
+    values: Float[np.ndarray, "level input"], costs: Num[np.ndarray, "level"]
 ) -> Float[np.ndarray, "level-1 input"]:
     """Slopes of each input's upper concave hull between neighbouring costs k and k + 1.
 
@@ -201,7 +201,7 @@ def _multiplier(slopes: Float[np.ndarray, "step input"], lengths: Int[np.ndarray
 
 def _greedy(menu: _Menu, budget: int) -> tuple[float, Int[np.ndarray, "input"]]:
     """λ, and the levels after every hull step steeper than λ and, in row order, those equal to it that fit."""
-    slopes, lengths = _hull_slopes(menu.values, menu.costs), np.diff(menu.costs)
+    slopes, lengths = hull_slopes(menu.values, menu.costs), np.diff(menu.costs)
     multiplier = _multiplier(slopes, lengths, budget)
     levels = (slopes > multiplier).sum(axis=0)
     tied = slopes == multiplier

@@ -82,7 +82,7 @@ class PooledComparison(BudgetRecord):
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
+class Pair:
     """Both contenders in one cell; samples end after the draws, for cells differ in how many units can be left out."""
 
     cell: str
@@ -133,8 +133,8 @@ def compare_over(
         raise InputError(f"{candidate!r} and {baseline!r} have no budget that every cell judges both under.")
     rows = []
     for key in keys:
-        pairs = [_Pair(name, item, ours[name][key], theirs[name][key]) for name, item in held.items()]
-        rows.append(_pooled(pairs, key, (candidate, baseline), of=of, draws=draws))
+        pairs = [Pair(name, item, ours[name][key], theirs[name][key]) for name, item in held.items()]
+        rows.append(over_pairs(pairs, key, (candidate, baseline), of=of, draws=draws))
     return tuple(rows)
 
 
@@ -161,9 +161,18 @@ def check_apart(held: Mapping[str, Basis]) -> None:
             )
 
 
-def _pooled(
-    pairs: Sequence[_Pair], key: BudgetKey, names: tuple[str, str], *, of: Statistic, draws: Draws
+def over_pairs(
+    pairs: Sequence[Pair], key: BudgetKey, names: tuple[str, str], *, of: Statistic = "gain", draws: Draws
 ) -> PooledComparison:
+    """The mean over cells of the difference between the two contenders of each, whoever they are there.
+
+    Args:
+        pairs: Both contenders in each cell.
+        key: The budget.
+        names: What the contenders are called.
+        of: What is compared.
+        draws: The draws that the cells share (`shared_draws`).
+    """
     candidate, baseline = names
     start: dict[str, Any] = {"candidate": candidate, "baseline": baseline, "of": of} | key.fields
     start |= {"cells": len(pairs), "draws": len(draws), "rates_missed": _rates_missed(pairs)}
@@ -208,13 +217,13 @@ def mean_over_cells(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.nd
     return np.sort(np.stack(cells), axis=0).mean(axis=0)
 
 
-def _unlike(pairs: Sequence[_Pair]) -> str | None:
+def _unlike(pairs: Sequence[Pair]) -> str | None:
     """Why there is no difference in nDG where the two divide by different oracles."""
     found = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
     return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in found if ours != theirs)
 
 
-def _rates_missed(pairs: Sequence[_Pair]) -> int | None:
+def _rates_missed(pairs: Sequence[Pair]) -> int | None:
     """Cells in which a causal policy escalates too many or too few."""
     sides = [[side.row for side in (pair.one, pair.other) if isinstance(side, Streamed)] for pair in pairs]
     return sum(any(row.rate_missed for row in rows) for rows in sides) if any(sides) else None

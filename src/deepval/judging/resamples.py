@@ -4,7 +4,7 @@ Resample 0 is the sample itself; then come the draws, then the sample without ea
 slots and the oracle are those of each resample, so everything below compares like with like.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class Resamples(Totals):
         units = len(table.unit_ids)
         left_out = without_each(units) if 1 < units <= leave_out_up_to else np.zeros((0, units))
         counts = np.vstack([np.ones((1, units)), draws.counts, left_out])
+        draws = replace(draws, counts=counts[1 : 1 + len(draws)])  # one array holds both
         benefits = np.maximum(table.decision_values, 0.0)
         per_unit = [
             np.bincount(table.unit, weights=weights, minlength=units)

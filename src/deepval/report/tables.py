@@ -10,7 +10,7 @@ from typing import Literal
 
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
-from deepval.results import UNITS, Result, Row, Setting, Stream
+from deepval.results import UNITS, Result, Row, Setting, Stream, Threshold
 from deepval.showing import Shown
 
 Mark = Literal["better", "worse", ""]
@@ -102,6 +102,8 @@ def tables(result: Result) -> Iterator[Table]:
         yield verdicts(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
         yield _streams(result)
+    if result.thresholds:
+        yield _thresholds(result)
     if any(gap.gap is not None for gap in result.gaps):
         yield _gaps(result)
     if result.ladder:
@@ -253,6 +255,52 @@ def _streams(result: Result) -> Table:
             notes.append(f"Up to {dropped} of {result.streams[0].draws} draws are left out of an interval vs {what}.")
     extra = ("vs ranking 95 %", "vs ranking", "nDG", "kept")
     return Table("Streaming", header, tuple(sections), tuple(notes), extra)
+
+
+def _thresholds(result: Result) -> Table:
+    header = ("budget", "allocator", "escalate above", "at the cut", "expected rate", "rate 95 %")
+    sections = []
+    for budget, members in groupby(result.thresholds, key=lambda row: row.budget.label):
+        rows = []
+        for i, row in enumerate(members):
+            rate, bounds = [percent(row.rate, 1)], [interval(row.rate_lo, row.rate_hi, _tenths)]
+            if row.price is not None:
+                rate = [f"{each.mode} {percent(each.rate, 1)}" for each in row.rates]
+                bounds = [
+                    f"{each.mode} {interval(each.lo, each.hi, _tenths)}" for each in row.rates if each.lo is not None
+                ]
+            tied = "" if row.tied is None else f"{percent(row.tie_acceptance, 1)} of {row.tied:,}"
+            texts = (budget if i == 0 else "", row.allocator, _cut(row), tied, ", ".join(rate), ", ".join(bounds))
+            rows.append(tuple(map(TableCell, texts)))
+        sections.append(tuple(rows))
+    notes = sorted({f"{row.allocator}: {row.reason}." for row in result.thresholds if row.reason})
+    notes.append(_calibrated(result))
+    if any(row.price is not None for row in result.thresholds):
+        notes.append("price: of all modes run the one of largest score - price x cost; cheap has score and cost 0.")
+    notes.append("at the cut: how many of so many equal scores to escalate. Thresholds are rounded here, not in JSON.")
+    return Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
+
+
+def _cut(row: Threshold) -> str:
+    """Where an allocator escalates from, with digits to tell scores apart."""
+    if row.price is not None:
+        return f"price {row.price:.6g} per {UNITS[row.convention] if row.convention else 'escalation'}"
+    return MISSING if row.threshold is None else f"{row.threshold:.6g}"
+
+
+def _tenths(value: float | None) -> str:
+    return percent(value, 1)
+
+
+def _calibrated(result: Result) -> str:
+    """Which units the thresholds are calibrated on."""
+    held = result.provenance.calibration_units
+    if held is not None:
+        return f"Calibrated on {counted(len(held), 'unit')} ({_few(held)}); rates are of the judged units."
+    return (
+        "Calibrated on the judged units themselves, where the rate is that of the budget by construction; the interval "
+        "says how far it depends on the units drawn."
+    )
 
 
 def _gaps(result: Result) -> Table:

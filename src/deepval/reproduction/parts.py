@@ -120,6 +120,11 @@ def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, S
     return _unpacked((folder / "scores.npz").read_bytes())
 
 
+def _diagnosed(at: CellAtHand) -> dict[str, Scored]:
+    folder = at.kept("diagnostics", {}, lambda: {"scores.npz": _packed(study.diagnosed(at.cell))})
+    return _unpacked((folder / "scores.npz").read_bytes())
+
+
 def _packed(scored: Mapping[str, Scored]) -> bytes:
     about = [
         {"name": s.name, "kind": s.kind, "modes": list(s.modes), "inputs": s.inputs, "reason": s.reason}
@@ -222,6 +227,7 @@ PARTS: dict[str, Callable[[CellAtHand], Any]] = {
     "fitted": lambda at: _fitted(at, "fit", _recipes(at)),
     "scores": lambda at: _scores(at, "fit", _recipes(at)),
     "train_scores": lambda at: _scores(at, "train", _priced_recipes(at)),
+    "diagnostics": _diagnosed,
     "aligned": _aligned,
     "results": _free,
     "charged": _charged,
@@ -229,5 +235,5 @@ PARTS: dict[str, Callable[[CellAtHand], Any]] = {
 }
 """What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, allocators
 fitted on its fit units, scores of all inputs by signals and those allocators, the like with allocators that have costs
-fitted on the training units, scores that cover every input aligned with the table, and results on the test units with
-allocators free, charged, and charged under causal policies."""
+fitted on the training units, scores by diagnostics, scores that cover every input aligned with the table, and results
+on the test units with allocators free, charged, and charged under causal policies."""

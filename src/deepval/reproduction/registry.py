@@ -1,6 +1,7 @@
 """The table of what `deepval reproduce` runs: an analysis, the cells it takes together, and what it takes of each.
 
-A row names the analysis as `deepval analyse` does. Its module has `rows(...)`, `table(rows)` and `chart(rows)`.
+A row names the analysis as `deepval analyse` does. Its module has `rows(...)`, `table(rows)` (with more than one,
+`tables(rows)` too) and `chart(rows)`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +89,8 @@ class Analysis:
 
     def tables(self, rows: Sequence[Any]) -> list[Table]:
         """The rows of all cells as tables."""
-        return self.told(rows) if self.told else [self.module.table(rows)]
+        several = self.told or getattr(self.module, "tables", None)
+        return several(rows) if several else [self.module.table(rows)]
 
     def chart(self, rows: Sequence[Any]) -> Chart | None:
         """The rows as a chart, where the analysis has one."""
@@ -148,6 +150,14 @@ ANALYSES: tuple[Analysis, ...] = (
         told=lambda rows: [table for each in rows for table in target_tables(each, 0.2)],
         records=lambda rows: [row for each in rows for row in each.rows],
     ),
+    Analysis(
+        "perception-ranking",
+        PERCEPTION,
+        "set",
+        {"cells": "cells", "scores": "scores", "diagnostics": "diagnostics"},
+        judges=True,
+    ),
+    Analysis("selection-regret", PERCEPTION, "set", {"cells": "cells", "scores": "train_scores"}, judges=True),
     Analysis("wins", ALLOCATORS, "set", RESULTS),
     Analysis("half-widths", ALLOCATORS, "set", RESULTS),
     Analysis("concentration", ALLOCATORS, "set", RESULTS),

@@ -15,11 +15,11 @@ from deepval.results.facts import (
 from deepval.results.reasons import Reason, joined
 from deepval.results.records import BudgetRecord, Record, known
 from deepval.results.result import HEADLINE, SCHEMA, Result
-from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Unit
+from deepval.results.rows import Curve, Gap, Inputs, ModeRate, Row, Stream, Threshold, Unit
 from deepval.results.samples import Samples
 
 __all__ = [
     "HEADLINE", "SCHEMA", "UNITS", "BudgetKey", "BudgetRecord", "Curve", "DrawsUsed", "Gap", "HalfWidth", "Inputs",
-    "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Result", "Row", "Samples", "ScoresUsed", "Setting",
-    "Spending", "Spread", "Stream", "Unit", "joined", "known",
+    "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Result", "Row", "Samples", "ScoresUsed",
+    "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "joined", "known",
 ]  # fmt: skip

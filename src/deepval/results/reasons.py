@@ -18,6 +18,7 @@ class Reason(Enum):
     TOO_DEAR = "infeasible: costs {cost:g} {convention} per input, the budget leaves {limit:.4g}"
     NOTHING_LEFT = "the allocator's own cost leaves nothing to escalate"
     NO_SKIPPING = "per-mode scores have no skipping router: use a cascade"
+    INFINITE_CUT = "the cut is at {cut}: no threshold tells these inputs apart"
     NO_RANKING = "per-mode scores are not one ranking"
     OTHER_ORACLES = "nDG of {one} and nDG of {other} have no difference"
 

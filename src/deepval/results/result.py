@@ -7,10 +7,11 @@ loss. There is no time of day in a result: the same inputs give the same bytes.
 
 import dataclasses
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from deepval import checks
 from deepval.canonical import plain, sha256
@@ -18,7 +19,7 @@ from deepval.errors import InputError, meant
 from deepval.files import file_path, write_atomically
 from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
 from deepval.results.records import typed
-from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Unit
+from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit
 from deepval.results.samples import Samples, read_samples, samples_path
 from deepval.showing import Shown, shown
 
@@ -40,6 +41,7 @@ class Result(Shown):
         slices: The same within groups of inputs, where asked for.
         gaps: Where each allocator's gap to the oracle goes.
         streams: Causal policies, where calibration units are given.
+        thresholds: Where each allocator escalates from; of results of the command where asked for, absent else.
         units: Per unit at the headline budget.
         curves: Gain against budget, where asked for.
         ladder: Multi-fidelity optima, where the table has more than two modes and costs are known.
@@ -56,6 +58,7 @@ class Result(Shown):
     slices: tuple[Row, ...] = ()
     gaps: tuple[Gap, ...] = ()
     streams: tuple[Stream, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
     units: tuple[Unit, ...] = ()
     curves: tuple[Curve, ...] = ()
     ladder: tuple[Optimum, ...] = ()
@@ -83,25 +86,32 @@ class Result(Shown):
                 checks.text(named, part)
         alpha = None if alpha is None else checks.number(alpha, "alpha")
         asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
-        rows = {row.budget: row for row in reversed(self.rows) if row.allocator == allocator}
-        left = {key: row for key, row in rows.items() if key.holds(**asked)}
-        if len(left) > 1:
-            kind, alpha = kind or "selection", HEADLINE if alpha is None else alpha
-            left = {key: row for key, row in left.items() if key.holds(kind=kind, alpha=alpha)}
-        if len(left) == 1:
-            return next(iter(left.values()))
-        if not rows:
-            names = dict.fromkeys(row.allocator for row in self.rows)
+        return _meant(self.rows, allocator, asked)
+
+    def threshold(
+        self,
+        allocator: str,
+        alpha: float | None = None,
+        *,
+        kind: str | None = None,
+        convention: str | None = None,
+        accounting: str | None = None,
+    ) -> Threshold:
+        """The score above which an allocator escalates under a judged budget, and the rate to expect of it.
+
+        A budget is named as for `row`. `deepval.Router.from_scores` decides by it input by input.
+        """
+        if not self.thresholds:
             raise InputError(
-                f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
+                "The result has no thresholds: take it fresh from evaluate(), or save it with `deepval evaluate "
+                "--thresholds --out`."
             )
-        named = ", ".join(f"{k} = {v!r}" for k, v in asked.items() if v is not None) or "no budget named"
-        budgets = ", ".join(key.label for key in reversed(rows))
-        raise InputError(f"One budget of {allocator!r} must be meant; found {named} and the budgets {budgets}.")
+        asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
+        return _meant(self.thresholds, allocator, asked)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, dicts and numbers, in the published schema."""
-        absent = {"samples"} | ({"inputs"} if self.inputs is None else set())
+        absent = {"samples"} | {name for name in ("inputs", "thresholds") if not getattr(self, name)}
         saved = [item.name for item in dataclasses.fields(self) if item.name not in absent]
         return {"schema": SCHEMA} | {name: plain(getattr(self, name)) for name in saved}
 
@@ -190,3 +200,25 @@ def _library(name: str) -> Any:
         raise InputError(
             f"to_{name} needs {name}, which is not installed: pip install {name}, or take to_arrow()."
         ) from None
+
+
+Found = TypeVar("Found", Row, Threshold)
+
+
+def _meant(records: Sequence[Found], allocator: str, asked: Mapping[str, Any]) -> Found:
+    """The one record of an allocator under the budget that is asked for, or the headline where several are left."""
+    held = {record.budget: record for record in reversed(records) if record.allocator == allocator}
+    left = {key: record for key, record in held.items() if key.holds(**asked)}
+    if len(left) > 1:
+        kind, alpha = asked["kind"] or "selection", HEADLINE if asked["alpha"] is None else asked["alpha"]
+        left = {key: record for key, record in left.items() if key.holds(kind=kind, alpha=alpha)}
+    if len(left) == 1:
+        return next(iter(left.values()))
+    if not held:
+        names = dict.fromkeys(record.allocator for record in records)
+        raise InputError(
+            f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
+        )
+    named = ", ".join(f"{k} = {v!r}" for k, v in asked.items() if v is not None) or "no budget named"
+    budgets = ", ".join(key.label for key in reversed(held))
+    raise InputError(f"One budget of {allocator!r} must be meant; found {named} and the budgets {budgets}.")

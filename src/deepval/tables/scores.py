@@ -206,9 +206,10 @@ def _refuse_nan(
 
 def _rows_of(table: ValueTable, found: columns.Columns) -> Int[np.ndarray, "row"]:
     ids = found.ids("input")
-    columns.refuse_repeated(ids, found.source)
     rows = columns.positions(ids, table.input)
     unknown = np.flatnonzero(rows < 0)
+    if len(unknown) or np.bincount(rows).max() > 1:
+        columns.refuse_repeated(ids, found.source)
     if len(unknown):
         raise InputError(
             f"{found.source}: every scored input must be in the table; {columns.place(int(unknown[0]), ids)} is not"

@@ -22,6 +22,7 @@ from deepval.errors import InputError, InputWarning, quoted
 from deepval.showing import Shown
 from deepval.tables import columns
 from deepval.tables.costs import Costs
+from deepval.tables.keys import groups
 from deepval.tables.shares import checked_share, quota
 
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
@@ -91,7 +92,7 @@ class ValueTable(Shown):
         )
         found.require("unit")
         ids = np.arange(len(found)) if input is None else found.ids("input")
-        unit_ids, unit_of = _units(found.ids("unit"))
+        unit_ids, unit_of = groups(found.ids("unit"))
         named = {mode: found.numbers(f"{prefix}{mode}") for mode in wanted}
         places = None if order is None else found.numbers("order")
         _check_inputs(ids, {f"{prefix}{mode}": column for mode, column in named.items()}, places, source)
@@ -362,13 +363,6 @@ def _integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | No
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.nan
-
-
-def _units(unit: Shaped[np.ndarray, "input"]) -> tuple[Shaped[np.ndarray, "unit"], Int[np.ndarray, "input"]]:
-    """Unit ids sorted as text, and each input's position among them; costs one pass where units are contiguous."""
-    starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
-    ids, of_run = np.unique(columns.as_text(unit[starts]), return_inverse=True)
-    return ids, np.repeat(of_run, np.diff(np.append(starts, len(unit))))
 
 
 def _check_inputs(

@@ -23,6 +23,8 @@ ANALYSES = {
     "consumers": "analysing.perceiving",
     "optima": "analysing.perceiving",
     "targets": "analysing.perceiving",
+    "perception-ranking": "analysing.choosing",
+    "selection-regret": "analysing.choosing",
     "wins": "analysing.judged",
     "half-widths": "analysing.judged",
     "concentration": "analysing.judged",

@@ -113,10 +113,10 @@ class Shown:
             check_writable(out)
         return cls(chosen, out)
 
-    def tell(self, rows: Sequence[Any], table: Callable[[Sequence[Any]], Table]) -> None:
-        """Print or write the rows, each a dataclass; CSV and JSON have every field unrounded."""
+    def tell(self, rows: Sequence[Any], *tables_of: Callable[[Sequence[Any]], Table]) -> None:
+        """Print or write the rows, each a dataclass, in one or several tables; CSV and JSON have all, unrounded."""
         records = [asdict(row) for row in rows]
-        tables = [] if self.form in ("csv", "json") else [table(rows)]
+        tables = [] if self.form in ("csv", "json") else [table(rows) for table in tables_of]
         self._put(csv.records_text(records) if self.form == "csv" else self._text(records, tables))
 
     def tell_parts(self, content: Mapping[str, Any], tables: Sequence[Table]) -> None:
