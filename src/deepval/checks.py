@@ -69,10 +69,10 @@ def instance(value: Any, kind: type[Kind], what: str) -> Kind:
     raise InputError(f"{what} must be a {kind.__name__}; found {quoted(value)}.")
 
 
-def by_name(value: Any, kind: type[Kind], what: str) -> Mapping[str, Kind]:
-    """Things of a class of ours by name, at least one."""
+def by_cell(value: Any, kind: type[Kind], what: str) -> Mapping[str, Kind]:
+    """Things of a class of ours by cell, at least one."""
     if not isinstance(value, Mapping):
         raise InputError(f"{what} must be a mapping from names; found {quoted(value)}.")
     if not value:
-        raise InputError(f"{what} must be at least one; found none.")
+        raise InputError(f"{what}: at least one cell is needed; found none.")
     return {str(name): instance(item, kind, f"{what}: {quoted(name)}") for name, item in value.items()}

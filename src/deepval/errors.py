@@ -6,7 +6,7 @@ from typing import Any
 
 LONGEST_QUOTE = 60
 """Characters of a value that a message quotes."""
-QUOTABLE = ("builtins", "datetime", "decimal", "fractions", "pathlib")
+QUOTABLE = ("builtins", "numpy", "datetime", "decimal", "fractions", "pathlib")
 """Modules of types whose values say what they are."""
 
 
@@ -32,7 +32,7 @@ def quoted(value: Any) -> str:
     """A value as a message quotes it: short, in one line, without NumPy's name; what has no short form, by its type."""
     plain = value.item() if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 else value
     try:
-        text = " ".join(repr(plain).split()) if type(plain).__module__ in QUOTABLE else "<"
+        text = " ".join(map(str.strip, repr(plain).splitlines())) if type(plain).__module__ in QUOTABLE else "<"
     except (ValueError, TypeError, RecursionError):
         text = "<"
     text = type(value).__name__ if text.startswith("<") else text

@@ -168,7 +168,7 @@ class Pooled(BudgetRecord):
 
 def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     """Equal-weight means over cells of every allocator and budget that all of them judge."""
-    held = {name: basis(result) for name, result in checks.by_name(cells, Result, "Cells to pool").items()}
+    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to pool").items()}
     draws = shared_draws(held)
     first = next(iter(held.values()))
     pooled = []

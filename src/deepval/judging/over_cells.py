@@ -122,7 +122,7 @@ def compare_over(
         of: What is compared: gain, or its parts benefit and harm.
     """
     checked(of)
-    held = {name: basis(result) for name, result in checks.by_name(cells, Result, "Cells to compare over").items()}
+    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to compare over").items()}
     draws = shared_draws(held)
     check_apart(held)
     ours = {name: contenders(item, candidate) for name, item in held.items()}
