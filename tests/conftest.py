@@ -22,7 +22,9 @@ LONG = frozenset(
         "paper_cells",
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
-        *("tracked", "over_cells", "diagnosis", "choosing"),
+        *("tracked", "over_cells", "diagnosis", "choosing", "held_out", "out_of_fold"),
+        # Money, router logs.
+        *("input_costs", "money", "recovery"),
     )
 )
 """What `make quick` leaves out, by file: the rest takes less than a minute."""

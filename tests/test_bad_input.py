@@ -16,6 +16,7 @@ import pytest
 
 import deepval
 from deepval import InputError, InputWarning, Latency, Selection, ValueTable, read_costs, read_values
+from deepval.errors import quoted
 from deepval.tables import columns
 
 HEADER = "unit,input,loss_cheap,loss_full\n"

@@ -9,6 +9,8 @@ The flow, from losses and scores to a verdict, a picture and a page:
     result.row("mine").verdict                              # better, worse or unresolved; a row has all figures
     result.plot()                                           # gain against budget, and the forest against random
     result.report("page.html")                              # one page with charts and tables, opens from disk
+    result.threshold("mine", 0.2)                           # the score to escalate above, and the rate to expect
+    deepval.Router.from_scores(scores, 0.2).decide(0.7)     # the mode to run, input by input; save, load
     result.to_pandas()                                      # or to_polars(), to_arrow(), save("result.json")
     deepval.compare(result, "mine", "other")                # two allocators, paired; compare_over, pool: over cells
     deepval.units_to_resolve(...)                           # how many units would tell a difference
@@ -28,7 +30,7 @@ from deepval.version import __version__
 if TYPE_CHECKING:
     from deepval.allocators.router import Router
     from deepval.errors import InputError, InputWarning
-    from deepval.judging.budgets import Energy, Latency, Selection
+    from deepval.judging.budgets import Energy, Latency, Money, Selection
     from deepval.judging.comparison import compare, pool
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
@@ -43,6 +45,7 @@ __all__ = [
     "InputError",
     "InputWarning",
     "Latency",
+    "Money",
     "Result",
     "Router",
     "Row",
@@ -61,7 +64,7 @@ __all__ = [
 _HOME = {
     "allocators.router": ("Router",),
     "errors": ("InputError", "InputWarning"),
-    "judging.budgets": ("Energy", "Latency", "Selection"),
+    "judging.budgets": ("Energy", "Latency", "Money", "Selection"),
     "judging.comparison": ("compare", "pool"),
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),

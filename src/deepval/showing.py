@@ -12,6 +12,8 @@ VIEWS = {
     "html": ("report.brief", "html"),
     "figure": ("report.figures.summary", "figure"),
     "page": ("report.html", "write"),
+    "recovery": ("judging.recovery", "recoveries"),
+    "area": ("judging.recovery", "area"),
 }
 """What can be asked for: the module and the function that make it."""
 

@@ -15,7 +15,7 @@ from deepval.errors import InputError
 from deepval.judging.budgets import Measured, allowance
 from deepval.judging.gaps import break_even
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import MISSING, Table, lines_of, number, percent
+from deepval.report.tables import MISSING, Table, cost, lines_of, number, percent
 from deepval.results import BudgetKey, BudgetRecord
 from deepval.tables.columns import positions
 from deepval.tables.costs import Costs
@@ -29,7 +29,7 @@ class BreakEvenRow(BudgetRecord):
     Attributes:
         cell: The cell.
         allocator: The allocator.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.
@@ -57,7 +57,7 @@ class AffordableRow(BudgetRecord):
 
     Attributes:
         allocator: The allocator.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.
@@ -107,7 +107,7 @@ def rows(
     Args:
         cells: Cells by name.
         scores: Per cell, what was scored on it: on all its inputs, or on those of the units.
-        budgets: Latency and energy budgets.
+        budgets: Latency, energy and money budgets.
         costs: Figures to use instead of each cell's own.
         units: Units whose inputs are ranked.
         watch: Who is told how far it is.
@@ -187,7 +187,13 @@ def table(rows: Sequence[BreakEvenRow]) -> Table:
     header = ("cell", "budget", "allocator", "costs that qualify", "largest", "measured", "inside")
     texts = [
         (
-            *(row.cell, row.budget.label, row.allocator, _set(row.spans), number(row.largest, 2)),
+            *(
+                row.cell,
+                row.budget.label,
+                row.allocator,
+                _set(row.spans, row.convention),
+                cost(row.largest, row.convention),
+            ),
             MISSING if row.cost is None else f"{row.cost:g}",
             MISSING if row.inside is None else "yes" if row.inside else "no",
         )
@@ -196,8 +202,8 @@ def table(rows: Sequence[BreakEvenRow]) -> Table:
     return Table("What a ranking may cost and still reach random's gain", header, lines_of(texts))
 
 
-def _set(spans: Sequence[tuple[float, float]]) -> str:
-    parts = [f"{'[' if low == 0 else '('}{number(low, 2)}, {number(high, 2)}]" for low, high in spans]
+def _set(spans: Sequence[tuple[float, float]], unit: str | None) -> str:
+    parts = [f"{'[' if low == 0 else '('}{cost(low, unit)}, {cost(high, unit)}]" for low, high in spans]
     return " and ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "") or "none"
 
 
@@ -206,8 +212,10 @@ def over_cells_table(rows: Sequence[AffordableRow]) -> Table:
     header = ("budget", "allocator", "cells", "never", "median", "range", "measured", "inside", "times", "several")
     texts = [
         (
-            *(row.budget.label, row.allocator, str(row.cells), str(row.never), number(row.median, 2)),
-            MISSING if row.lowest is None else f"{number(row.lowest, 2)} to {number(row.highest, 2)}",
+            *(row.budget.label, row.allocator, str(row.cells), str(row.never), cost(row.median, row.convention)),
+            MISSING
+            if row.lowest is None
+            else f"{cost(row.lowest, row.convention)} to {cost(row.highest, row.convention)}",
             MISSING if row.cost is None else f"{row.cost:g}",
             f"{row.inside} of {row.priced}" + (f" ({percent(row.inside / row.priced, 0)})" if row.priced else ""),
             *(number(row.times, 1), str(row.several)),

@@ -11,7 +11,7 @@ from statistics import median
 
 from deepval.analyses.charges import mode_costs
 from deepval.report.figures.charged import Levels
-from deepval.report.tables import Mark, Table, TableCell, interval, number, percent
+from deepval.report.tables import Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
 from deepval.tables.scores import REFERENCES
 
@@ -26,7 +26,7 @@ class ChargedRow(BudgetRecord):
     Attributes:
         cell: The cell.
         allocator: The allocator.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.
@@ -68,7 +68,7 @@ class OverheadRow(BudgetRecord):
 
     Attributes:
         allocator: The allocator.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.
@@ -191,19 +191,15 @@ def table(rows: Sequence[ChargedRow]) -> Table:
                     TableCell(row.allocator),
                     TableCell(f"{row.cost:g}"),
                     TableCell("inf." if row.verdict == "infeasible" else percent(row.share, 1)),
-                    TableCell(number(row.ndg), _mark(row.verdict)),
+                    TableCell(number(row.ndg), mark_of(row.verdict)),
                     TableCell(interval(row.ndg_lo, row.ndg_hi)),
-                    TableCell(number(row.free_ndg), _mark(row.free_verdict)),
+                    TableCell(number(row.free_ndg), mark_of(row.free_verdict)),
                 )
                 for i, row in enumerate(members)
             )
         )
     notes = ("escalates: after paying for itself; inf.: its own cost exceeds the budget. free: selection budget.",)
     return Table("Allocators that pay for themselves, beside free ones", header, tuple(sections), notes)
-
-
-def _mark(verdict: str | None) -> Mark:
-    return "better" if verdict == "better" else "worse" if verdict == "worse" else ""
 
 
 def overhead_table(rows: Sequence[OverheadRow]) -> Table:

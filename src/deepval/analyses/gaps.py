@@ -19,7 +19,7 @@ class GapRow(BudgetRecord):
     Attributes:
         cell: The cell.
         allocator: The allocator.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.
@@ -51,7 +51,7 @@ class GapMean(BudgetRecord):
 
     Attributes:
         allocator: The allocator.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.

@@ -25,7 +25,7 @@ class LadderRow(BudgetRecord):
 
     Attributes:
         cell: The cell.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share, of passes of the top mode.
         convention: What it counts.
         accounting: cascade: a higher mode runs after the cheap one, from scratch.
@@ -41,6 +41,7 @@ class LadderRow(BudgetRecord):
         excess_mj: The same for energy of the module.
         excess_mj_gpu: Of the GPU rail.
         excess_mj_all: Of all rails.
+        excess_usd: Of money.
     """
 
     cell: str
@@ -60,6 +61,7 @@ class LadderRow(BudgetRecord):
     excess_mj: float | None
     excess_mj_gpu: float | None
     excess_mj_all: float | None
+    excess_usd: float | None
 
 
 def rows(
@@ -74,7 +76,7 @@ def rows(
 
     Args:
         cells: Cells by name.
-        budgets: Latency and energy budgets.
+        budgets: Latency, energy and money budgets.
         costs: Figures to use instead of each cell's own.
         units: Units whose inputs are planned for.
         watch: Who is told how far it is.
@@ -113,13 +115,15 @@ def _row(name: str, best: Optimum, inputs: int, figures: Costs, convention: Conv
 
 def table(rows: Sequence[LadderRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "budget", "optimum", "top alone", "more", "inputs per mode", "over ms", "over mJ")
+    units = [unit for unit in ("ms", "mj", "usd") if unit != "usd" or any(row.excess_usd is not None for row in rows)]
+    over = [f"over {UNITS[unit]}" for unit in units]
+    header = ("cell", "budget", "optimum", "top alone", "more", "inputs per mode", *over)
     texts = [
         (
             *(row.cell, row.budget.label, percent(row.optimum_share), number(row.top_only_share)),
             percent(row.worth_more, 0),
             " / ".join(map(str, row.planned)),
-            *map(_excess, (row.excess_ms, row.excess_mj)),
+            *(_excess(row[f"excess_{unit}"]) for unit in units),
         )
         for row in rows
     ]

@@ -39,7 +39,7 @@ from deepval.judging.rows import Judged
 from deepval.perception.reported.losses import LOSSES
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Mark, Table, TableCell, counted, interval, number, percent
+from deepval.report.tables import Table, TableCell, counted, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, known
 from deepval.tables.shares import quota
 
@@ -313,7 +313,7 @@ def _regret(row: RegretRow) -> tuple[str, str]:
 
 
 def _line(row: RegretRow, texts: Sequence[str]) -> tuple[TableCell, ...]:
-    mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+    mark = mark_of(row.verdict)
     return tuple(TableCell(text, mark if text == percent(row.regret) else "") for text in texts)
 
 

@@ -22,7 +22,7 @@ class SkippingRow(BudgetRecord):
     Attributes:
         cell: The cell.
         allocator: The allocator.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: skipping.
@@ -60,7 +60,7 @@ class SkippingCount(BudgetRecord):
 
     Attributes:
         allocator: The allocator.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: skipping.

@@ -36,7 +36,7 @@ class StreamRow(BudgetRecord):
     Attributes:
         policy: frozen threshold, causal cap, adaptive threshold or token bucket.
         allocator: The allocator, `all`, or `random scores` for controls.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.

@@ -29,7 +29,7 @@ class UniformRow(BudgetRecord):
 
     Attributes:
         cell: The cell.
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.
@@ -77,7 +77,7 @@ class UniformCount(BudgetRecord):
     """Under one budget, over cells: where uniform full fidelity fits, and where it leads.
 
     Attributes:
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.

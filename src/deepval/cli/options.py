@@ -17,9 +17,9 @@ from deepval.cells.splits import ROLES
 from deepval.cli.saying import say
 from deepval.datasets import Dataset
 from deepval.errors import InputError, meant
-from deepval.judging.budgets import RAILS, Budget, Energy, Latency, Selection
+from deepval.judging.budgets import RAILS, Accounting, Budget, Selection, measured
 from deepval.report import FORMS, console
-from deepval.results import Result
+from deepval.results import KINDS, Result
 from deepval.tables.costs import PROFILES
 from deepval.tables.scores import REFERENCES, Scores
 
@@ -70,9 +70,9 @@ Kinds = Annotated[
     list[str] | None,
     typer.Option(
         "--budget",
-        help="selection, latency, energy. Repeatable. Default: what costs allow.",
+        help=f"{', '.join(KINDS)}. Repeatable. Default: what costs allow.",
         rich_help_panel=BUDGETS,
-        autocompletion=offered("selection", "latency", "energy"),
+        autocompletion=offered(*KINDS),
     ),
 ]
 Rails = Annotated[
@@ -206,20 +206,22 @@ def budgets(
 ) -> list[Budget]:
     """Budgets of the kinds asked for; without a wish, selection and what the costs allow."""
     convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
-    accounting: Literal["cascade", "skipping"] = "skipping" if skipping else "cascade"
-    makers: dict[str, Callable[[float], Budget]] = {
-        "selection": Selection,
-        "latency": lambda a: Latency(a, accounting=accounting),
-        "energy": lambda a: Energy(a, accounting=accounting, convention=convention),
-    }
-    wanted = [one_of(kind, tuple(makers), "--budget") for kind in kinds or case.kinds(scores, convention)]
+    accounting: Accounting = "skipping" if skipping else "cascade"
+    wanted = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention)]
     if rails is not None and "energy" not in wanted:
         raise InputError(
             f"--rails is of energy budgets, and none is judged: give --costs that have {rails!r} throughout."
         )
     if skipping and set(wanted) == {"selection"}:
-        raise InputError("--skipping is of latency and energy budgets, and none is judged: give --costs.")
-    return [makers[kind](a) for kind in wanted for a in alphas or (0.1, 0.2, 0.3, 0.5)]
+        raise InputError(
+            "--skipping is of measured budgets (latency, energy, money), and none is judged: give --costs."
+        )
+    levels = alphas or (0.1, 0.2, 0.3, 0.5)
+    return [
+        Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
+        for kind in wanted
+        for a in levels
+    ]
 
 
 def difference(given: float | None, *, form: str, draws: int | Literal["exact"]) -> float | None:

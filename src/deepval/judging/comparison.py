@@ -28,7 +28,7 @@ class Comparison(BudgetRecord):
     Attributes:
         candidate: The allocator in question.
         baseline: What it is compared with.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
@@ -125,7 +125,7 @@ class Pooled(BudgetRecord):
 
     Attributes:
         allocator: Its name.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.

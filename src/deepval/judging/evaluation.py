@@ -15,8 +15,9 @@ from deepval import checks
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.judging import audits, ladder
 from deepval.judging.basis import samples_of
-from deepval.judging.budgets import Allowance, Budget, allowance, budget_list
+from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.draws import make_draws
+from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous
 from deepval.judging.streams import Cap, Streamed, streams, times
@@ -30,6 +31,7 @@ from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values
 from deepval.version import __version__
 
+MEANS = "charged input by input; a mean over the judged inputs is shown"
 MOST_POINTS = 10_000
 """Of a curve."""
 
@@ -57,8 +59,8 @@ def evaluate(
     Args:
         table: A `ValueTable`, or anything `read_values` reads.
         scores: Per allocator, an array in the table's order or columns `input` and `score` (aligned by id).
-        budgets: One or several: a share of the inputs (0.2), `Selection`, `Latency` or `Energy`; selection at 10, 20,
-            30 and 50 % where None.
+        budgets: One or several: a share of the inputs (0.2), `Selection`, `Latency`, `Energy` or `Money`; selection
+            at 10, 20, 30 and 50 % where None.
         draws: Number of bootstrap draws of units, or "exact" to enumerate them all; 0 for no intervals.
         seed: Seed of the draws.
         modes: Modes to judge, cheap first and full last; all in the order of the table where None.
@@ -82,7 +84,7 @@ def evaluate(
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     given = [_on(judged_on, item, whole, missing) for item in aligned]
-    allowances = [allowance(b, whole.modes, whole.costs) for b in budget_list(budgets, audits.ALPHAS)]
+    allowances = [allowance_on(b, judged_on) for b in budget_list(budgets, audits.ALPHAS)]
     _refuse_charging(aligned, allowances)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
     judged = judge(resamples, given, allowances)
@@ -116,6 +118,7 @@ def evaluate(
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, given),
         samples=samples_of(resamples, judged, streamed),
+        fresh=Fresh(resamples, tuple(given)),
     )
 
 
@@ -192,17 +195,29 @@ def _provenance(
     allowances: Sequence[Allowance],
     calibrated_on: ValueTable | None,
 ) -> Provenance:
-    figures = next((a.costs for a in allowances if a.costs is not None), None)
     draws = resamples.draws
     return Provenance(
         deepval=__version__,
         table=resamples.table.digest,
         scores={item.name: ScoresUsed(item.digest, float(item.covered.mean())) for item in scores},
-        costs=None if figures is None else figures.to_dict(),
+        costs=_charged(resamples.table, allowances),
         draws=DrawsUsed(draws.method, len(draws), draws.seed),
         units=resamples.unit_ids,
         calibration_units=None if calibrated_on is None else tuple(map(str, calibrated_on.unit_ids)),
     )
+
+
+def _charged(table: ValueTable, allowances: Sequence[Allowance]) -> dict[str, Any] | None:
+    """What was charged, in the shape of a costs file; of costs per input the means over the judged ones."""
+    figures = next((a.costs for a in allowances if a.costs is not None), None)
+    if figures is None:
+        return None
+    told = figures.to_dict()
+    each = dict.fromkeys(a.convention for a in allowances if a.each and a.convention)
+    for unit in each:
+        for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
+            told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
+    return told
 
 
 def _notes_on_order(table: ValueTable) -> list[str]:

@@ -33,7 +33,7 @@ class PooledComparison(BudgetRecord):
         candidate: The allocator in question, with its causal policy where it has one.
         baseline: What it is compared with.
         of: What is compared: gain, benefit or harm; the candidate is better where it has less harm.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.judging import selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import Interval
 from deepval.judging.policies import FrozenThreshold
@@ -41,6 +42,8 @@ def thresholds(
             reason = _why_none(own, allowed, cost)
             if reason is not None:
                 found.append(replace(start, reason=reason.said()))
+            elif allowed.each:
+                found.append(_paid(replace(start, calibrated_on="judged"), resamples, own.values, allowed))
             elif own.modes:
                 found.append(_priced(start, resamples, own, held.values, allowed))
             else:
@@ -51,6 +54,8 @@ def thresholds(
 def _why_none(scores: Scores, allowed: Allowance, cost: float) -> Reason | None:
     if scores.modes and allowed.accounting == "skipping":
         return Reason.NO_SKIPPING
+    if scores.modes and allowed.each:
+        return Reason.OWN_PRICES
     return None if allowed.feasible(cost) and allowed.share(cost) > 0 else Reason.NOTHING_LEFT
 
 
@@ -79,6 +84,28 @@ def _plain(
         modes={resamples.table.modes[-1]: cost},
         spend=None if allowed.costs is None else wanted * cost,
     )
+
+
+def _paid(start: Threshold, resamples: Resamples, own: Float[np.ndarray, "input"], allowed: Allowance) -> Threshold:
+    """The cut at which the judged inputs, each at its own cost, spend what there is."""
+    table, cost = resamples.table, allowed.cost_of(start.allocator)
+    share = selections.weights(table, own, allowed, cost)
+    if not share.any():
+        return replace(start, reason=Reason.NOTHING_LEFT.said())
+    cut = float(own[share > 0].min())
+    finite, tied = bool(np.isfinite(cut)), own == cut
+    prices = allowed.prices(table)[:, -1]
+    start = replace(
+        start,
+        threshold=cut if finite else None,
+        tie_acceptance=float(share[tied][0]),
+        tied=int(np.count_nonzero(tied)),
+        calibration_inputs=len(own),
+        reason=None if finite else Reason.INFINITE_CUT.said(cut="inf" if cut > 0 else "-inf"),
+    )
+    spend = float(share @ prices) / len(own)
+    mean = spend / float(share.mean())
+    return _expected(start, resamples, share[:, None], modes={table.modes[-1]: mean}, spend=spend)
 
 
 def _priced(

@@ -16,7 +16,7 @@ from typing import Any
 from deepval.canonical import digest_of, json_text
 from deepval.errors import InputError, InputWarning
 from deepval.files import write_atomically
-from deepval.judging.budgets import Budget, Energy, Latency, Selection
+from deepval.judging.budgets import Budget, Energy, Latency, Money, Selection
 from deepval.judging.draws import child_seeds
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
@@ -35,6 +35,8 @@ SCHEMA = "deepval/leaderboard/1"
 DATASETS = ("kitti", "nuscenes", "nuplan", "synthetic")
 """Data sets whose draws have a seed of their own, in this order; others share one more."""
 ALPHAS, HEADLINE = (0.1, 0.2, 0.3, 0.5), 0.2
+PAID: Mapping[Convention, type[Latency | Energy | Money]] = {"ms": Latency, "mj": Energy, "usd": Money}
+"""Measured budgets of standings by what they count, where every cell of a track knows it of its modes."""
 
 
 def leaderboard(
@@ -170,7 +172,7 @@ def _apart(rows: Sequence[Standing], flagged: Collection[str]) -> tuple[list[dic
 def _conventions(cells: Mapping[str, TrackedCell]) -> list[Convention | None]:
     """Selection (None), and what every cell of the track has measured its modes in."""
     measured: list[Convention | None] = [None]
-    for convention in ("ms", "mj"):
+    for convention in PAID:
         costs = [cell.table.costs for cell in cells.values()]
         modes = [(c, cell.table.modes) for c, cell in zip(costs, cells.values(), strict=True) if c is not None]
         if len(modes) == len(cells) and all(convention in c.modes.get(m, {}) for c, names in modes for m in names):
@@ -195,7 +197,7 @@ def _judged(
         paid = {item.card.key: item.card.costs.get(profile, {}) for item in entered}
         entered = [item for item in entered if convention in paid[item.card.key]]
         costs = Costs(cell.table.costs.modes, paid, {}, source=f"profile {profile}")
-        budgets = [Latency(a, costs) if convention == "ms" else Energy(a, costs) for a in alphas]
+        budgets = [PAID[convention](a, costs) for a in alphas]
     seeds = child_seeds(seed, len(DATASETS) + 1)
     place = DATASETS.index(cell.split.dataset) if cell.split.dataset in DATASETS else len(DATASETS)
     with warnings.catch_warnings():

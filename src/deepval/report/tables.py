@@ -10,7 +10,7 @@ from typing import Literal
 
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
-from deepval.results import UNITS, Result, Row, Setting, Stream, Threshold
+from deepval.results import UNITS, Area, Recovery, Result, Row, Setting, Stream, Threshold
 from deepval.showing import Shown
 
 Mark = Literal["better", "worse", ""]
@@ -75,6 +75,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return MISSING if value is None else f"{value:.{digits}f}".replace("-0." + "0" * digits, "0." + "0" * digits)
 
 
+def cost(value: float | None, convention: str | None) -> str:
+    """What something costs, without its unit: two decimals of ms and mJ, three digits of dollars, which are small."""
+    return f"{value:.3g}" if value is not None and convention == "usd" else number(value, 2)
+
+
 def percent(value: float | None, digits: int = 2) -> str:
     """A share in percent, or a dash."""
     return MISSING if value is None else f"{number(100 * value, digits)}%"
@@ -83,6 +88,11 @@ def percent(value: float | None, digits: int = 2) -> str:
 def interval(low: float | None, high: float | None, form: Callable[[float | None], str] = number) -> str:
     """[low, high], or nothing where there is none."""
     return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
+
+
+def mark_of(verdict: str | None) -> Mark:
+    """The mark of a verdict: none where it is not resolved."""
+    return "better" if verdict == "better" else "worse" if verdict == "worse" else ""
 
 
 def counted(count: int, noun: str, many: str | None = None) -> str:
@@ -104,6 +114,8 @@ def tables(result: Result) -> Iterator[Table]:
         yield _streams(result)
     if result.thresholds:
         yield _thresholds(result)
+    if result.recovery:
+        yield recovery_table(result.recovery)
     if any(gap.gap is not None for gap in result.gaps):
         yield _gaps(result)
     if result.ladder:
@@ -201,7 +213,7 @@ def _simultaneous(row: Row) -> str:
 
 
 def _verdict(row: Row, budget: str, *, every: bool) -> tuple[TableCell, ...]:
-    mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+    mark = mark_of(row.verdict)
     loss = row.cheap_loss if row.versus_random_unit == "share" else None
 
     def share(value: float | None) -> str:
@@ -281,6 +293,38 @@ def _thresholds(result: Result) -> Table:
     return Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
 
 
+def recovery_table(rows: Sequence[Recovery]) -> Table:
+    """APGR and call-performance thresholds, allocator by allocator."""
+    levels = [call.recovered for call in rows[0].calls]
+    header = ("allocator", "APGR", "95 %", "verdict", *(f"CPT({percent(level, 0)})" for level in levels))
+    texts = []
+    for row in rows:
+        calls = [
+            " ".join(filter(None, (percent(call.share, 1), interval(call.lo, call.hi, _tenths)))) for call in row.calls
+        ]
+        bounds = interval(row.apgr_lo, row.apgr_hi)
+        texts.append((row.allocator, number(row.apgr), bounds, row.verdict or MISSING, *calls))
+    notes = [
+        "APGR: part of the gap between cheap and full that is recovered, a mean over all shares of calls to full; "
+        "random has 0.5. CPT(x): smallest share of calls that recovers x; random needs x.",
+        *sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason}),
+    ]
+    return Table("Performance gap recovered", header, lines_of(texts), tuple(notes))
+
+
+def area_table(row: Area) -> Table:
+    """The area between two gain curves."""
+    share = row.unit == "share"
+    form = percent if share else number
+    found = (row.difference, row.lo, row.hi) if share else (row.loss, row.loss_lo, row.loss_hi)
+    header = ("candidate", "baseline", "area between", "95 %", "verdict")
+    text = (row.candidate, row.baseline, form(found[0]), interval(found[1], found[2], form), row.verdict or MISSING)
+    note = "area between gain curves: mean difference over all shares of inputs, " + (
+        "as a share of the all-cheap loss." if share else "in units of the loss."
+    )
+    return Table("Area between gain curves", header, lines_of([text]), (note,))
+
+
 def _cut(row: Threshold) -> str:
     """Where an allocator escalates from, with digits to tell scores apart."""
     if row.price is not None:
@@ -317,7 +361,7 @@ def _gaps(result: Result) -> Table:
         for i, gap in enumerate(members):
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
             parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
-            even = MISSING if gap.break_even is None else f"{number(gap.break_even, 2)}{unit}"
+            even = MISSING if gap.break_even is None else f"{cost(gap.break_even, gap.convention)}{unit}"
             texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
             rows.append(tuple(TableCell(text) for text in texts))
         sections.append(tuple(rows))
@@ -347,7 +391,7 @@ def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
         header[4:4] = ["nDG 95 %", "better / worse in"]
     cells = []
     for row in rows:
-        mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+        mark = mark_of(row.verdict)
         difference, bounds = percent(row.difference), interval(row.lo, row.hi, percent)
         if isinstance(row, Comparison) and row.unit == "loss":
             difference, bounds = number(row.loss), interval(row.loss_lo, row.loss_hi)

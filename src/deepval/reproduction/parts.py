@@ -189,6 +189,14 @@ def _free(at: CellAtHand) -> Result:
     return _judged(at, "free", {"recipes": recipes}, judge)
 
 
+def _diagnosed_result(at: CellAtHand) -> Result:
+    def judge() -> Result:
+        scored = at.part("diagnostics")
+        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "diagnosed")
+
+    return _judged(at, "diagnosed", {}, judge)
+
+
 def _priced_recipes(at: CellAtHand) -> tuple[str, ...]:
     known = costs_of(at).allocators
     return tuple(recipe for recipe in _recipes(at) if "ms" in known.get(recipe, {}))
@@ -230,10 +238,11 @@ PARTS: dict[str, Callable[[CellAtHand], Any]] = {
     "diagnostics": _diagnosed,
     "aligned": _aligned,
     "results": _free,
+    "diagnosed": _diagnosed_result,
     "charged": _charged,
     "causal": _causal,
 }
 """What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, allocators
 fitted on its fit units, scores of all inputs by signals and those allocators, the like with allocators that have costs
 fitted on the training units, scores by diagnostics, scores that cover every input aligned with the table, and results
-on the test units with allocators free, charged, and charged under causal policies."""
+on the test units with allocators free, of diagnostics, with allocators charged, and charged under causal policies."""

@@ -19,6 +19,7 @@ from deepval.errors import InputError, meant
 from deepval.files import file_path, write_atomically
 from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
 from deepval.results.records import typed
+from deepval.results.recovery import Area, CallShare, Recovery
 from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit
 from deepval.results.samples import Samples, read_samples, samples_path
 from deepval.showing import Shown, shown
@@ -47,7 +48,9 @@ class Result(Shown):
         ladder: Multi-fidelity optima, where the table has more than two modes and costs are known.
         warnings: Sentences that the reader must see.
         inputs: Every judged input with its loss terms, where terms are given; absent else.
+        recovery: APGR and call-performance thresholds, where asked for; absent else.
         samples: What the rows rest on, draw by draw, for comparing and pooling; saved where asked for.
+        fresh: What `apgr` and `area` work on, in results fresh from evaluate(); never saved.
     """
 
     provenance: Provenance
@@ -64,7 +67,9 @@ class Result(Shown):
     ladder: tuple[Optimum, ...] = ()
     warnings: tuple[str, ...] = ()
     inputs: Inputs | None = None
+    recovery: tuple[Recovery, ...] = ()
     samples: Samples | None = field(default=None, repr=False, compare=False)
+    fresh: Any = field(default=None, repr=False, compare=False)
 
     def row(
         self,
@@ -109,9 +114,36 @@ class Result(Shown):
         asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
         return _meant(self.thresholds, allocator, asked)
 
+    def apgr(self, levels: Sequence[float] | None = None) -> tuple[Recovery, ...]:
+        """RouteLLM's average performance gap recovered of every allocator, and call-performance thresholds.
+
+        Args:
+            levels: Parts of the gap at which calls are told; 20, 50 and 80 % where None.
+        """
+        if self.recovery and levels is None:
+            return self.recovery
+        return shown("recovery", self._fresh("APGR"), *([] if levels is None else [levels]))
+
+    def cpt(self, allocator: str, recovered: float = 0.5) -> CallShare:
+        """CPT(x): the smallest share of the inputs whose escalation recovers the part x of the gap."""
+        found = {row.allocator: row for row in self.apgr([recovered])}
+        if allocator not in found:
+            raise InputError(f"The result has no CPT of {allocator!r}; it has {', '.join(found)}.")
+        return found[allocator].calls[0]
+
+    def area(self, candidate: str, baseline: str = "random") -> Area:
+        """The area between two gain curves over all shares of the inputs, with its paired interval."""
+        return shown("area", self._fresh("An area between gain curves"), candidate, baseline)
+
+    def _fresh(self, what: str) -> Any:
+        if self.fresh is None:
+            raise InputError(f"{what} needs the scores: take the result fresh from evaluate(), not from a file.")
+        return self.fresh
+
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, dicts and numbers, in the published schema."""
-        absent = {"samples"} | {name for name in ("inputs", "thresholds") if not getattr(self, name)}
+        absent = {"samples", "fresh"}
+        absent |= {name for name in ("inputs", "thresholds", "recovery") if not getattr(self, name)}
         saved = [item.name for item in dataclasses.fields(self) if item.name not in absent]
         return {"schema": SCHEMA} | {name: plain(getattr(self, name)) for name in saved}
 

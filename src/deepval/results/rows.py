@@ -13,9 +13,9 @@ class Row(BudgetRecord):
     Attributes:
         allocator: Its name. References have no verdict: `random`, `all-full` and `oracle`, and with three modes or more
             `random-ladder` and `oracle-ladder`.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: Share of the inputs that a zero-cost allocator could escalate.
-        convention: ms, mj, mj_gpu or mj_all under a measured budget.
+        convention: ms, mj, mj_gpu, mj_all or usd under a measured budget.
         accounting: cascade or skipping under a measured budget.
         slice: Group of inputs that was judged, such as weather=rain; None for all.
         cost: What the allocator is charged per input, in units of the convention.
@@ -111,7 +111,7 @@ class Gap(BudgetRecord):
 
     Attributes:
         allocator: Its name.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
@@ -153,7 +153,7 @@ class Stream(BudgetRecord):
         allocator: Its name.
         policy: frozen threshold, causal cap, adaptive threshold or token bucket.
         parameter: What was tuned on the calibration units (step or bucket size), None where nothing is.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.

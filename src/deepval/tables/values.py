@@ -21,7 +21,9 @@ from deepval.canonical import joint_sha256
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.showing import Shown
 from deepval.tables import columns
+from deepval.tables import input_costs as input_costs_of
 from deepval.tables.costs import Costs
+from deepval.tables.input_costs import InputCosts
 from deepval.tables.keys import groups
 from deepval.tables.shares import checked_share, quota
 
@@ -43,6 +45,7 @@ class ValueTable(Shown):
         order: Place of each input in time within its unit, or None where there is no time.
         attributes: Further columns (speed, weather, ...), to evaluate within groups of inputs.
         costs: What each mode costs, where known.
+        input_costs: By convention, what each mode costs on each input; modes are charged by it where it is there.
         tolerance: Inputs are affected where |V| is larger; only what is counted depends on it, no sum.
     """
 
@@ -54,6 +57,7 @@ class ValueTable(Shown):
     order: Float[np.ndarray, "input"] | None = None
     attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
     costs: Costs | None = None
+    input_costs: InputCosts = field(default_factory=dict)
     tolerance: float = 0.0
 
     @classmethod
@@ -68,11 +72,13 @@ class ValueTable(Shown):
         order: Any = None,
         attributes: Mapping[str, Any] | None = None,
         costs: Any = None,
+        input_costs: Any = None,
         source: str = "the table",
     ) -> "ValueTable":
         """A table from its columns: losses (lower is better) or rewards (higher is better; loss = -reward) by mode.
 
         The first mode is cheap and the last full, in the order of `modes` where it is given: it may leave modes out.
+        Costs per input are columns by mode in dollars, or by convention and mode: {"ms": {"small": ..., ...}}.
         """
         losses, rewards = _by_mode(losses, "losses"), _by_mode(rewards, "rewards")
         attributes = _by_mode(attributes, "attributes")
@@ -83,12 +89,14 @@ class ValueTable(Shown):
             )
         prefix, given = (LOSS_PREFIX, losses) if losses else (REWARD_PREFIX, rewards or {})
         wanted = _chosen_modes(tuple(map(str, given)), modes, source)
+        priced = {} if input_costs is None else input_costs_of.by_name(input_costs, source)
         optional = {"input": input, "order": order}
         found = columns.Columns.of(
             source,
             {**(attributes or {}), "unit": unit}
             | {name: column for name, column in optional.items() if column is not None}
-            | {f"{prefix}{mode}": column for mode, column in given.items() if str(mode) in wanted},
+            | {f"{prefix}{mode}": column for mode, column in given.items() if str(mode) in wanted}
+            | {f"{n}_{mode}": c for n, part in priced.items() for mode, c in part.items() if str(mode) in wanted},
         )
         found.require("unit")
         ids = np.arange(len(found)) if input is None else found.ids("input")
@@ -108,6 +116,7 @@ class ValueTable(Shown):
             order=places,
             attributes={str(name): found.data[str(name)] for name in attributes or {}},
             costs=None if costs is None else Costs.of(costs),
+            input_costs=input_costs_of.checked(found, priced, wanted, ids),
         )
 
     def __len__(self) -> int:
@@ -117,7 +126,9 @@ class ValueTable(Shown):
         """The table with these modes only, in this order: the first is cheap, the last full."""
         wanted = _chosen_modes(self.modes, modes, "the table")
         places = [self.modes.index(mode) for mode in wanted]
-        return type(self)(**{**vars_of(self), "modes": wanted, "losses": np.asfortranarray(self.losses[:, places])})
+        parts = {"modes": wanted, "losses": np.asfortranarray(self.losses[:, places])}
+        parts |= {"input_costs": {unit: costs[:, places] for unit, costs in self.input_costs.items()}}
+        return type(self)(**{**vars_of(self), **parts})
 
     @cached_property
     def mode_values(self) -> Float[np.ndarray, "input mode"]:
@@ -194,6 +205,7 @@ class ValueTable(Shown):
             order=None if self.order is None else self.order[rows],
             attributes={name: column[rows] for name, column in self.attributes.items()},
             costs=self.costs,
+            input_costs={unit: costs[rows] for unit, costs in self.input_costs.items()},
             tolerance=self.tolerance,
         )
 
@@ -225,7 +237,7 @@ class ValueTable(Shown):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of ids, units, modes, losses and times: two tables agree in it iff they hold the same rows in order.
+        """SHA-256 of ids, units, modes, losses, times and costs per input, where there are any, in the order of rows.
 
         Attributes are not part of it, nor is whether ids are integers or text of the same spelling.
         """
@@ -238,6 +250,9 @@ class ValueTable(Shown):
         yield self.unit.astype("<i4").data
         for column in (*self.losses.T, *(() if self.order is None else (self.order,))):
             yield np.ascontiguousarray(column, dtype="<f8").data
+        for convention, costs in sorted(self.input_costs.items()):
+            yield convention.encode()
+            yield np.ascontiguousarray(costs, dtype="<f8").data
 
 
 @dataclass(frozen=True)
@@ -270,7 +285,8 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     """A value table from a file or anything columnar.
 
     Columns are `unit`, `input`, optionally `order`, and `loss_<mode>` or `reward_<mode>` for each mode: cheap first
-    and full last, unless `modes` names them in another order.
+    and full last, unless `modes` names them in another order. `cost_<mode>` of every mode (dollars, or `ms_<mode>` and
+    the like) is what it costs on each input.
     """
     found = columns.read(source)
     if "unit" not in found.data and any(name == "score" or name.startswith("score_") for name in found.data):
@@ -292,7 +308,9 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
         raise InputError(
             f"{found.source}: two or more columns 'loss_<mode>' are needed, cheap first; found {', '.join(found.data)}."
         )
-    other = {name: column for name, column in found.data.items() if not _reserved(name)}
+    priced = input_costs_of.found_in(found.data, losses or rewards)
+    taken = {name for named in priced.values() for name in named.values()}
+    other = {name: column for name, column in found.data.items() if not _reserved(name) and name not in taken}
     return ValueTable.from_columns(
         unit=found.data["unit"],
         input=found.data["input"],
@@ -302,6 +320,7 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
         order=found.data.get("order"),
         attributes=other,
         costs=costs,
+        input_costs={n: {m: found.data[c] for m, c in named.items()} for n, named in priced.items()} or None,
         source=found.source,
     )
 

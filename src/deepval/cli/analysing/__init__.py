@@ -25,6 +25,8 @@ ANALYSES = {
     "targets": "analysing.perceiving",
     "perception-ranking": "analysing.choosing",
     "selection-regret": "analysing.choosing",
+    "held-out": "analysing.judged",
+    "benefit-harm": "analysing.judged",
     "wins": "analysing.judged",
     "half-widths": "analysing.judged",
     "concentration": "analysing.judged",
@@ -38,6 +40,7 @@ ANALYSES = {
     "streams": "analysing.costing",
     "seeds": "analysing.allocators",
     "transfer": "analysing.allocators",
+    "out-of-fold": "analysing.allocators",
 }
 """The module of the command line that holds each analysis; it is imported when the analysis is asked for."""
 

@@ -18,13 +18,12 @@ from deepval.cells.splits import units_of
 from deepval.cli import options
 from deepval.cli.analysing import shown
 from deepval.errors import InputError, InputWarning
-from deepval.judging.budgets import RAILS, Accounting, Budget, Energy, Latency, Measured, Selection
+from deepval.judging.budgets import RAILS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.judging.draws import seeds_by_units
-from deepval.results import Result
-from deepval.tables.costs import Convention, Costs
+from deepval.results import MEASURED, Result
+from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.scores import Scores, align
 
-MEASURED = ("latency", "energy")
 LEVELS = (0.1, 0.2, 0.3, 0.5)
 
 
@@ -34,7 +33,7 @@ class Charging:
 
     Attributes:
         alphas: Shares.
-        kinds: selection, latency, energy.
+        kinds: selection, latency, energy, money.
         rails: What energy counts.
         costs: Figures instead of each cell's own.
         draws: Number of draws.
@@ -78,16 +77,13 @@ class Charging:
     @property
     def conventions(self) -> tuple[Convention, ...]:
         """What the measured budgets count."""
-        units: dict[str, Convention] = {"latency": "ms", "energy": self.rails}
+        units = conventions(self.rails)
         return tuple(units[kind] for kind in self.kinds if kind in units)
 
     def measured(self, accounting: Accounting = "cascade") -> list[Measured]:
-        """The latency and energy budgets."""
-        makers = {
-            "latency": lambda a: Latency(a, accounting=accounting),
-            "energy": lambda a: Energy(a, accounting=accounting, convention=self.rails),
-        }
-        return [makers[kind](a) for kind in self.kinds if kind in makers for a in self.alphas]
+        """The latency, energy and money budgets."""
+        kinds = [kind for kind in self.kinds if kind in MEASURED]
+        return [measured(kind, a, accounting=accounting, rails=self.rails) for kind in kinds for a in self.alphas]
 
     def figures(self, name: str, cell: BuiltCell) -> Costs:
         """What modes and allocators of a cell cost."""
@@ -212,5 +208,5 @@ def _aligned(cell: BuiltCell, name: str, item: Scored | Scores) -> Scores:
 
 def _with_controls(costs: Costs, scores: Mapping[str, Scores]) -> Costs:
     """The costs with controls that cost nothing: they are not there to be served."""
-    nothing = {unit: 0.0 for unit in ("ms", *RAILS)}
+    nothing = dict.fromkeys(CONVENTIONS, 0.0)
     return replace(costs, allocators={**costs.allocators, **{n: nothing for n in scores if n.startswith(CONTROL)}})

@@ -15,6 +15,7 @@ from deepval.cli.options import Alphas, CostFile, DrawNumber, Json, Rails, Seed
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.report.tables import Table
+from deepval.results import KINDS
 
 Judged = Annotated[
     list[Path],
@@ -31,7 +32,8 @@ Fitted = Annotated[
     ),
 ]
 Kind = Annotated[
-    list[str] | None, typer.Option("--budget", help="latency (the default), energy. Repeatable; both charge both.")
+    list[str] | None,
+    typer.Option("--budget", help="latency (the default), energy, money. Repeatable; several charge each."),
 ]
 Recipes = Annotated[
     list[str] | None,
@@ -206,7 +208,7 @@ def ladder(
 
     told = Shown.of(form, json=json, out=out)
     set_up = Charging.of(
-        alpha=alpha, budget=budget, usual=charging.MEASURED, usual_alphas=(0.1, 0.2), rails=rails, costs=costs
+        alpha=alpha, budget=budget, usual=("latency", "energy"), usual_alphas=(0.1, 0.2), rails=rails, costs=costs
     )
     built = shown.named(cells)
     rows = analysis.rows(built, set_up.measured(), costs=set_up.costs, units=shown.units(units), watch=options.watch)
@@ -260,7 +262,9 @@ def streams(
     alpha: Alphas = None,
     budget: Annotated[
         list[str] | None,
-        typer.Option("--budget", help="selection (the default), latency, energy. Repeatable; measured ones charge."),
+        typer.Option(
+            "--budget", help="selection (the default), latency, energy, money. Repeatable; measured ones charge."
+        ),
     ] = None,
     rails: Rails = None,
     controls: Annotated[int, typer.Option("--controls", help="Random scores to judge beside the allocators.")] = 3,
@@ -283,7 +287,7 @@ def streams(
         usual_alphas=(0.2,),
         budget=budget,
         usual=("selection",),
-        allowed=("selection", *charging.MEASURED),
+        allowed=KINDS,
         rails=rails,
         costs=costs,
         draws=draws,

@@ -15,7 +15,7 @@ from deepval.errors import InputError
 from deepval.files import write_atomically
 from deepval.report.figures import budgets, inputs, style
 from deepval.report.figures.style import Figure, LeftOutError
-from deepval.results import Result
+from deepval.results import MEASURED, Result
 
 METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -125,9 +125,9 @@ def _dumbbells(results: Mapping[str, Result]) -> Iterator[tuple[str, Figure | st
         tables.setdefault(results[name].provenance["table"], []).append(name)
     for names in tables.values():
         free = [name for name in names if any(row.kind == "selection" for row in results[name].rows)]
-        charged = [name for name in names if any(row.kind in budgets.MEASURED for row in results[name].rows)]
+        charged = [name for name in names if any(row.kind in MEASURED for row in results[name].rows)]
         if not free or not charged:
-            missing = "a latency or energy budget" if free else "a selection budget"
+            missing = "a latency, energy or money budget" if free else "a selection budget"
             yield f"dumbbells-{names[0]}", f"no result of this cell has {missing}"
             continue
         both = [name for name in free if name in charged]

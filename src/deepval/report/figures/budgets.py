@@ -7,12 +7,11 @@ from typing import Any, TypeVar
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
 from deepval.report.tables import number
-from deepval.results import BudgetKey, Curve, Gap, Result, Row
+from deepval.results import MEASURED, BudgetKey, Curve, Gap, Result, Row
 from deepval.tables.scores import REFERENCES
 
 HEADLINE = 0.2
 """The budget that is drawn where there are several: the nearest to it."""
-MEASURED = ("latency", "energy")
 CAUSES = {"overhead": style.SERIES[2], "ranking": style.SERIES[0], "causal": style.SERIES[1]}
 FREE_CAUSES = {"missed value": style.SERIES[0], "selected harm": style.HARMED}
 REFERENCE_DASHES = {"random": (0, (4, 2)), "oracle": (0, (1, 1.2))}
@@ -171,7 +170,7 @@ def dumbbells(free: Result, charged: Result) -> Figure:
 
     Args:
         free: A result with selection budgets.
-        charged: One of the same inputs with latency or energy budgets; it may be the same result.
+        charged: One of the same inputs with measured budgets; it may be the same result.
     """
     shared = {row.alpha for row in free.rows if row.kind == "selection"}
     paid = {row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)}
