@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from deepval.judging.over_cells import compare_over
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
+    from deepval.tables.off_policy import values_from_log
+    from deepval.tables.router_logs import import_router_log, write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -55,10 +57,13 @@ __all__ = [
     "compare",
     "compare_over",
     "evaluate",
+    "import_router_log",
     "pool",
     "read_costs",
     "read_values",
     "units_to_resolve",
+    "values_from_log",
+    "write_values",
 ]
 
 _HOME = {
@@ -71,6 +76,8 @@ _HOME = {
     "judging.over_cells": ("compare_over",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
+    "tables.off_policy": ("values_from_log",),
+    "tables.router_logs": ("import_router_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
 }
 """Where each public name lives; it is loaded when first used, so that importing the package costs nothing."""

@@ -225,4 +225,4 @@ def tables(rows: Sequence[RankingRow]) -> list[Table]:
 def chart(rows: Sequence[RankingRow]) -> Chart:
     """Share of pairs without a common best signal for each perception loss, a series for each pool."""
     dots = [Dot(f"{row.loss} ({LOSSES[row.loss].partition(':')[0]})", row.pool, row.share) for row in over_cells(rows)]
-    return shares("Pairs of cell and budget without a common best signal", dots)
+    return shares("Pairs without a common best signal", dots)

@@ -318,10 +318,11 @@ def _line(row: RegretRow, texts: Sequence[str]) -> tuple[TableCell, ...]:
 
 
 def chart(rows: Sequence[RegretRow]) -> Chart:
-    """The mean over cells by perception loss and budget, a series for each pool."""
-    means = [row for row in rows if row.cell is None]
+    """The mean over cells by budget and by the paper's two perception losses where they are there, by pool."""
+    losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
+    means = [row for row in rows if row.cell is None and row.loss in losses]
     dots = (
         Dot(f"{row.loss}, {row.alpha:.0%}", row.pool, row.regret, row.regret_lo, row.regret_hi)
         for row in sorted(means, key=lambda row: (row.loss, row.alpha))
     )
-    return shares("Test gain lost by choosing by perception gain, of the all-cheap loss", dots, line=0.0)
+    return shares("Regret, of the all-cheap loss", dots, line=0.0)

@@ -4,7 +4,9 @@ Labels come from training and validation units only: a fit that names a test uni
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +35,20 @@ from deepval.tables.scores import Kind, Scores
 from deepval.tables.values import ValueTable
 from deepval.targets import TARGETS, labels
 from deepval.targets.objectives import RoutingObjective
+
+Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
+"""Gives what was fitted on a cell before, or has it fitted now."""
+_KEEPER: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+
+
+@contextmanager
+def fits_kept_by(keeper: Keeper) -> Iterator[None]:
+    """Whatever is fitted meanwhile is asked of somebody who may have it: many analyses want the same fits."""
+    token = _KEEPER.set(keeper)
+    try:
+        yield
+    finally:
+        _KEEPER.reset(token)
 
 
 def _holding(cell: BuiltCell, units: Sequence[str]) -> list[str]:
@@ -103,9 +119,14 @@ def _fitted(
         learned, classify = found.values, TARGETS[wanted].classifies
     fitted_on = tuple(map(str, table.unit_ids))
     training = Training(cell.id, made.name, wanted, fitted_on, len(table), seed, cell.table.modes, {})
-    sights = _sights(cell, used)
-    examples = Examples(sights, positions(table.input, _frames(sights)), learned, classify)
-    return made.fit(examples, training, watch=watch)
+
+    def fit() -> FittedAllocator:
+        sights = _sights(cell, used)
+        examples = Examples(sights, positions(table.input, _frames(sights)), learned, classify)
+        return made.fit(examples, training, watch=watch)
+
+    keeper = _KEEPER.get()
+    return fit() if keeper is None else keeper(cell, made, training, fit)
 
 
 def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:

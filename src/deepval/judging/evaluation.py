@@ -9,8 +9,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.judging import audits, ladder
@@ -26,7 +24,7 @@ from deepval.progress import Watch, unwatched
 from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
-from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align_all, filled
+from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
 from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values
 from deepval.version import __version__
@@ -83,7 +81,7 @@ def evaluate(
     whole, parts = _recombined(whole, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
-    given = [_on(judged_on, item, whole, missing) for item in aligned]
+    given = [on_part(judged_on, item, whole, missing) for item in aligned]
     allowances = [allowance_on(b, judged_on) for b in budget_list(budgets, audits.ALPHAS)]
     _refuse_charging(aligned, allowances)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
@@ -93,11 +91,11 @@ def evaluate(
     streamed: list[Streamed] = []
     calibration_scores = None
     if calibrated_on is not None:
-        calibration_scores = [_on(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
+        calibration_scores = [on_part(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
         streamed, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
     if every:
         judged = with_simultaneous(judged, resamples)
-    notes = [*_notes(judged_on), *_notes_on_order(whole)]
+    notes = [*([] if whole.estimated is None else [whole.estimated]), *_notes(judged_on), *_notes_on_order(whole)]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
     rows = tuple(item.row for item in judged)
@@ -159,14 +157,6 @@ def _split(
     if not judged:
         raise InputError("At least one unit must be left to judge; all are calibration units.")
     return table.restrict(judged), held
-
-
-def _on(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
-    """Scores of a part of the table."""
-    if part is not whole:
-        inside = np.isin(whole.unit_ids, part.unit_ids)
-        scores = scores.keep(inside[whole.unit])
-    return filled(scores, part, missing, role=role)
 
 
 def _refuse_charging(scores: Sequence[Scores], allowances: Sequence[Allowance]) -> None:

@@ -21,7 +21,7 @@ LONG_TABLE = 30
 """Rows from which on a table of the page is folded."""
 LONG_CHART = 60
 """Rows from which on a chart says nothing more than its table, and is left out."""
-CHIPS = {"agrees": "better", "differs": "worse"}
+CHIPS = {"agrees": "better", "holds": "better", "differs": "worse", "does not hold": "worse"}
 STYLE = """
 main { padding-top: .5rem; }
 .facts dd { font-size: 1.7rem; }

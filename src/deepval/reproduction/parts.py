@@ -6,20 +6,21 @@ Every part rests on the cell's files, on its own settings and on the code that m
 import io
 import json
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from deepval.allocators.fitted import FittedAllocator
+from deepval.allocators.fitted import FittedAllocator, Recipe, Training
 from deepval.allocators.recipes import read_allocator
 from deepval.allocators.signals import SIGNALS
-from deepval.canonical import json_canonical, sha256
+from deepval.canonical import json_canonical, plain, sha256
 from deepval.cells import study
-from deepval.cells.fitting import Scored, fit_on, score_on
+from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.ledger import note
 from deepval.cells.spec import CellSpec
@@ -37,6 +38,7 @@ BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """What the cheap and the full mode of a cell without costs are charged as: public detectors have none of their own."""
 CODE = "deepval.cells.study"
+MODEL = "model.json"
 Role = Literal["fit", "train"]
 
 
@@ -46,6 +48,7 @@ class CellAtHand:
 
     Attributes:
         label: What the report calls it.
+        collection: What the report calls the cells of its data set and units.
         folder: Where it lies.
         spec: Its specification with the data at hand; None where nobody said where they lie.
         work: Folder in which what was made is kept.
@@ -54,6 +57,7 @@ class CellAtHand:
     """
 
     label: str
+    collection: str
     folder: Path
     spec: CellSpec | None
     work: Path
@@ -81,8 +85,28 @@ class CellAtHand:
             with warnings.catch_warnings():
                 # What a command would remark on, such as a full mode that harms more than it helps, stands in the rows.
                 warnings.simplefilter("ignore", InputWarning)
-                self._made[name] = PARTS[name](self)
+                with self.keeping_fits():
+                    self._made[name] = PARTS[name](self)
         return self._made[name]
+
+    @contextmanager
+    def keeping_fits(self) -> Iterator[None]:
+        """Whatever is fitted meanwhile, on any cell, is kept in the work folder and fitted once."""
+
+        def keeper(
+            cell: BuiltCell, recipe: Recipe, training: Training, fit: Callable[[], FittedAllocator]
+        ) -> FittedAllocator:
+            rests_on = {
+                "cell": {"id": cell.id, "files": cell.digest},
+                "code": code_digest("deepval.cells.fitting"),
+                "recipe": repr(recipe),
+                "training": plain(asdict(training)),
+            }
+            folder = kept(self.work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
+            return read_allocator(folder / MODEL)
+
+        with fits_kept_by(keeper):
+            yield
 
     def kept(self, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]) -> Path:
         """The folder of files that rest on the cell, on these settings and on the code of this module."""
@@ -98,15 +122,7 @@ def _recipes(at: CellAtHand) -> tuple[str, ...]:
 
 
 def _fitted(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, FittedAllocator]:
-    found = {}
-    for recipe in recipes:
-        folder = at.kept("models", {"recipe": recipe, "units": role}, lambda r=recipe: _model(at, r, role))
-        found[recipe] = read_allocator(folder / f"{recipe}.json")
-    return found
-
-
-def _model(at: CellAtHand, recipe: str, role: Role) -> dict[str, bytes]:
-    return {f"{recipe}.json": fit_on(at.cell, recipe, units=role).to_json().encode()}
+    return {recipe: fit_on(at.cell, recipe, units=role) for recipe in recipes}
 
 
 def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, Scored]:

@@ -46,7 +46,7 @@ class Analysis:
         name: Its name, as in `deepval analyse`.
         theme: The part of the report that it stands in.
         by: Cells that it takes together: one by one, those that share data set, modes and geometry (so that they differ
-            in the consumer alone), those that share data set and modes, or all of a data set.
+            in the consumer alone), those that share data set and modes, or all of a data set and its units.
         takes: For each argument, the part of the cells that it takes (`parts.PARTS`).
         settings: Further arguments.
         judges: Whether it judges allocators of its own on test units, which the cells' ledgers then count.

@@ -128,6 +128,14 @@ def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = J
     return replace(scores, values=values)
 
 
+def on_part(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
+    """Scores of a part of the table that they are aligned with, filled."""
+    if part is not whole:
+        inside = np.isin(whole.unit_ids, part.unit_ids)
+        scores = scores.keep(inside[whole.unit])
+    return filled(scores, part, missing, role=role)
+
+
 def _advice(scores: Scores, table: ValueTable, role: str) -> str:
     """What to do about inputs without a score: leave out units that nobody scored, rank the odd input last."""
     units = len(table.unit_ids)
