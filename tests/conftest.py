@@ -24,7 +24,7 @@ LONG = frozenset(
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
         *("tracked", "over_cells", "diagnosis", "choosing", "held_out", "out_of_fold"),
         # Money, router logs.
-        *("input_costs", "money", "recovery", "router_logs"),
+        *("input_costs", "money", "recovery", "router_logs", "off_policy"),
     )
 )
 """What `make quick` leaves out, by file: the rest takes less than a minute."""

@@ -133,7 +133,8 @@ def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, i
     """
     lists = {name: tuple(sorted(map(str, members))) for name, members in units.items()}
     different = sorted(set(lists.values()))
-    seeds = dict(zip(different, child_seeds(seed, len(different)) if len(different) > 1 else [seed], strict=True))
+    own = child_seeds(seed, len(different)) if len(different) > 1 else [seed] * len(different)
+    seeds = dict(zip(different, own, strict=True))
     return {name: seeds[members] for name, members in lists.items()}
 
 

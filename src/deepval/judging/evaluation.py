@@ -89,7 +89,7 @@ def evaluate(
         streamed, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
     if simultaneous_intervals:
         judged = with_simultaneous(judged, resamples)
-    notes = [*_notes(judged_on), *_notes_on_order(whole)]
+    notes = [*([] if whole.estimated is None else [whole.estimated]), *_notes(judged_on), *_notes_on_order(whole)]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
     rows = tuple(item.row for item in judged)

@@ -20,7 +20,7 @@ from deepval.files import write_atomically
 from deepval.tables import columns
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.tables.input_costs import NAMES
-from deepval.tables.values import LOSS_PREFIX, ValueTable
+from deepval.tables.values import ESTIMATED, LOSS_PREFIX, ValueTable
 
 COST = "|total_cost"
 """What RouterBench calls a model's column of costs, after its name."""
@@ -293,3 +293,5 @@ def _columns_of(table: ValueTable) -> Iterator[tuple[str, np.ndarray]]:
         for mode, column in zip(table.modes, costs.T, strict=True):
             yield f"{names[convention]}_{mode}", column
     yield from table.attributes.items()
+    if table.estimated is not None:
+        yield ESTIMATED, np.full(len(table), table.estimated)

@@ -9,7 +9,7 @@ a few actions; shares that divide by zero are NaN.
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,8 @@ from deepval.tables.keys import groups
 from deepval.tables.shares import checked_share, quota
 
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
+ESTIMATED = "estimated"
+"""The column that says, in every row alike, how losses were estimated where they were not measured."""
 LARGEST_LOSS = 1e290
 """Losses above this in size are refused: sums over inputs and differences of such could overflow."""
 
@@ -45,6 +47,7 @@ class ValueTable(Shown):
         attributes: Further columns (speed, weather, ...), to evaluate within groups of inputs.
         costs: What each mode costs, where known.
         input_costs: By convention, what each mode costs on each input; modes are charged by it where it is there.
+        estimated: How losses were estimated where they were not measured, in words that every result repeats.
         tolerance: Inputs are affected where |V| is larger; only what is counted depends on it, no sum.
     """
 
@@ -58,6 +61,7 @@ class ValueTable(Shown):
     costs: Costs | None = None
     input_costs: InputCosts = field(default_factory=dict)
     tolerance: float = 0.0
+    estimated: str | None = None
 
     @classmethod
     def from_columns(
@@ -201,6 +205,7 @@ class ValueTable(Shown):
             costs=self.costs,
             input_costs={unit: costs[rows] for unit, costs in self.input_costs.items()},
             tolerance=self.tolerance,
+            estimated=self.estimated,
         )
 
     def restrict(self, units: Any) -> "ValueTable":
@@ -305,7 +310,7 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     priced = input_costs_of.found_in(found.data, losses or rewards)
     taken = {name for named in priced.values() for name in named.values()}
     other = {name: column for name, column in found.data.items() if not _reserved(name) and name not in taken}
-    return ValueTable.from_columns(
+    table = ValueTable.from_columns(
         unit=found.data["unit"],
         input=found.data["input"],
         losses=losses,
@@ -317,6 +322,7 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
         input_costs={n: {m: found.data[c] for m, c in named.items()} for n, named in priced.items()} or None,
         source=found.source,
     )
+    return replace(table, estimated=str(found.data[ESTIMATED][0])) if ESTIMATED in found.data else table
 
 
 def vars_of(table: ValueTable) -> dict[str, Any]:
@@ -325,7 +331,7 @@ def vars_of(table: ValueTable) -> dict[str, Any]:
 
 
 def _reserved(name: str) -> bool:
-    return name in ("unit", "input", "order") or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
+    return name in ("unit", "input", "order", ESTIMATED) or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
 
 
 def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
