@@ -177,9 +177,11 @@ def wins_rest_on_many_units(found: KnownRows) -> Told | None:
     better = {
         (row["cell"], row["allocator"]) for row in _held_out(found, allocator=PUBLISHED) if row["verdict"] == "better"
     }
-    rows = [row for row in found.of("concentration") if (row["cell"], row["allocator"]) in better]
+    rows = [row for row in found.of("concentration", alpha=0.2) if (row["cell"], row["allocator"]) in better]
     rows = [row for row in rows if row["ndg_without_lo"] is not None and row["ndg"]]
     kept = [{"kept": row["ndg_without_lo"] / row["ndg"]} for row in rows]
     words = f"least nDG with one unit left out, of the whole {span(kept, 'kept')}"
     marks = (True if each["kept"] >= 0.5 else False if each["kept"] <= 0 else None for each in kept)
+    if not found.of("concentration"):
+        return None
     return of_every(marks, words) if kept else Told(OPEN, "no win to look at")
