@@ -5,14 +5,18 @@ import math
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import deepval
+from deepval.cli import app
 from deepval.errors import InputError
 from deepval.judging.contenders import POLICIES as CONTENDERS
+from deepval.judging.deployment import deployment
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
 from deepval.judging.prices import Price
 from deepval.judging.routing import POLICIES, Routing
-from deepval.judging.routing_files import FIELDS
+from deepval.judging.routing_files import FIELDS, file_text
+from deepval.tables.scores import align
 from reference import streaming as slow
 from worlds import judge
 
@@ -38,7 +42,7 @@ def tied_world(seed):
     """Scores of few values in seven units, three of which are calibrated on."""
     rng = np.random.default_rng(seed)
     unit, order = rng.integers(0, 7, 140), rng.permutation(140)
-    score, loss = rng.integers(0, 5, 140) / 2, rng.exponential(size=(140, 2))
+    score, loss = rng.integers(0, 5, 140) / 2, rng.exponential(size=(140, 2)) * [1.0, 0.6]
     table = deepval.ValueTable.from_columns(
         unit=[f"u{n}" for n in unit], order=order, losses={"cheap": loss[:, 0], "full": loss[:, 1]}
     )
@@ -244,3 +248,72 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
 def test_what_a_router_cannot_do_is_said(make, told):
     with pytest.raises(InputError, match=told):
         make()
+
+
+def command(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The tied world as a values file and scores, plain and per mode."""
+    table, score, unit, order = tied_world(1)
+    folder = tmp_path_factory.mktemp("files")
+    losses = table.losses.tolist()
+    lines = [
+        f"u{u},i{n},{o},{losses[n][0]!r},{losses[n][1]!r}" for n, (u, o) in enumerate(zip(unit, order, strict=True))
+    ]
+    (folder / "values.csv").write_text("\n".join(["unit,input,order,loss_cheap,loss_full", *lines]) + "\n")
+    (folder / "mine.csv").write_text("\n".join(["input,score", *(f"i{n},{s}" for n, s in enumerate(score))]) + "\n")
+    return folder, score, unit
+
+
+@pytest.mark.parametrize("policy", CONTENDERS)
+def test_the_command_writes_the_router_that_is_judged(files, policy, tmp_path):
+    folder, score, unit = files
+    scores = folder / "values.csv", "-s", folder / "mine.csv", "--alpha", 0.3, "--calibrate", "u0,u1,u2", "--draws", 40
+    said = command("threshold", *scores, "--units", "u3,u4", "--policy", policy, "--out", tmp_path / "r.json")
+    assert said.exit_code == 0, said.output
+    assert f"mine under {policy} answers cheap or full" in said.output
+    router = deepval.Router.load(tmp_path / "r.json")
+    judged = json.loads(command("evaluate", *scores, "--units", "u3,u4", "--thresholds", "--json").output)
+    (row,) = [row for row in judged["streams"] if row["policy"] == policy.replace("-", " ")]
+    made = deepval.Router.from_scores(score[unit < 3], 0.3, policy=policy, parameter=row["parameter"])
+    plain = [deepval.Router(None, each.policy).routing for each in (router, made)]
+    assert file_text(plain[0]) == file_text(plain[1])
+    assert router.routing.about["calibration_units"] == ["u0", "u1", "u2"]
+    told = json.loads(command("threshold", *scores, "--units", "u3,u4", "--json").output)
+    assert [told["threshold"]] == judged["thresholds"]
+
+
+def test_the_command_refuses_what_it_cannot_do(files, tmp_path):
+    folder, _, _ = files
+    values, mine = folder / "values.csv", folder / "mine.csv"
+    for words, told in (
+        (("-s", mine, "-s", f"other={mine}"), "that of one allocator; found mine, other"),
+        (("-s", mine, "--policy", "cap"), "--policy must be one of frozen-threshold"),
+        (("-s", mine, "--alpha", 2), "alpha must be a share"),
+        (("-s", mine, "--budget", "latency"), "needs costs"),
+        (("-s", mine, "--calibrate", "u9"), "Named units must be in the table"),
+    ):
+        refused = command("threshold", values, *words, "--out", tmp_path / "r.json")
+        assert told in str(refused.exception), refused.output
+        assert not (tmp_path / "r.json").exists()
+
+
+def test_per_mode_scores_under_a_latency_budget_become_a_price():
+    rng = np.random.default_rng(2)
+    costs = {"modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}}, "allocators": {"each": {"ms": 0.6}}}
+    table = deepval.ValueTable.from_columns(
+        unit=np.arange(60) // 6, costs=costs, losses={mode: rng.exponential(size=60) for mode in "sml"}
+    )
+    scores = align(table, "each", rng.integers(-2, 5, (60, 2)) / 2)
+    found = deployment(table, scores, deepval.Latency(0.4), calibration=list("01234"), units=list("56789"), draws=50)
+    policy = found.routing.policy
+    assert policy == Price(found.threshold.price, found.threshold.tie_acceptance, (3.0, 6.0))
+    # What an input may spend is 0.4 * 6 - 0.6 ms, and on the calibration units it is spent.
+    assert found.threshold.target_spend == pytest.approx(1.8)
+    assert (policy.expected(scores.values[:30]) @ [3.0, 6.0]).mean() == pytest.approx(1.8)
+    assert found.threshold.rates[1].rate == pytest.approx(policy.expected(scores.values[30:])[:, 1].mean())
+    with pytest.raises(InputError, match="tuned for one score per input"):
+        deployment(table, scores, deepval.Selection(0.4), policy="token bucket")

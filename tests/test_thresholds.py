@@ -192,7 +192,7 @@ def test_thresholds_are_kept_in_json_and_absent_where_nobody_asked(tmp_path):
     assert loaded.threshold("mine", 0.3).rates[0].mode == "full"
     text = console.render(loaded, width=200)
     assert "50.0% of 4" in text
-    assert "Calibrated on the judged units themselves" in text
+    assert "Calibrated on the same units as the rates" in text
     content = json.loads((tmp_path / "r.json").read_text())
     del content["thresholds"]
     (tmp_path / "r.json").write_text(json.dumps(content))

@@ -10,6 +10,7 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
+from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
@@ -93,7 +94,7 @@ class HarmCounts(BudgetRecord):
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping.
-        allocators: Allocators that are not references.
+        allocators: Allocators that are neither references nor diagnostics.
         pairs: Pairs of these and cells that have both intervals.
         less_harm: Pairs with significantly less harm than random.
         more_harm: Pairs with more.
@@ -229,10 +230,10 @@ def _mean(members: Sequence[BenefitHarmRow], over: tuple[PooledComparison, Poole
 
 
 def counts(rows: Sequence[BenefitHarmRow]) -> list[HarmCounts]:
-    """One row per budget, over all pairs of allocator and cell."""
-    found = []
+    """One row per budget, over all pairs of cell and allocator; diagnostics, which are not deployable, do not count."""
+    apart, found = {*REFERENCES, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS}, []
     for budget in dict.fromkeys(row.budget for row in rows):
-        own = [row for row in rows if row.budget == budget and row.cell and row.allocator not in REFERENCES]
+        own = [row for row in rows if row.budget == budget and row.cell and row.allocator not in apart]
         told = [row for row in own if row.benefit_verdict and row.harm_verdict]
         number_of = len({row.allocator for row in own})
         found.append(HarmCounts(**budget.fields, allocators=number_of, pairs=len(told), **_counts(told)))

@@ -16,6 +16,7 @@ from deepval.cells.case import Case
 from deepval.cells.splits import ROLES
 from deepval.cli.saying import say
 from deepval.datasets import Dataset
+from deepval.engines import ENGINES
 from deepval.errors import InputError, meant
 from deepval.judging.budgets import RAILS, Accounting, Budget, Selection, measured
 from deepval.report import FORMS, console
@@ -27,7 +28,7 @@ LEAST_WIDTH, ENDLESS = 40, 10_000
 """Columns of the narrowest terminal that tables are made for, and of what is none."""
 
 SUBJECT, BUDGETS, INTERVALS = "What is judged", "Budgets", "Intervals"
-MORE, OUTPUT = "Further tables", "Output"
+MORE, OUTPUT, ENGINE = "Further tables", "Output", "Who does the work"
 """Headings of options in the help of a command."""
 
 
@@ -154,6 +155,20 @@ PlanFile = Annotated[
         help="A registered plan: say which comparisons were planned (beside --json: on stderr).",
         rich_help_panel=OUTPUT,
     ),
+]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help=f"Who works on units: {' or '.join(ENGINES)} (a cluster, extra ray).",
+        autocompletion=offered(*ENGINES),
+        rich_help_panel=ENGINE,
+    ),
+]
+Workers = Annotated[int, typer.Option("--workers", help="How many units at once.", rich_help_panel=ENGINE)]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", help="Of a running Ray cluster. Default: one of this machine.", rich_help_panel=ENGINE),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 

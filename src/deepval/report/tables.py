@@ -113,7 +113,7 @@ def tables(result: Result) -> Iterator[Table]:
     if result.streams:
         yield _streams(result)
     if result.thresholds:
-        yield _thresholds(result)
+        yield threshold_table(result.thresholds, held=result.provenance.calibration_units)
     if result.recovery:
         yield recovery_table(result.recovery)
     if any(gap.gap is not None for gap in result.gaps):
@@ -269,10 +269,11 @@ def _streams(result: Result) -> Table:
     return Table("Streaming", header, tuple(sections), tuple(notes), extra)
 
 
-def _thresholds(result: Result) -> Table:
+def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | None) -> Table:
+    """Where allocators escalate from, and how often that is to be expected; `held` units are calibrated on."""
     header = ("budget", "allocator", "escalate above", "at the cut", "expected rate", "rate 95 %")
     sections = []
-    for budget, members in groupby(result.thresholds, key=lambda row: row.budget.label):
+    for budget, members in groupby(thresholds, key=lambda row: row.budget.label):
         rows = []
         for i, row in enumerate(members):
             rate, bounds = [percent(row.rate, 1)], [interval(row.rate_lo, row.rate_hi, _tenths)]
@@ -285,9 +286,9 @@ def _thresholds(result: Result) -> Table:
             texts = (budget if i == 0 else "", row.allocator, _cut(row), tied, ", ".join(rate), ", ".join(bounds))
             rows.append(tuple(map(TableCell, texts)))
         sections.append(tuple(rows))
-    notes = sorted({f"{row.allocator}: {row.reason}." for row in result.thresholds if row.reason})
-    notes.append(_calibrated(result))
-    if any(row.price is not None for row in result.thresholds):
+    notes = sorted({f"{row.allocator}: {row.reason}." for row in thresholds if row.reason})
+    notes.append(_calibrated(thresholds, held))
+    if any(row.price is not None for row in thresholds):
         notes.append("price: of all modes run the one of largest score - price x cost; cheap has score and cost 0.")
     notes.append("at the cut: how many of so many equal scores to escalate. Thresholds are rounded here, not in JSON.")
     return Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
@@ -336,14 +337,14 @@ def _tenths(value: float | None) -> str:
     return percent(value, 1)
 
 
-def _calibrated(result: Result) -> str:
-    """Which units the thresholds are calibrated on."""
-    held = result.provenance.calibration_units
-    if held is not None:
-        return f"Calibrated on {counted(len(held), 'unit')} ({_few(held)}); rates are of the judged units."
+def _calibrated(thresholds: Sequence[Threshold], held: Sequence[str] | None) -> str:
+    """Which units thresholds are calibrated on."""
+    units = "" if held is None else f" ({counted(len(held), 'unit')}: {_few(held)})"
+    if any(row.calibrated_on == "calibration" for row in thresholds):
+        return f"Calibrated on units that the rates are not of{units}."
     return (
-        "Calibrated on the judged units themselves, where the rate is that of the budget by construction; the interval "
-        "says how far it depends on the units drawn."
+        f"Calibrated on the same units as the rates{units}, which are the budget's by construction; the interval says "
+        "how far a rate depends on the units drawn."
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.canonical import sha256
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 from deepval.tables import columns
 from deepval.tables.values import LOSS_PREFIX, REWARD_PREFIX, ValueTable
 
@@ -63,7 +63,7 @@ def align_all(table: ValueTable, scores: Any) -> list[Scores]:
         )
     for name in scores:
         if not isinstance(name, str) or not name.strip() or name in REFERENCES:
-            raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {name!r}.")
+            raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {quoted(name)}.")
     return [align(table, name, source) for name, source in scores.items()]
 
 
@@ -113,8 +113,8 @@ def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = J
 
     `role` is what the units of the table are for: JUDGE or CALIBRATE.
     """
-    if missing not in ("error", "worst"):
-        raise InputError(f"missing must be 'error' or 'worst'; found {missing!r}.")
+    if not isinstance(missing, str) or missing not in ("error", "worst"):
+        raise InputError(f"missing must be 'error' or 'worst'; found {quoted(missing)}.")
     absent = np.flatnonzero(~scores.covered)
     if not len(absent):
         return scores
@@ -126,6 +126,14 @@ def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = J
     values = scores.values.copy()
     values[absent] = -np.inf
     return replace(scores, values=values)
+
+
+def on_part(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
+    """Scores of a part of the table that they are aligned with, filled."""
+    if part is not whole:
+        inside = np.isin(whole.unit_ids, part.unit_ids)
+        scores = scores.keep(inside[whole.unit])
+    return filled(scores, part, missing, role=role)
 
 
 def _advice(scores: Scores, table: ValueTable, role: str) -> str:
