@@ -285,13 +285,12 @@ def _held(what: str, by: str, table: ValueTable) -> Held:
     if by == "unit":
         parts, ids = np.bincount(table.unit, weights=parts, minlength=len(table.unit_ids)), table.unit_ids
     spread = concentration(parts, ids)
-    largest = np.sort(parts)[::-1].cumsum()
     return Held(
         what=what,
         by=by,
         holders=int(np.count_nonzero(parts)),
         effective=known(spread.effective_units),
-        half=int(np.searchsorted(largest, largest[-1] / 2 * (1 - 1e-12)) + 1) if largest[-1] > 0 else 0,
+        half=spread.half,
         top=spread.top_unit,
         top_share=known(spread.top_share),
         gini=known(spread.gini),

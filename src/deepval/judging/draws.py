@@ -209,30 +209,39 @@ def units_to_resolve(spread: float, units: int, difference: float, *, power: flo
 
 @dataclass(frozen=True)
 class Concentration:
-    """How evenly a total is spread over units (of the positive parts; NaN where there is none).
+    """How evenly a total is spread over units, or over inputs (of the positive parts; NaN where there is none).
 
     Attributes:
         top_unit: Id of the unit with the largest part.
         top_share: Its share of the total.
         effective_units: 1 / sum of squared shares: U where all are equal, 1 where one unit holds everything.
         gini: 0 where all are equal, near 1 where one unit holds everything.
+        half: Fewest units that together hold half of the total; 0 where there is none.
+        half_share: What they hold of it.
     """
 
     top_unit: str | None
     top_share: float
     effective_units: float
     gini: float
+    half: int = 0
+    half_share: float = math.nan
 
 
 def concentration(
     parts: Float[np.ndarray, "unit"], unit_ids: Shaped[np.ndarray, "unit"] | Sequence[str]
 ) -> Concentration:
-    """Concentration of non-negative per-unit parts, such as the oracle's gain per unit."""
-    total = parts.sum()
+    """Concentration of non-negative parts of units (or inputs), such as the oracle's gain per unit."""
+    total, number = parts.sum(), len(parts)
     if not total > 0:
         return Concentration(None, math.nan, math.nan, math.nan)
-    share = np.sort(parts / total)
+    share = np.sort(parts[parts > 0] / total)
     top = int(np.argmax(parts))
-    rank = np.arange(1, len(share) + 1)
-    gini = float((2 * rank - len(share) - 1) @ share / len(share))
-    return Concentration(str(unit_ids[top]), float(parts[top] / total), float(1 / (share @ share)), gini)
+    rank = np.arange(number - len(share) + 1, number + 1)
+    gini = float((2 * rank - number - 1) @ share / number)
+    reached = np.cumsum(share[::-1])
+    half = int(np.searchsorted(reached, reached[-1] / 2 * (1 - 1e-12)))
+    effective = float(1 / (share @ share))
+    return Concentration(
+        str(unit_ids[top]), float(parts[top] / total), effective, gini, half + 1, float(reached[half] / reached[-1])
+    )

@@ -343,9 +343,16 @@ def headline(result: Result) -> Iterable[str]:
         )
     spread = setting["concentration"]
     if spread["top_unit"] is not None:
+        few = spread["half_inputs"]
+        by_input = (
+            f", and {few:,} of {counted(inputs, 'input')} {'holds' if few == 1 else 'hold'} "
+            f"{percent(spread['half_inputs_share'], 1)}"
+            if few
+            else ""
+        )
         yield (
             f"The value to gain is spread as over {number(spread['effective_units'], 1)} units; "
-            f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it."
+            f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it{by_input}."
         )
     draws = result.provenance["draws"]
     method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(

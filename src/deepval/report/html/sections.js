@@ -128,6 +128,10 @@ function overview(cells, state, choose) {
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Overview of cells" }, h("table", { class: "overview" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "words" }, "cell"), names.map((name) => h("th", { scope: "col", style: "text-align: center" }, name)))), h("tbody", {}, rows))));
 }
 
+function byInput({ inputs, concentration: { half_inputs: few, half_inputs_share: part } }) {
+  return known(few) ? `, and ${count(few)} of ${count(inputs)} inputs ${few === 1 ? "holds" : "hold"} ${percent(part)}` : "";
+}
+
 function signs(cell, view) {
   const { setting } = view;
   const harmed = setting.harm_rate === null ? 0 : Math.round(setting.affected * setting.harm_rate);
@@ -149,7 +153,7 @@ function signs(cell, view) {
       fact("escalate everything", setting.all_full_share === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.all_full_share), "of the all-cheap loss removed"),
       view.stale ? null : fact(`oracle at ${share(best.alpha)}`, best.oracle_share === null ? h("span", { class: "undefined" }, "undefined") : percent(best.oracle_share), best.budget_binds ? "the budget binds" : "the budget is slack"),
       fact("all-cheap loss", count(Number(setting.cheap_loss.toPrecision(5))), `of ${count(setting.inputs)} inputs`)),
-    setting.concentration.top_unit === null || view.stale ? null : h("p", { class: "note" }, `The value to gain is spread as over ${number(setting.concentration.effective_units, 1)} units; ${setting.concentration.top_unit} holds ${percent(setting.concentration.top_share)} of it.`));
+    setting.concentration.top_unit === null || view.stale ? null : h("p", { class: "note" }, `The value to gain is spread as over ${number(setting.concentration.effective_units, 1)} units; ${setting.concentration.top_unit} holds ${percent(setting.concentration.top_share)} of it${byInput(setting)}.`));
 }
 
 function differences(cell, view, state) {
