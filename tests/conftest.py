@@ -21,7 +21,7 @@ LONG = frozenset(
         *("planners", "external_analysis", "external_build", "across_targets", "plans", "reproduce"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
-        *("tracked", "over_cells", "diagnosis"),
+        *("tracked", "over_cells", "diagnosis", "trust"),
     )
 )
 """What `make quick` leaves out, by file: the rest takes less than a minute."""

@@ -153,8 +153,7 @@ def _half_width(rows: Sequence[Row], budget: BudgetKey) -> float | None:
 
 
 def setting(table: ValueTable) -> Setting:
-    """What escalation does on the judged inputs, and how the oracle's value is spread over units."""
-    values = table.decision_values
+    """What escalation does on the judged inputs, and how the value to gain is spread."""
     summaries = [table.summary(alpha) for alpha in ALPHAS]
     return Setting(
         inputs=len(table),

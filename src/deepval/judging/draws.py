@@ -8,6 +8,7 @@ judged on the same units shares the draws, so that every comparison is paired.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from deepval.errors import InputError
 EXACT_UP_TO = 50_000
 """Most draws that are enumerated: 24,310 for 9 units fit, 92,378 for 10 do not."""
 LEVEL = 0.95
+Verdict = Literal["better", "worse", "unresolved"]
 ROUNDING = 1e-12
 """Shares of the all-cheap loss up to this are what is left of 0 after adding in another order."""
 
@@ -91,7 +93,7 @@ class Interval:
         return Interval(*(0.0 if abs(bound) <= ROUNDING * scale else bound for bound in (self.low, self.high)))
 
     @property
-    def verdict(self) -> Literal["better", "worse", "unresolved"] | None:
+    def verdict(self) -> Verdict | None:
         """Better iff the lower bound is above 0, worse iff the upper one is below; exactly 0 is neither.
 
         Without an interval there is no verdict: nobody looked, which is not the same as not being able to tell.
@@ -182,6 +184,38 @@ def simultaneous(
     return [
         Interval(float(p - critical * s), float(p + critical * s)).snapped() for p, s in zip(point, spread, strict=True)
     ]
+
+
+def cautious(point: float, spread: float, *, units: int, effective: float) -> Interval:
+    """The second opinion: point +- Student's t x spread over draws x sqrt(units / (units - 1)).
+
+    The degrees of freedom are those of the effective units, `effective` - 1 and at least 1: where a few units hold the
+    value, few speak for the spread (docs/statistics.md, A second opinion). NaN for unknown effective units counts as 1.
+    """
+    if math.isnan(spread) or units < 2:
+        return Interval(math.nan, math.nan)
+    degrees = max(1.0, effective - 1) if effective >= 1 else 1.0
+    half = student_quantile(1 - (1 - LEVEL) / 2, degrees) * spread / math.sqrt(1 - 1 / units)
+    return Interval(point - half, point + half)
+
+
+@lru_cache(maxsize=256)
+def student_quantile(probability: float, degrees: float) -> float:
+    """The quantile of Student's t with any degrees of freedom from 1 on, of a probability of at least 1/2.
+
+    F(t) = 1/2 + c * integral of cos(x)^(degrees - 1) from 0 to atan(t / sqrt(degrees)), solved by Newton's method.
+    scipy.special has it too, but takes longer to be imported than a table of this size to be judged.
+    """
+    scale = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi)
+    nodes, weights = np.polynomial.legendre.leggauss(48)
+    angle = math.atan(NormalDist().inv_cdf(probability) / math.sqrt(degrees))
+    for _ in range(50):
+        reached = scale * angle / 2 * float(weights @ np.cos(angle * (nodes + 1) / 2) ** (degrees - 1))
+        step = (probability - 0.5 - reached) / (scale * math.cos(angle) ** (degrees - 1))
+        angle = min(angle + step, (angle + math.pi / 2) / 2)
+        if abs(step) <= 1e-15 * angle:
+            break
+    return math.sqrt(degrees) * math.tan(angle)
 
 
 def _for_few(critical: float, units: float) -> float:
