@@ -19,9 +19,12 @@ LONG = frozenset(
         *("analysing", "escalation_analyses", "mechanism"),
         *("observations", "closed_loop", "drive_command", "nuplan", "learned_planner", "learned_training"),
         *("planners", "external_analysis", "external_build", "across_targets", "plans", "reproduce"),
+        "paper_cells",
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
-        *("tracked", "over_cells", "diagnosis", "trust"),
+        *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold"),
+        # Money, router logs.
+        *("input_costs", "money", "recovery", "router_logs", "off_policy"),
     )
 )
 """What `make quick` leaves out, by file: the rest takes less than a minute."""

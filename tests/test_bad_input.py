@@ -71,7 +71,10 @@ def judged(scores, columns=None, budget=None, **options):
         ("u,a,1,1\nu,b,x1,1\n", "column 'loss_cheap' must hold numbers; row 2 (input 'b') holds 'x1'."),
         ("u,a,1,1\nu,b,1_000,1\n", "column 'loss_cheap' must hold numbers; row 2 (input 'b') holds '1_000'."),
         ("u,a,1,1\nu,b,1,N/A\n", "column 'loss_full' must hold numbers; row 2 (input 'b') holds 'N/A'."),
-        ('u,a,1,1\nu,b,"1,5",1\n', "column 'loss_cheap' must hold numbers; row 2 (input 'b') holds '1,5'."),
+        (
+            'u,a,1,1\nu,b,"1,5",1\n',
+            "column 'loss_cheap' must hold numbers; row 2 (input 'b') holds '1,5'. That is a decimal comma: write 1.5.",
+        ),
         ("u,a,2024-05-01,1\n", "column 'loss_cheap' must hold numbers; found datetime64[D]."),
         ("u,a,1,1\nu,b,1,1\nv,a,1,1\n", "input ids must differ; 'a' stands in rows 1 and 3."),
         ("u,a,1,1\nu,,1,1\n", "column 'input' must hold text or integers; row 2 holds None."),
@@ -178,7 +181,7 @@ def test_huge_integers_are_ids_but_no_losses(tmp_path):
             "unit,input,loss_full\nu,a,1\n",
             "columns 'loss_<mode>' are needed, cheap first; found unit, input, loss_full.",
         ),
-        ("unit;input;loss_a;loss_b\nu;a;1;2\n", "column 'unit' is needed; found unit;input;loss_a;loss_b."),
+        ("unit;input;loss_a;loss_b\nu;a;1;2\n", "numbers have a point; it has semicolons between cells: 'unit;input;"),
         (
             "unit,input,loss_a,loss_b,loss_a\nu,a,1,2,3\n",
             "names must differ; found unit, input, loss_a, loss_b, loss_a.",

@@ -156,7 +156,7 @@ def test_scores_of_every_mode_come_through(folder, cells):
     """A ladder of three modes: two columns of scores."""
     table = cells[CELL].table
     modes = ("cheap", "middle", "full")
-    told = submissions.Wanted(
+    told = submissions.WantedScores(
         type(table)(**{**vars(table), "modes": modes, "losses": np.zeros((len(table), 3))}), wanted(cells)[CELL].units
     )
     rows = [f"{name},{i},{-i}\n" for i, name in enumerate(told.scored.input)]

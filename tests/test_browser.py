@@ -322,7 +322,11 @@ def test_undefined_is_said(opened, tmp_path):
     path.write_text(html.render({"empty": nothing()}), encoding="utf-8")
     opened.open(path)
     words = opened.run("document.getElementById('page').textContent")
-    for sentence in ("the oracle gains nothing", "Not measured: no budget in time or energy was judged", "undefined"):
+    for sentence in (
+        "the oracle gains nothing",
+        "Not measured: no budget in time, energy or money was judged",
+        "undefined",
+    ):
         assert sentence in words
     for wrong in ("NaN", "null", "[object"):
         assert wrong not in words

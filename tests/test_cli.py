@@ -169,7 +169,7 @@ BAD_OPTIONS = [
     (("--alpha", "1.5"), "alpha must be a share in (0, 1]; found 1.5"),
     (("--draws", "many"), "--draws must be a number or 'exact'; found 'many'"),
     (("--draws", "exact"), "enumerates at most 50,000 draws; 32 units have"),
-    (("--budget", "money"), "--budget must be one of selection, latency, energy; found 'money'"),
+    (("--budget", "honey"), "--budget must be one of selection, latency, energy, money; found 'honey'"),
     (("--budget", "latency"), "A latency budget needs costs; none were given"),
     (("--by", "colour"), "--by needs a column of the table; found 'colour', the table has speed, weather"),
     (("--missing", "zero"), "--missing must be one of error, worst; found 'zero'"),

@@ -11,7 +11,7 @@ PROFILE = {
     "modes": {
         "cheap": {"ms": 13.18, "mj": 41.1, "mj_gpu": 20.0, "mj_all": 60.0},
         "mid": {"ms": 14.38, "mj": 47.8},
-        "full": {"ms": 18.47, "mj": 84.4, "mj_gpu": 50.0, "mj_all": 120.0},
+        "full": {"ms": 18.47, "mj": 84.4, "mj_gpu": 50.0, "mj_all": 120.0, "usd": 0.0031},
     },
     "allocators": {"mlp": {"ms": 0.65, "served": "single"}, "free": {"ms": 0, "mj": 0}},
 }
@@ -29,6 +29,7 @@ ms = 18.47
 mj = 84.4
 mj_gpu = 50
 mj_all = 120
+usd = 0.0031
 [allocators.mlp]
 ms = 0.65
 served = "single"
@@ -66,9 +67,9 @@ def test_modes_keep_their_order_cheap_first():
 
 def test_every_convention_is_looked_up():
     costs = read_costs(PROFILE)
-    assert CONVENTIONS == ("ms", "mj", "mj_gpu", "mj_all")
+    assert CONVENTIONS == ("ms", "mj", "mj_gpu", "mj_all", "usd")
     assert (MODULE, GPU_RAIL, ALL_RAILS) == ("mj", "mj_gpu", "mj_all")
-    assert [costs.of_mode("full", convention) for convention in CONVENTIONS] == [18.47, 84.4, 50, 120]
+    assert [costs.of_mode("full", convention) for convention in CONVENTIONS] == [18.47, 84.4, 50, 120, 0.0031]
     assert costs.of_allocator("mlp", "ms") == 0.65
     assert costs.of_allocator("free", "mj") == 0
     assert costs.served == {"mlp": "single"}
@@ -236,7 +237,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_right_name(kind, wrong, righ
         read_costs(content)
     assert f"{kind} 'cheap'" in str(caught.value) or f"{kind} 'mine'" in str(caught.value)
     assert right in str(caught.value)
-    assert "keys must be among ms, mj, mj_gpu, mj_all, served" in str(caught.value)
+    assert "keys must be among ms, mj, mj_gpu, mj_all, usd, served" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_numbers_round_once_and_never_show_minus_zero():
 def test_tables_of_everything(whole):
     titles = [table.title.split(" (")[0] for table in tables(whole)]
     assert titles == [
-        "Verdicts", "Within groups of inputs", "Streaming", "Where the gap to the oracle goes",
+        "Verdicts", "Within groups of inputs", "Streaming", "Thresholds", "Where the gap to the oracle goes",
         "Multi-fidelity optimum",
     ]  # fmt: skip
     for table in tables(whole):

@@ -2,14 +2,20 @@
 
 import ast
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from deepval import analyses
+from deepval.allocators.learned import RowRecipe
 from deepval.analyses import signs
+from deepval.cells.fitting import fit_on
 from deepval.cells.ledger import openings
+from deepval.cells.spec_files import Places, read_specification
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.protocol import code_digest as digests
@@ -292,3 +298,66 @@ def test_code_is_all_that_a_module_imports():
 def test_what_is_no_cell_and_no_track_is_refused():
     with pytest.raises(InputError, match="no such track"):
         meant(["nowhere"])
+
+
+def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):
+    (tmp_path / "data" / "kitti_tracking").mkdir(parents=True)
+    three = 'dataset = "synthetic"\nscenes = 6\nframes = 12\ngeometry = "monocular"\nsystem = "braking"\n'
+    modes = "".join(f"[modes.yolov8s-{size}]\n" for size in (320, 384, 640))
+    listed = tmp_path / "pairs.toml"
+    pairs = 'pairs = [["yolov8s-320", "yolov8s-640"], ["yolov8s-384", "yolov8s-640"]]\n'
+    listed.write_text(three + pairs + modes, encoding="utf-8")
+    found = read_specification(listed)
+    assert [spec.order for wanted in found for spec in wanted.specs] == [
+        ("yolov8s-320", "yolov8s-640"),
+        ("yolov8s-384", "yolov8s-640"),
+    ]
+    listed.write_text(three + 'pairs = [["yolov8s-320", "yolov8s-511"]]\n' + modes, encoding="utf-8")
+    with pytest.raises(InputError, match="each of pairs must be two of the modes"):
+        read_specification(listed)
+    assert Places((tmp_path, tmp_path / "data")).path("kitti_tracking") == tmp_path / "data" / "kitti_tracking"
+    assert Places((tmp_path,)).path("kitti_tracking") == tmp_path / "kitti_tracking"
+
+
+def test_cells_of_fewer_units_are_a_collection_of_their_own(whole):
+    told = run._collections([("a", ("1",)), ("a", ("1", "2", "3")), ("b", ("1",)), ("a", ("2", "3"))])
+    assert told == ["a, unit 1", "a", "b", "a, 2 units"]
+    assert {at.collection for at in whole[0].cells} == {"synthetic"}
+
+
+def test_what_was_fitted_once_is_not_fitted_again(whole, monkeypatch):
+    done, _ = whole
+    at = done.cells[0]
+    kept = fit_on(at.cell, "gate-ridge").to_json()
+    monkeypatch.setattr(RowRecipe, "fit", lambda *_, **__: pytest.fail("it is kept"))
+    with at.keeping_fits():
+        assert fit_on(at.cell, "gate-ridge").to_json() == kept
+    with pytest.raises(pytest.fail.Exception):
+        fit_on(at.cell, "gate-ridge")
+
+
+LINGERING = """
+import os, sys, time
+from deepval.reproduction import run
+
+def linger(_):
+    print("at work", flush=True)
+    time.sleep(30)
+    print("left behind", flush=True)
+    os._exit(0)
+
+if __name__ == "__main__":
+    with run._workers(2) as mapped:
+        list(mapped(linger, [1, 2]))
+"""
+
+
+def test_a_kill_leaves_no_worker_behind(tmp_path):
+    """Their common output ends when the last of them is gone, which must not wait for their work to be done."""
+    script = tmp_path / "lingering.py"
+    script.write_text(LINGERING, encoding="utf-8")
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=os.environ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"at work\n"
+        process.kill()
+        assert b"left behind" not in process.stdout.read()

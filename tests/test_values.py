@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval import InputError, InputWarning, ValueTable, read_values
-from deepval.tables import values
 
 CASES = 2_000
 
@@ -119,17 +118,6 @@ def test_units_are_sorted_as_text():
     assert table.unit_ids.tolist() == ["10", "2", "9"]
     assert table.unit.tolist() == [2, 0, 2, 0, 1, 1, 2, 0, 1, 2]
     assert by_hand(unit=[int(unit) for unit in UNITS]).unit_ids.tolist() == ["10", "2", "9"]
-
-
-def test_units_match_the_slow_twin():
-    rng = np.random.default_rng(1)
-    for case in range(CASES):
-        unit = rng.integers(0, 12, rng.integers(1, 12))
-        unit = np.sort(unit) if case % 2 else unit
-        unit_ids, unit_of = values._units(unit.astype(str) if case % 3 else unit)
-        expected = sorted({str(value) for value in unit})
-        assert unit_ids.tolist() == expected
-        assert unit_of.tolist() == [expected.index(str(value)) for value in unit]
 
 
 def test_contiguous_and_scattered_units_are_the_same_setting():

@@ -21,7 +21,7 @@ PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(N
 def schema() -> dict[str, Any]:
     """The JSON schema of a result."""
     records = sorted(_records(results.Result) - {results.Samples}, key=lambda record: record.__name__)
-    top = {item.name: item for item in dataclasses.fields(results.Result) if item.name != "samples"}
+    top = {item.name: item for item in dataclasses.fields(results.Result) if item.name not in ("samples", "fresh")}
     described = _descriptions(results.Result)
     properties = {"schema": {"const": results.SCHEMA}}
     properties |= {name: _form(item.type) | {"description": described[name]} for name, item in top.items()}
@@ -30,7 +30,7 @@ def schema() -> dict[str, Any]:
         "title": "A result of deepval",
         "type": "object",
         "properties": properties,
-        "required": [name for name in properties if name != "inputs"],
+        "required": [name for name in properties if name not in ("inputs", "thresholds", "recovery")],
         "additionalProperties": False,
         "$defs": {record.__name__: _record(record) for record in records},
     }

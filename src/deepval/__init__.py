@@ -1,10 +1,21 @@
 """deepval: is the expensive perception mode worth it on this input, for the decision that follows?
 
-The flow, from losses and scores to a verdict:
+The flow, from losses and scores to a verdict, a picture and a page:
 
-    table = deepval.read_values("values.parquet")          # or ValueTable.from_columns(...)
-    result = deepval.evaluate(table, {"mine": scores}, budgets=[deepval.Selection(0.2)])
-    print(result.row("mine").verdict)                        # better, worse or unresolved against random
+    table = deepval.read_values("values.parquet")          # or a DataFrame, or ValueTable.from_columns(...)
+    print(table)                                            # what the expensive mode does, mode by mode
+    result = deepval.evaluate(table, {"mine": scores}, 0.2) # escalate 20 %; or [0.1, 0.2], Latency(0.2, costs), ...
+    print(result)                                           # every allocator against random, with intervals
+    result.row("mine").verdict                              # better, worse or unresolved; a row has all figures
+    result.plot()                                           # gain against budget, and the forest against random
+    result.report("page.html")                              # one page with charts and tables, opens from disk
+    result.threshold("mine", 0.2)                           # the score to escalate above, and the rate to expect
+    deepval.Router.from_scores(scores, 0.2).decide(0.7)     # the mode to run, input by input; save, load
+    result.to_pandas()                                      # or to_polars(), to_arrow(), save("result.json")
+    deepval.compare(result, "mine", "other")                # two allocators, paired; compare_over, pool: over cells
+    deepval.units_to_resolve(...)                           # how many units would tell a difference
+
+Whatever is wrong with an argument is an `InputError` that says what must hold, what was found and what to do.
 
 What a user brings lies in `tables` (losses, scores, costs), how it is judged in `judging` (budgets, ties, oracle,
 draws, evaluation), and `report` shows the result. Above them `world`, `perception`, `systems` and `cells` turn driving
@@ -19,13 +30,15 @@ from deepval.version import __version__
 if TYPE_CHECKING:
     from deepval.allocators.router import Router
     from deepval.errors import InputError, InputWarning
-    from deepval.judging.budgets import Energy, Latency, Selection
+    from deepval.judging.budgets import Energy, Latency, Money, Selection
     from deepval.judging.comparison import compare, pool
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
     from deepval.judging.over_cells import compare_over
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
+    from deepval.tables.off_policy import values_from_log
+    from deepval.tables.router_logs import import_router_log, write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -34,6 +47,7 @@ __all__ = [
     "InputError",
     "InputWarning",
     "Latency",
+    "Money",
     "Result",
     "Router",
     "Row",
@@ -43,22 +57,27 @@ __all__ = [
     "compare",
     "compare_over",
     "evaluate",
+    "import_router_log",
     "pool",
     "read_costs",
     "read_values",
     "units_to_resolve",
+    "values_from_log",
+    "write_values",
 ]
 
 _HOME = {
     "allocators.router": ("Router",),
     "errors": ("InputError", "InputWarning"),
-    "judging.budgets": ("Energy", "Latency", "Selection"),
+    "judging.budgets": ("Energy", "Latency", "Money", "Selection"),
     "judging.comparison": ("compare", "pool"),
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),
     "judging.over_cells": ("compare_over",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
+    "tables.off_policy": ("values_from_log",),
+    "tables.router_logs": ("import_router_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
 }
 """Where each public name lives; it is loaded when first used, so that importing the package costs nothing."""

@@ -18,6 +18,13 @@ KEPT_OF_NAME = 40
 """Characters of a file's name in its temporary name, which must not be longer than file systems allow."""
 
 
+def file_path(given: object) -> Path:
+    """The path of a file as a user gives it: text or a path."""
+    if isinstance(given, str | Path) and str(given).strip() and "\0" not in str(given):
+        return Path(given)
+    raise InputError(f"A file must be named by text or a path; found {given!r}.")
+
+
 def write_atomically(path: str | Path, content: str | bytes, *, make_folder: bool = False, alone: bool = False) -> None:
     """Write text (UTF-8) or bytes to a file in one step; devices and pipes, such as /dev/stdout, are written to.
 

@@ -1,5 +1,6 @@
-"""An allocator and a streaming policy -> the mode to run on each frame of a drive, as it arrives."""
+"""A policy, and an allocator where there is one -> the mode to run on each input as it arrives, score or frame."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,39 +13,84 @@ from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
-from deepval.judging.policies import CausalCap, Policy, UnitStream
+from deepval.files import write_atomically
+from deepval.judging.policies import Policy
+from deepval.judging.prices import Price
+from deepval.judging.routing import MODES, Route, Routing
+from deepval.judging.routing_files import file_text, read_routing
 
 
 class Router:
-    """Decides in a user's own loop: `router.begin()` at each drive, then `router.decide(frame)` frame after frame.
+    """Decides in a user's own loop: `router.begin()` at each unit, then `router.decide(...)` input after input.
 
-    What is remembered does not grow with time. A frame on which the cheap mode failed has no score; it is not
-    escalated and does not count for the policy.
+    What arrives is a score (`Router.from_scores`), or a frame that an allocator scores (`Router(allocator, policy)`,
+    `Router.calibrated`). What is remembered does not grow with time. A frame on which the cheap mode failed has no
+    score; it is not escalated and does not count for the policy.
+
+    Attributes:
+        routing: Policy, modes and whether state resets: all that a file of it holds.
+        score: What asked last; of scores per mode the largest.
     """
 
     def __init__(
         self,
-        allocator: Allocator,
-        policy: Policy,
+        allocator: Allocator | None,
+        policy: Policy | Price | Routing,
         *,
         mode: CheapMode | None = None,
-        modes: tuple[str, ...] | None = None,
+        modes: Sequence[str] | None = None,
+        reset: bool = True,
     ) -> None:
         """A router that scores with an allocator and escalates by a policy.
 
         Args:
-            allocator: What scores a frame.
-            policy: When a score is enough; calibrate it on validation scores.
+            allocator: What scores a frame; None where scores arrive.
+            policy: When a score is enough; calibrate it on validation scores. Or a routing, with modes and reset.
             mode: How the cheap mode's report is read.
             modes: Names to answer with, cheap first; the allocator's own if not given.
+            reset: Whether the policy begins anew at `begin()`; if not, all inputs are one stream.
         """
-        self.allocator, self.policy = allocator, policy
+        self.allocator = allocator
         self.mode = CheapMode() if mode is None else mode
-        self.modes = allocator.modes if modes is None else modes
-        reason = allocator.undefined(self.mode)
-        if reason is not None:
-            raise InputError(f"{allocator.name} cannot route here: {reason}. Choose another allocator.")
+        if not isinstance(policy, Routing):
+            own = MODES if allocator is None else allocator.modes
+            per_mode = isinstance(policy, Price) if allocator is None else allocator.per_mode
+            policy = Routing(policy, tuple(modes or own), per_mode=per_mode, reset=reset)
+        elif modes is not None or not reset:
+            raise InputError("A routing has its own modes and reset: leave these out, or give a policy.")
+        self.routing = policy
+        if allocator is not None:
+            self._check(allocator)
+        self._route: Route = self.routing.start()
         self.begin()
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: Any,
+        alpha: float,
+        *,
+        policy: str | Policy | Price = "causal cap",
+        parameter: float | None = None,
+        modes: Sequence[str] | None = None,
+        costs: Mapping[str, float] | None = None,
+        reset: bool = True,
+        about: Mapping[str, Any] | None = None,
+    ) -> "Router":
+        """A router for scores of any kind, which keeps the rate `alpha`.
+
+        Args:
+            scores: Scores of validation inputs: one each, or one for every mode above cheap (columns).
+            alpha: Share of inputs to escalate; with costs, share of what the full mode on every input would cost.
+            policy: "frozen threshold", "causal cap", "adaptive threshold" or "token bucket", or a policy of one's own.
+            parameter: Step of an adaptive threshold; size of a token bucket, without end where None.
+            modes: Names to answer with, cheap first; "cheap" and "full" where there is one score per input.
+            costs: What each mode above cheap costs, where scores come per mode: a price then decides.
+            reset: Whether inputs come in units, each begun by `begin()`; if not, all inputs are one stream.
+            about: Facts to keep in its file.
+        """
+        settings: dict[str, Any] = {"policy": policy, "parameter": parameter, "modes": modes, "costs": costs}
+        return cls(None, Routing.calibrated(scores, alpha, **settings, reset=reset, about=about))
 
     @classmethod
     def calibrated(
@@ -52,36 +98,82 @@ class Router:
         allocator: Allocator | str | Path,
         validation_scores: Float[np.ndarray, "input *mode"],
         alpha: float,
+        *,
+        mode: CheapMode | None = None,
+        modes: Sequence[str] | None = None,
         **settings: Any,
     ) -> "Router":
-        """A router that keeps the rate `alpha` by a causal cap over the threshold of validation scores.
+        """A router of frames that keeps the rate `alpha` by a causal cap over the threshold of validation scores.
 
         Args:
             allocator: An allocator, its file, or the name of an untrained signal.
             validation_scores: Its scores on validation inputs, one per mode above cheap where it gives as many.
             alpha: Share of frames to escalate.
-            settings: Passed on to Router.
+            mode: How the cheap mode's report is read.
+            modes: Names to answer with, cheap first; the allocator's own if not given.
+            settings: Policy, parameter and the like, as for `from_scores`.
         """
-        if isinstance(allocator, str | Path):
-            allocator = (
-                SIGNALS[allocator] if isinstance(allocator, str) and allocator in SIGNALS else read_allocator(allocator)
-            )
+        made = _allocator(allocator)
         scores = np.asarray(validation_scores, float)
-        best = scores.max(axis=1) if scores.ndim == 2 else scores
-        return cls(allocator, CausalCap.calibrate(best, alpha), **settings)
+        if made.per_mode and scores.ndim == 1:
+            scores = np.repeat(scores[:, None], len(made.modes) - 1, axis=1)
+        routing = Routing.calibrated(scores, alpha, modes=modes or made.modes, **settings)
+        return cls(made, routing, mode=mode)
+
+    @classmethod
+    def load(
+        cls, path: Path | str, *, allocator: Allocator | str | Path | None = None, mode: CheapMode | None = None
+    ) -> "Router":
+        """The router in a file; with an allocator (or its file, or a signal's name) one of frames."""
+        return cls(None if allocator is None else _allocator(allocator), read_routing(path), mode=mode)
+
+    def save(self, path: Path | str) -> None:
+        """Write policy, modes and the like to a plain JSON file; an allocator has a file of its own."""
+        write_atomically(path, file_text(self.routing))
+
+    @property
+    def policy(self) -> Policy | Price:
+        """When a score is enough."""
+        return self.routing.policy
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Names of the modes, cheap first."""
+        return self.routing.modes
 
     def begin(self) -> None:
-        """Start a new drive: forget the frames before and the escalations so far."""
+        """Start a new unit: forget the frames before and, unless all inputs are one stream, the escalations so far."""
         self._past: Past = Past()
-        self._stream: UnitStream = self.policy.start()
         self.score: float = np.nan
+        if self.routing.reset:
+            self._route = self.routing.start()
 
-    def decide(self, frame: Frame) -> str:
-        """The mode to run on the next frame of the drive; `score` then tells why."""
+    def decide(self, arrived: Any) -> str:
+        """The mode to run on the next input: a frame where there is an allocator, else its score; `score` tells why."""
+        if self.allocator is not None:
+            arrived = self._scored(self.allocator, arrived)
+            if np.isnan(arrived if isinstance(arrived, float) else max(arrived)):
+                self.score = np.nan
+                return self.modes[0]
+        mode = self._route.decide(arrived)
+        self.score = self._route.score
+        return mode
+
+    def _scored(self, allocator: Allocator, frame: Frame) -> Any:
         seen: Glance = glance(frame, self._past, mode=self.mode)
         self._past = seen.after
-        found = self.allocator.score_frame(seen)
-        self.score, chosen = (max(found), 1 + int(np.argmax(found))) if isinstance(found, tuple) else (found, -1)
-        if np.isnan(self.score):
-            return self.modes[0]
-        return self.modes[chosen] if self._stream.decide(self.score) else self.modes[0]
+        return allocator.score_frame(seen)
+
+    def _check(self, allocator: Allocator) -> None:
+        reason = allocator.undefined(self.mode)
+        if reason is not None:
+            raise InputError(f"{allocator.name} cannot route here: {reason}. Choose another allocator.")
+        if allocator.per_mode != self.routing.per_mode:
+            told = "a score per mode" if allocator.per_mode else "one score"
+            raise InputError(f"{allocator.name} gives {told} per frame, and the router takes another number of them.")
+
+
+def _allocator(given: Allocator | str | Path) -> Allocator:
+    if isinstance(given, Allocator):
+        return given
+    return SIGNALS[given] if isinstance(given, str) and given in SIGNALS else read_allocator(given)

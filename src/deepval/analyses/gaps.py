@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, lines_of, percent
 from deepval.results import BudgetKey, BudgetRecord, Gap, Reason, Result, joined
 
@@ -19,7 +20,7 @@ class GapRow(BudgetRecord):
     Attributes:
         cell: The cell.
         allocator: The allocator.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.
@@ -51,7 +52,7 @@ class GapMean(BudgetRecord):
 
     Attributes:
         allocator: The allocator.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         accounting: cascade or skipping.
@@ -177,3 +178,13 @@ def over_cells_table(rows: Sequence[GapMean]) -> Table:
         for row in rows
     ]
     return Table("The gap to the oracle as a mean over cells", header, lines_of(texts))
+
+
+def chart(rows: Sequence[GapRow]) -> Chart:
+    """The parts of each allocator's gap, means over the cells in which it can run."""
+    dots = [
+        Dot(f"{row.allocator}, {row.budget.label}", part, row[part])
+        for row in over_cells(rows)
+        for part in ("overhead", "ranking", "causal")
+    ]
+    return shares("Part of the gap to the oracle, share of the all-cheap loss", dots, line=0.0)

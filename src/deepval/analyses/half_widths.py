@@ -15,7 +15,7 @@ class WidthRow:
     Attributes:
         cell: The cell.
         budget: The budget in words.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: Its share.
         units: Number of units judged.
         half_width: Median over the allocators of half the paired 95 % interval against random, as a share of the

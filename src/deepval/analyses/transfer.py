@@ -6,6 +6,7 @@ Only cells that share a data set and a geometry are paired: there a router sees 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.allocators import Recipe, recipe_named
 from deepval.analyses.judged import sees_the_same
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
@@ -46,18 +47,19 @@ class Transfer:
 
 def rows(
     cells: Mapping[str, BuiltCell],
-    recipes: Iterable[str],
+    recipes: Iterable[str | Recipe],
     *,
     alphas: Iterable[float] = (0.1, 0.2, 0.3, 0.5),
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> list[Transfer]:
     """Every recipe, fitted on every cell and judged on every cell that it can see."""
-    wanted, budgets = list(recipes), [Selection(alpha) for alpha in alphas]
+    made = [recipe_named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+    wanted, budgets = [recipe.name for recipe in made], [Selection(alpha) for alpha in alphas]
     fitted = {
-        (recipe, name): fit_on(cell, recipe)
+        (recipe.name, name): fit_on(cell, recipe)
         for name, cell in watch(list(cells.items()), "fitting")
-        for recipe in wanted
+        for recipe in made
     }
     found = []
     for target, cell in watch(list(cells.items()), "judging"):

@@ -16,7 +16,7 @@ class WinRow:
 
     Attributes:
         allocator: The allocator.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         cells: Results that judge it.
         combinations: Cells times budgets that judge it: the counts below add up to it.
         better: Verdicts "better" against random.

@@ -176,7 +176,8 @@ def built(
     first = wanted[0]
     calibrations = _calibrations(first, map_units)
     work = partial(_parts, tuple(wanted), calibrations)
-    done = list(map_units(work, watch(first.units, f"units of {first.dataset}")))
+    watched = watch(first.units, f"units of {first.dataset}")
+    done = [part for _, part in zip(watched, map_units(work, first.units), strict=True)]
     shared = Shared(first, tuple(part for part, _ in done), calibrations)
     _check_coverage(first, shared.parts, strict=strict)
     for place, spec in enumerate(wanted):

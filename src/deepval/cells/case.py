@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from deepval.cells.splits import ROLES, units_of
 from deepval.errors import InputError, InputWarning
+from deepval.judging.budgets import conventions
 from deepval.results import Result
-from deepval.tables.costs import Costs
+from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import Scores, align_all
 from deepval.tables.values import ValueTable, read_values
 
@@ -103,14 +104,26 @@ class Case:
         chosen = {name: file if file.exists() else beside.get(str(file), file) for name, file in given.items()}
         return chosen or beside
 
-    def kinds(self, scores: Mapping[str, Scores], convention: str) -> list[str]:
+    def kinds(self, scores: Mapping[str, Scores], convention: Convention) -> list[str]:
         """Kinds of budgets that the costs allow; of a cell's own costs, those that charge all that is judged."""
-        costs = self.table.costs
+        costs, each, measured = self.table.costs, self.table.input_costs, conventions(convention)
         if costs is None:
+            unpaid = [kind for kind, unit in measured.items() if unit in each]
+            if unpaid:
+                note = (
+                    f"No {' and no '.join(unpaid)} budgets: nothing says what {', '.join(scores)} costs. Give --costs "
+                    "with [allocators.NAME] of each; 0 is a claim, too."
+                )
+                warnings.warn(InputWarning(note), stacklevel=2)
             return ["selection"]
         charged = [] if self.own_costs else list(costs.allocators.values())
-        measured = {"latency": "ms", "energy": convention}
-        found = [k for k, unit in measured.items() if all(unit in entry for entry in [*costs.modes.values(), *charged])]
+        modes = list(costs.modes.values())
+        found = [
+            kind
+            for kind, unit in measured.items()
+            if (unit in each or (modes and all(unit in entry for entry in modes)))
+            and all(unit in entry for entry in charged)
+        ]
         free = {kind: [s.name for s in scores.values() if not _charged(costs, s, measured[kind])] for kind in found}
         left_out = [kind for kind in found if self.own_costs and free[kind]]
         if left_out:
@@ -123,7 +136,7 @@ class Case:
         return ["selection", *(kind for kind in found if kind not in left_out)]
 
 
-def _charged(costs: Costs, scores: Scores, unit: str) -> bool:
+def _charged(costs: Costs, scores: Scores, unit: Convention) -> bool:
     return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})
 
 

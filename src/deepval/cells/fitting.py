@@ -4,7 +4,9 @@ Labels come from training and validation units only: a fit that names a test uni
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from deepval.arrays import Float, Shaped
 from deepval.cells.case import ALLOCATORS
 from deepval.cells.folder import BuiltCell
 from deepval.cells.splits import units_of
-from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
+from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.progress import Watch, unwatched
@@ -33,6 +35,20 @@ from deepval.tables.scores import Kind, Scores
 from deepval.tables.values import ValueTable
 from deepval.targets import TARGETS, labels
 from deepval.targets.objectives import RoutingObjective
+
+Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
+"""Gives what was fitted on a cell before, or has it fitted now."""
+_KEEPER: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+
+
+@contextmanager
+def fits_kept_by(keeper: Keeper) -> Iterator[None]:
+    """Whatever is fitted meanwhile is asked of somebody who may have it: many analyses want the same fits."""
+    token = _KEEPER.set(keeper)
+    try:
+        yield
+    finally:
+        _KEEPER.reset(token)
 
 
 def _holding(cell: BuiltCell, units: Sequence[str]) -> list[str]:
@@ -81,7 +97,13 @@ def fit_on(
             f"An allocator is fitted on training and validation units only; of {cell.id}, {', '.join(held)} are test "
             "units: leave them out."
         )
-    wanted = target or made.target
+    return _fitted(cell, made, used, target or made.target, seed=seed, watch=watch)
+
+
+def _fitted(
+    cell: BuiltCell, made: Recipe, used: Sequence[str], wanted: str, *, seed: int, watch: Watch = unwatched
+) -> FittedAllocator:
+    """The allocator of a recipe, fitted to a target on these units, whatever their role."""
     evidence = cell.evidence.restrict(_holding(cell, used))
     table = evidence.table
     allowed = [name for name, each in TARGETS.items() if made.admits(name, classifies=each.classifies)]
@@ -97,9 +119,14 @@ def fit_on(
         learned, classify = found.values, TARGETS[wanted].classifies
     fitted_on = tuple(map(str, table.unit_ids))
     training = Training(cell.id, made.name, wanted, fitted_on, len(table), seed, cell.table.modes, {})
-    sights = _sights(cell, used)
-    examples = Examples(sights, positions(table.input, _frames(sights)), learned, classify)
-    return made.fit(examples, training, watch=watch)
+
+    def fit() -> FittedAllocator:
+        sights = _sights(cell, used)
+        examples = Examples(sights, positions(table.input, _frames(sights)), learned, classify)
+        return made.fit(examples, training, watch=watch)
+
+    keeper = _KEEPER.get()
+    return fit() if keeper is None else keeper(cell, made, training, fit)
 
 
 def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
@@ -221,6 +248,23 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
     values = np.concatenate([found.score(sight) for sight in sights])[positions(table.input, _frames(sights))]
     reason = found.undefined(cell.views[0].mode) or "the cheap mode was not run there"
     return _scored(found.name, "deployable", table, values, found.modes[1:] if found.per_mode else (), reason)
+
+
+def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: int = 0) -> Scored:
+    """Scores of all inputs, each by an allocator that was fitted on the units of the other folds.
+
+    Units that hold inputs, sorted as text, are dealt out to the folds in turn, test units among them: what is judged
+    by these scores is not held out in the sense of the split.
+    """
+    made = recipe_named(recipe) if isinstance(recipe, str) else recipe
+    fold, unit = unit_folds(cell.table, folds), cell.table.unit_ids[cell.table.unit]
+    parts = []
+    for held in np.unique(fold):
+        seen, unseen = (sorted(set(unit[rows].tolist())) for rows in (fold != held, fold == held))
+        parts.append(score_on(cell, _fitted(cell, made, seen, made.target, seed=seed), units=unseen))
+    inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))
+    reason = next((part.reason for part in parts if part.reason), None)
+    return Scored(made.name, "deployable", inputs, scores, parts[0].modes, len(cell.table), reason)
 
 
 def _scored(

@@ -29,6 +29,7 @@ class ModeFile:
         classes: Classes kept; None keeps all.
         like: Name of the mode without a file that it is; None where it has that name itself.
         seed: Seed of a mode without a file that is random.
+        frames_run: Numbers of the frames that it was run on, by unit; None takes what the file says.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ModeFile:
     classes: tuple[str, ...] | None = None
     like: str | None = None
     seed: int = 0
+    frames_run: Mapping[str, Sequence[int]] | None = None
 
 
 def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:
@@ -66,7 +68,7 @@ def _cached_units(source: Dataset, files: Sequence[ModeFile]) -> tuple[str, ...]
 def _from_file(file: ModeFile, source: Dataset, units: Sequence[str]) -> ModeSpec:
     if file.path is None:
         return _without_file(file)
-    reader = FileMode.of(file.path, file.name, file.scores, units, source.classes)
+    reader = FileMode.of(file.path, file.name, file.scores, units, source.classes, frames_run=file.frames_run)
     if file.threshold is not None and reader.scores == "none":
         raise InputError(f"mode {file.name} has no scores; a threshold needs some: leave the threshold out.")
     return ModeSpec(file.name, reader.made, file.threshold, file.classes, reader)

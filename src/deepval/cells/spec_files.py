@@ -1,11 +1,12 @@
 """A specification file (TOML or JSON) -> the specifications of cells, with their data at hand: docs/cells.md.
 
-It names data set, root, modes (cheap first), geometry and system; paths are relative to the file.
+It names data set, root, modes (cheap first, or in pairs), geometry and system; paths are relative to the file, and
+what is not there is looked for in the folder of the data.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ FIELDS = {
     "scenes": int,
     "frames": int,
     "modes": dict,
+    "pairs": list,
+    "frames_run": dict,
     "constants": dict,
 }
 """What a specification may say, and how."""
@@ -64,39 +67,65 @@ def is_specification(path: Path) -> bool:
     return isinstance(told, dict) and isinstance(told.get("dataset"), str)
 
 
-def read_specification(path: Path) -> Wanted:
-    """The cells that a file specifies: every combination of its geometries and systems."""
+@dataclass(frozen=True)
+class Places:
+    """Folders in which the files of a specification are looked for: its own first."""
+
+    folders: tuple[Path, ...]
+
+    def path(self, name: str) -> Path:
+        """Where a file or folder lies; beside the specification where it is nowhere."""
+        found = [folder / name for folder in self.folders]
+        return next((path for path in found if path.exists()), found[0])
+
+
+def read_specification(path: Path, data: Path | None = None) -> list[Wanted]:
+    """The cells that a file specifies: every combination of its geometries and systems, pair by pair of modes."""
     told = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
     try:
-        return _wanted(told, path.parent)
+        return _wanted(told, Places((path.parent,) if data is None else (path.parent, data)))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _wanted(told: Mapping[str, Any], beside: Path) -> Wanted:
+def _wanted(told: Mapping[str, Any], places: Places) -> list[Wanted]:
     _check(told, FIELDS, "a specification")
     for needed in ("dataset", "geometry", "system"):
         if needed not in told:
             raise InputError(f"a specification must name its {needed}; found none.")
     if told["dataset"] not in DATASETS:
         raise InputError(f"a data set must be one of {', '.join(DATASETS)}; found {told['dataset']!r}.")
-    material = _synthetic(told) if told["dataset"] == "synthetic" else _from_files(told, beside)
+    material = _synthetic(told) if told["dataset"] == "synthetic" else _from_files(told, places)
     costs = told.get("costs")
-    costs = None if costs is None else Path(costs) if costs in PROFILES else beside / costs
+    costs = None if costs is None else Path(costs) if costs in PROFILES else places.path(costs)
     if costs is not None:
         check_modes(costs, [mode.name for mode in material.modes])
-    found = specs(
-        material,
-        geometries=_several(told["geometry"]),
-        systems=_several(told["system"]),
-        persistence=told.get("persistence", False),
-        changes=told.get("constants"),
-    )
-    return Wanted(tuple(found), costs)
+    found = [
+        specs(
+            pair,
+            geometries=_several(told["geometry"]),
+            systems=_several(told["system"]),
+            persistence=told.get("persistence", False),
+            changes=told.get("constants"),
+        )
+        for pair in _paired(material, told.get("pairs"))
+    ]
+    return [Wanted(tuple(each), costs) for each in found]
+
+
+def _paired(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
+    """The material with the modes of each pair, or as it is where no pairs are told."""
+    if pairs is None:
+        return [material]
+    modes = {mode.name: mode for mode in material.modes}
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or not {*map(str, pair)} <= set(modes):
+            raise InputError(f"each of pairs must be two of the modes {', '.join(modes)}, cheap first; found {pair!r}.")
+    return [replace(material, modes=tuple(modes[name] for name in pair)) for pair in pairs]
 
 
 def _synthetic(told: Mapping[str, Any]) -> Material:
-    _refuse(told, ELSEWHERE, "the synthetic world")
+    _refuse(told, (*ELSEWHERE, "frames_run"), "the synthetic world")
     modes = told.get("modes", {name: {} for name in DEFAULT_MODES})
     for name, mode in modes.items():
         _check(mode, {"threshold": MODE_FIELDS["threshold"]}, f"mode {name} of the synthetic world")
@@ -112,19 +141,20 @@ def _synthetic(told: Mapping[str, Any]) -> Material:
     )
 
 
-def _from_files(told: Mapping[str, Any], beside: Path) -> Material:
+def _from_files(told: Mapping[str, Any], places: Places) -> Material:
     _refuse(told, OF_THE_WORLD[1:], "a data set on disk")
     if "root" not in told or len(told.get("modes", {})) < 2:
         raise InputError(f"data set {told['dataset']} needs root, the folder of its files, and two or more modes.")
-    maps = {"maps": beside / told["maps"]} if "maps" in told else {}
-    source = open_dataset(told["dataset"], beside / told["root"], **maps)
+    maps = {"maps": places.path(told["maps"])} if "maps" in told else {}
+    source = open_dataset(told["dataset"], places.path(told["root"]), **maps)
     classes = tuple(told["classes"]) if "classes" in told else None
-    files = [_mode_file(name, mode, beside, classes, told.get("seed", 0)) for name, mode in told["modes"].items()]
+    files = [_mode_file(name, mode, places, classes, told.get("seed", 0)) for name, mode in told["modes"].items()]
+    files = [replace(file, frames_run=told.get("frames_run")) for file in files]
     return sources.from_files(source, files, units=told.get("units"))
 
 
 def _mode_file(
-    name: str, told: Mapping[str, Any], beside: Path, classes: tuple[str, ...] | None, seed: int
+    name: str, told: Mapping[str, Any], places: Places, classes: tuple[str, ...] | None, seed: int
 ) -> sources.ModeFile:
     _check(told, MODE_FIELDS, f"mode {name}")
     limit, kind = told.get("threshold"), told.get("scores")
@@ -132,7 +162,7 @@ def _mode_file(
         raise InputError(f"scores of mode {name} must be probabilities, raw or none; found {kind!r}.")
     return sources.ModeFile(
         name=name,
-        path=beside / told["file"] if "file" in told else None,
+        path=places.path(told["file"]) if "file" in told else None,
         threshold=None if limit is None else float(limit),
         scores=kind,
         classes=classes,

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -9,7 +10,8 @@ from deepval.allocators import RECIPES
 from deepval.allocators.signals import SIGNALS
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
-from deepval.errors import InputWarning, NothingToLearnError
+from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
+from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import Budget
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
@@ -51,6 +53,15 @@ def scored_by_all(
             if not lenient:
                 raise
             warnings.warn(f"{cell.folder.name}, left out: {error}", InputWarning, stacklevel=2)
+    return found
+
+
+def diagnosed(cell: BuiltCell) -> dict[str, Scored]:
+    """Scores of all inputs by every diagnostic that the cell can tell; none of them is deployable."""
+    found = {}
+    for name in DIAGNOSTICS | PLANNING_DIAGNOSTICS:
+        with suppress(InputError):  # a cell keeps what its modes and its planner define
+            found[name] = score_on(cell, name, units="all")
     return found
 
 

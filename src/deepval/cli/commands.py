@@ -20,8 +20,10 @@ COMMANDS = {
     "planner": "planning",
     "profile": "profiling",
     "register": "registering",
+    "import": "importing",
     "evaluate": "judging",
     "compare": "judging",
+    "threshold": "routing",
     "diagnose": "diagnosing",
     "analyse": "analysing",
     "reproduce": "reproducing",
@@ -33,7 +35,8 @@ COMMANDS = {
 }
 """The module here that holds each command, or group of commands; it is imported when the command is asked for."""
 
-app = typer.Typer(cls=lazy_group(COMMANDS), no_args_is_help=True, **LOOK | {"add_completion": True})
+COMPLETED: dict[str, Any] = LOOK | {"add_completion": True}
+app = typer.Typer(cls=lazy_group(COMMANDS), no_args_is_help=True, **COMPLETED)
 
 
 @app.callback(invoke_without_command=True)

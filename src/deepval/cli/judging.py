@@ -1,6 +1,7 @@
 """`deepval evaluate` and `deepval compare`: a cell or a values file, and score files -> verdicts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +43,8 @@ from deepval.judging.contenders import POLICIES, STATISTICS, Named, Statistic, p
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report import FORMS, console
+from deepval.report.tables import area_table
+from deepval.results import Result
 
 FAILED_GATE = 3
 """Exit code of `compare --fail-if` when the gate fails; 2 is bad input."""
@@ -78,6 +81,14 @@ def evaluate(
         int,
         typer.Option("--curve", help="Add budget curves with this many points.", rich_help_panel=MORE),
     ] = 0,
+    thresholds: Annotated[
+        bool,
+        typer.Option("--thresholds", help="Add where to escalate from, and how often that is.", rich_help_panel=MORE),
+    ] = False,
+    apgr: Annotated[
+        bool,
+        typer.Option("--apgr", help="Add APGR and call-performance thresholds (RouteLLM's).", rich_help_panel=MORE),
+    ] = False,
     terms: TermFile = None,
     weight: Weights = None,
     resolve: Annotated[
@@ -133,7 +144,8 @@ def evaluate(
         weights=options.weights(weight),
         watch=options.watch,
     )
-    result = case.labelled(result)
+    result = case.labelled(result if thresholds else replace(result, thresholds=()))
+    result = replace(result, recovery=result.apgr()) if apgr else result
     noted(case, "evaluate", chosen, scored, following)
     if out:
         result.save(out)
@@ -186,6 +198,12 @@ def compare(
             autocompletion=options.offered(*STATISTICS),
         ),
     ] = "gain",
+    area: Annotated[
+        bool,
+        typer.Option(
+            "--area", help="Compare whole gain curves: the area between them, over all shares.", rich_help_panel=SUBJECT
+        ),
+    ] = False,
     fail_if: Annotated[
         str | None,
         typer.Option(
@@ -244,6 +262,9 @@ def compare(
         rows = compare_over(results, one, other, of=statistic)
     for case, seen, named in looks:
         noted(case, "compare", seen, named, following)
+    if area:
+        _compare_areas(results, one, other, gate=gate, json=json)
+        return
     typer.echo(
         options.as_json([dict(row) for row in rows])
         if json
@@ -259,6 +280,21 @@ def compare(
     if gate and bad:
         where = ", ".join(row.budget.label for row in bad)
         say(f"deepval: {one} is {gate.replace('-', ' ')} than {other} at {where}.", err=True)
+        raise typer.Exit(FAILED_GATE)
+
+
+def _compare_areas(results: Mapping[str, Result], one: str, other: str, *, gate: str | None, json: bool) -> None:
+    """The area between two gain curves of one table, and the gate on it."""
+    if len(results) > 1:
+        raise InputError(f"--area compares on one table; found {len(results)}.")
+    (result,) = results.values()
+    row = result.area(one, other)
+    if json:
+        typer.echo(options.as_json(dict(row)), nl=False)
+    else:
+        typer.echo(console.render_tables([area_table(row)], width=options.width(), color=options.colored()), nl=False)
+    if gate and (row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")):
+        say(f"deepval: {one} is {gate.replace('-', ' ')} than {other} over all shares.", err=True)
         raise typer.Exit(FAILED_GATE)
 
 

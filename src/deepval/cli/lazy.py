@@ -130,9 +130,6 @@ def lazy_group(modules: Mapping[str, str], dressed: Callable[[Any], Any] | None 
 
 
 def completion_item(name: str) -> Any:
-    """What a shell is offered; the class lies in typer's own click where it has one."""
-    try:
-        from typer._click.shell_completion import CompletionItem
-    except ImportError:
-        from click.shell_completion import CompletionItem
-    return CompletionItem(name)
+    """What a shell is offered; its class lies beside that of typer's contexts, in typer or in the click it brings."""
+    home = typer.Context.__mro__[1].__module__.rpartition(".")[0]
+    return import_module(f"{home}.shell_completion").CompletionItem(name)

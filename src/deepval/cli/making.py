@@ -14,7 +14,8 @@ from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.saying import say
 from deepval.datasets import DATASETS, open_dataset
-from deepval.errors import InputError, InputWarning
+from deepval.engines import engine as making
+from deepval.errors import InputError, InputWarning, meant
 from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.placing import PLACINGS
@@ -66,6 +67,9 @@ def perceive(
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
     units: options.Units = None,
     samples: Annotated[int, typer.Option("--samples", help="Timed calls per mode; 0 measures nothing.")] = 50,
+    engine: options.EngineName = "local",
+    workers: options.Workers = 1,
+    address: options.Address = None,
     json: Json = False,
 ) -> None:
     """Run a detector at several resolutions over images: detections unit by unit, and what each mode costs.
@@ -80,7 +84,7 @@ def perceive(
     options.at_least(samples, 0, "--samples")
     source = _pictures(images, dataset, root, units)
     config: Any = DetectorConfig(style=style, threads=threads)  # pyright: ignore[reportArgumentType]
-    with options.step_bar() as step:
+    with making(engine, workers=workers, address=address) as made_by, options.step_bar() as step:
         done = run(
             source,
             out,
@@ -90,6 +94,7 @@ def perceive(
             config=config,
             on_error=on_error,
             latency_samples=samples,
+            engine=made_by,
             progress=lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
         )
     if json:
@@ -189,6 +194,9 @@ def build(
         int | None, typer.Option("--seed", help="Seed of the synthetic world, or of profile-SIZE. Default: 0.")
     ] = None,
     units: options.Units = None,
+    engine: options.EngineName = "local",
+    workers: options.Workers = 1,
+    address: options.Address = None,
     json: Json = False,
 ) -> None:
     """Turn a data set and two or more modes into cells: losses per input and mode, with hashes of what went in.
@@ -227,10 +235,11 @@ def build(
     if count_matched:
         wanted = _count_matched(wanted, limits)
     made = []
-    for cell in building.built(wanted, strict=strict, watch=options.watch):
-        folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
-        folders.write(cell, folder, costs=costs, pictures=pictures)
-        made.append((folder, cell))
+    with making(engine, workers=workers, address=address) as made_by:
+        for cell in building.built(wanted, strict=strict, map_units=made_by.map, watch=options.watch):
+            folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
+            folders.write(cell, folder, costs=costs, pictures=pictures)
+            made.append((folder, cell))
     too_few = wanted[0].roles.too_few
     if too_few is not None:
         note = f"{too_few}: all of {kind} are judged on, nothing is held out, and no allocator can be fitted here."
@@ -337,9 +346,7 @@ def _named(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, 
     for text in texts or []:
         name, equals, value = text.rpartition("=")
         if equals and name not in known:
-            raise InputError(
-                f"{option} must be of a mode ({', '.join(known)}); found {text!r}{options.meant(name, known)}"
-            )
+            raise InputError(f"{option} must be of a mode ({', '.join(known)}); found {text!r}{meant(name, known)}")
         if name in found:
             raise InputError(f"{option} must be given once for {name or 'all modes'}; found {text!r} as well.")
         if option == "--threshold" and not _finite(value):

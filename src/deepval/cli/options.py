@@ -1,6 +1,5 @@
 """Words of the command line -> what the library takes: options that several commands share."""
 
-import difflib
 import math
 import os
 import sys
@@ -17,10 +16,11 @@ from deepval.cells.case import Case
 from deepval.cells.splits import ROLES
 from deepval.cli.saying import say
 from deepval.datasets import Dataset
-from deepval.errors import InputError
-from deepval.judging.budgets import RAILS, Budget, Energy, Latency, Selection
+from deepval.engines import ENGINES
+from deepval.errors import InputError, meant
+from deepval.judging.budgets import RAILS, Accounting, Budget, Selection, measured
 from deepval.report import FORMS, console
-from deepval.results import Result
+from deepval.results import KINDS, Result
 from deepval.tables.costs import PROFILES
 from deepval.tables.scores import REFERENCES, Scores
 
@@ -28,7 +28,7 @@ LEAST_WIDTH, ENDLESS = 40, 10_000
 """Columns of the narrowest terminal that tables are made for, and of what is none."""
 
 SUBJECT, BUDGETS, INTERVALS = "What is judged", "Budgets", "Intervals"
-MORE, OUTPUT = "Further tables", "Output"
+MORE, OUTPUT, ENGINE = "Further tables", "Output", "Who does the work"
 """Headings of options in the help of a command."""
 
 
@@ -71,9 +71,9 @@ Kinds = Annotated[
     list[str] | None,
     typer.Option(
         "--budget",
-        help="selection, latency, energy. Repeatable. Default: what costs allow.",
+        help=f"{', '.join(KINDS)}. Repeatable. Default: what costs allow.",
         rich_help_panel=BUDGETS,
-        autocompletion=offered("selection", "latency", "energy"),
+        autocompletion=offered(*KINDS),
     ),
 ]
 Rails = Annotated[
@@ -156,6 +156,20 @@ PlanFile = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help=f"Who works on units: {' or '.join(ENGINES)} (a cluster, extra ray).",
+        autocompletion=offered(*ENGINES),
+        rich_help_panel=ENGINE,
+    ),
+]
+Workers = Annotated[int, typer.Option("--workers", help="How many units at once.", rich_help_panel=ENGINE)]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", help="Of a running Ray cluster. Default: one of this machine.", rich_help_panel=ENGINE),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 
 
@@ -207,20 +221,22 @@ def budgets(
 ) -> list[Budget]:
     """Budgets of the kinds asked for; without a wish, selection and what the costs allow."""
     convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
-    accounting: Literal["cascade", "skipping"] = "skipping" if skipping else "cascade"
-    makers: dict[str, Callable[[float], Budget]] = {
-        "selection": Selection,
-        "latency": lambda a: Latency(a, accounting=accounting),
-        "energy": lambda a: Energy(a, accounting=accounting, convention=convention),
-    }
-    wanted = [one_of(kind, tuple(makers), "--budget") for kind in kinds or case.kinds(scores, convention)]
+    accounting: Accounting = "skipping" if skipping else "cascade"
+    wanted = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention)]
     if rails is not None and "energy" not in wanted:
         raise InputError(
             f"--rails is of energy budgets, and none is judged: give --costs that have {rails!r} throughout."
         )
     if skipping and set(wanted) == {"selection"}:
-        raise InputError("--skipping is of latency and energy budgets, and none is judged: give --costs.")
-    return [makers[kind](a) for kind in wanted for a in alphas or (0.1, 0.2, 0.3, 0.5)]
+        raise InputError(
+            "--skipping is of measured budgets (latency, energy, money), and none is judged: give --costs."
+        )
+    levels = alphas or (0.1, 0.2, 0.3, 0.5)
+    return [
+        Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
+        for kind in wanted
+        for a in levels
+    ]
 
 
 def difference(given: float | None, *, form: str, draws: int | Literal["exact"]) -> float | None:
@@ -293,12 +309,6 @@ def _is_file(text: str) -> bool:
 def mode_list(text: str | None) -> list[str] | None:
     """Modes from small,large."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
-
-
-def meant(text: str, allowed: Iterable[str]) -> str:
-    """How a sentence about a wrong word ends: with the nearest allowed one, where one is near."""
-    near = difflib.get_close_matches(text, list(allowed), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else "."
 
 
 def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:

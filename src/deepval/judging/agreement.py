@@ -15,6 +15,9 @@ from deepval.errors import InputError
 from deepval.judging.ties import nth_highest
 from deepval.tables.values import most_helpful
 
+PAIRED = 16
+"""Inputs of a block that are compared pair by pair: a short merge costs more."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -159,14 +162,12 @@ def pair_counts(first: Num[np.ndarray, "input"], second: Num[np.ndarray, "input"
     a, b = _aligned(first, second)
     if a.size == 0:
         return PairCounts(0, 0, 0, 0, 0)
-    order = np.lexsort((b, a))
-    a, b = a[order], b[order]
-    change_a = a[1:] != a[:-1]
-    in_first = _tied_pairs(change_a)
-    in_both = _tied_pairs(change_a | (b[1:] != b[:-1]))
-    sorted_b = np.sort(b)
-    in_second = _tied_pairs(sorted_b[1:] != sorted_b[:-1])
-    discordant = _inversions(b)
+    first_rank, second_rank = _ranks(a), _ranks(b)
+    bits = a.size.bit_length()
+    in_order = np.sort((first_rank << bits) | second_rank)  # by the first, then by the second
+    in_first, in_second = (_pairs_within(np.bincount(rank)) for rank in (first_rank, second_rank))
+    in_both = _pairs_within(np.diff(_run_starts(in_order[1:] != in_order[:-1])))
+    discordant = _inversions(in_order & ((1 << bits) - 1))
     total = a.size * (a.size - 1) // 2
     return PairCounts(
         concordant=total - in_first - in_second + in_both - discordant,
@@ -263,10 +264,18 @@ def _run_starts(changes: Bool[np.ndarray, " step"]) -> Int[np.ndarray, " run"]:
     return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]])
 
 
-def _tied_pairs(changes: Bool[np.ndarray, " step"]) -> int:
-    """Pairs within runs of equal neighbours of a sorted sequence."""
-    lengths = np.diff(_run_starts(changes))
-    return int((lengths * (lengths - 1) // 2).sum())
+def _pairs_within(sizes: Int[np.ndarray, " group"]) -> int:
+    """Pairs of which both are in the same group."""
+    return int((sizes * (sizes - 1) // 2).sum())
+
+
+def _ranks(x: Float[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
+    """Number of different values below each."""
+    order = np.argsort(x)
+    ascending = x[order]
+    ranks = np.empty(x.size, dtype=np.int64)
+    ranks[order] = np.cumsum(np.concatenate([[False], ascending[1:] != ascending[:-1]]))
+    return ranks
 
 
 def _centred_ranks(x: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
@@ -279,21 +288,26 @@ def _centred_ranks(x: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
     return ranks
 
 
-def _inversions(sequence: Float[np.ndarray, "input"]) -> int:
-    """Pairs i < j with sequence[i] > sequence[j]: a merge sort that merges all blocks of a level at once.
+def _inversions(ranks: Int[np.ndarray, "input"]) -> int:
+    """Pairs i < j with ranks[i] > ranks[j]: short blocks pair by pair, then a merge sort of all blocks of a level.
 
-    A stable merge puts the j-th item of a right half behind the left items that do not exceed it, so its
-    place tells how many do: width - (place - j).
+    Sorted with their half as the last bit, the j-th item of a right half stands behind the left items that do not
+    exceed it, so its place tells how many do: width - (place - j).
     """
-    # The padding adds no inversion: nothing exceeds +inf, and only its equals follow it.
-    size = 1 << (sequence.size - 1).bit_length()
-    blocks = np.concatenate([sequence, np.full(size - sequence.size, np.inf)])
-    inversions, width = 0, 1
+    # The padding adds no inversion: nothing exceeds it, and only its equals follow it.
+    size, most = max(PAIRED, 1 << (ranks.size - 1).bit_length()), int(ranks.max())
+    blocks = np.full(size, most, dtype=np.uint32 if most < 1 << 31 else np.uint64)
+    blocks[: ranks.size] = ranks
+    rows = blocks.reshape(-1, PAIRED)
+    across = np.ascontiguousarray(rows.T)
+    inversions = sum(int(np.count_nonzero(across[:-lag] > across[lag:])) for lag in range(1, PAIRED))
+    blocks, width = np.sort(rows, axis=1), PAIRED
     while width < size:
-        rows = blocks.reshape(-1, 2 * width)
-        order = np.argsort(rows, axis=1, kind="stable")
-        places = int(np.count_nonzero(order >= width, axis=0) @ np.arange(2 * width))
+        rows = blocks.reshape(-1, 2 * width) << 1
+        rows[:, width:] |= 1
+        rows.sort(axis=1)
+        right = np.flatnonzero(rows & 1)
+        places = int(right.sum()) - 2 * width * width * (len(rows) * (len(rows) - 1) // 2)
         inversions += len(rows) * (width * width + width * (width - 1) // 2) - places
-        blocks = np.take_along_axis(rows, order, axis=1)
-        width *= 2
+        blocks, width = rows >> 1, 2 * width
     return inversions

@@ -7,14 +7,13 @@ from statistics import median
 import numpy as np
 
 from deepval.arrays import Float, Num
+from deepval.judging import selections
 from deepval.judging.budgets import Allowance, Selection, allowance
 from deepval.judging.draws import concentration
-from deepval.judging.gaps import break_even, split_gap
-from deepval.judging.oracle import oracle_gain, oracle_weights
+from deepval.judging.gaps import split_gap
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import Judged
 from deepval.judging.streams import Cap
-from deepval.judging.ties import inclusion
 from deepval.results import (
     HEADLINE,
     BudgetKey,
@@ -44,7 +43,6 @@ def gaps(
     caps: Mapping[tuple[str, int], Cap],
 ) -> tuple[Gap, ...]:
     """Where each allocator's gap goes under each budget; per-mode scores have no single ranking to account for."""
-    values = resamples.table.decision_values
     rows = iter(item for item in judged if item.row.allocator not in REFERENCES)
     gaps = []
     for index, allowed in enumerate(allowances):
@@ -55,7 +53,9 @@ def gaps(
                 gaps.append(replace(start, reason=row.reason or Reason.NO_RANKING.said()))
                 continue
             capped = caps.get((item.name, index))
-            after = row.oracle_gain if row.cost is None else oracle_gain(values, row.slots or 0)
+            after = row.oracle_gain
+            if row.cost is not None:
+                after = selections.best_gain(resamples.table, allowed, row.cost)
             split = split_gap(
                 oracle=row.oracle_gain or 0.0,
                 oracle_after_cost=after or 0.0,
@@ -67,7 +67,7 @@ def gaps(
             )
             gap = replace(start, **asdict(split))
             if allowed.costs is not None:
-                even = break_even(item.values, values, allowed)
+                even = selections.break_even(resamples.table, item.values, allowed)
                 gap = replace(gap, break_even=even.largest, break_even_set=even.spans)
             gaps.append(gap)
     return tuple(gaps)
@@ -93,8 +93,8 @@ def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[A
     for item in scores:
         cost = allowed.cost_of(item.name)
         if not item.modes and allowed.feasible(cost):
-            parts[item.name] = per_unit(inclusion(item.values, int(allowed.slots(len(table), cost))) * values)
-    oracle = per_unit(oracle_weights(values, int(allowed.slots(len(table)))) * values)
+            parts[item.name] = per_unit(selections.weights(table, item.values, allowed, cost) * values)
+    oracle = per_unit(selections.best_weights(table, allowed) * values)
     inputs, losses = per_unit(None), per_unit(table.losses[:, 0])
     return tuple(
         Unit(

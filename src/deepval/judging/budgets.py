@@ -1,22 +1,26 @@
 """Budgets: a share alpha of what a zero-cost allocator could escalate -> how many inputs an allocator may escalate.
 
 A selection budget counts escalations: k = floor(alpha*N + 0.5), whatever an allocator costs. A measured budget
-allows b = C_c + alpha*C_f per input, in milliseconds or millijoules. In a cascade the cheap mode and the allocator
-run on every input, so the share left is alpha - C_S/C_f; a skipping router runs the full mode instead of the cheap
-one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either way k = floor(N*share + 1e-9), and an allocator
-is infeasible iff C_S > alpha*C_f.
+allows b = C_c + alpha*C_f per input, in milliseconds, millijoules or dollars. In a cascade the cheap mode and the
+allocator run on every input, so the share left is alpha - C_S/C_f; a skipping router runs the full mode instead of
+the cheap one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either way k = floor(N*share + 1e-9), and an
+allocator is infeasible iff C_S > alpha*C_f.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from deepval.arrays import Int, Num
+from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError
 from deepval.results import BudgetKey
+from deepval.tables.columns import shown
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.shares import capacity, checked_share, quota
+from deepval.tables.values import ValueTable
 
 Accounting = Literal["cascade", "skipping"]
 LAST_DIGITS = 1e-12
@@ -78,8 +82,61 @@ class Energy:
         _check_measured(self)
 
 
-Measured = Latency | Energy
-Budget = Selection | Latency | Energy
+@dataclass(frozen=True)
+class Money:
+    """Every input may take C_c + alpha*C_f dollars on average, the allocator's own included.
+
+    Attributes:
+        alpha: As for `Latency`.
+        costs: As for `Latency`.
+        accounting: As for `Latency`.
+    """
+
+    alpha: float
+    costs: Any = None
+    accounting: Accounting = "cascade"
+    kind: ClassVar[str] = "money"
+    convention: ClassVar[Convention] = "usd"
+
+    def __post_init__(self) -> None:
+        _check_measured(self)
+
+
+Measured = Latency | Energy | Money
+Budget = Selection | Latency | Energy | Money
+
+
+def measured(kind: str, alpha: float, *, accounting: Accounting = "cascade", rails: Convention = RAILS[0]) -> Measured:
+    """The measured budget of a kind, over the costs of the table; `rails` is what energy counts."""
+    if kind == "energy":
+        return Energy(alpha, accounting=accounting, convention=rails)
+    return {"latency": Latency, "money": Money}[kind](alpha, accounting=accounting)
+
+
+def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
+    """What each kind of measured budget counts."""
+    return {"latency": Latency.convention, "energy": rails, "money": Money.convention}
+
+
+def budget_list(given: Any, usual: Sequence[float]) -> list[Budget]:
+    """Budgets as users give them: one or several, each a share of the inputs or a budget; `usual` shares where None."""
+    if given is None:
+        return [Selection(alpha) for alpha in usual]
+    if isinstance(given, Budget | Real | str | bytes | Mapping) or not isinstance(given, Iterable):
+        given = [given]
+    budgets = [item if isinstance(item, Budget) else _of_share(item) for item in given]
+    if not budgets:
+        raise InputError("At least one budget is needed; found an empty list. Leave budgets out for the usual ones.")
+    return budgets
+
+
+def _of_share(given: Any) -> Selection:
+    if isinstance(given, Real) and not isinstance(given, bool):
+        return Selection(checked_share(given))
+    raise InputError(
+        f"A budget must be a share of the inputs such as 0.2, or Selection, Latency, Energy or Money; found "
+        f"{shown(given)}."
+    )
 
 
 def _check_measured(budget: Measured) -> None:
@@ -99,12 +156,29 @@ class Allowance:
         costs: Where an allocator's cost is looked up; None under a selection budget, where nothing is charged.
         cheap: C_c, the cost of the cheap mode.
         full: C_f, the cost of the full mode.
+        each: Whether every input has costs of its own; C_c and C_f are then means over the inputs.
     """
 
     budget: Budget
     costs: Costs | None = None
     cheap: float = 0.0
     full: float = 1.0
+    each: bool = False
+
+    def on(self, table: ValueTable) -> "Allowance":
+        """The same allowance over other inputs: where each has costs of its own, the means are theirs."""
+        if not self.each or self.convention is None or not len(table):
+            return self
+        means = table.input_costs[self.convention].mean(axis=0)
+        return replace(self, cheap=float(means[0]), full=float(means[-1]))
+
+    def prices(self, table: ValueTable) -> Float[np.ndarray, "input mode"]:
+        """What each mode adds to the cheap pass on each input, nothing for cheap; less of it where that is skipped."""
+        assert self.convention is not None
+        costs = table.input_costs[self.convention]
+        above = costs - costs[:, :1] if self.accounting == "skipping" else costs.copy()
+        above[:, 0] = 0.0
+        return above
 
     @property
     def uniform_from(self) -> float:
@@ -149,9 +223,21 @@ class Allowance:
 
     def slots(self, inputs: int | Num[np.ndarray, "*draw"], cost: float = 0.0) -> Int[np.ndarray, "*draw"]:
         """Number of inputs that an allocator of this cost may escalate."""
+        if self.each:
+            raise InputError(
+                f"A {self.budget.kind} budget over inputs that cost differently leaves money, not a number of inputs; "
+                "here one cost per mode is needed: leave the columns of costs out, or take a selection budget."
+            )
         if self.costs is None:
             return quota(inputs, self.budget.alpha)
         return capacity(inputs, self.share(cost))
+
+
+def allowance_on(budget: Budget, table: ValueTable) -> Allowance:
+    """The budget on a table: with costs per input where the table has them, else with one cost per mode."""
+    if isinstance(budget, Selection) or budget.convention not in table.input_costs:
+        return allowance(budget, table.modes, table.costs)
+    return Allowance(budget, budget.costs or table.costs or Costs({}, {}, {}), each=True).on(table)
 
 
 def allowance(budget: Budget, modes: tuple[str, ...], costs: Costs | None = None) -> Allowance:

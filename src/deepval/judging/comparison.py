@@ -4,14 +4,16 @@ compare() asks whether one allocator is better than another on the same inputs. 
 with equal weight; cells of one dataset share their draws, so the mean of a draw is a draw of the mean.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.judging.basis import Basis, basis
 from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
 from deepval.judging.draws import Draws, Interval
@@ -27,7 +29,7 @@ class Comparison(BudgetRecord):
     Attributes:
         candidate: The allocator in question.
         baseline: What it is compared with.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
@@ -139,7 +141,7 @@ class Pooled(BudgetRecord):
 
     Attributes:
         allocator: Its name.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
@@ -258,20 +260,39 @@ def _ndg(judged: Judged, held: Basis) -> Float[np.ndarray, "resample"]:
 
 
 def shared_draws(held: Mapping[str, Basis]) -> Draws:
-    """The draws of the first cell; raises where the draws of the others do not belong together with them."""
-    first, units = next((item.totals.draws, item.totals.unit_ids) for item in held.values())
+    """The draws of the first cell; raises where those of the others do not belong together with them.
+
+    Cells with the same units have the same draws. Cells with other units have draws of another seed: with one seed they
+    would move together for no reason.
+    """
+    first = next(iter(held.values())).totals.draws
+    lists: dict[tuple[str, ...], tuple[str, Draws]] = {}
     for name, item in held.items():
-        other = item.totals.draws
-        if other.method != first.method or len(other) != len(first):
+        draws = item.totals.draws
+        if draws.method != first.method or len(draws) != len(first):
             raise InputError(
                 f"Cells are pooled draw by draw, so each needs as many draws of the same kind; {name!r} has "
-                f"{len(other)} {other.method}, another has {len(first)} {first.method}. Give a number of draws."
+                f"{len(draws)} {draws.method}, another has {len(first)} {first.method}. Give a number of draws."
             )
-        same_units = units == item.totals.unit_ids
-        if same_units and not np.array_equal(first.counts, other.counts):
+        _, before = lists.setdefault(tuple(item.totals.unit_ids), (name, draws))
+        if not np.array_equal(before.counts, draws.counts):
             raise InputError(f"Cells with the same units must share their draws; {name!r} has another seed.")
-        if first.method == "exact" and not same_units:
+    for (units, (name, one)), (others, (other_name, other)) in combinations(lists.items(), 2):
+        if first.method == "exact":
             raise InputError("Exact draws can be pooled only over cells with the same units. Give a number of draws.")
+        if first.method == "drawn" and one.seed == other.seed:
+            raise InputError(
+                f"Cells with other units need draws of another seed; {name!r} and {other_name!r} both have "
+                f"{one.seed}: take seeds from deepval.judging.draws.child_seeds, one per list of units."
+            )
+        shared = set(units) & set(others)
+        if shared:
+            warnings.warn(
+                f"{name} and {other_name} share {len(shared)} of their units ({min(shared)}, ...) but not the list of "
+                "them, so these are drawn apart: if they are the same scenes, judge both cells on the same units.",
+                InputWarning,
+                stacklevel=3,
+            )
     return first
 
 

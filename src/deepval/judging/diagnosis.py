@@ -40,7 +40,7 @@ class BudgetCheck(BudgetRecord):
     """Whether one budget binds.
 
     Attributes:
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
@@ -106,7 +106,7 @@ class WidthCheck(BudgetRecord):
 
     Attributes:
         allocator: Its name, or a reference that stands in for one: random (no skill), oracle (all of it).
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
@@ -135,7 +135,7 @@ class UnitCheck(BudgetRecord):
 
     Attributes:
         allocator: Its name.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.

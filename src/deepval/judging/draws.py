@@ -19,6 +19,8 @@ from deepval.errors import InputError
 
 EXACT_UP_TO = 50_000
 """Most draws that are enumerated: 24,310 for 9 units fit, 92,378 for 10 do not."""
+DRAWN_AT_ONCE = 1 << 20
+"""Units that are drawn in one go, so that only the counts of many draws of many units are held."""
 LEVEL = 0.95
 Verdict = Literal["better", "worse", "unresolved"]
 ROUNDING = 1e-12
@@ -111,8 +113,12 @@ def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draw
         return _enumerated(units)
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0:
         raise InputError(f"draws must be a number of draws or 'exact'; found {draws!r}.")
-    numbers = np.random.Generator(np.random.PCG64(seed)).integers(0, units, (draws, units))
-    return Draws(_counted(numbers, units), None, seed)
+    rng, counts = np.random.Generator(np.random.PCG64(seed)), np.empty((draws, units))
+    step = max(1, DRAWN_AT_ONCE // units)
+    for first in range(0, draws, step):  # the numbers are those of one call for all draws
+        part = counts[first : first + step]
+        part[:] = _counted(rng.integers(0, units, part.shape), units)
+    return Draws(counts, None, seed)
 
 
 def child_seeds(seed: int, datasets: int) -> list[int]:
@@ -129,14 +135,15 @@ def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, i
     """
     lists = {name: tuple(sorted(map(str, members))) for name, members in units.items()}
     different = sorted(set(lists.values()))
-    seeds = dict(zip(different, child_seeds(seed, len(different)) if len(different) > 1 else [seed], strict=True))
+    own = child_seeds(seed, len(different)) if len(different) > 1 else [seed] * len(different)
+    seeds = dict(zip(different, own, strict=True))
     return {name: seeds[members] for name, members in lists.items()}
 
 
-def _counted(numbers: Int[np.ndarray, "draw pick"], units: int) -> Float[np.ndarray, "draw unit"]:
+def _counted(numbers: Int[np.ndarray, "draw pick"], units: int) -> Int[np.ndarray, "draw unit"]:
     draws = len(numbers)
     key = np.arange(draws)[:, None] * units + numbers
-    return np.bincount(key.ravel(), minlength=draws * units).reshape(draws, units).astype(np.float64)
+    return np.bincount(key.ravel(), minlength=draws * units).reshape(draws, units)
 
 
 def _enumerated(units: int) -> Draws:

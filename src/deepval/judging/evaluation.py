@@ -10,31 +10,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
-
 from deepval.errors import InputError, InputWarning
 from deepval.judging import audits, ladder
 from deepval.judging.basis import samples_of
-from deepval.judging.budgets import Allowance, Budget, Selection, allowance
+from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.draws import make_draws
+from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
 from deepval.judging.resting import with_words
 from deepval.judging.rows import judge, with_simultaneous
 from deepval.judging.streams import Cap, Streamed, streams, times
+from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch, unwatched
 from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed, in_words
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
-from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align_all, filled
+from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
 from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values
 from deepval.version import __version__
+
+MEANS = "charged input by input; a mean over the judged inputs is shown"
 
 
 def evaluate(
     table: ValueTable | Any,
     scores: Mapping[str, Any],
-    budgets: Iterable[Budget] | None = None,
+    budgets: Budget | float | Iterable[Budget | float] | None = None,
     *,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
@@ -54,7 +56,8 @@ def evaluate(
     Args:
         table: A `ValueTable`, or anything `read_values` reads.
         scores: Per allocator, an array in the table's order or columns `input` and `score` (aligned by id).
-        budgets: `Selection`, `Latency` or `Energy`; selection at 10, 20, 30 and 50 % where None.
+        budgets: One or several: a share of the inputs (0.2), `Selection`, `Latency`, `Energy` or `Money`; selection
+            at 10, 20, 30 and 50 % where None.
         draws: Number of bootstrap draws of units, or "exact" to enumerate them all; 0 for no intervals.
         seed: Seed of the draws.
         modes: Modes to judge, cheap first and full last; all in the order of the table where None.
@@ -74,20 +77,21 @@ def evaluate(
     whole, parts = _recombined(whole, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
-    given = [_on(judged_on, item, whole, missing) for item in aligned]
-    allowances = [allowance(b, whole.modes, whole.costs) for b in (budgets or [Selection(a) for a in audits.ALPHAS])]
+    given = [on_part(judged_on, item, whole, missing) for item in aligned]
+    allowances = [allowance_on(b, judged_on) for b in budget_list(budgets, audits.ALPHAS)]
     _refuse_charging(aligned, allowances)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
     judged = with_words(judge(resamples, given, allowances), resamples, given, allowances)
     sliced = [row for column in _listed(by) for row in _slices(resamples, given, allowances, column)]
     caps: dict[tuple[str, int], Cap] = {}
     streamed: list[Streamed] = []
+    calibration_scores = None
     if calibrated_on is not None:
-        calibration_scores = [_on(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
+        calibration_scores = [on_part(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
         streamed, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
     if simultaneous_intervals:
         judged = with_simultaneous(judged, resamples)
-    notes = [*_notes(judged_on), *_notes_on_order(whole)]
+    notes = [*([] if whole.estimated is None else [whole.estimated]), *_notes(judged_on), *_notes_on_order(whole)]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
     rows = tuple(item.row for item in judged)
@@ -101,12 +105,14 @@ def evaluate(
         slices=tuple(sliced),
         gaps=audits.gaps(resamples, given, allowances, judged=judged, caps=caps),
         streams=tuple(item.row for item in streamed),
+        thresholds=thresholds(resamples, given, allowances, calibration=calibration_scores),
         units=audits.units(resamples, given, allowances),
         curves=audits.curves(resamples, given, curve_points),
         ladder=tuple(ladder.optima(judged_on, allowances)),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, given),
         samples=samples_of(resamples, judged, streamed),
+        fresh=Fresh(resamples, tuple(given)),
     )
 
 
@@ -151,14 +157,6 @@ def _split(
     return table.restrict(judged), held
 
 
-def _on(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
-    """Scores of a part of the table."""
-    if part is not whole:
-        inside = np.isin(whole.unit_ids, part.unit_ids)
-        scores = scores.keep(inside[whole.unit])
-    return filled(scores, part, missing, role=role)
-
-
 def _refuse_charging(scores: Sequence[Scores], allowances: Sequence[Allowance]) -> None:
     """Raise where a diagnostic would be judged under a measured budget."""
     knowing = next((item.name for item in scores if item.kind == "diagnostic"), None)
@@ -186,17 +184,29 @@ def _provenance(
     allowances: Sequence[Allowance],
     calibrated_on: ValueTable | None,
 ) -> Provenance:
-    figures = next((a.costs for a in allowances if a.costs is not None), None)
     draws = resamples.draws
     return Provenance(
         deepval=__version__,
         table=resamples.table.digest,
         scores={item.name: ScoresUsed(item.digest, float(item.covered.mean())) for item in scores},
-        costs=None if figures is None else figures.to_dict(),
+        costs=_charged(resamples.table, allowances),
         draws=DrawsUsed(draws.method, len(draws), draws.seed),
         units=resamples.unit_ids,
         calibration_units=None if calibrated_on is None else tuple(map(str, calibrated_on.unit_ids)),
     )
+
+
+def _charged(table: ValueTable, allowances: Sequence[Allowance]) -> dict[str, Any] | None:
+    """What was charged, in the shape of a costs file; of costs per input the means over the judged ones."""
+    figures = next((a.costs for a in allowances if a.costs is not None), None)
+    if figures is None:
+        return None
+    told = figures.to_dict()
+    each = dict.fromkeys(a.convention for a in allowances if a.each and a.convention)
+    for unit in each:
+        for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
+            told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
+    return told
 
 
 def _notes_on_order(table: ValueTable) -> list[str]:

@@ -5,6 +5,7 @@ the oracle to leave; and by cause, gap = overhead + ranking (+ causal). They acc
 term, and with signed values any capacity, can be negative.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +59,64 @@ def break_even(score: Float[np.ndarray, "input"], values: Float[np.ndarray, "inp
         else:
             spans.append((low, high))
     return BreakEven(tuple(spans), spans[-1][1] if spans else None)
+
+
+def break_even_of_purse(
+    score: Float[np.ndarray, "input"],
+    values: Float[np.ndarray, "input"],
+    price: Float[np.ndarray, "input"],
+    purse: float,
+) -> BreakEven:
+    """The same set where every input has its own cost: {C >= 0 : gain with purse - N*C >= random's gain at C = 0}."""
+    total = float(price.sum())
+    chance = (min(1.0, purse / total) if total > 0 else 1.0) * float(values.sum())
+    level = chance - 1e-12 * float(np.abs(values).sum())
+    spans: list[tuple[float, float]] = []
+    for piece in _pieces(score, values, price, purse):
+        for low, high in _above(piece, level):
+            near = bool(spans) and low <= spans[-1][1] + 1e-12 * purse
+            spans[-1:] = [(spans[-1][0], high)] if near else [*spans[-1:], (low, high)]
+    costs = [((purse - high) / len(values), (purse - low) / len(values)) for low, high in reversed(spans)]
+    return BreakEven(tuple(costs), costs[-1][1] if costs else None)
+
+
+Piece = tuple[tuple[float, float], tuple[float, float]]
+"""A part of a line: (purse, gain) at either end."""
+
+
+def _pieces(
+    score: Float[np.ndarray, "input"],
+    values: Float[np.ndarray, "input"],
+    price: Float[np.ndarray, "input"],
+    purse: float,
+) -> Iterator[Piece]:
+    """A ranking's gain against what it may spend, up to a purse: linear within a tie group, flat after the last.
+
+    Groups that cost nothing or less are taken as soon as they are reached, so the line can jump between pieces.
+    """
+    order = np.argsort(-score, kind="stable")
+    starts = np.flatnonzero(np.append(True, score[order][1:] != score[order][:-1]))
+    spent = gain = reached = 0.0
+    for cost, value in zip(*(np.add.reduceat(each[order], starts).tolist() for each in (price, values)), strict=True):
+        if spent + cost > reached:
+            end = min(spent + cost, purse)
+            yield tuple((at, gain + (at - spent) / cost * value) for at in (reached, end))  # pyright: ignore[reportReturnType]
+            reached = spent + cost
+            if reached >= purse:
+                return
+        spent, gain = spent + cost, gain + value
+    yield (reached, gain), (purse, gain)
+
+
+def _above(piece: Piece, level: float) -> list[tuple[float, float]]:
+    """The purses of a piece at which the gain is at least `level`."""
+    (left, low), (right, high) = piece
+    if max(low, high) < level:
+        return []
+    if min(low, high) >= level:
+        return [(left, right)]
+    between = left + (level - low) / (high - low) * (right - left)
+    return [(left, between) if low >= level else (between, right)]
 
 
 def _cost_at(slots: Float[np.ndarray, "slots"], inputs: int, allowed: Allowance) -> Float[np.ndarray, "slots"]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -38,16 +39,35 @@ def top_sums(
 
     A draw repeats each unit's inputs `counts` times. Where there are more slots than inputs, all are taken.
     """
-    left = slots.astype(np.float64)
+    if len(score) <= SORT_UP_TO:
+        return sorted_sums(score, quantities, unit, counts=counts, slots=slots.astype(np.float64))
+    step = math.ceil(len(score) / SAMPLE)
+    sieve = Sieve.over(score[::step], unit[::step], step=step, counts=counts, slots=slots, quantities=len(quantities))
+    block = np.empty(len(score), dtype=np.uint8)
+    for first in range(0, len(score), WALK_ELEMENTS):
+        part = slice(first, first + WALK_ELEMENTS)
+        block[part] = sieve.add(score[part], [each[part] for each in quantities], unit[part])
+    sifted = sieve.sifted(counts, slots)
+    rows = np.flatnonzero(sifted.kept[block])
+    kept = [quantity[rows] for quantity in quantities]
+    return sifted.sums + sorted_sums(score[rows], kept, unit[rows], counts=counts, slots=sifted.left)
+
+
+def sorted_sums(
+    score: Float[np.ndarray, "input"],
+    quantities: Quantities,
+    unit: Int[np.ndarray, "input"],
+    *,
+    counts: Float[np.ndarray, "draw unit"],
+    slots: Float[np.ndarray, "draw budget"],
+) -> Float[np.ndarray, "draw budget quantity"]:
+    """The same of rows that are few enough to be sorted."""
     sums = np.zeros((*slots.shape, len(quantities)))
-    if len(score) > SORT_UP_TO:
-        rows, left, sums = _sieve(score, quantities, unit, counts=counts, slots=left)
-        score, unit, quantities = score[rows], unit[rows], [quantity[rows] for quantity in quantities]
     if not len(score):
         return sums
     blocks = _blocks(score, quantities, unit, units=counts.shape[1], budgets=slots.shape[1])
     for part in _pieces(len(counts), len(blocks.kind)):
-        sums[part] += _block_sums(blocks, counts[part], left[part])
+        sums[part] = _block_sums(blocks, counts[part], slots[part])
     return sums
 
 
@@ -76,50 +96,91 @@ def _cut_block(
     return np.searchsorted((reached.astype(whole) + step).ravel(), wanted + step) - np.arange(draws)[:, None] * blocks
 
 
-def _sieve(
-    score: Float[np.ndarray, "input"],
-    quantities: Quantities,
-    unit: Int[np.ndarray, "input"],
-    *,
-    counts: Float[np.ndarray, "draw unit"],
-    slots: Float[np.ndarray, "draw budget"],
-) -> tuple[Int[np.ndarray, "row"], Float[np.ndarray, "draw budget"], Float[np.ndarray, "draw budget quantity"]]:
-    """Rows on which some draw's cut may fall, the slots each draw has left for them, and all other rows' sums.
+class Sifted(NamedTuple):
+    """What a sieve says once it has seen every row.
 
-    A block is an interval of scores. One matrix product gives every draw's weight of every block; only a block
-    that is taken in part by some draw needs its rows, and not even then if it holds a single value.
+    Attributes:
+        kept: Blocks whose rows are needed: some draw takes a part of them.
+        left: Slots that each draw has left for those rows.
+        sums: Sums over what each draw takes of all other rows.
+        taken: Rows of every other block that the first draw takes under each budget.
     """
-    edges = _edges(score, unit, counts=counts, slots=slots)
-    single, block = _single(edges), np.zeros(len(score), dtype=np.uint8)
-    tables = np.zeros((1 + len(quantities), len(single), counts.shape[1]))
-    for first in range(0, len(score), WALK_ELEMENTS):
-        part = slice(first, first + WALK_ELEMENTS)
-        block[part] = _edges_above(score[part], edges)
-        key = block[part] * np.int64(counts.shape[1]) + unit[part]
-        tables += _per_unit(key, [each[part] for each in quantities], blocks=len(single), units=counts.shape[1])
-    weight, *sums = ((counts @ table.T)[:, None] for table in tables)
-    taken = np.clip(slots[:, :, None] - (np.cumsum(weight, axis=2) - weight), 0.0, weight)
-    kept = ((taken > 0) & (taken < weight)).any(axis=(0, 1)) & ~single
-    taken[:, :, kept] = 0.0
-    share = np.divide(taken, weight, out=np.zeros_like(taken), where=weight > 0)
-    others = np.stack([(share * own).sum(axis=2) for own in sums], axis=2)
-    return np.flatnonzero(kept[block]), slots - taken.sum(axis=2), others
+
+    kept: Bool[np.ndarray, "block"]
+    left: Float[np.ndarray, "draw budget"]
+    sums: Float[np.ndarray, "draw budget quantity"]
+    taken: Float[np.ndarray, "budget block"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sieve:
+    """Rows that come piece by piece -> sums of all but the few on which some draw's cut may fall.
+
+    A block is an interval of scores: block i covers edges[i] <= score < edges[i-1]. One matrix product gives every
+    draw's weight of every block; only a block that is taken in part by some draw needs its rows, and not even then if
+    it holds a single value.
+
+    Attributes:
+        edges: Descending edges of the blocks.
+        near: Blocks on or beside which a sample of the rows puts a cut. It only decides where to look.
+        single: Blocks that can hold one value only.
+        tables: Number of every unit's rows in every block, then sums of their quantities.
+    """
+
+    edges: Float[np.ndarray, "edge"]
+    near: Bool[np.ndarray, "block"]
+    single: Bool[np.ndarray, "block"]
+    tables: Float[np.ndarray, "column block unit"]
+
+    @classmethod
+    def over(
+        cls,
+        sample: Float[np.ndarray, "row"],
+        unit: Int[np.ndarray, "row"],
+        *,
+        step: int,
+        counts: Float[np.ndarray, "draw unit"],
+        slots: Int[np.ndarray, "draw budget"],
+        quantities: int,
+    ) -> "Sieve":
+        """A sieve whose blocks are narrow where a sample of one row in `step` puts the cuts."""
+        edges, near = _edges(sample, unit, step=step, counts=counts, slots=slots)
+        single = _single(edges)
+        return cls(edges, near, single, np.zeros((1 + quantities, len(single), counts.shape[1])))
+
+    def add(
+        self, score: Float[np.ndarray, "row"], quantities: Quantities, unit: Int[np.ndarray, "row"]
+    ) -> Num[np.ndarray, "row"]:
+        """Take in a piece of the rows; returns the block of each."""
+        block, units = _edges_above(score, self.edges), self.tables.shape[2]
+        key = block * np.int64(units) + unit
+        self.tables[:] += _per_unit(key, quantities, blocks=len(self.single), units=units)
+        return block
+
+    def sifted(self, counts: Float[np.ndarray, "draw unit"], slots: Num[np.ndarray, "draw budget"]) -> Sifted:
+        """Which blocks' rows are still needed, the slots left for them, and the sums of all others."""
+        weight, *sums = ((counts @ table.T)[:, None] for table in self.tables)
+        taken = np.clip(slots[:, :, None] - (np.cumsum(weight, axis=2) - weight), 0.0, weight)
+        kept = ((taken > 0) & (taken < weight)).any(axis=(0, 1)) & ~self.single
+        taken[:, :, kept] = 0.0
+        share = np.divide(taken, weight, out=np.zeros_like(taken), where=weight > 0)
+        others = np.stack([(share * own).sum(axis=2) for own in sums], axis=2)
+        return Sifted(kept, slots - taken.sum(axis=2), others, taken[0])
 
 
 def _edges(
-    score: Float[np.ndarray, "input"],
-    unit: Int[np.ndarray, "input"],
+    sample: Float[np.ndarray, "row"],
+    unit: Int[np.ndarray, "row"],
     *,
+    step: int,
     counts: Float[np.ndarray, "draw unit"],
-    slots: Float[np.ndarray, "draw budget"],
-) -> Float[np.ndarray, "edge"]:
-    """Descending edges of blocks, close together only where a systematic sample puts the cuts.
+    slots: Num[np.ndarray, "draw budget"],
+) -> tuple[Float[np.ndarray, "edge"], Bool[np.ndarray, "block"]]:
+    """Descending edges of blocks, close together only where a systematic sample puts the cuts, and those blocks.
 
-    Block i covers edges[i] <= score < edges[i-1]. A value that fills more than one quantile of the sample is shut
-    in between itself and the next float. The sample only decides where to look; sums stay exact.
+    A value that fills more than one quantile of the sample is shut in between itself and the next float. The sample
+    only decides where to look; sums stay exact.
     """
-    step = math.ceil(len(score) / SAMPLE)
-    sample, unit = score[::step], unit[::step]
     picks = np.sort(sample)[np.linspace(0, len(sample) - 1, EDGES + 2)[1:-1].astype(int)]
     heavy = picks[1:][picks[1:] == picks[:-1]]
     edges = np.unique(np.concatenate([picks, np.nextafter(heavy, np.inf)]))[::-1]
@@ -131,7 +192,8 @@ def _edges(
     hit = np.bincount(cut.ravel(), minlength=len(single)) > 0
     near = hit | np.append(hit[1:], False) | np.append(False, hit[:-1])
     kind = hit.astype(int) + near + 2 * (near & single)
-    return edges[kind[1:] != kind[:-1]]
+    bounds = np.flatnonzero(kind[1:] != kind[:-1])
+    return edges[bounds], near[np.append(bounds, len(near) - 1)]
 
 
 def _single(edges: Float[np.ndarray, "edge"]) -> Bool[np.ndarray, "block"]:
@@ -234,11 +296,14 @@ def _block_sums(
         for column, table in enumerate(blocks.upto[1:]):
             sums[part, :, column] = np.einsum("du,dbu->db", counts[part], table.take(at[part], axis=0))
     kind = np.where((at < len(blocks.kind)) & (left > 0), np.append(blocks.kind, -1)[at], -1)
-    for which, way in ((_Kind.DISTINCT, _in_turn), (_Kind.MIXED, _with_ties), (_Kind.EQUAL, _in_proportion)):
+    whole = counts.astype(np.int32)  # whole numbers add up several times faster
+    ways = (_Kind.DISTINCT, _in_turn, whole), (_Kind.MIXED, _with_ties, counts), (_Kind.EQUAL, _in_proportion, counts)
+    for which, way, drawn in ways:
         draw, budget = np.nonzero(kind == which)
-        for part in _pieces(len(draw), max(blocks.unit.shape[1], counts.shape[1])):
+        width = counts.shape[1] if which is _Kind.EQUAL else blocks.unit.shape[1]
+        for part in _pieces(len(draw), width):
             cut = draw[part], budget[part]
-            sums[cut] += way(blocks, _Cuts(cut[0], at[cut], left[cut]), counts=counts)
+            sums[cut] += way(blocks, _Cuts(cut[0], at[cut], left[cut]), counts=drawn)
     return sums
 
 
@@ -268,12 +333,12 @@ def _reached(
 
 
 def _in_turn(
-    blocks: _Blocks, cuts: _Cuts, *, counts: Float[np.ndarray, "draw unit"]
+    blocks: _Blocks, cuts: _Cuts, *, counts: Int[np.ndarray, "draw unit"]
 ) -> Float[np.ndarray, "cut quantity"]:
     """Sums in blocks of distinct scores: rows are taken in turn until the slots are filled."""
     first = blocks.bounds[cuts.at]
-    weight = counts.astype(np.int32).take(blocks.unit[first] + cuts.draw[:, None] * counts.shape[1])
-    filled = np.zeros((len(first), weight.shape[1] + 1), dtype=np.int32)  # whole numbers add up several times faster
+    weight = counts.take(blocks.unit[first] + cuts.draw[:, None] * counts.shape[1])
+    filled = np.zeros((len(first), weight.shape[1] + 1), dtype=np.int32)
     np.cumsum(weight, axis=1, dtype=np.int32, out=filled[:, 1:])
     np.minimum(filled, cuts.slots.astype(np.int32)[:, None], out=filled)
     taken = np.subtract(filled[:, 1:], filled[:, :-1], dtype=np.float64)

@@ -7,6 +7,7 @@ UB(λ) = λ·B + Σ_i max_m(v_im − λ·c_m) and r_im = max_m'(v_im' − λ·c_
 value = UB(λ) − (λ·unspent + Σ_i r_i,mode_i) for every plan: the best plan is the one of least *deficit* (in brackets).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Float, Int, Num
-from deepval.judging.plans import Plan, check_problem, unspendable
+from deepval.judging.plans import Costs, Plan, check_problem, unspendable
+from deepval.judging.steps import steps
 
 SOLVE_TOLERANCE = 8 * float(np.finfo(np.float64).eps)  # of the bound: smaller differences of a total are rounding
 FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8  # room of the first search round, and its factor from then on
@@ -29,14 +31,18 @@ class BudgetCurve:
     value: Float[np.ndarray, "budget"]
 
 
-def solve(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"], budget: int) -> Plan:
+def solve(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) -> Plan:
     """The plan of greatest value within the budget, exact up to the rounding of that value.
+
+    Costs are one per mode, or one per input and mode.
 
     Hull steps of equal slope are filled in row order (sort the rows by input id), and the plan departs from that
     fill only where it gains. The same arguments give the same plan, bit for bit. Should `MOST_STATES` not suffice,
     the best plan found is returned, and `check` says that it is not proven.
     """
     check_problem(values, costs, budget)
+    if costs.ndim == 2:
+        return _solve_each(values, costs, budget)
     menu = _menu(values, costs, budget)
     found = _Found(menu.values.argmax(axis=0))  # the first of equals is the cheapest
     if menu.costs[found.levels].sum() > budget:
@@ -64,7 +70,7 @@ def budget_curve(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray,
     """The relaxed optimum at its breakpoints, from budget 0 to the least spend that gives all inputs their best."""
     check_problem(values, costs, 0)
     menu = _menu(values, costs, int(costs.max()))
-    slopes = _hull_slopes(menu.values, menu.costs)
+    slopes = hull_slopes(menu.values, menu.costs)
     descent, step = np.unique(-slopes, return_inverse=True)  # steepest first, equal slopes as one step
     lengths = np.repeat(np.diff(menu.costs), slopes.shape[1])
     length = np.bincount(step.ravel(), weights=lengths, minlength=len(descent))[descent < 0]
@@ -165,8 +171,8 @@ def _menu(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"
     )
 
 
-def _hull_slopes(
-    values: Float[np.ndarray, "level input"], costs: Int[np.ndarray, "level"]
+def hull_slopes(
+    values: Float[np.ndarray, "level input"], costs: Num[np.ndarray, "level"]
 ) -> Float[np.ndarray, "level-1 input"]:
     """Slopes of each input's upper concave hull between neighbouring costs k and k + 1.
 
@@ -201,7 +207,7 @@ def _multiplier(slopes: Float[np.ndarray, "step input"], lengths: Int[np.ndarray
 
 def _greedy(menu: _Menu, budget: int) -> tuple[float, Int[np.ndarray, "input"]]:
     """λ, and the levels after every hull step steeper than λ and, in row order, those equal to it that fit."""
-    slopes, lengths = _hull_slopes(menu.values, menu.costs), np.diff(menu.costs)
+    slopes, lengths = hull_slopes(menu.values, menu.costs), np.diff(menu.costs)
     multiplier = _multiplier(slopes, lengths, budget)
     levels = (slopes > multiplier).sum(axis=0)
     tied = slopes == multiplier
@@ -212,15 +218,88 @@ def _greedy(menu: _Menu, budget: int) -> tuple[float, Int[np.ndarray, "input"]]:
 
 
 def _optimum(menu: _Menu, budget: int) -> _Found:
-    """The levels of least deficit: changes of the greedy fill, over ever more inputs until no other can matter."""
+    """The levels of least deficit: changes of the greedy fill."""
     multiplier, base = _greedy(menu, budget)
-    reduced = menu.values - multiplier * menu.costs[:, None]
+    slack = budget - int(menu.costs[base].sum()) - unspendable(menu.costs, budget)
+    fill = _Fill(menu.values - multiplier * menu.costs[:, None], base, multiplier, budget, slack)
+    return _searched(fill, lambda inputs, losses, best: _changes(menu, inputs, base[inputs], losses, best))
+
+
+def _solve_each(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "input mode"], budget: int) -> Plan:
+    """The same where every input has costs of its own: hull steps by falling slope, then changes input by input."""
+    rows = np.arange(len(values))
+    affordable = costs <= budget
+    worth = np.where(affordable, values, -np.inf)
+    found = steps(np.where(affordable, values, 0.0), np.where(affordable, costs, 0))
+    order = np.argsort(-found.slope, kind="stable")
+    spent = np.cumsum(found.cost[order])
+    whole = int(np.searchsorted(spent, budget, side="right"))
+    base = found.start.copy()
+    base[found.input[order[:whole]]] = found.target[order[:whole]]  # of an input's steps the last one stays
+    best = _Found(base)
+    if whole < len(order):
+        multiplier = float(found.slope[order[whole]])
+        slack = budget - int(spent[whole - 1] if whole else 0) - unspendable(costs, budget)
+        fill = _Fill((worth - multiplier * costs).T, base, multiplier, budget, slack)
+        best = _searched(fill, lambda inputs, losses, most: _own_changes(costs, inputs, base[inputs], losses, most))
+    value = float(values[rows, best.levels].sum(dtype=np.float64))
+    return Plan(
+        modes=best.levels,
+        value=value,
+        spent=int(costs[rows, best.levels].sum()),
+        budget=budget,
+        multiplier=best.multiplier,
+        bound=max(best.bound, value),
+        core=best.core,
+        states=best.states,
+        stop_loss=best.stop_loss,
+    )
+
+
+def _own_changes(
+    costs: Int[np.ndarray, "input mode"],
+    inputs: Int[np.ndarray, "core"],
+    source: Int[np.ndarray, "core"],
+    losses: Float[np.ndarray, "mode core"],
+    best: float,
+) -> _Changes:
+    """The inputs' changes that lose less than `best`; each input is a group of its own."""
+    level, column = np.nonzero((losses < best) & (np.arange(len(losses))[:, None] != source))
+    rows = inputs[column]
+    return _Changes(
+        input=rows,
+        level=level,
+        cost=costs[rows, level] - costs[rows, source[column]],
+        loss=losses[level, column],
+        key=_apart(rows, level, len(losses)),
+    )
+
+
+def _apart(
+    inputs: Int[np.ndarray, "change"], level: Int[np.ndarray, "change"], levels: int
+) -> Int[np.ndarray, "change"]:
+    """Keys of changes whose inputs are groups of their own."""
+    return (levels**2 + inputs) * levels + level
+
+
+class _Fill(NamedTuple):
+    """A greedy fill at λ: reduced values, its levels, and what is left of the budget."""
+
+    reduced: Float[np.ndarray, "level input"]
+    base: Int[np.ndarray, "input"]
+    multiplier: float
+    budget: int
+    slack: int
+
+
+def _searched(fill: _Fill, changes_of: Callable[..., _Changes]) -> _Found:
+    """The levels of least deficit: changes of the fill, over ever more inputs until no other can matter."""
+    reduced, base, multiplier, budget, slack = fill
     most, second = reduced[0], np.full(len(base), -np.inf)
     for level in reduced[1:]:
         most, second = np.maximum(most, level), np.maximum(second, np.minimum(most, level))
     nearest = most - second
     found = _Found(base, multiplier, bound=multiplier * budget + float(most.sum()))
-    slack = budget - int(menu.costs[base].sum()) - unspendable(menu.costs, budget)
     best, tolerance, size, limit = multiplier * slack, SOLVE_TOLERANCE * found.bound, FIRST_INPUTS, FIRST_STATES
     while best > tolerance and limit <= MOST_STATES:
         inputs, reach = np.flatnonzero(nearest < best), best
@@ -228,8 +307,9 @@ def _optimum(menu: _Menu, budget: int) -> _Found:
             inputs = np.sort(inputs[np.argpartition(nearest[inputs], size)[:size]])
             reach = float(nearest[inputs].max())
         losses = np.maximum(most[inputs] - reduced[:, inputs], 0.0)
-        changes = _changes(menu, inputs, base[inputs], losses, best)
-        step = _least_deficit(changes, len(menu.costs), _Goal(slack, multiplier, best - tolerance, tolerance, limit))
+        step = _least_deficit(
+            changes_of(inputs, losses, best), len(reduced), _Goal(slack, multiplier, best - tolerance, tolerance, limit)
+        )
         stop_loss = reach if step.states <= limit else 0.0
         found = found._replace(core=len(inputs), states=max(step.states, found.states), stop_loss=stop_loss)
         if len(step.inputs):
@@ -288,7 +368,7 @@ def _least_deficit(changes: _Changes, levels: int, goal: _Goal) -> _Step:
             goal = goal._replace(best=deficit - goal.tolerance)
         if relaxed >= goal.best:
             return best
-        apart = (levels**2 + changes.input) * levels + changes.level
+        apart = _apart(changes.input, changes.level, levels)
         changes = changes._replace(key=np.where(np.isin(changes.input, clashes), apart, changes.key))
 
 

@@ -1,20 +1,24 @@
 """More than two modes: values or scores per mode and a budget -> which mode each input gets, by an exact knapsack.
 
-Costs are integers (microseconds or microjoules; one slot each under a selection budget) and a cascade runs a higher
-mode from scratch, so it costs C_m on top of the cheap pass. The budget is floor(1000*N*(alpha*C_f - C_S) + 1e-6).
+Costs are integers (microseconds, microjoules or nanodollars; one slot each under a selection budget) and a cascade
+runs a higher mode from scratch, so it costs C_m on top of the cheap pass. The budget is floor(1000*N*(alpha*C_f -
+C_S) + 1e-6), and of money what is nearest in nanodollars.
 Per-mode scores are allocated by the same knapsack over scores above 0, equal ones by input id. What they must beat is
 the best mixture of modes that looks at no input: it gives mode m to a share p_m of them, whichever they are.
+
+Where every input has costs of its own, draws are planned by the relaxed knapsack, which keeps the budget in expectation
+as a ranking does (`spending`, `steps`); the plan of whole inputs with its certificate stands beside it (`optima`).
 """
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
-from deepval.judging import knapsack, plans
+from deepval.judging import knapsack, plans, selections, spending, steps
 from deepval.judging.budgets import Allowance
 from deepval.judging.oracle import oracle_gain
 from deepval.judging.resamples import Resamples, Sample
@@ -24,20 +28,37 @@ from deepval.tables.costs import CONVENTIONS, Convention
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
+_PARTS: Mapping[Convention, int] = {"ms": 1000, "mj": 1000, "mj_gpu": 1000, "mj_all": 1000, "usd": 10**9}
+"""Whole parts that a unit of cost is counted in: a call of a small language model costs less than a millidollar."""
+
 
 def mode_costs(allowed: Allowance, modes: Sequence[str]) -> Int[np.ndarray, "mode"]:
     """What each mode adds to the cheap pass, as integers; nothing for cheap."""
     if allowed.costs is None or allowed.convention is None:
         return np.array([0] + [1] * (len(modes) - 1))
-    above = [round(1000 * allowed.costs.of_mode(mode, allowed.convention)) for mode in modes[1:]]
+    above = [round(_PARTS[allowed.convention] * allowed.costs.of_mode(mode, allowed.convention)) for mode in modes[1:]]
+    free = [mode for mode, cost in zip(modes[1:], above, strict=True) if not cost]
+    if free:
+        raise InputError(
+            f"{allowed.costs.source}: a mode above cheap must cost something; {free[0]!r} has {allowed.convention} = "
+            f"{allowed.costs.of_mode(free[0], allowed.convention):g}, less than can be counted."
+        )
     return np.array([0, *above])
+
+
+def input_costs(allowed: Allowance, table: ValueTable) -> Int[np.ndarray, "input mode"]:
+    """What each mode adds to the cheap pass on each input, as integers; nothing for cheap."""
+    assert allowed.convention is not None
+    return np.rint(_PARTS[allowed.convention] * allowed.prices(table)).astype(np.int64)
 
 
 def allowed_spend(allowed: Allowance, inputs: int, cost: float = 0.0) -> int:
     """What may be spent on escalation, in the same integers."""
-    if allowed.costs is None:
+    if allowed.costs is None or allowed.convention is None:
         return int(allowed.slots(inputs))
-    return max(0, math.floor(1000 * inputs * (allowed.budget.alpha * allowed.full - cost) + 1e-6))
+    slack = 0.5 if allowed.convention == "usd" else 1e-6
+    parts = _PARTS[allowed.convention] * inputs * (allowed.budget.alpha * allowed.full - cost)
+    return max(0, math.floor(parts + slack))
 
 
 def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
@@ -79,20 +100,33 @@ def _mixture(
     benefits: Float[np.ndarray, "resample mode"],
 ) -> Sample:
     """The best of all mixtures of two modes: a linear programme with two constraints has no more in its optimum."""
-    costs = mode_costs(allowed, resamples.table.modes)
-    spend = np.array([allowed_spend(allowed, int(inputs)) for inputs in resamples.inputs])
+    costs, spend = _mean_costs(resamples, allowed)
     each = spend / np.maximum(resamples.inputs, 1.0)
     gain, benefit, escalated = np.zeros((3, len(each)))
     for low, high in itertools.permutations(range(len(costs)), 2):
-        if costs[low] >= costs[high]:
-            continue
-        dear = np.clip((each - costs[low]) / (costs[high] - costs[low]), 0.0, 1.0)
+        dearer = costs[high] > costs[low]
+        more = np.divide(each - costs[low], costs[high] - costs[low], out=np.zeros(len(each)), where=dearer)
+        dear = np.clip(more, 0.0, 1.0)
         mixed = (1 - dear) * gains[:, low] + dear * gains[:, high]
-        better = (costs[low] <= each) & (mixed > gain * (1 + 1e-12))
+        better = dearer & (costs[low] <= each) & (mixed > gain * (1 + 1e-12))
         gain = np.where(better, mixed, gain)
         benefit = np.where(better, (1 - dear) * benefits[:, low] + dear * benefits[:, high], benefit)
         escalated = np.where(better, resamples.inputs * np.where(low > 0, 1.0, dear), escalated)
     return Sample(gain, benefit, escalated)
+
+
+def _mean_costs(
+    resamples: Resamples, allowed: Allowance
+) -> tuple[Float[np.ndarray, "mode resample"], Float[np.ndarray, "resample"]]:
+    """What each mode costs on the mean input of every resample, and what may be spent there in all."""
+    table, number = resamples.table, len(resamples.counts)
+    if not allowed.each:
+        spend = [allowed_spend(allowed, int(inputs)) for inputs in resamples.inputs]
+        one = mode_costs(allowed, table.modes).astype(float)
+        return np.broadcast_to(one[:, None], (len(one), number)), np.array(spend, dtype=float)
+    prices, units = allowed.prices(table), len(table.unit_ids)
+    totals = resamples.counts @ np.column_stack([np.bincount(table.unit, p, minlength=units) for p in prices.T])
+    return (totals / np.maximum(resamples.inputs, 1.0)[:, None]).T, selections.purses(resamples, allowed)
 
 
 def planned(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
@@ -112,6 +146,8 @@ def _planned(
     resamples: Resamples, wanted: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
 ) -> Sample:
     """Solve every resample; inputs that no mode is wanted for stay cheap and take no part."""
+    if allowed.each:
+        return _stepped(resamples, wanted, allowed, cost=cost)
     table = resamples.table
     costs = mode_costs(allowed, table.modes)
     rows = np.flatnonzero((wanted > 0).any(axis=1))
@@ -127,19 +163,51 @@ def _planned(
     return Sample(gain, benefit, escalated)
 
 
+def _stepped(
+    resamples: Resamples, wanted: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
+) -> Sample:
+    """The relaxed plan of every resample, with costs per input: steps of all hulls by falling slope."""
+    table, counts = resamples.table, resamples.counts
+    found = steps.steps(wanted, allowed.prices(table))
+    values, rows = table.mode_values, np.arange(len(table))
+    every = [
+        values,
+        np.maximum(values, 0.0),
+        np.broadcast_to(np.arange(values.shape[1]) > 0, values.shape).astype(float),
+    ]
+    begun = [np.bincount(table.unit, each[rows, found.start], minlength=counts.shape[1]) for each in every]
+    sums = counts @ np.column_stack(begun)
+    sums += spending.bought(
+        found.slope,
+        [each[found.input, found.target] - each[found.input, found.source] for each in every],
+        table.unit[found.input],
+        price=found.cost,
+        counts=counts,
+        purse=selections.purses(resamples, allowed, cost)[:, None],
+    )[:, 0]
+    return Sample(*sums.T)
+
+
 def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optimum]:
-    """Per measured cascade budget: the optimum with its certificate, and what it is worth beside other plans."""
-    if len(table.modes) == 2:
-        return
+    """Per measured cascade budget: the optimum with its certificate, and what it is worth beside other plans.
+
+    With two modes there is something to plan only where every input has costs of its own.
+    """
     order = np.argsort(columns.as_text(table.input), kind="stable")
     values = table.mode_values[order]
     for allowed in allowances:
-        if allowed.costs is None or allowed.accounting != "cascade":
+        if allowed.costs is None or allowed.accounting != "cascade" or (len(table.modes) == 2 and not allowed.each):
             continue
-        costs = mode_costs(allowed, table.modes)
-        plan = knapsack.solve(values, costs, allowed_spend(allowed, len(table)))
+        spend = allowed_spend(allowed, len(table))
+        costs = input_costs(allowed, table)[order] if allowed.each else mode_costs(allowed, table.modes)
+        plan = knapsack.solve(values, costs, spend)
         proof = plans.check(plan, values, costs)
-        full_only = oracle_gain(table.decision_values, int(allowed.slots(len(table))))
+        if allowed.each:
+            full_only = knapsack.solve(values[:, [0, -1]], costs[:, [0, -1]], spend).value
+        else:
+            full_only = oracle_gain(table.decision_values, int(allowed.slots(len(table))))
+        modes = np.zeros_like(plan.modes)
+        modes[order] = plan.modes
         yield Optimum(
             kind=allowed.budget.kind,
             alpha=allowed.budget.alpha,
@@ -153,23 +221,25 @@ def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optim
             multiplier=plan.multiplier,
             core_inputs=plan.core,
             modes={mode: int(np.count_nonzero(plan.modes == m)) for m, mode in enumerate(table.modes)},
-            spent=tuple(
-                _spent(plan.modes, allowed, c, table.modes) for c in CONVENTIONS if _known(allowed, c, table.modes)
-            ),
+            spent=tuple(_spent(modes, allowed, c, table) for c in CONVENTIONS if _known(allowed, c, table)),
         )
 
 
-def _known(allowed: Allowance, convention: Convention, modes: Sequence[str]) -> bool:
-    return allowed.costs is not None and all(convention in allowed.costs.modes.get(mode, {}) for mode in modes)
+def _known(allowed: Allowance, convention: Convention, table: ValueTable) -> bool:
+    modes = {} if allowed.costs is None else allowed.costs.modes
+    return convention in table.input_costs or all(convention in modes.get(mode, {}) for mode in table.modes)
 
 
-def _spent(
-    plan: Int[np.ndarray, "input"], allowed: Allowance, convention: Convention, modes: Sequence[str]
-) -> Spending:
+def _spent(plan: Int[np.ndarray, "input"], allowed: Allowance, convention: Convention, table: ValueTable) -> Spending:
     """What one plan spends on escalation in a convention, and its excess over the budget of the same alpha there."""
-    costs = allowed.costs
-    assert costs is not None
-    each = np.array([0.0] + [costs.of_mode(mode, convention) for mode in modes[1:]])
-    spent = float(each[plan].sum())
-    limit = len(plan) * allowed.budget.alpha * each[-1]
+    if convention in table.input_costs:
+        costs = table.input_costs[convention].copy()
+        costs[:, 0] = 0.0
+        spent, full = float(costs[np.arange(len(plan)), plan].sum()), float(costs[:, -1].sum())
+        limit = allowed.budget.alpha * full
+    else:
+        assert allowed.costs is not None
+        each = np.array([0.0] + [allowed.costs.of_mode(mode, convention) for mode in table.modes[1:]])
+        spent = float(each[plan].sum())
+        limit = len(plan) * allowed.budget.alpha * each[-1]
     return Spending(convention, spent, limit, float(spent / limit - 1))

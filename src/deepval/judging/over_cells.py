@@ -5,16 +5,14 @@ mean; cells with other units have draws of their own. A draw in which any cell h
 mean: it is left out and counted.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError
 from deepval.judging.basis import Basis, basis
 from deepval.judging.comparison import can_resample, reasons, shared_draws
 from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
@@ -32,7 +30,7 @@ class PooledComparison(BudgetRecord):
         candidate: The allocator in question, with its causal policy where it has one.
         baseline: What it is compared with.
         of: What is compared: gain, benefit or harm; the candidate is better where it has less harm.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
@@ -81,7 +79,7 @@ class PooledComparison(BudgetRecord):
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
+class Pair:
     """Both contenders in one cell; samples end after the draws, for cells differ in how many units can be left out."""
 
     cell: str
@@ -120,12 +118,24 @@ def compare_over(
         baseline: What it is compared with, likewise.
         of: What is compared: gain, or its parts benefit and harm.
     """
-    checked(of)
+    return compared_over(together(cells), candidate, baseline, of=of)
+
+
+def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
+    """What the results of cells rest on, whose draws belong together."""
     if not cells:
         raise InputError("Comparing over cells needs at least one cell; found none.")
     held = {name: basis(result) for name, result in cells.items()}
-    draws = shared_draws(held)
-    check_apart(held)
+    shared_draws(held)
+    return held
+
+
+def compared_over(
+    held: Mapping[str, Basis], candidate: str, baseline: str, *, of: Statistic = "gain"
+) -> tuple[PooledComparison, ...]:
+    """As `compare_over`, of what `together` gives for the results or for more of them."""
+    checked(of)
+    draws = next(iter(held.values())).totals.draws
     ours = {name: contenders(item, candidate) for name, item in held.items()}
     theirs = {name: contenders(item, baseline) for name, item in held.items()}
     first = next(iter(held))
@@ -134,37 +144,23 @@ def compare_over(
         raise InputError(f"{candidate!r} and {baseline!r} have no budget that every cell judges both under.")
     rows = []
     for key in keys:
-        pairs = [_Pair(name, item, ours[name][key], theirs[name][key]) for name, item in held.items()]
-        rows.append(_pooled(pairs, key, (candidate, baseline), of=of, draws=draws))
+        pairs = [Pair(name, item, ours[name][key], theirs[name][key]) for name, item in held.items()]
+        rows.append(over_pairs(pairs, key, (candidate, baseline), of=of, draws=draws))
     return tuple(rows)
 
 
-def check_apart(held: Mapping[str, Basis]) -> None:
-    """Refuse draws of one seed over other units, which move together for no reason; tell of units partly shared."""
-    for (name, one), (other_name, other) in combinations(held.items(), 2):
-        first, second = one.totals, other.totals
-        if first.unit_ids == second.unit_ids:
-            if not np.array_equal(first.draws.counts, second.draws.counts):
-                raise InputError(f"Cells with the same units must share their draws; {other_name!r} has another seed.")
-            continue
-        if first.draws.method == "drawn" and first.draws.seed == second.draws.seed:
-            raise InputError(
-                f"Cells with other units need draws of another seed; {name!r} and {other_name!r} both have "
-                f"{first.draws.seed}: take seeds from deepval.judging.draws.child_seeds, one per list of units."
-            )
-        shared = set(first.unit_ids) & set(second.unit_ids)
-        if shared:
-            warnings.warn(
-                f"{name} and {other_name} share {len(shared)} of their units ({min(shared)}, ...) but not the list of "
-                "them, so these are drawn apart: if they are the same scenes, judge both cells on the same units.",
-                InputWarning,
-                stacklevel=3,
-            )
-
-
-def _pooled(
-    pairs: Sequence[_Pair], key: BudgetKey, names: tuple[str, str], *, of: Statistic, draws: Draws
+def over_pairs(
+    pairs: Sequence[Pair], key: BudgetKey, names: tuple[str, str], *, of: Statistic = "gain", draws: Draws
 ) -> PooledComparison:
+    """The mean over cells of the difference between the two contenders of each, whoever they are there.
+
+    Args:
+        pairs: Both contenders in each cell.
+        key: The budget.
+        names: What the contenders are called.
+        of: What is compared.
+        draws: The draws that the cells share (`shared_draws`).
+    """
     candidate, baseline = names
     start: dict[str, Any] = {"candidate": candidate, "baseline": baseline, "of": of} | key.fields
     start |= {"cells": len(pairs), "draws": len(draws), "rates_missed": _rates_missed(pairs)}
@@ -209,13 +205,13 @@ def mean_over_cells(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.nd
     return np.sort(np.stack(cells), axis=0).mean(axis=0)
 
 
-def _unlike(pairs: Sequence[_Pair]) -> str | None:
+def _unlike(pairs: Sequence[Pair]) -> str | None:
     """Why there is no difference in nDG where the two divide by different oracles."""
     found = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
     return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in found if ours != theirs)
 
 
-def _rates_missed(pairs: Sequence[_Pair]) -> int | None:
+def _rates_missed(pairs: Sequence[Pair]) -> int | None:
     """Cells in which a causal policy escalates too many or too few."""
     sides = [[side.row for side in (pair.one, pair.other) if isinstance(side, Streamed)] for pair in pairs]
     return sum(any(row.rate_missed for row in rows) for rows in sides) if any(sides) else None

@@ -11,6 +11,8 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
 
+Costs = Int[np.ndarray, "mode"] | Int[np.ndarray, "input mode"]
+"""What modes cost on top of the cheap one: the same for every input, or its own for each."""
 CHECK_TOLERANCE = 1e-12  # of the bound: another machine may add in another order
 
 
@@ -61,19 +63,19 @@ class Verification:
     optimal: bool
 
 
-def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"]) -> Verification:
+def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Costs) -> Verification:
     """Proof of a plan's feasibility, value and bound in one pass over the values, and the gap that it leaves.
 
     Raises InputError with the reason where a statement of the plan is false. The search log alone is taken on trust.
     """
     check_problem(values, costs, plan.budget)
-    if len(plan.modes) != len(values) or np.any((plan.modes < 0) | (plan.modes >= len(costs))):
+    if len(plan.modes) != len(values) or np.any((plan.modes < 0) | (plan.modes >= values.shape[1])):
         raise InputError(
-            f"a plan must give each of {len(values)} inputs a mode from 0 to {len(costs) - 1}, this one has other "
+            f"a plan must give each of {len(values)} inputs a mode from 0 to {values.shape[1] - 1}, this one has other "
             "inputs or modes; check it against the values it was solved for"
         )
     value = float(values[np.arange(len(values)), plan.modes].sum(dtype=np.float64))
-    spent = int(costs[plan.modes].sum())
+    spent = int(np.broadcast_to(costs, values.shape)[np.arange(len(values)), plan.modes].sum())
     if spent != plan.spent:
         raise InputError(f"the plan's modes cost {spent} but it states {plan.spent} spent; solve again")
     if spent > plan.budget:
@@ -97,15 +99,20 @@ def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Int[np.nda
     return Verification(gap=gap, core=core, optimal=plan.stop_loss >= gap - tolerance)
 
 
-def check_problem(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"], budget: int) -> None:
+def check_problem(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) -> None:
     """Raise InputError where values, costs or budget are not those of a problem."""
-    if values.ndim != 2 or values.shape[1:] != costs.shape or len(costs) == 0:
+    if values.ndim != 2 or costs.shape not in (values.shape[1:], values.shape) or values.shape[1] == 0:
         shapes = f"{values.shape} and {costs.shape}"
         raise InputError(f"values must be inputs x modes and costs one per mode, found {shapes}; put cheap first")
-    if costs.dtype.kind != "i" or costs[0] != 0 or np.any(costs[1:] <= 0):
+    if costs.ndim == 1 and (costs.dtype.kind != "i" or costs[0] != 0 or np.any(costs[1:] <= 0)):
         raise InputError(
             f"costs must be signed integers, 0 for mode 0 and positive for the others, found {costs.tolist()}; "
             "count microseconds or microjoules on top of the cheap mode"
+        )
+    if costs.ndim == 2 and (costs.dtype.kind != "i" or np.any(costs[:, 0] != 0) or np.any(costs < 0)):
+        raise InputError(
+            "costs of each input must be signed integers, 0 for mode 0 and none negative; found others. Count "
+            "microseconds, microjoules or nanodollars on top of the cheap mode"
         )
     if values[:, 0].any() or not np.isfinite(values).all():
         row = int(np.flatnonzero((values[:, 0] != 0) | ~np.isfinite(values).all(axis=1))[0])
@@ -117,6 +124,6 @@ def check_problem(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray
         raise InputError(f"the budget must be at least 0, found {budget}; treat this case as infeasible")
 
 
-def unspendable(costs: Int[np.ndarray, "mode"], budget: int) -> int:
+def unspendable(costs: Costs, budget: int) -> int:
     """What every plan leaves of the budget: spending is a multiple of the affordable costs' common divisor."""
     return budget % max(int(np.gcd.reduce(costs[costs <= budget])), 1)

@@ -13,6 +13,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Num, Shaped
 from deepval.errors import InputError
+from deepval.judging.ties import nth_highest
 
 RATE_TOLERANCE = 0.05
 """A realised share further than this from alpha misses the rate."""
@@ -89,11 +90,11 @@ class FrozenThreshold(Policy):
         score; p is at most 1 for the same reason.
         """
         _check_alpha(alpha)
-        ascending = _validation(validation_scores)
-        wanted = alpha * ascending.size
-        theta = ascending[-max(1, math.ceil(wanted - SLACK))]
-        above, tied = int((ascending > theta).sum()), int((ascending == theta).sum())
-        return cls(theta=float(theta), tie_acceptance=min(1.0, (wanted - above) / tied))
+        scores = _validation(validation_scores)
+        wanted = alpha * scores.size
+        theta = nth_highest(scores, max(1, math.ceil(wanted - SLACK))) + 0.0  # of two zeros the one without a sign
+        above, tied = int((scores > theta).sum()), int((scores == theta).sum())
+        return cls(theta, tie_acceptance=min(1.0, (wanted - above) / tied))
 
     def expected(self, score: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
         """Expected acceptance per input: 1 above theta, p at theta, 0 below; for the exact expected gain."""
@@ -198,7 +199,9 @@ class AdaptiveThreshold(Policy):
         _check_alpha(self.alpha)
         if not 0 <= self.eta < math.inf:
             raise InputError(f"eta must be a finite step of at least 0, got {self.eta}.")
-        object.__setattr__(self, "validation_scores", _validation(self.validation_scores))
+        ascending = np.sort(_validation(self.validation_scores))
+        ascending.flags.writeable = False
+        object.__setattr__(self, "validation_scores", ascending)
 
     def decide_sorted(
         self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
@@ -374,12 +377,10 @@ def _scores(score: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
 
 
 def _validation(scores: Float[np.ndarray, "..."]) -> Float[np.ndarray, "input"]:
-    """Validation scores in ascending order, read-only, at least one."""
+    """Validation scores, at least one."""
     if scores.ndim != 1 or scores.size == 0:
         raise InputError(
             f"Calibration needs one score for at least one validation input, got shape {scores.shape}: "
             "pass the scores of the validation units."
         )
-    ascending = np.sort(_scores(scores))
-    ascending.flags.writeable = False
-    return ascending
+    return _scores(scores)

@@ -61,6 +61,7 @@ class Resamples(Totals):
         cls, table: ValueTable, draws: Draws, counts: Float[np.ndarray, "resample unit"], watch: Watch
     ) -> "Resamples":
         units, benefits = len(table.unit_ids), np.maximum(table.decision_values, 0.0)
+        draws = replace(draws, counts=counts[1 : 1 + len(draws)])  # one array holds both
         per_unit = [
             np.bincount(table.unit, weights=weights, minlength=units)
             for weights in (None, table.losses[:, 0], table.decision_values, benefits)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.judging import selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import LEVEL
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Resamples
@@ -102,16 +103,18 @@ class _Without:
 
     def _judged(self, unit: int, allocator: str) -> dict[BudgetKey, str | None]:
         wanted = {item.row.budget for item in self.decided if item.row.allocator == allocator}
-        allowances = [allowed for allowed in self.allowances if allowed.key in wanted]
+        table = self.resamples.table
+        allowances = [
+            allowed.on(table.keep(table.unit != unit)) if allowed.each else allowed
+            for allowed in self.allowances
+            if allowed.key in wanted
+        ]
         if unit not in self.others:
             self.others[unit] = self.resamples.without(unit)
         others = self.others[unit]
-        free = np.column_stack([allowed.slots(others.inputs) for allowed in allowances])
-        found = zip(
-            allowances, ranked_samples(others, self.scores[allocator], allowances), others.at_random(free), strict=True
-        )
+        own = ranked_samples(others, self.scores[allocator], allowances)
+        chance = selections.at_random(others, allowances)
         return {
-            allowed.key: others.versus(others.paired(own.gain, chance.gain)).verdict
-            for allowed, own, chance in found
-            if own is not None
+            allowed.key: others.versus(others.paired(one.gain, other.gain)).verdict if one else "infeasible"
+            for allowed, one, other in zip(allowances, own, chance, strict=True)
         }

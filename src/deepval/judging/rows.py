@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.judging import ladder
-from deepval.judging.agreement import tie_audit
+from deepval.judging import ladder, selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import simultaneous
 from deepval.judging.resamples import Resamples, Sample
@@ -50,15 +49,16 @@ def judge(
     resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance], label: str | None = None
 ) -> list[Judged]:
     """Every allocator and every reference under every budget, budget by budget."""
-    free = np.column_stack([a.slots(resamples.inputs) for a in allowances])
-    oracle, chance = resamples.best(free), resamples.at_random(free)
+    allowances = [allowed.on(resamples.table) for allowed in allowances]
+    oracle, chance = selections.best(resamples, allowances), selections.at_random(resamples, allowances)
     ladders = list(zip(ladder.oracles(resamples, allowances), ladder.chances(resamples, allowances), strict=True))
     ranked = {
         item.name: ranked_samples(resamples, item, allowances) for item in resamples.watch(scores, "ranking inputs")
     }
     judged = []
     for index, allowed in enumerate(allowances):
-        bench, slots = _Bench(resamples, allowed, label=label), int(free[0, index])
+        bench = _Bench(resamples, allowed, label=label)
+        slots = selections.slots(allowed, int(resamples.inputs[0]))
         best, mixed = ladders[index]
         full_only = _Yardstick("oracle", "random", oracle[index].gain, chance[index].gain)
         of_ladder = _Yardstick("oracle-ladder", "random-ladder", best.gain, mixed.gain) if best and mixed else full_only
@@ -80,8 +80,7 @@ def ranked_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Al
     if scores.modes:
         return ladder.planned(resamples, scores, allowances)
     costs = [a.cost_of(scores.name) for a in allowances]
-    slots = np.column_stack([a.slots(resamples.inputs, cost) for a, cost in zip(allowances, costs, strict=True)])
-    samples = resamples.ranked(scores.values, slots)
+    samples = selections.ranked(resamples, scores.values, allowances, costs)
     return [s if a.feasible(c) else None for s, a, c in zip(samples, allowances, costs, strict=True)]
 
 
@@ -122,9 +121,10 @@ class _Bench:
             judged = self._blank(scores.name, by, reason=reason)
             return replace(judged, row=replace(judged.row, cost=cost, verdict="infeasible"))
         plain = not scores.modes
-        slots = int(self.allowed.slots(int(self.resamples.inputs[0]), cost)) if plain else None
+        table = self.resamples.table
+        slots = selections.slots(self.allowed, len(table), cost) if plain else None
         judged = self._row(scores.name, sample, by, slots=slots)
-        ties = known(tie_audit(scores.values, slots).share) if plain and slots else None
+        ties = selections.ties_decide(table, scores.values, self.allowed, cost) if plain else None
         charged = None if self.allowed.costs is None else cost
         return replace(judged, row=replace(judged.row, ties=ties, cost=charged))
 

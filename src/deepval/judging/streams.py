@@ -14,6 +14,7 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError
+from deepval.judging import selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed, unit_totals
 from deepval.judging.resamples import Resamples, Sample
@@ -61,13 +62,17 @@ def streams(
     found: list[Streamed] = []
     caps: dict[tuple[str, int], Cap] = {}
     for index, allowed in enumerate(allowances):
-        free = allowed.slots(resamples.inputs)[:, None]
-        prize, chance = resamples.best(free)[0].gain, resamples.at_random(free)[0].gain
+        (prize,), (chance,) = (
+            [sample.gain for sample in of(resamples, [allowed])] for of in (selections.best, selections.at_random)
+        )
         for own, other in zip(scores, held_scores, strict=True):
             if own.modes:
                 continue
             cost = allowed.cost_of(own.name)
             start = Stream(own.name, "any", None, **allowed.key.fields)
+            if allowed.each:
+                found.append(Streamed(replace(start, reason=Reason.RATE_ONLY.said()), None, prize))
+                continue
             if not allowed.feasible(cost) or not allowed.share(cost) > 0:
                 row = replace(
                     start, verdict="infeasible", verdict_words="infeasible", reason=Reason.NOTHING_LEFT.said()

@@ -23,7 +23,7 @@ ALIGNED_RAD, BESIDE_M = np.pi / 4, 3.0
 LOOP_M2 = 1.0
 
 
-class Found(NamedTuple):
+class FoundRoute(NamedTuple):
     """A way through a graph, and whether it reaches a goal; where it does not it is the longest that was seen."""
 
     way: list
@@ -36,7 +36,7 @@ def searched(
     *,
     is_goal: Callable[[Node, int], bool],
     most_depth: int,
-) -> Found:
+) -> FoundRoute:
     """Breadth-first search by depth, the start at depth 1, in which a node may be met again at another depth.
 
     As published, a node's parent at a depth is the last that led to it, and the goal is the first that is met: nodes
@@ -50,7 +50,7 @@ def searched(
             break
         for node in first_met:
             if is_goal(node, depth):
-                return Found(_way(parents, node), reached=True)
+                return FoundRoute(_way(parents, node), reached=True)
         children: dict[Node, Node | None] = {}
         for node in last_met:
             for child in beyond(node):
@@ -62,10 +62,10 @@ def searched(
         last_met = list(children)
         parents.append(children)
     if len(parents) == 1:
-        return Found([start], reached=False)
+        return FoundRoute([start], reached=False)
     final = parents[-1][last_met[-1]]
     assert final is not None, "only the start has no parent"
-    return Found(_way(parents, next(iter(beyond(final)))), reached=False)
+    return FoundRoute(_way(parents, next(iter(beyond(final)))), reached=False)
 
 
 def _way(parents: Sequence[dict], end: Hashable) -> list:

@@ -64,7 +64,7 @@ def gathered(
 
     Args:
         names: Cell folders, folders of such, specification files, a cell's manifest, or tracks by name.
-        data: Folder with kitti_tracking, nuscenes and so on, for tracks.
+        data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
         work: Folder to build in.
         watch: Who is told how far it is.
     """
@@ -87,7 +87,7 @@ def meant(names: Sequence[str | Path], *, data: Path | None = None) -> Found:
         if path.name == MANIFEST and path.is_file() and not is_specification(path):
             inside.append(path.parent)
         elif is_specification(path):
-            wanted.append(read_specification(path))
+            wanted += read_specification(path, data)
         elif name in NAMES and not path.exists():
             cells, missing = track_cells(read_track(name), data)
             wanted += cells

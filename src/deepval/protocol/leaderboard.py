@@ -16,8 +16,8 @@ from typing import Any
 from deepval.canonical import digest_of, json_text
 from deepval.errors import InputError, InputWarning
 from deepval.files import write_atomically
-from deepval.judging.budgets import Budget, Energy, Latency, Selection
-from deepval.judging.draws import child_seeds
+from deepval.judging.budgets import Budget, Energy, Latency, Money, Selection
+from deepval.judging.draws import child_seeds, seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
@@ -35,6 +35,8 @@ SCHEMA = "deepval/leaderboard/1"
 DATASETS = ("kitti", "nuscenes", "nuplan", "synthetic")
 """Data sets whose draws have a seed of their own, in this order; others share one more."""
 ALPHAS, HEADLINE = (0.1, 0.2, 0.3, 0.5), 0.2
+PAID: Mapping[Convention, type[Latency | Energy | Money]] = {"ms": Latency, "mj": Energy, "usd": Money}
+"""Measured budgets of standings by what they count, where every cell of a track knows it of its modes."""
 
 
 def leaderboard(
@@ -132,9 +134,10 @@ def _track(
     alphas, headline = (ALPHAS, HEADLINE) if told is None else (told.alphas, told.headline_alpha)
     overall: list[Standing] = []
     single: dict[str, list[Standing]] = {key: [] for key in cells}
+    seeds = _seeds(cells, seed)
     for convention in _conventions(cells):
         results = {
-            key: _judged(cell, accepted, alphas, convention=convention, draws=draws, seed=seed)
+            key: _judged(cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[key])
             for key, cell in cells.items()
         }
         overall += standings(results, unranked=flagged)
@@ -159,6 +162,17 @@ def _track(
     }
 
 
+def _seeds(cells: Mapping[str, TrackedCell], seed: int) -> dict[str, int]:
+    """The seed of each cell's draws: one per data set, or where its cells have several lists of units, one per list."""
+    known = {key: cell.split.dataset for key, cell in cells.items()}
+    places = {key: DATASETS.index(data) if data in DATASETS else len(DATASETS) for key, data in known.items()}
+    found = {}
+    for place, own in enumerate(child_seeds(seed, len(DATASETS) + 1)):
+        units = {key: cells[key].split.test for key in cells if places[key] == place}
+        found |= seeds_by_units(units, own) if units else {}
+    return found
+
+
 def _apart(rows: Sequence[Standing], flagged: Collection[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows as plain dicts: those that are ranked, and those of flagged submissions."""
     parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = [], []
@@ -170,7 +184,7 @@ def _apart(rows: Sequence[Standing], flagged: Collection[str]) -> tuple[list[dic
 def _conventions(cells: Mapping[str, TrackedCell]) -> list[Convention | None]:
     """Selection (None), and what every cell of the track has measured its modes in."""
     measured: list[Convention | None] = [None]
-    for convention in ("ms", "mj"):
+    for convention in PAID:
         costs = [cell.table.costs for cell in cells.values()]
         modes = [(c, cell.table.modes) for c, cell in zip(costs, cells.values(), strict=True) if c is not None]
         if len(modes) == len(cells) and all(convention in c.modes.get(m, {}) for c, names in modes for m in names):
@@ -195,9 +209,7 @@ def _judged(
         paid = {item.card.key: item.card.costs.get(profile, {}) for item in entered}
         entered = [item for item in entered if convention in paid[item.card.key]]
         costs = Costs(cell.table.costs.modes, paid, {}, source=f"profile {profile}")
-        budgets = [Latency(a, costs) if convention == "ms" else Energy(a, costs) for a in alphas]
-    seeds = child_seeds(seed, len(DATASETS) + 1)
-    place = DATASETS.index(cell.split.dataset) if cell.split.dataset in DATASETS else len(DATASETS)
+        budgets = [PAID[convention](a, costs) for a in alphas]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         return evaluate(
@@ -205,7 +217,7 @@ def _judged(
             {item.card.key: replace(item.scores[cell.name], name=item.card.key) for item in entered},
             budgets,
             draws=draws,
-            seed=seeds[place],
+            seed=seed,
             units=cell.split.test,
         )
 

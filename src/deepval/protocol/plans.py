@@ -15,10 +15,9 @@ from deepval.canonical import digest_of, json_canonical, plain, read_toml, sha25
 from deepval.errors import InputError
 from deepval.files import append_line, locked
 from deepval.judging.contenders import STATISTICS
-from deepval.results import BudgetKey
+from deepval.results import KINDS, BudgetKey
 from deepval.tables.shares import checked_share
 
-KINDS = ("selection", "latency", "energy")
 DIRECTIONS = {"better": ("better",), "worse": ("worse",), "different": ("better", "worse")}
 """What a plan may expect, and the verdicts that bear it out."""
 NEEDED, OPTIONAL = ("candidate", "baseline", "cells", "alphas"), ("budget", "of", "direction")
@@ -33,7 +32,7 @@ class Planned:
         baseline: What it is compared with; random for the verdicts of `evaluate`.
         cells: Ids of the cells, sorted; the mean over them where there are several.
         alphas: The budgets' shares.
-        budget: selection, latency or energy.
+        budget: selection, latency, energy or money.
         of: What is compared: gain, benefit or harm.
         direction: What is expected: better, worse or different.
     """

@@ -30,7 +30,7 @@ TEXT = "BYTE_ARRAY"
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class WantedScores:
     """What must be known of a cell to read the scores of a stranger: no answer is.
 
     Attributes:
@@ -49,7 +49,7 @@ class Wanted:
         return self.table.restrict(self.units)
 
 
-def read_scores(path: Path, cell: Wanted, *, name: str) -> Scores:
+def read_scores(path: Path, cell: WantedScores, *, name: str) -> Scores:
     """Scores of a cell's validation and test inputs, all of them and no others.
 
     Args:
@@ -176,7 +176,7 @@ def _check_lengths(found: columns.Columns) -> None:
             )
 
 
-def _check_split(found: columns.Columns, cell: Wanted) -> None:
+def _check_split(found: columns.Columns, cell: WantedScores) -> None:
     """Refuse rows of training units by name; ids that the cell does not know are refused when they are aligned."""
     ids = found.ids("input")
     rows = columns.positions(ids, cell.table.input)

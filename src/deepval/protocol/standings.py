@@ -38,7 +38,7 @@ class Standing(BudgetRecord):
 
     Attributes:
         allocator: Its name; references have no rank.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.

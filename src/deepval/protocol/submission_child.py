@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from deepval.protocol.score_files import Wanted
+from deepval.protocol.score_files import WantedScores
 from deepval.protocol.submission_files import Reading, read_folder
 from deepval.tables.values import ValueTable
 
@@ -41,7 +41,7 @@ class Limits:
     wall_s: float = 600.0
 
 
-def write_wanted(path: Path, cells: Mapping[str, Wanted]) -> None:
+def write_wanted(path: Path, cells: Mapping[str, WantedScores]) -> None:
     """Write what a reader must know of cells, without their losses."""
     facts = [{"name": n, "modes": c.table.modes, "units": c.units, "profile": c.profile} for n, c in cells.items()]
     arrays: dict[str, Any] = {"facts": np.array(json.dumps(facts))}
@@ -50,7 +50,7 @@ def write_wanted(path: Path, cells: Mapping[str, Wanted]) -> None:
     np.savez(path, **arrays)
 
 
-def read_wanted(path: Path) -> dict[str, Wanted]:
+def read_wanted(path: Path) -> dict[str, WantedScores]:
     """What `write_wanted` wrote."""
     found = {}
     with np.load(path, allow_pickle=False) as arrays:
@@ -58,7 +58,7 @@ def read_wanted(path: Path) -> dict[str, Wanted]:
             parts = {part: arrays[f"{number}.{part}"] for part in PARTS}
             losses = np.broadcast_to(np.nan, (len(parts["input"]), len(fact["modes"])))
             table = ValueTable(**parts, modes=tuple(fact["modes"]), losses=losses)
-            found[fact["name"]] = Wanted(table, tuple(fact["units"]), fact["profile"])
+            found[fact["name"]] = WantedScores(table, tuple(fact["units"]), fact["profile"])
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from deepval.canonical import file_digest
 from deepval.errors import InputError, InputWarning
 from deepval.protocol.cards import CARD, LARGEST_CARD, card_content, card_of
-from deepval.protocol.score_files import ENDINGS, LARGEST_FILE, Wanted, read_scores
+from deepval.protocol.score_files import ENDINGS, LARGEST_FILE, WantedScores, read_scores
 from deepval.tables.columns import shown
 from deepval.tables.scores import Scores
 
@@ -46,7 +46,7 @@ class Reading:
     remarks: tuple[str, ...] = ()
 
 
-def read_folder(folder: Path, cells: Mapping[str, Wanted]) -> Reading:
+def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
     """The submission in a folder, or everything that is wrong with it, one sentence each."""
     try:
         _check_name(folder)
@@ -134,7 +134,7 @@ def _size(name: str, entry: os.DirEntry[str]) -> int:
 
 
 def _scores(
-    folder: Path, files: Sequence[str], cells: Mapping[str, Wanted], problems: list[str]
+    folder: Path, files: Sequence[str], cells: Mapping[str, WantedScores], problems: list[str]
 ) -> tuple[dict[str, Scores], tuple[str, ...]]:
     scores: dict[str, Scores] = {}
     remarks: list[str] = []
@@ -159,7 +159,7 @@ def _scores(
     return scores, tuple(remarks)
 
 
-def _unpaid(card: Mapping[str, Any], cells: Sequence[Wanted]) -> list[str]:
+def _unpaid(card: Mapping[str, Any], cells: Sequence[WantedScores]) -> list[str]:
     """Measured budgets are judged wherever a cell has costs, so an allocator must say what it costs there."""
     profiles = sorted({cell.profile for cell in cells if cell.profile is not None})
     return [

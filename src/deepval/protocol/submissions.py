@@ -23,7 +23,7 @@ from deepval.errors import InputError
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cards import Card, card_of
 from deepval.protocol.cell_folders import TrackedCell
-from deepval.protocol.score_files import Wanted
+from deepval.protocol.score_files import WantedScores
 from deepval.protocol.submission_child import NO_MEMORY, Limits, write_wanted
 from deepval.protocol.submission_files import plain_name
 from deepval.tables.scores import Scores
@@ -91,12 +91,12 @@ def check_all(
             pool.shutdown(cancel_futures=True)
 
 
-def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, Wanted]:
+def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, WantedScores]:
     """What a reader is told of cells."""
-    return {name: Wanted(c.table, (*c.split.validation, *c.split.test), c.profile) for name, c in cells.items()}
+    return {name: WantedScores(c.table, (*c.split.validation, *c.split.test), c.profile) for name, c in cells.items()}
 
 
-def _checked(folder: Path, cells: Mapping[str, Wanted], path: Path, limits: Limits) -> Checked:
+def _checked(folder: Path, cells: Mapping[str, WantedScores], path: Path, limits: Limits) -> Checked:
     name = plain_name(folder.name)
     most = LARGEST_HEAD + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
     try:
@@ -138,7 +138,7 @@ def _breakdown(code: int, limits: Limits) -> str:
     return f"must be readable; its reader broke off ({how})."
 
 
-def _understood(name: str, said: bytes, cells: Mapping[str, Wanted]) -> Checked:
+def _understood(name: str, said: bytes, cells: Mapping[str, WantedScores]) -> Checked:
     head, _, numbers = said.partition(b"\n")
     content = json.loads(head)
     problems = _texts(content["problems"])

@@ -33,6 +33,11 @@ def render_tables(tables: Sequence[Table], *, width: int = 140, color: bool = Fa
     return _rendered([], tables, width=width, color=color)
 
 
+def render_brief(words: Sequence[str], table: Table, last: Sequence[str], *, width: int) -> str:
+    """Sentences, a table and sentences below it, without a line end."""
+    return _rendered(words, [table], width=width, color=False, last=last).strip("\n")
+
+
 def _rendered(
     words: Sequence[str], shown: Sequence[Table], *, width: int, color: bool, last: Sequence[str] = ()
 ) -> str:

@@ -26,7 +26,7 @@ Style = Callable[[str, TableCell], str]
 
 
 @dataclass(frozen=True)
-class Laid:
+class LaidTable:
     """The lines of a table, the columns that are left out and the width from which on all are there."""
 
     lines: tuple[str, ...]
@@ -34,7 +34,7 @@ class Laid:
     needed: int
 
 
-def laid_out(table: Table, width: int, style: Style = lambda text, cell: text) -> Laid:
+def laid_out(table: Table, width: int, style: Style = lambda text, cell: text) -> LaidTable:
     """The table in lines of at most this width, as far as single words allow."""
     grid = _Grid.of(table)
     needed = grid.gathered().folded_head(0).folded(0, least=LONG_TEXT).total
@@ -50,7 +50,7 @@ def laid_out(table: Table, width: int, style: Style = lambda text, cell: text) -
             break
         grid = grid.without(name).folded_head(width).folded(width, least=LONG_TEXT)
         left_out.append(name)
-    return Laid(tuple(_lines(grid, width, style)), tuple(left_out), needed)
+    return LaidTable(tuple(_lines(grid, width, style)), tuple(left_out), needed)
 
 
 def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:

@@ -13,15 +13,15 @@ from deepval.report.charts import Chart
 from deepval.report.dots_svg import dots_svg
 from deepval.report.markdown import escaped, table_text
 from deepval.report.policy import content_policy
-from deepval.report.tables import Table, TableCell
+from deepval.report.table_html import table_html
+from deepval.report.tables import Table
 from deepval.version import __version__
 
 LONG_TABLE = 30
 """Rows from which on a table of the page is folded."""
 LONG_CHART = 60
 """Rows from which on a chart says nothing more than its table, and is left out."""
-RULE = ' class="rule"'
-CHIPS = {"agrees": "better", "differs": "worse"}
+CHIPS = {"agrees": "better", "holds": "better", "differs": "worse", "does not hold": "worse"}
 STYLE = """
 main { padding-top: .5rem; }
 .facts dd { font-size: 1.7rem; }
@@ -36,7 +36,7 @@ COLOURS = "".join(f".d{i} {{ fill: var(--s{i}); stroke: var(--s{i}); }} " for i 
 
 
 @dataclass(frozen=True)
-class Block:
+class Passage:
     """Words with a chart and tables under one heading.
 
     Attributes:
@@ -64,7 +64,7 @@ class Part:
 
     title: str
     lead: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[Passage, ...]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _part(part: Part) -> Iterator[str]:
     yield "</section>"
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: Passage) -> Iterator[str]:
     if block.title:
         yield f"<h3>{_e(block.title)}</h3>"
     yield from (f"<p>{_e(words)}</p>" for words in block.words)
@@ -165,36 +165,10 @@ def _block(block: Block) -> Iterator[str]:
     for table in block.tables:
         rows = sum(map(len, table.sections))
         if block.folded or rows > LONG_TABLE:
-            yield f'<details class="behind"><summary>{_e(table.title)}: {rows} rows</summary>{_table(table)}</details>'
+            head = f"<summary>{_e(table.title)}: {rows} rows</summary>"
+            yield f'<details class="behind">{head}{table_html(table)}</details>'
         else:
-            yield _table(table)
-
-
-def _table(table: Table) -> str:
-    rows = [row for section in table.sections for row in section]
-    wordy = [any(not _numeric(row[i].text) for row in rows) for i in range(len(table.header))]
-    head = "".join(f'<th scope="col"{_words(w)}>{_e(name)}</th>' for name, w in zip(table.header, wordy, strict=True))
-    lines, starts = [], {sum(map(len, table.sections[:i])) for i in range(1, len(table.sections))}
-    for i, row in enumerate(rows):
-        cells = "".join(f"<td{_class(cell, w)}>{_e(cell.text)}</td>" for cell, w in zip(row, wordy, strict=True))
-        lines.append(f"<tr{RULE if i in starts else ''}>{cells}</tr>")
-    notes = "".join(f'<p class="note">{_e(note)}</p>' for note in table.notes)
-    inner = f"<caption>{_e(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return f'<div class="scroll"><table>{inner}</table></div>{notes}'
-
-
-def _numeric(text: str) -> bool:
-    return not re.search(r"[A-Za-z]{2}", text)
-
-
-def _words(words: bool) -> str:  # noqa: FBT001
-    return ' class="words"' if words else ""
-
-
-def _class(cell: TableCell, words: bool) -> str:  # noqa: FBT001
-    names = [cell.mark] if cell.mark else []
-    names += ["words"] if words else []
-    return f' class="{" ".join(names)}"' if names else ""
+            yield table_html(table)
 
 
 def _anchor(title: str) -> str:

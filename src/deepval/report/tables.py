@@ -11,7 +11,8 @@ from typing import Literal
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
-from deepval.results import FEW_UNITS, UNITS, Result, Row, Stream
+from deepval.results import FEW_UNITS, UNITS, Area, Recovery, Result, Row, Setting, Stream, Threshold
+from deepval.showing import Shown
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
@@ -49,8 +50,8 @@ class TableCell:
     mark: Mark = ""
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(Shown):
     """A title, a header, rows in sections that a rule divides, and notes below.
 
     `extra` are the columns that a narrow terminal can spare, the first to go first.
@@ -61,6 +62,13 @@ class Table:
     sections: tuple[tuple[tuple[TableCell, ...], ...], ...]
     notes: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
+
+    def keeping(self, *names: str) -> "Table":
+        """The table with these columns only."""
+        kept = [i for i, name in enumerate(self.header) if name in names]
+        sections = tuple(tuple(tuple(row[i] for i in kept) for row in section) for section in self.sections)
+        extra = tuple(name for name in self.extra if name in names)
+        return replace(self, header=tuple(self.header[i] for i in kept), sections=sections, extra=extra)
 
     def widened(self, after: str, name: str, texts: Sequence[str]) -> "Table":
         """The table with a further column, one text per row."""
@@ -76,6 +84,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return MISSING if value is None else f"{value:.{digits}f}".replace("-0." + "0" * digits, "0." + "0" * digits)
 
 
+def cost(value: float | None, convention: str | None) -> str:
+    """What something costs, without its unit: two decimals of ms and mJ, three digits of dollars, which are small."""
+    return f"{value:.3g}" if value is not None and convention == "usd" else number(value, 2)
+
+
 def percent(value: float | None, digits: int = 2) -> str:
     """A share in percent, or a dash."""
     return MISSING if value is None else f"{number(100 * value, digits)}%"
@@ -84,6 +97,11 @@ def percent(value: float | None, digits: int = 2) -> str:
 def interval(low: float | None, high: float | None, form: Callable[[float | None], str] = number) -> str:
     """[low, high], or nothing where there is none."""
     return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
+
+
+def mark_of(verdict: str | None) -> Mark:
+    """The mark of a verdict: none where it is not resolved."""
+    return "better" if verdict == "better" else "worse" if verdict == "worse" else ""
 
 
 def counted(count: int, noun: str, many: str | None = None) -> str:
@@ -98,18 +116,23 @@ def lines_of(texts: Iterable[Sequence[str]]) -> tuple[tuple[tuple[TableCell, ...
 
 def tables(result: Result) -> Iterator[Table]:
     """Every table of a result that has rows."""
-    yield _verdicts(result.rows, f"Verdicts ({counted(result.comparisons, 'comparison')} with random)")
+    yield verdicts(result.rows, f"Verdicts ({counted(result.comparisons, 'comparison')} with random)")
     if result.slices:
-        yield _verdicts(result.slices, "Within groups of inputs", sliced=True)
+        yield verdicts(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
         yield _streams(result)
+    if result.thresholds:
+        yield threshold_table(result.thresholds, held=result.provenance.calibration_units)
+    if result.recovery:
+        yield recovery_table(result.recovery)
     if any(gap.gap is not None for gap in result.gaps):
         yield _gaps(result)
     if result.ladder:
         yield _ladder(result)
 
 
-def _verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
+def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
+    """Rows of a result, budget by budget or, where they are of slices, group by group."""
     header = (
         "budget",
         "allocator",
@@ -175,8 +198,13 @@ def explained(table: Table, without: Sequence[str] = ()) -> list[str]:
 
 def closing(result: Result) -> list[str]:
     """The verdicts in words, budget by budget: what a reader should see last."""
+    return closing_of(result.rows)
+
+
+def closing_of(every: Sequence[Row]) -> list[str]:
+    """The verdicts of rows in words, budget by budget."""
     lines = []
-    for budget, rows in groupby(result.rows, key=lambda row: row.budget.label):
+    for budget, rows in groupby(every, key=lambda row: row.budget.label):
         found: dict[str, list[str]] = {}
         other: dict[str, list[str]] = {}
         for row in rows:
@@ -223,7 +251,7 @@ def _second(row: Row | Stream) -> tuple[str, str]:
 
 
 def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
-    mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+    mark = mark_of(row.verdict)
     loss = row.cheap_loss if row.versus_random_unit == "share" else None
 
     def share(value: float | None) -> str:
@@ -281,6 +309,85 @@ def _streams(result: Result) -> Table:
     return Table("Streaming", header, tuple(sections), tuple(notes), extra)
 
 
+def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | None) -> Table:
+    """Where allocators escalate from, and how often that is to be expected; `held` units are calibrated on."""
+    header = ("budget", "allocator", "escalate above", "at the cut", "expected rate", "rate 95 %")
+    sections = []
+    for budget, members in groupby(thresholds, key=lambda row: row.budget.label):
+        rows = []
+        for i, row in enumerate(members):
+            rate, bounds = [percent(row.rate, 1)], [interval(row.rate_lo, row.rate_hi, _tenths)]
+            if row.price is not None:
+                rate = [f"{each.mode} {percent(each.rate, 1)}" for each in row.rates]
+                bounds = [
+                    f"{each.mode} {interval(each.lo, each.hi, _tenths)}" for each in row.rates if each.lo is not None
+                ]
+            tied = "" if row.tied is None else f"{percent(row.tie_acceptance, 1)} of {row.tied:,}"
+            texts = (budget if i == 0 else "", row.allocator, _cut(row), tied, ", ".join(rate), ", ".join(bounds))
+            rows.append(tuple(map(TableCell, texts)))
+        sections.append(tuple(rows))
+    notes = sorted({f"{row.allocator}: {row.reason}." for row in thresholds if row.reason})
+    notes.append(_calibrated(thresholds, held))
+    if any(row.price is not None for row in thresholds):
+        notes.append("price: of all modes run the one of largest score - price x cost; cheap has score and cost 0.")
+    notes.append("at the cut: how many of so many equal scores to escalate. Thresholds are rounded here, not in JSON.")
+    return Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
+
+
+def recovery_table(rows: Sequence[Recovery]) -> Table:
+    """APGR and call-performance thresholds, allocator by allocator."""
+    levels = [call.recovered for call in rows[0].calls]
+    header = ("allocator", "APGR", "95 %", "verdict", *(f"CPT({percent(level, 0)})" for level in levels))
+    texts = []
+    for row in rows:
+        calls = [
+            " ".join(filter(None, (percent(call.share, 1), interval(call.lo, call.hi, _tenths)))) for call in row.calls
+        ]
+        bounds = interval(row.apgr_lo, row.apgr_hi)
+        texts.append((row.allocator, number(row.apgr), bounds, row.verdict or MISSING, *calls))
+    notes = [
+        "APGR: part of the gap between cheap and full that is recovered, a mean over all shares of calls to full; "
+        "random has 0.5. CPT(x): smallest share of calls that recovers x; random needs x.",
+        *sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason}),
+    ]
+    return Table("Performance gap recovered", header, lines_of(texts), tuple(notes))
+
+
+def area_table(row: Area) -> Table:
+    """The area between two gain curves."""
+    share = row.unit == "share"
+    form = percent if share else number
+    found = (row.difference, row.lo, row.hi) if share else (row.loss, row.loss_lo, row.loss_hi)
+    header = ("candidate", "baseline", "area between", "95 %", "verdict")
+    text = (row.candidate, row.baseline, form(found[0]), interval(found[1], found[2], form), row.verdict or MISSING)
+    note = "area between gain curves: mean difference over all shares of inputs, " + (
+        "as a share of the all-cheap loss." if share else "in units of the loss."
+    )
+    return Table("Area between gain curves", header, lines_of([text]), (note,))
+
+
+def _cut(row: Threshold) -> str:
+    """Where an allocator escalates from, with digits to tell scores apart."""
+    if row.price is not None:
+        return f"price {row.price:.6g} per {UNITS[row.convention] if row.convention else 'escalation'}"
+    return MISSING if row.threshold is None else f"{row.threshold:.6g}"
+
+
+def _tenths(value: float | None) -> str:
+    return percent(value, 1)
+
+
+def _calibrated(thresholds: Sequence[Threshold], held: Sequence[str] | None) -> str:
+    """Which units thresholds are calibrated on."""
+    units = "" if held is None else f" ({counted(len(held), 'unit')}: {_few(held)})"
+    if any(row.calibrated_on == "calibration" for row in thresholds):
+        return f"Calibrated on units that the rates are not of{units}."
+    return (
+        f"Calibrated on the same units as the rates{units}, which are the budget's by construction; the interval says "
+        "how far a rate depends on the units drawn."
+    )
+
+
 def _gaps(result: Result) -> Table:
     header = ("budget", "allocator", "gap", "missed", "harm", "left out", "overhead", "ranking", "causal", "break-even")
     loss = result.setting["cheap_loss"]
@@ -295,7 +402,7 @@ def _gaps(result: Result) -> Table:
         for i, gap in enumerate(members):
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
             parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
-            even = MISSING if gap.break_even is None else f"{number(gap.break_even, 2)}{unit}"
+            even = MISSING if gap.break_even is None else f"{cost(gap.break_even, gap.convention)}{unit}"
             texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
             rows.append(tuple(TableCell(text) for text in texts))
         sections.append(tuple(rows))
@@ -325,7 +432,7 @@ def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
         header[4:6] = ["nDG 95 %", "better / worse in"]
     cells = []
     for row in rows:
-        mark: Mark = "better" if row.verdict == "better" else "worse" if row.verdict == "worse" else ""
+        mark = mark_of(row.verdict)
         difference, bounds = percent(row.difference), interval(row.lo, row.hi, percent)
         if isinstance(row, Comparison) and row.unit == "loss":
             difference, bounds = number(row.loss), interval(row.loss_lo, row.loss_hi)
@@ -378,8 +485,13 @@ def _comparison_notes(rows: Sequence[Comparison | PooledComparison]) -> Iterator
 
 
 def headline(result: Result) -> Iterable[str]:
-    """What escalation does in this setting, in words."""
-    setting = result.setting
+    """What escalation does in this setting, and how intervals were made, in words."""
+    yield from setting_words(result.setting)
+    yield _interval_words(result)
+
+
+def setting_words(setting: Setting) -> Iterable[str]:
+    """What escalation does in a setting, in words."""
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
     yield (
@@ -407,6 +519,9 @@ def headline(result: Result) -> Iterable[str]:
             f"The value to gain is spread as over {number(spread['effective_units'], 1)} units; "
             f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it{by_input}."
         )
+
+
+def _interval_words(result: Result) -> str:
     draws = result.provenance["draws"]
     method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
         draws["method"], f"all {draws['number']:,} draws of units, enumerated"
@@ -419,4 +534,4 @@ def headline(result: Result) -> Iterable[str]:
         else "none corrected for the others"
     )
     made = f"{counted(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
-    yield f"Intervals: {method}. {made}, {corrected}."
+    return f"Intervals: {method}. {made}, {corrected}."

@@ -1,7 +1,8 @@
 """Rows of a run and the paper's figures -> what agrees, in words: same sign, inside the interval or range, same order.
 
-A cell here is the same as one of the paper's where data set, modes, geometry and system are; it is like it where all
-but the modes are. The paper's own detections are not public, so that most cells are like, not the same.
+A cell here is the same as one of the paper's where data set, modes, geometry and system are, and a part of it where it
+has fewer inputs; it is like it where all but the modes are. The paper's own detections are not public, so that most
+cells are like, not the same.
 """
 
 import math
@@ -11,11 +12,11 @@ from itertools import combinations
 from statistics import median
 from typing import Any
 
-from deepval.reproduction.published import Figure, published
+from deepval.reproduction.published import INPUTS, Figure, published
 from deepval.reproduction.run import Run
 
 Records = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
-"""Rows as dicts, by analysis and data set."""
+"""Rows as dicts, by analysis and collection."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ class Place:
     pair: str
     geometry: str
     system: str
+    inputs: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has all inputs of the paper's data set."""
+        return self.inputs >= INPUTS.get(self.dataset, 0) or self.system.startswith("planner")
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class Beside:
         quantity: Its column.
         analysis: The analysis.
         cell: The cell here, or what the figure is over.
-        kinship: same, like, or over many cells.
+        kinship: same, part, like, or over many cells.
         here: The figure here.
         here_lo: Lower end of its interval.
         here_hi: Upper end.
@@ -116,11 +123,12 @@ class _Here:
 def laid_beside(run: Run, records: Records) -> Agreement:
     """The run beside the paper."""
     places = {
-        (at.cell.spec.dataset, at.label): Place(
+        (at.collection, at.label): Place(
             at.cell.spec.dataset,
             f"{at.cell.table.modes[0]} -> {at.cell.table.modes[-1]}",
             at.cell.spec.geometry,
             at.cell.spec.system,
+            len(at.cell.table),
         )
         for at in run.cells
     }
@@ -136,7 +144,8 @@ def laid_beside(run: Run, records: Records) -> Agreement:
         met[key] = found
         for here in found:
             own = [figure for figure in members if figure.pair == here.place.pair]
-            figures.append(_beside(here, own or members, same=bool(own)))
+            kinship = ("same" if here.place.whole else "part") if own else "like"
+            figures.append(_beside(here, own or members, kinship=kinship))
         if not found:
             without[members[0].table] = without.get(members[0].table, 0) + len(members)
     return Agreement(tuple(figures), tuple(_orders(groups, met)), without)
@@ -145,9 +154,9 @@ def laid_beside(run: Run, records: Records) -> Agreement:
 def _here(figure: Figure, records: Records, places: Mapping[tuple[str, str], Place]) -> Iterator[_Here]:
     """Figures of like cells."""
     spans: dict[str, list[_Here]] = {}
-    for row in records.get(figure.analysis, {}).get(figure.dataset, ()):
+    for collection, row in _rows_of(figure.dataset, records.get(figure.analysis, {})):
         labels = [row[name] for name in ("cell", "source", "target", "first", "second") if row.get(name)]
-        place = _place(row, [places[key] for label in labels if (key := (figure.dataset, label)) in places])
+        place = _place(row, [places[key] for label in labels if (key := (collection, label)) in places])
         value = _value(figure.field, row)
         if place is None or value is None or not _holds(figure.where, row):
             continue
@@ -162,10 +171,19 @@ def _here(figure: Figure, records: Records, places: Mapping[tuple[str, str], Pla
         yield _Here(cell, found[0].place, median(values), min(values), max(values), None)
 
 
+def _rows_of(dataset: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Rows of every collection of a data set."""
+    for collection, rows in found.items():
+        if collection.partition(",")[0] == dataset:
+            yield from ((collection, row) for row in rows)
+
+
 def _place(row: Mapping[str, Any], told: Sequence[Place]) -> Place | None:
     """What the cell of a row is: as the row says, or as its cells are; two consumers are joined."""
     if row.get("geometry") and row.get("system") and row.get("cheap"):
-        return Place("", f"{row['cheap']} -> {row['full']}", row["geometry"], row["system"])
+        of = told[0] if told else Place("", "", "", "")
+        pair = f"{row['cheap']} -> {row['full']}"
+        return Place(of.dataset, pair, row["geometry"], row["system"], row.get("inputs") or of.inputs)
     if not told:
         return None
     return replace(told[0], system=row.get("planner") or "+".join(place.system for place in told))
@@ -217,7 +235,7 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _beside(here: _Here, figures: Sequence[Figure], *, same: bool) -> Beside:
+def _beside(here: _Here, figures: Sequence[Figure], *, kinship: str) -> Beside:
     first = figures[0]
     values = [figure.value for figure in figures if figure.value is not None]
     low = min([*values, *(f.lo for f in figures if f.value is None and f.lo is not None)])
@@ -232,7 +250,7 @@ def _beside(here: _Here, figures: Sequence[Figure], *, same: bool) -> Beside:
     if verdict is not None:
         words.append(f"both {here.verdict}" if verdict else f"{first.verdict} there, {here.verdict} here")
     many = first.over not in ("", "span")
-    kinship = "over many cells" if many else "same" if same else "like"
+    kinship = "over many cells" if many else kinship
     numbers = (here.value, here.lo, here.hi, low, high)
     said = "; ".join(filter(None, words)) or "no interval to tell by"
     return Beside(

@@ -6,24 +6,27 @@ Every part rests on the cell's files, on its own settings and on the code that m
 import io
 import json
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from deepval.allocators.fitted import FittedAllocator
-from deepval.allocators.recipes import read_allocator
+from deepval.allocators.fitted import FittedAllocator, Recipe, Training
+from deepval.allocators.recipes import read_allocator, recipe_named
 from deepval.allocators.signals import SIGNALS
-from deepval.canonical import json_canonical, sha256
+from deepval.analyses.skipping import skippers
+from deepval.canonical import json_canonical, plain, sha256
 from deepval.cells import study
-from deepval.cells.fitting import Scored, fit_on, score_on
+from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.ledger import note
+from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
 from deepval.cells.spec import CellSpec
-from deepval.errors import InputWarning
+from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.budgets import Latency, Selection
 from deepval.protocol.code_digest import code_digest
 from deepval.reproduction.keeping import kept
@@ -37,6 +40,14 @@ BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """What the cheap and the full mode of a cell without costs are charged as: public detectors have none of their own."""
 CODE = "deepval.cells.study"
+MODEL = "model.json"
+RELABELLED: dict[str, tuple[Label, ...]] = {
+    "gate-ridge": (VALUE, *GAINS),
+    "gate-gbm": (VALUE, *GAINS),
+    "router-gbm-value": (VALUE, RANK, SIGNED_CDF, *PUBLISHED),
+    "router-gbm-binary": (VALUE, *PUBLISHED),
+}
+"""What is fitted on which labels; networks are left to `deepval analyse`, for they take ten times as long."""
 Role = Literal["fit", "train"]
 
 
@@ -46,6 +57,7 @@ class CellAtHand:
 
     Attributes:
         label: What the report calls it.
+        collection: What the report calls the cells of its data set and units.
         folder: Where it lies.
         spec: Its specification with the data at hand; None where nobody said where they lie.
         work: Folder in which what was made is kept.
@@ -54,6 +66,7 @@ class CellAtHand:
     """
 
     label: str
+    collection: str
     folder: Path
     spec: CellSpec | None
     work: Path
@@ -81,8 +94,28 @@ class CellAtHand:
             with warnings.catch_warnings():
                 # What a command would remark on, such as a full mode that harms more than it helps, stands in the rows.
                 warnings.simplefilter("ignore", InputWarning)
-                self._made[name] = PARTS[name](self)
+                with self.keeping_fits():
+                    self._made[name] = PARTS[name](self)
         return self._made[name]
+
+    @contextmanager
+    def keeping_fits(self) -> Iterator[None]:
+        """Whatever is fitted meanwhile, on any cell, is kept in the work folder and fitted once."""
+
+        def keeper(
+            cell: BuiltCell, recipe: Recipe, training: Training, fit: Callable[[], FittedAllocator]
+        ) -> FittedAllocator:
+            rests_on = {
+                "cell": {"id": cell.id, "files": cell.digest},
+                "code": code_digest("deepval.cells.fitting"),
+                "recipe": repr(recipe),
+                "training": plain(asdict(training)),
+            }
+            folder = kept(self.work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
+            return read_allocator(folder / MODEL)
+
+        with fits_kept_by(keeper):
+            yield
 
     def kept(self, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]) -> Path:
         """The folder of files that rest on the cell, on these settings and on the code of this module."""
@@ -98,15 +131,7 @@ def _recipes(at: CellAtHand) -> tuple[str, ...]:
 
 
 def _fitted(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, FittedAllocator]:
-    found = {}
-    for recipe in recipes:
-        folder = at.kept("models", {"recipe": recipe, "units": role}, lambda r=recipe: _model(at, r, role))
-        found[recipe] = read_allocator(folder / f"{recipe}.json")
-    return found
-
-
-def _model(at: CellAtHand, recipe: str, role: Role) -> dict[str, bytes]:
-    return {f"{recipe}.json": fit_on(at.cell, recipe, units=role).to_json().encode()}
+    return {recipe: fit_on(at.cell, recipe, units=role) for recipe in recipes}
 
 
 def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, Scored]:
@@ -120,12 +145,17 @@ def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, S
     return _unpacked((folder / "scores.npz").read_bytes())
 
 
+def _diagnosed(at: CellAtHand) -> dict[str, Scored]:
+    folder = at.kept("diagnostics", {}, lambda: {"scores.npz": _packed(study.diagnosed(at.cell))})
+    return _unpacked((folder / "scores.npz").read_bytes())
+
+
 def _packed(scored: Mapping[str, Scored]) -> bytes:
     about = [
         {"name": s.name, "kind": s.kind, "modes": list(s.modes), "inputs": s.inputs, "reason": s.reason}
         for s in scored.values()
     ]
-    arrays = {f"input{i}": s.input for i, s in enumerate(scored.values())}
+    arrays: dict[str, Any] = {f"input{i}": s.input for i, s in enumerate(scored.values())}
     arrays |= {f"score{i}": s.score for i, s in enumerate(scored.values())}
     file = io.BytesIO()
     np.savez(file, about=np.array(json_canonical({"names": list(scored), "about": about})), **arrays)
@@ -184,6 +214,20 @@ def _free(at: CellAtHand) -> Result:
     return _judged(at, "free", {"recipes": recipes}, judge)
 
 
+def _priced(at: CellAtHand) -> dict[str, Scored]:
+    """The scores whose latency is known; those served in batches again, under their own name."""
+    costs = costs_of(at)
+    return study.priced(study.with_batched(at.part("scores"), costs), costs)
+
+
+def _diagnosed_result(at: CellAtHand) -> Result:
+    def judge() -> Result:
+        scored = at.part("diagnostics")
+        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "diagnosed")
+
+    return _judged(at, "diagnosed", {}, judge)
+
+
 def _priced_recipes(at: CellAtHand) -> tuple[str, ...]:
     known = costs_of(at).allocators
     return tuple(recipe for recipe in _recipes(at) if "ms" in known.get(recipe, {}))
@@ -193,10 +237,47 @@ def _charged(at: CellAtHand) -> Result:
     costs = costs_of(at)
 
     def judge() -> Result:
-        scored = study.priced(at.part("scores"), costs)
-        return _noted(at, study.judged(at.cell, scored, [Latency(a, costs) for a in ALPHAS]), scored, "charged")
+        scored = at.part("priced")
+        budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
+        return _noted(at, study.judged(at.cell, scored, budgets), scored, "charged")
 
-    return _judged(at, "charged", {"recipes": _recipes(at), "costs": costs.to_dict()}, judge)
+    settings = {"recipes": _recipes(at), "costs": costs.to_dict(), "budgets": "free and charged"}
+    return _judged(at, "charged", settings, judge)
+
+
+def _relabelled(at: CellAtHand) -> Result | None:
+    """Some recipes on other labels than their own too."""
+    wanted = {
+        taught(recipe, label.name): (recipe, label.target(recipe_named(recipe)))
+        for recipe, labels in RELABELLED.items()
+        if recipe in _recipes(at)
+        for label in labels
+        if label.lacking(at.cell) is None
+    }
+    if not wanted:
+        return None
+
+    def judge() -> Result:
+        scored = {}
+        for name, (recipe, target) in wanted.items():
+            with suppress(NothingToLearnError):
+                scored[name] = replace(score_on(at.cell, fit_on(at.cell, recipe, target=target)), name=name)
+        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "relabelled")
+
+    return _judged(at, "relabelled", {"recipes": wanted}, judge)
+
+
+def _skipping(at: CellAtHand) -> Result | None:
+    costs = costs_of(at)
+    scored = {name: item for name, item in at.part("priced").items() if name in skippers()}
+    if not scored:
+        return None
+
+    def judge() -> Result:
+        budgets = [Latency(a, costs, how) for how in ("cascade", "skipping") for a in ALPHAS]
+        return _noted(at, study.judged(at.cell, scored, budgets), scored, "skipping")
+
+    return _judged(at, "skipping", {"allocators": list(scored), "costs": costs.to_dict()}, judge)
 
 
 def _causal(at: CellAtHand) -> Result | None:
@@ -219,15 +300,23 @@ def _aligned(at: CellAtHand) -> list[Scores]:
 PARTS: dict[str, Callable[[CellAtHand], Any]] = {
     "cells": lambda at: at.cell,
     "located": lambda at: at.spec,
+    "costs": costs_of,
     "fitted": lambda at: _fitted(at, "fit", _recipes(at)),
     "scores": lambda at: _scores(at, "fit", _recipes(at)),
     "train_scores": lambda at: _scores(at, "train", _priced_recipes(at)),
+    "diagnostics": _diagnosed,
     "aligned": _aligned,
+    "priced": _priced,
     "results": _free,
+    "diagnosed": _diagnosed_result,
     "charged": _charged,
     "causal": _causal,
+    "skipping": _skipping,
+    "relabelled": _relabelled,
 }
-"""What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, allocators
-fitted on its fit units, scores of all inputs by signals and those allocators, the like with allocators that have costs
-fitted on the training units, scores that cover every input aligned with the table, and results on the test units with
-allocators free, charged, and charged under causal policies."""
+"""What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, what its modes
+and allocators cost, allocators fitted on its fit units, scores of all inputs by signals and those allocators, the like
+with allocators that have costs fitted on the training units, scores by diagnostics, scores that cover every input
+aligned with the table, those whose cost is known, and results on the test units with allocators free, of diagnostics,
+with allocators charged beside free, charged under causal policies, (those that need no cheap pass) charged for skipping
+it, and free after training on other labels."""

@@ -11,6 +11,8 @@ from pathlib import Path
 
 FILE = Path(__file__).with_name("published.csv")
 SOURCE = "The Decision Value of Perception Compute"
+INPUTS = {"kitti": 8008, "nuscenes": 3376, "nuplan": 1440}
+"""Inputs of a whole data set of the paper's; the learned planner judges fewer of nuScenes."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The table of what `deepval reproduce` runs: an analysis, the cells it takes together, and what it takes of each.
 
-A row names the analysis as `deepval analyse` does. Its module has `rows(...)`, `table(rows)` and `chart(rows)`.
+A row names the analysis as `deepval analyse` does. Its module has `rows(...)`, `table(rows)` (with more than one,
+`tables(rows)` too) and `chart(rows)`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +10,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal
 
-from deepval.analyses import external
+from deepval.analyses import break_even, budgets, external, gaps, skipping, streams, uniform
 from deepval.analyses.external_tables import external_tables
 from deepval.analyses.target_tables import target_tables
 from deepval.analyses.targets import across_targets
 from deepval.cells.folder import BuiltCell
+from deepval.judging.budgets import Energy, Latency
 from deepval.report.charts import Chart
 from deepval.report.overview import overview
 from deepval.report.tables import Table
@@ -28,6 +30,7 @@ ESCALATION, PERCEPTION, ALLOCATORS, COST = (
     "Cost",
 )
 THEMES = (ESCALATION, PERCEPTION, ALLOCATORS, COST)
+GATES = ("gate-ridge", "gate-gbm")
 SEEDED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "gate-gbm-memory", "router-two-head", "router-recall")
 FREE = (
     *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-mlp-binary", "router-gbm-value"),
@@ -44,7 +47,7 @@ class Analysis:
         name: Its name, as in `deepval analyse`.
         theme: The part of the report that it stands in.
         by: Cells that it takes together: one by one, those that share data set, modes and geometry (so that they differ
-            in the consumer alone), those that share data set and modes, or all of a data set.
+            in the consumer alone), those that share data set and modes, or all of a data set and its units.
         takes: For each argument, the part of the cells that it takes (`parts.PARTS`).
         settings: Further arguments.
         judges: Whether it judges allocators of its own on test units, which the cells' ledgers then count.
@@ -88,12 +91,13 @@ class Analysis:
 
     def tables(self, rows: Sequence[Any]) -> list[Table]:
         """The rows of all cells as tables."""
-        return self.told(rows) if self.told else [self.module.table(rows)]
+        several = self.told or getattr(self.module, "tables", None)
+        return several(rows) if several else [self.module.table(rows)]
 
     def chart(self, rows: Sequence[Any]) -> Chart | None:
         """The rows as a chart, where the analysis has one."""
         draw = getattr(self.module, "chart", None)
-        return None if draw is None or self.told else draw(rows)
+        return None if draw is None else draw(rows)
 
     def plain_records(self, rows: Sequence[Any]) -> list[dict[str, Any]]:
         """The rows as dicts, every field unrounded."""
@@ -108,9 +112,20 @@ def _first_of_pair(cell: BuiltCell) -> bool:
     return (cell.spec.system, cell.spec.geometry) == ("braking", "monocular")
 
 
+def _has_ladder(cell: BuiltCell) -> bool:
+    return len(cell.table.modes) > 2
+
+
+def _both(module: ModuleType) -> Callable[[Sequence[Any]], list[Table]]:
+    """What rows come to over cells, then the rows."""
+    return lambda rows: [module.over_cells_table(module.over_cells(rows)), module.table(rows)]
+
+
 CELLS = {"cells": "cells"}
 READ_AGAIN = {"cells": "cells", "located": "located"}
 RESULTS = {"results": "results"}
+CAUSAL = {"results": "causal"}
+CHARGED = {"budgets": tuple(Latency(alpha) for alpha in ALPHAS)}
 OPERATING = {"with_pairs": True, "with_tuned": True}
 
 ANALYSES: tuple[Analysis, ...] = (
@@ -148,6 +163,16 @@ ANALYSES: tuple[Analysis, ...] = (
         told=lambda rows: [table for each in rows for table in target_tables(each, 0.2)],
         records=lambda rows: [row for each in rows for row in each.rows],
     ),
+    Analysis(
+        "perception-ranking",
+        PERCEPTION,
+        "set",
+        {"cells": "cells", "scores": "scores", "diagnostics": "diagnostics"},
+        judges=True,
+    ),
+    Analysis("selection-regret", PERCEPTION, "set", {"cells": "cells", "scores": "train_scores"}, judges=True),
+    Analysis("held-out", ALLOCATORS, "set", {"results": "results", "diagnosed": "diagnosed"}),
+    Analysis("benefit-harm", ALLOCATORS, "set", RESULTS),
     Analysis("wins", ALLOCATORS, "set", RESULTS),
     Analysis("half-widths", ALLOCATORS, "set", RESULTS),
     Analysis("concentration", ALLOCATORS, "set", RESULTS),
@@ -160,7 +185,19 @@ ANALYSES: tuple[Analysis, ...] = (
         judges=True,
         among=(_first_of_pair, "no cell of braking with monocular geometry"),
     ),
+    Analysis(
+        "out-of-fold",
+        ALLOCATORS,
+        "cell",
+        {"cells": "cells", "results": "results"},
+        {"recipes": GATES},
+        judges=True,
+        among=(_first_of_pair, "no cell of braking with monocular geometry"),
+    ),
     Analysis("transfer", ALLOCATORS, "view", CELLS, {"recipes": FREE}, least=2, judges=True),
+    Analysis("objective-swap", ALLOCATORS, "set", {"results": "relabelled"}),
+    Analysis("published-objectives", ALLOCATORS, "set", {"results": "relabelled"}),
+    Analysis("target-transforms", ALLOCATORS, "set", {"results": "relabelled"}),
     Analysis(
         "overview",
         ALLOCATORS,
@@ -189,5 +226,47 @@ ANALYSES: tuple[Analysis, ...] = (
         called=lambda results: [overview(results, kind="latency", alpha=alpha) for alpha in ALPHAS],
         told=list,
         records=lambda rows: [],
+    ),
+    Analysis(
+        "budgets",
+        COST,
+        "set",
+        {"results": "charged"},
+        told=lambda rows: [budgets.overhead_table(budgets.overheads(rows)), budgets.table(rows)],
+    ),
+    Analysis(
+        "break-even",
+        COST,
+        "set",
+        {"cells": "cells", "scores": "priced", "costs": "costs"},
+        CHARGED,
+        judges=True,
+        told=_both(break_even),
+    ),
+    Analysis(
+        "gaps",
+        COST,
+        "set",
+        CAUSAL,
+        called=lambda results: [row for row in gaps.rows(results) if row.kind == "latency"],
+        told=_both(gaps),
+    ),
+    Analysis("uniform", COST, "set", CAUSAL, told=_both(uniform)),
+    Analysis("capacity", COST, "set", CELLS),
+    Analysis(
+        "ladder",
+        COST,
+        "set",
+        {"cells": "cells", "costs": "costs"},
+        {"budgets": tuple(kind(alpha) for kind in (Latency, Energy) for alpha in ALPHAS)},
+        among=(_has_ladder, "no cell of three modes or more"),
+    ),
+    Analysis("skipping", COST, "set", {"results": "skipping"}, told=_both(skipping)),
+    Analysis(
+        "streams",
+        COST,
+        "set",
+        CAUSAL,
+        called=lambda results: [row for row in streams.rows(results) if row.kind == "selection"],
     ),
 )

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from deepval.canonical import digest_of, plain, sha256
@@ -32,15 +33,15 @@ from deepval.reproduction.registry import ANALYSES, Analysis
 from deepval.tables.costs import costs_bytes
 
 ROWS, REFUSED = "rows.json", "refused.txt"
-BARE = frozenset({"cells", "located"})
+BARE = frozenset({"cells", "located", "costs"})
 """Parts that are nothing to be made."""
-CHARGED = frozenset({"charged", "causal", "train_scores"})
+CHARGED = frozenset({"costs", "priced", "charged", "causal", "skipping", "train_scores"})
 """Parts that rest on what things cost."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What an analysis found on the cells of one data set.
+class AnalysisOutcome:
+    """What an analysis found on the cells of one collection: a data set, or those of its units that cells are made of.
 
     Attributes:
         rows: Its rows.
@@ -58,13 +59,13 @@ class Run:
     Attributes:
         cells: Its cells.
         lacking: What this machine or version lacks to build others, by their id.
-        outcomes: By analysis and data set, what was found.
+        outcomes: By analysis and collection, what was found.
         idle: By analysis, why it found nothing to run on.
     """
 
     cells: tuple[CellAtHand, ...]
     lacking: Mapping[str, tuple[str, ...]]
-    outcomes: Mapping[str, Mapping[str, Outcome]]
+    outcomes: Mapping[str, Mapping[str, AnalysisOutcome]]
     idle: Mapping[str, str]
 
 
@@ -76,9 +77,9 @@ class Job:
     cells: tuple[CellAtHand, ...]
 
     @property
-    def dataset(self) -> str:
-        """The data set of the cells."""
-        return self.cells[0].cell.spec.dataset
+    def collection(self) -> str:
+        """What the cells are of."""
+        return self.cells[0].collection
 
 
 def run(
@@ -97,7 +98,7 @@ def run(
     Args:
         names: Tracks, cell folders, folders of such, or specification files.
         work: Folder in which cells are built and everything that is made is kept.
-        data: Folder with kitti_tracking, nuscenes and so on, for tracks.
+        data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
         costs: What modes and allocators cost where a cell has no costs.
         recipes: What is fitted; all that make sense on a cell where None.
         analyses: Names of analyses; all where None.
@@ -119,10 +120,10 @@ def run(
         shares = _shares(undone)
         _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
         _all(mapped(_kept, undone), undone, "analyses", watch)
-    outcomes: dict[str, dict[str, Outcome]] = {}
+    outcomes: dict[str, dict[str, AnalysisOutcome]] = {}
     for job in jobs:
-        before = outcomes.setdefault(job.analysis, {}).get(job.dataset, Outcome(()))
-        outcomes[job.analysis][job.dataset] = _joined(before, _read(_kept(job)))
+        before = outcomes.setdefault(job.analysis, {}).get(job.collection, AnalysisOutcome(()))
+        outcomes[job.analysis][job.collection] = _joined(before, _read(_kept(job)))
     return Run(tuple(cells), found.lacking, outcomes, idle)
 
 
@@ -134,7 +135,7 @@ def _workers(number: int) -> Iterator[Callable[[Callable[[Any], Any], Sequence[A
         return
     before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     os.environ.update(dict.fromkeys(before, "1"))
-    pool = ProcessPoolExecutor(number, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(number, mp_context=get_context("spawn"), initializer=_end_with_parent)
     try:
         yield lambda work, items: pool.map(work, items) if items else ()
     finally:
@@ -144,6 +145,19 @@ def _workers(number: int) -> Iterator[Callable[[Callable[[Any], Any], Sequence[A
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _end_with_parent() -> None:
+    """Have this process end when the one that started it is gone, however that ended: nobody would take its results."""
+    parent = parent_process()
+
+    def wait() -> None:
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    if parent is not None:
+        Thread(target=wait, daemon=True).start()
 
 
 def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) -> None:
@@ -165,15 +179,26 @@ def _labelled(
     built = [read_cell(folder) for folder, _ in at_hand]
     if not built:
         return []
+    collections = _collections([(cell.spec.dataset, cell.split.units) for cell in built])
     short = [(cell.spec.dataset, _label(cell)) for cell in built]
     labels = [
         label if short.count((dataset, label)) == 1 else f"{label} {cell.id.rpartition('-')[2]}"
         for (dataset, label), cell in zip(short, built, strict=True)
     ]
     return [
-        CellAtHand(label, folder, _specified(cell, spec), work, costs, recipes)
-        for label, cell, (folder, spec) in zip(labels, built, at_hand, strict=True)
+        CellAtHand(label, collection, folder, _specified(cell, spec), work, costs, recipes)
+        for label, collection, cell, (folder, spec) in zip(labels, collections, built, at_hand, strict=True)
     ]
+
+
+def _collections(units: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
+    """The data set of each cell, with its units where others are made of more of them."""
+    most = {name: max((own for other, own in units if other == name), key=len) for name, _ in units}
+    return [name if own == most[name] else f"{name}, {_some(own)}" for name, own in units]
+
+
+def _some(units: Sequence[str]) -> str:
+    return f"{len(units)} units" if len(units) > 1 else f"unit {units[0]}"
 
 
 def _label(cell: BuiltCell) -> str:
@@ -208,7 +233,7 @@ def _jobs(analysis: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str])
             "cell": (d["dataset"], at.label),
             "view": [d[part] for part in ("dataset", "modes", "geometry")],
             "pair": [d[part] for part in ("dataset", "modes")],
-            "set": d["dataset"]["name"],
+            "set": at.collection,
         }
         groups.setdefault(digest_of(plain(kinds[analysis.by])), []).append(at)
     jobs = [Job(analysis.name, tuple(group)) for group in groups.values() if len(group) >= analysis.least]
@@ -282,7 +307,8 @@ def _made(job: Job) -> dict[str, bytes]:
                 argument: {at.label: made for at in job.cells if (made := at.part(part)) is not None}
                 for argument, part in analysis.takes.items()
             }
-            rows = analysis.rows(arguments)
+            with job.cells[0].keeping_fits():
+                rows = analysis.rows(arguments)
             if analysis.judges:
                 note_looks((at.cell for at in job.cells), by=f"reproduce {job.analysis}")
     except InputError as error:
@@ -290,12 +316,12 @@ def _made(job: Job) -> dict[str, bytes]:
     return {ROWS: as_bytes(rows)}
 
 
-def _read(folder: Path) -> Outcome:
+def _read(folder: Path) -> AnalysisOutcome:
     refused = folder / REFUSED
     if refused.is_file():
-        return Outcome((), (refused.read_text(encoding="utf-8"),))
-    return Outcome(tuple(of_bytes((folder / ROWS).read_bytes())))
+        return AnalysisOutcome((), (refused.read_text(encoding="utf-8"),))
+    return AnalysisOutcome(tuple(of_bytes((folder / ROWS).read_bytes())))
 
 
-def _joined(one: Outcome, other: Outcome) -> Outcome:
-    return Outcome((*one.rows, *other.rows), tuple(dict.fromkeys((*one.refused, *other.refused))))
+def _joined(one: AnalysisOutcome, other: AnalysisOutcome) -> AnalysisOutcome:
+    return AnalysisOutcome((*one.rows, *other.rows), tuple(dict.fromkeys((*one.refused, *other.refused))))

@@ -7,12 +7,14 @@ from typing import Any
 
 from deepval.canonical import json_text, plain
 from deepval.files import write_atomically
-from deepval.report.study import Block, Part, Study, as_html, as_markdown, in_order, titled
+from deepval.report.study import Part, Passage, Study, as_html, as_markdown, in_order, titled
 from deepval.report.tables import Table, interval, lines_of, number
+from deepval.reproduction import telling
 from deepval.reproduction.comparing import Agreement, Beside, Records, laid_beside
 from deepval.reproduction.published import SOURCE
 from deepval.reproduction.registry import ANALYSES, THEMES, Analysis
 from deepval.reproduction.run import Run
+from deepval.reproduction.telling import Retold, retold
 from deepval.version import __version__
 
 LEADS = {
@@ -28,8 +30,9 @@ def write_report(run: Run, out: Path) -> dict[str, Any]:
     """Write the three files into a folder and return what the JSON says."""
     records = records_of(run)
     agreement = laid_beside(run, records)
-    study = study_of(run, agreement)
-    content = _content(run, records, agreement)
+    found = retold(records, [_about(at) for at in run.cells])
+    study = study_of(run, agreement, found)
+    content = _content(run, records, agreement) | {"findings": telling.content(found)}
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
         write_atomically(out / name, text, make_folder=True)
@@ -37,7 +40,7 @@ def write_report(run: Run, out: Path) -> dict[str, Any]:
 
 
 def records_of(run: Run) -> Records:
-    """The rows as dicts, by analysis and data set."""
+    """The rows as dicts, by analysis and collection."""
     return {
         analysis.name: {
             dataset: analysis.plain_records(outcome.rows) if outcome.rows else []
@@ -73,6 +76,7 @@ def _about(at: Any) -> dict[str, Any]:
     cell = at.cell
     return {
         "dataset": cell.spec.dataset,
+        "collection": at.collection,
         "cell": at.label,
         "id": cell.id,
         "cheap": cell.table.modes[0],
@@ -93,11 +97,12 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
             yield analysis.name, told
 
 
-def study_of(run: Run, agreement: Agreement) -> Study:
-    """The report as a study."""
-    datasets = list(dict.fromkeys(at.cell.spec.dataset for at in run.cells))
+def study_of(run: Run, agreement: Agreement, found: Sequence[Retold]) -> Study:
+    """The report as a study: findings first, what was run and every figure after."""
+    datasets = list(dict.fromkeys(at.collection for at in run.cells))
     ran = [name for name, found in run.outcomes.items() if any(each.rows for each in found.values())]
-    parts = [_ran(run), _beside_paper(agreement)]
+    told = telling.findings_part(found, [_about(at) for at in run.cells])
+    parts = [*([] if told is None else [told]), _beside_paper(agreement), _ran(run)]
     parts += [part for theme in THEMES if (part := _theme(theme, run, datasets)) is not None]
     signs = [each.same_sign for each in agreement.figures if each.same_sign is not None]
     inside = [each.inside for each in agreement.figures if each.inside is not None]
@@ -108,7 +113,9 @@ def study_of(run: Run, agreement: Agreement) -> Study:
         ("Inside", f"{sum(inside)} of {len(inside)}", "of an interval or of the paper's range"),
         ("Not built", str(len(run.lacking)), "cells of the tracks that were asked for"),
     )
-    return Study("Replication", _sentence(run, agreement), facts, tuple(parts))
+    main = telling.collections([_about(at) for at in run.cells])[:1]
+    sentences = [telling.sentence(found, name) for name in main if any(name in each.told for each in found)]
+    return Study("Replication", sentences[0] if sentences else _sentence(run, agreement), facts, tuple(parts))
 
 
 def _sentence(run: Run, agreement: Agreement) -> str:
@@ -117,7 +124,7 @@ def _sentence(run: Run, agreement: Agreement) -> str:
         return f"{_count(len(run.cells), 'cell')} run; none is of a data set, geometry and system that the paper has."
     signs = [each.same_sign for each in agreement.figures if each.same_sign is not None]
     pairs, same = sum(each.pairs for each in agreement.orders), sum(each.same for each in agreement.orders)
-    kin = "the same or like cells" if any(each.kinship == "same" for each in agreement.figures) else "like cells"
+    kin = "like cells" if all(each.kinship == "like" for each in agreement.figures) else "the same or like cells"
     return (
         f"{_count(len(run.cells), 'cell')} run. Of {number_of} figures on {kin}, {sum(signs)} of {len(signs)} with "
         f"a sign have the paper's, and {same} of {pairs} pairs are in its order."
@@ -135,20 +142,20 @@ def _ran(run: Run) -> Part:
         about = _about(at)
         modes = f"{about['cheap']} -> {about['full']}"
         counts = [f"{about[name]:,}" for name in ("inputs", "units", "test_units")]
-        texts.append((about["dataset"], about["cell"], modes, *counts, about["id"].rpartition("-")[2]))
-    blocks = [Block(tables=(Table("Cells", header, lines_of(texts)),))]
+        texts.append((about["collection"], about["cell"], modes, *counts, about["id"].rpartition("-")[2]))
+    blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
     reasons: dict[str, list[str]] = {}
     for cell, lines in run.lacking.items():
         for line in lines:
             reasons.setdefault(line, []).append(cell)
     if reasons:
         told = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
-        blocks.append(Block("What could not be built, and why", items=told))
+        blocks.append(Passage("What could not be built, and why", items=told))
     idle = [f"{name}: {why}." for name, why in run.idle.items()]
     for name, found in run.outcomes.items():
         idle += [f"{name}, {dataset}: {why}" for dataset, each in found.items() for why in each.refused]
     if idle:
-        blocks.append(Block("What could not be run, and why", items=tuple(idle)))
+        blocks.append(Passage("What could not be run, and why", items=tuple(idle)))
     lead = "Cells that were built on this machine or read from their folders; every table below is over these."
     return Part("What was run", lead, tuple(blocks))
 
@@ -156,18 +163,19 @@ def _ran(run: Run) -> Part:
 def _beside_paper(agreement: Agreement) -> Part:
     lead = (
         f"Figures of {SOURCE}, each beside the like of it here. A cell is the same where data set, modes, geometry and "
-        "system are; it is like where all but the modes are, and then the paper's figures over its pairs of modes make "
-        "a range. Same sign: both on the same side of 0, or of what divides gain from loss."
+        "system are, a part of it where it has fewer inputs; it is like where all but the modes are, and then the "
+        "paper's figures over its pairs of modes make a range. Same sign: both on the same side of 0, or of what "
+        "divides gain from loss."
     )
     tables = list(dict.fromkeys(each.table for each in agreement.figures))
-    blocks = [Block(sayings=tuple(_saying(table, agreement) for table in tables))] if tables else []
+    blocks = [Passage(sayings=tuple(_saying(table, agreement) for table in tables))] if tables else []
     for table in tables:
         rows = [each for each in agreement.figures if each.table == table]
-        blocks.append(Block(tables=(_figures(table, rows), *_orders(table, agreement)), folded=True))
+        blocks.append(Passage(tables=(_figures(table, rows), *_orders(table, agreement)), folded=True))
     if agreement.without:
         told = (f"{table} ({_count(number_of, 'figure')})" for table, number_of in agreement.without.items())
         words = f"Without a like cell or analysis here: {', '.join(told)}."
-        blocks.append(Block("What of the paper has no like here", (words,)))
+        blocks.append(Passage("What of the paper has no like here", (words,)))
     return Part("Beside the paper", lead, tuple(blocks))
 
 
@@ -233,9 +241,9 @@ def _some(found: Any, dataset: str) -> bool:
     return dataset in found and bool(found[dataset].rows)
 
 
-def _block(analysis: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Block:
+def _block(analysis: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
     tables = in_order(analysis.tables(rows))
     told = tables if alone else tuple(titled(table, dataset) for table in tables)
     chart = analysis.chart(rows)
     title = analysis.name if alone else f"{analysis.name}, {dataset}"
-    return Block(title, charts=() if chart is None else (chart,), tables=told)
+    return Passage(title, charts=() if chart is None else (chart,), tables=told)

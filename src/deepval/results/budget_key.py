@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-UNITS = {"ms": "ms", "mj": "mJ", "mj_gpu": "mJ, GPU rail", "mj_all": "mJ, all rails"}
+KINDS = ("selection", "latency", "energy", "money")
+"""Kinds of budgets: the first counts escalations, the others charge what modes and allocators cost."""
+MEASURED = KINDS[1:]
+UNITS = {"ms": "ms", "mj": "mJ", "mj_gpu": "mJ, GPU rail", "mj_all": "mJ, all rails", "usd": "USD"}
 """What a measured budget counts, as it is written."""
 
 
@@ -14,9 +17,9 @@ class BudgetKey:
     """What a row says of its budget; budgets that differ in any of it have different labels.
 
     Attributes:
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: Share of the inputs that a zero-cost allocator could escalate.
-        convention: ms, mj, mj_gpu or mj_all under a measured budget.
+        convention: ms, mj, mj_gpu, mj_all or usd under a measured budget.
         accounting: cascade or skipping under a measured budget.
     """
 

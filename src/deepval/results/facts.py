@@ -144,7 +144,7 @@ class Spending(Record):
     """What a plan spends on escalation in one convention.
 
     Attributes:
-        convention: ms, mj, mj_gpu or mj_all.
+        convention: ms, mj, mj_gpu, mj_all or usd.
         spent: What it spends, in units of the convention.
         allowed: What a budget of the same alpha allows there.
         excess: spent / allowed - 1.
@@ -161,7 +161,7 @@ class Optimum(BudgetRecord):
     """The best plan over all modes under one measured cascade budget, with its certificate.
 
     Attributes:
-        kind: latency or energy.
+        kind: latency, energy or money.
         alpha: The budget's share.
         convention: What it counts.
         value: What the plan gains, in units of the loss.

@@ -18,6 +18,10 @@ class Reason(Enum):
     TOO_DEAR = "infeasible: costs {cost:g} {convention} per input, the budget leaves {limit:.4g}"
     NOTHING_LEFT = "the allocator's own cost leaves nothing to escalate"
     NO_SKIPPING = "per-mode scores have no skipping router: use a cascade"
+    RATE_ONLY = "streaming policies keep a rate of inputs, and here each input has its own cost: none is judged"
+    INFINITE_CUT = "the cut is at {cut}: no threshold tells these inputs apart"
+    OWN_PRICES = "each input has its own cost: no one price per mode"
+    NO_GAP = "the full mode is no better than the cheap one in all: no gap to recover"
     NO_RANKING = "per-mode scores are not one ranking"
     OTHER_ORACLES = "nDG of {one} and nDG of {other} have no difference"
 

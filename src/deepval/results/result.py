@@ -7,25 +7,29 @@ loss. There is no time of day in a result: the same inputs give the same bytes.
 
 import dataclasses
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from deepval.canonical import plain, sha256
-from deepval.errors import InputError
+from deepval.errors import InputError, meant
 from deepval.files import write_atomically
 from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
 from deepval.results.records import typed
-from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Unit
+from deepval.results.recovery import Area, CallShare, Recovery
+from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit
 from deepval.results.samples import Samples, read_samples, samples_path
+from deepval.showing import Shown, shown
 
 SCHEMA = "deepval/result/1"
 HEADLINE = 0.2
 """The share that is meant where several are there and none is named."""
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Shown):
     """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
 
     Attributes:
@@ -37,12 +41,15 @@ class Result:
         slices: The same within groups of inputs, where asked for.
         gaps: Where each allocator's gap to the oracle goes.
         streams: Causal policies, where calibration units are given.
+        thresholds: Where each allocator escalates from; of results of the command where asked for, absent else.
         units: Per unit at the headline budget.
         curves: Gain against budget, where asked for.
         ladder: Multi-fidelity optima, where the table has more than two modes and costs are known.
         warnings: Sentences that the reader must see.
         inputs: Every judged input with its loss terms, where terms are given; absent else.
+        recovery: APGR and call-performance thresholds, where asked for; absent else.
         samples: What the rows rest on, draw by draw, for comparing and pooling; saved where asked for.
+        fresh: What `apgr` and `area` work on, in results fresh from evaluate(); never saved.
     """
 
     provenance: Provenance
@@ -53,12 +60,15 @@ class Result:
     slices: tuple[Row, ...] = ()
     gaps: tuple[Gap, ...] = ()
     streams: tuple[Stream, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()
     units: tuple[Unit, ...] = ()
     curves: tuple[Curve, ...] = ()
     ladder: tuple[Optimum, ...] = ()
     warnings: tuple[str, ...] = ()
     inputs: Inputs | None = None
+    recovery: tuple[Recovery, ...] = ()
     samples: Samples | None = field(default=None, repr=False, compare=False)
+    fresh: Any = field(default=None, repr=False, compare=False)
 
     def row(
         self,
@@ -75,23 +85,59 @@ class Result:
         Where several are left, what is not named is the headline: selection, and 20 %; an error lists them otherwise.
         """
         asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
-        rows = {row.budget: row for row in reversed(self.rows) if row.allocator == allocator}
-        left = {key: row for key, row in rows.items() if key.holds(**asked)}
-        if len(left) > 1:
-            kind, alpha = kind or "selection", HEADLINE if alpha is None else alpha
-            left = {key: row for key, row in left.items() if key.holds(kind=kind, alpha=alpha)}
-        if len(left) == 1:
-            return next(iter(left.values()))
-        if not rows:
-            names = dict.fromkeys(row.allocator for row in self.rows)
-            raise InputError(f"The result has no allocator {allocator!r}; it has {', '.join(names)}.")
-        named = ", ".join(f"{k} = {v!r}" for k, v in asked.items() if v is not None) or "no budget named"
-        budgets = ", ".join(key.label for key in reversed(rows))
-        raise InputError(f"One budget of {allocator!r} must be meant; found {named} and the budgets {budgets}.")
+        return _meant(self.rows, allocator, asked)
+
+    def threshold(
+        self,
+        allocator: str,
+        alpha: float | None = None,
+        *,
+        kind: str | None = None,
+        convention: str | None = None,
+        accounting: str | None = None,
+    ) -> Threshold:
+        """The score above which an allocator escalates under a judged budget, and the rate to expect of it.
+
+        A budget is named as for `row`. `deepval.Router.from_scores` decides by it input by input.
+        """
+        if not self.thresholds:
+            raise InputError(
+                "The result has no thresholds: take it fresh from evaluate(), or save it with `deepval evaluate "
+                "--thresholds --out`."
+            )
+        asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
+        return _meant(self.thresholds, allocator, asked)
+
+    def apgr(self, levels: Sequence[float] | None = None) -> tuple[Recovery, ...]:
+        """RouteLLM's average performance gap recovered of every allocator, and call-performance thresholds.
+
+        Args:
+            levels: Parts of the gap at which calls are told; 20, 50 and 80 % where None.
+        """
+        if self.recovery and levels is None:
+            return self.recovery
+        return shown("recovery", self._fresh("APGR"), *([] if levels is None else [levels]))
+
+    def cpt(self, allocator: str, recovered: float = 0.5) -> CallShare:
+        """CPT(x): the smallest share of the inputs whose escalation recovers the part x of the gap."""
+        found = {row.allocator: row for row in self.apgr([recovered])}
+        if allocator not in found:
+            raise InputError(f"The result has no CPT of {allocator!r}; it has {', '.join(found)}.")
+        return found[allocator].calls[0]
+
+    def area(self, candidate: str, baseline: str = "random") -> Area:
+        """The area between two gain curves over all shares of the inputs, with its paired interval."""
+        return shown("area", self._fresh("An area between gain curves"), candidate, baseline)
+
+    def _fresh(self, what: str) -> Any:
+        if self.fresh is None:
+            raise InputError(f"{what} needs the scores: take the result fresh from evaluate(), not from a file.")
+        return self.fresh
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, dicts and numbers, in the published schema."""
-        absent = {"samples"} | ({"inputs"} if self.inputs is None else set())
+        absent = {"samples", "fresh"}
+        absent |= {name for name in ("inputs", "thresholds", "recovery") if not getattr(self, name)}
         saved = [item.name for item in dataclasses.fields(self) if item.name not in absent]
         return {"schema": SCHEMA} | {name: plain(getattr(self, name)) for name in saved}
 
@@ -124,6 +170,33 @@ class Result:
         ]
         return pa.Table.from_pylist([dict(row) for row in (*self.rows, *self.slices)], schema=pa.schema(fields))
 
+    def to_pandas(self) -> Any:
+        """Rows and slices as a pandas DataFrame, where pandas is installed."""
+        _library("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Rows and slices as a polars DataFrame, where polars is installed."""
+        return _library("polars").from_arrow(self.to_arrow())
+
+    def plot(self, kind: str | None = None) -> Any:
+        """A matplotlib Figure, which notebooks show and `savefig` writes.
+
+        Args:
+            kind: "gain" (share of the all-cheap loss that is removed, against the budget) or "forest" (difference with
+                random and its interval at the headline budget); both, one below the other, where None.
+        """
+        return shown("figure", self, kind)
+
+    def report(self, path: str | Path, *, name: str | None = None) -> Path:
+        """Write one HTML page that opens from disk: verdicts, charts, sortable tables. Returns its path.
+
+        Args:
+            path: The page to write.
+            name: What the page calls the result; the name of the file where None.
+        """
+        return shown("page", self, path, name=name)
+
     @classmethod
     def load(cls, path: str | Path) -> "Result":
         """A saved result, with its samples where they lie beside it."""
@@ -142,3 +215,35 @@ class Result:
             raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
         samples = read_samples(samples_path(path), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)
+
+
+def _library(name: str) -> Any:
+    """A library that deepval does not ask for."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(
+            f"to_{name} needs {name}, which is not installed: pip install {name}, or take to_arrow()."
+        ) from None
+
+
+Found = TypeVar("Found", Row, Threshold)
+
+
+def _meant(records: Sequence[Found], allocator: str, asked: Mapping[str, Any]) -> Found:
+    """The one record of an allocator under the budget that is asked for, or the headline where several are left."""
+    held = {record.budget: record for record in reversed(records) if record.allocator == allocator}
+    left = {key: record for key, record in held.items() if key.holds(**asked)}
+    if len(left) > 1:
+        kind, alpha = asked["kind"] or "selection", HEADLINE if asked["alpha"] is None else asked["alpha"]
+        left = {key: record for key, record in left.items() if key.holds(kind=kind, alpha=alpha)}
+    if len(left) == 1:
+        return next(iter(left.values()))
+    if not held:
+        names = dict.fromkeys(record.allocator for record in records)
+        raise InputError(
+            f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
+        )
+    named = ", ".join(f"{k} = {v!r}" for k, v in asked.items() if v is not None) or "no budget named"
+    budgets = ", ".join(key.label for key in reversed(held))
+    raise InputError(f"One budget of {allocator!r} must be meant; found {named} and the budgets {budgets}.")

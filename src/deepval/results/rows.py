@@ -13,9 +13,9 @@ class Row(BudgetRecord):
     Attributes:
         allocator: Its name. References have no verdict: `random`, `all-full` and `oracle`, and with three modes or more
             `random-ladder` and `oracle-ladder`.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: Share of the inputs that a zero-cost allocator could escalate.
-        convention: ms, mj, mj_gpu or mj_all under a measured budget.
+        convention: ms, mj, mj_gpu, mj_all or usd under a measured budget.
         accounting: cascade or skipping under a measured budget.
         slice: Group of inputs that was judged, such as weather=rain; None for all.
         cost: What the allocator is charged per input, in units of the convention.
@@ -129,7 +129,7 @@ class Gap(BudgetRecord):
 
     Attributes:
         allocator: Its name.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
@@ -171,7 +171,7 @@ class Stream(BudgetRecord):
         allocator: Its name.
         policy: frozen threshold, causal cap, adaptive threshold or token bucket.
         parameter: What was tuned on the calibration units (step or bucket size), None where nothing is.
-        kind: selection, latency or energy.
+        kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
@@ -240,6 +240,67 @@ class Stream(BudgetRecord):
     draws: int = 0
     versus_ranking_dropped: int = 0
     versus_random_dropped: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ModeRate(Record):
+    """How often a threshold gives a mode: the expected share of the judged inputs and its 95 % interval over units."""
+
+    mode: str
+    rate: float
+    lo: float | None
+    hi: float | None
+
+
+@dataclass(frozen=True)
+class Threshold(BudgetRecord):
+    """Where one allocator escalates from under one budget, and how often that is to be expected.
+
+    Attributes:
+        allocator: Its name.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        threshold: Escalate scores above it. None for scores per mode, which have a price.
+        price: With scores per mode, what a unit of cost (of the convention; an escalation under a selection budget)
+            must be worth: of all modes, cheap with score and cost 0, run the one of largest score - price x cost.
+        tie_acceptance: Probability to escalate a score equal to the threshold (to buy at just the price).
+        tied: Number of calibration inputs that are so.
+        calibrated_on: `judged`, or `calibration` for units that are not judged; provenance lists both.
+        calibration_inputs: Number of inputs there.
+        target_rate: Share of them that is escalated in expectation: what the budget leaves after the allocator has
+            paid for itself. None for scores per mode under a measured budget, which leaves costs, not escalations.
+        rate: Expected share of the judged inputs that is escalated; `target_rate` where those were calibrated on.
+        rate_lo: Lower bound of its 95 % interval, the units drawn and the threshold kept.
+        rate_hi: Upper bound.
+        rates: The same by mode above cheap.
+        target_spend: What escalations may cost per input, in units of the convention; None under a selection budget.
+        spend: What they are expected to cost on the judged inputs.
+        draws: Number of draws.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    threshold: float | None = None
+    price: float | None = None
+    tie_acceptance: float | None = None
+    tied: int | None = None
+    calibrated_on: str = "judged"
+    calibration_inputs: int = 0
+    target_rate: float | None = None
+    rate: float | None = None
+    rate_lo: float | None = None
+    rate_hi: float | None = None
+    rates: tuple[ModeRate, ...] = ()
+    target_spend: float | None = None
+    spend: float | None = None
+    draws: int = 0
     reason: str | None = None
 
 

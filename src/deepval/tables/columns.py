@@ -16,9 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Shaped
+from deepval.arrays import Float, Shaped
 from deepval.errors import InputError, InputWarning
 from deepval.manifests import cell_content
+from deepval.tables.keys import as_text, positions, repeated
+
+__all__ = [
+    "Columns",
+    "as_array",
+    "as_text",
+    "from_parquet",
+    "id_array",
+    "native",
+    "number_array",
+    "place",
+    "positions",
+    "read",
+    "refuse_repeated",
+    "shown",
+]
 
 ID_COLUMNS = ("unit", "input")
 READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a mapping of columns"
@@ -27,6 +43,10 @@ LONGEST_HEADER = 65_536
 """Bytes of a line that are looked at for what separates cells."""
 LONGEST_QUOTE = 60
 """Characters of a value that a message quotes."""
+LONGEST_ID = 1_000
+"""Characters that an id may have: all ids of a column take the room of the longest."""
+PACKED = 256
+"""Bytes up to which the texts of a column are laid side by side, all as wide as the longest."""
 
 
 @dataclass(frozen=True)
@@ -241,11 +261,39 @@ def _to_numpy(column: Any, what: str) -> np.ndarray:
             return np.concatenate([np.empty(0, dtype=object), *map(_decoded, column.chunks)])
         if pa.types.is_integer(column.type) and column.null_count:
             return np.array(column.to_pylist(), dtype=object)
+        if (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and not column.null_count:
+            return _texts(column)
         return column.to_numpy()
     except (pa.ArrowException, ValueError) as error:
         raise InputError(
             f"{what} must hold text or numbers; it is {column.type} and cannot be read ({_first(error)}). Leave it out."
         ) from error
+
+
+def _texts(column: Any) -> np.ndarray:
+    """A column of text without nulls: side by side where texts are short and plain, else as Python holds them."""
+    parts = [_packed(chunk) for chunk in column.chunks if len(chunk)]
+    packed = [part for part in parts if part is not None]
+    if not parts or len(packed) < len(parts):
+        return column.to_numpy()
+    return np.concatenate(packed)
+
+
+def _packed(chunk: Any) -> np.ndarray | None:
+    """Texts of an Arrow array as one array of their characters; None where one is long, not ASCII or ends in a NUL."""
+    import pyarrow as pa
+
+    _, offsets, data = chunk.buffers()
+    number = np.dtype(np.int64 if pa.types.is_large_string(chunk.type) else np.int32)
+    offset = np.frombuffer(offsets, dtype=number, count=len(chunk) + 1, offset=chunk.offset * number.itemsize)
+    length = np.diff(offset)
+    width = int(length.max())
+    content = np.frombuffer(data, dtype=np.uint8, count=int(offset[-1]))[offset[0] :] if data else np.empty(0, np.uint8)
+    if not 0 < width <= PACKED or content.max() > 127 or content.min() == 0:
+        return None
+    table = np.zeros((len(chunk), width), dtype=np.uint32)
+    table[np.arange(width) < length[:, None]] = content
+    return table.view(f"U{width}")[:, 0]
 
 
 def _decoded(chunk: Any) -> np.ndarray:
@@ -281,11 +329,24 @@ def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "
     if found.dtype.kind == "U":
         return found
     if found.dtype.kind in "OT":
-        for row, value in enumerate(found):
-            if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
-                raise InputError(f"{what} must hold text or integers; {place(row, ids)} holds {shown(value)}.")
+        if set(map(type, found)) != {str}:
+            for row, value in enumerate(found):
+                if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
+                    raise InputError(f"{what} must hold text or integers; {place(row, ids)} holds {shown(value)}.")
+        _refuse_long(found, what, ids)
         return found.astype(str)
     raise InputError(f"{what} must hold text or integers; found {found.dtype}.")
+
+
+def _refuse_long(found: Shaped[np.ndarray, "input"], what: str, ids: Any) -> None:
+    """Raise where an id is so long that an array of such would fill the memory."""
+    lengths = np.fromiter((len(str(value)) for value in found), dtype=np.int64, count=len(found))
+    row = int(np.argmax(lengths)) if len(lengths) else 0
+    if len(lengths) and lengths[row] > LONGEST_ID:
+        raise InputError(
+            f"{what} must hold ids of at most {LONGEST_ID:,} characters; {place(row, None)} holds {lengths[row]:,}, "
+            f"{shown(found[row])}."
+        )
 
 
 def number_array(column: Any, what: str, *, ids: Any = None) -> Float[np.ndarray, "input"]:
@@ -327,29 +388,7 @@ def place(row: int, ids: Any = None) -> str:
 
 def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:
     """Raise where an id stands twice, naming both rows."""
-    if len(ids) < 2 or bool(np.all(ids[1:] > ids[:-1])):
-        return
-    order = np.argsort(ids, kind="stable")
-    same = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
-    if len(same):
-        at = same[np.argmin(order[same + 1])]
-        one, two = order[at] + 1, order[at + 1] + 1
-        raise InputError(f"{source}: input ids must differ; {str(ids[order[at]])!r} stands in rows {one} and {two}.")
-
-
-def as_text(ids: Shaped[np.ndarray, "input"]) -> Shaped[np.ndarray, "input"]:
-    """Ids as text, integers in decimal."""
-    return ids if ids.dtype.kind == "U" else ids.astype(str)
-
-
-def positions(wanted: Shaped[np.ndarray, "wanted"], ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "wanted"]:
-    """Row of each wanted id among `ids` (which differ from each other), -1 where it is absent."""
-    if wanted.dtype.kind != ids.dtype.kind:
-        wanted, ids = as_text(wanted), as_text(ids)
-    if len(wanted) == len(ids) and bool(np.all(wanted == ids)):
-        return np.arange(len(ids))
-    if not len(ids):
-        return np.full(len(wanted), -1)
-    order = np.argsort(ids, kind="stable")
-    found = order[np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)]
-    return np.where(ids[found] == wanted, found, -1)
+    found = repeated(ids)
+    if found is not None:
+        one, two = found
+        raise InputError(f"{source}: input ids must differ; {str(ids[one])!r} stands in rows {one + 1} and {two + 1}.")

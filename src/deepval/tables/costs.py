@@ -1,7 +1,8 @@
 """What modes and allocators cost per input: a TOML file or a mapping of its shape -> a cost profile.
 
 `ms` is latency. Energy in millijoules comes under three conventions: `mj` counts the module (GPU, CPU and SoC
-rails over idle), `mj_gpu` the GPU rail only, `mj_all` all rails. An allocator's cost is charged on every input.
+rails over idle), `mj_gpu` the GPU rail only, `mj_all` all rails. `usd` is money. An allocator's cost is charged on
+every input.
 """
 
 import math
@@ -16,10 +17,11 @@ from typing import Any, Literal, get_args
 from deepval.canonical import toml_content
 from deepval.errors import InputError
 from deepval.manifests import cell_content
+from deepval.showing import Shown
 
-Convention = Literal["ms", "mj", "mj_gpu", "mj_all"]
+Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
-MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:]
+MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:4]
 TABLES = ("modes", "allocators", "profile")
 """What a costs file holds, the last being its name."""
 MEASURED = (
@@ -32,8 +34,8 @@ PROFILES = {path.stem: path for path in sorted(_SHIPPED, key=lambda path: path.s
 """Cost profiles that ship with deepval, by name."""
 
 
-@dataclass(frozen=True)
-class Costs:
+@dataclass(frozen=True, repr=False)
+class Costs(Shown):
     """Cost per input of each mode (cheap first, full last) and of each allocator, by convention.
 
     Attributes:
@@ -49,7 +51,7 @@ class Costs:
     source: str = "the costs given"
 
     def __post_init__(self) -> None:
-        if len(self.modes) < 2:
+        if len(self.modes) == 1:
             raise InputError(f"{self.source}: costs of two or more modes are needed; found {list(self.modes)}.")
         for table, kind in ((self.modes, "mode"), (self.allocators, "allocator")):
             for name, entry in table.items():
@@ -59,8 +61,8 @@ class Costs:
                             f"{self.source}: a cost must be finite and not negative; {kind} {name!r} has "
                             f"{convention} = {cost}."
                         )
-        cheap, *_, full = self.modes
-        for convention in CONVENTIONS:
+        for convention in CONVENTIONS if self.modes else ():
+            cheap, *_, full = self.modes
             low, high = self.modes[cheap].get(convention), self.modes[full].get(convention)
             if low is not None and high is not None and not high > low:
                 raise InputError(
@@ -88,6 +90,8 @@ class Costs:
     def _from_mapping(cls, content: Mapping[str, Any], source: str) -> "Costs":
         _check_keys(content, TABLES, source)
         modes, allocators = content.get("modes", {}), content.get("allocators", {})
+        if not modes and not allocators:
+            raise InputError(f"{source}: costs of two or more modes are needed; found [].")
         for name, table in (("modes", modes), ("allocators", allocators)):
             if not isinstance(table, Mapping) or not all(isinstance(entry, Mapping) for entry in table.values()):
                 raise InputError(f"{source}: [{name}.<name>] tables are needed, such as [{name}.cheap] with ms = 13.2.")

@@ -128,6 +128,14 @@ def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = J
     return replace(scores, values=values)
 
 
+def on_part(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
+    """Scores of a part of the table that they are aligned with, filled."""
+    if part is not whole:
+        inside = np.isin(whole.unit_ids, part.unit_ids)
+        scores = scores.keep(inside[whole.unit])
+    return filled(scores, part, missing, role=role)
+
+
 def _advice(scores: Scores, table: ValueTable, role: str) -> str:
     """What to do about inputs without a score: leave out units that nobody scored, rank the odd input last."""
     units = len(table.unit_ids)
@@ -206,9 +214,10 @@ def _refuse_nan(
 
 def _rows_of(table: ValueTable, found: columns.Columns) -> Int[np.ndarray, "row"]:
     ids = found.ids("input")
-    columns.refuse_repeated(ids, found.source)
     rows = columns.positions(ids, table.input)
     unknown = np.flatnonzero(rows < 0)
+    if len(unknown) or np.bincount(rows).max() > 1:
+        columns.refuse_repeated(ids, found.source)
     if len(unknown):
         raise InputError(
             f"{found.source}: every scored input must be in the table; {columns.place(int(unknown[0]), ids)} is not"

@@ -9,7 +9,7 @@ a few actions; shares that divide by zero are NaN.
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,17 +18,23 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.canonical import joint_sha256
 from deepval.errors import InputError, InputWarning
+from deepval.showing import Shown
 from deepval.tables import columns
+from deepval.tables import input_costs as input_costs_of
 from deepval.tables.costs import Costs
+from deepval.tables.input_costs import InputCosts
+from deepval.tables.keys import groups
 from deepval.tables.shares import checked_share, quota
 
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
+ESTIMATED = "estimated"
+"""The column that says, in every row alike, how losses were estimated where they were not measured."""
 LARGEST_LOSS = 1e290
 """Losses above this in size are refused: sums over inputs and differences of such could overflow."""
 
 
-@dataclass(frozen=True, eq=False)
-class ValueTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class ValueTable(Shown):
     """One row per input: its unit, its place in time and its downstream loss under every mode.
 
     Attributes:
@@ -40,6 +46,8 @@ class ValueTable:
         order: Place of each input in time within its unit, or None where there is no time.
         attributes: Further columns (speed, weather, ...), to evaluate within groups of inputs.
         costs: What each mode costs, where known.
+        input_costs: By convention, what each mode costs on each input; modes are charged by it where it is there.
+        estimated: How losses were estimated where they were not measured, in words that every result repeats.
         tolerance: Inputs are affected where |V| is larger; only what is counted depends on it, no sum.
     """
 
@@ -51,7 +59,9 @@ class ValueTable:
     order: Float[np.ndarray, "input"] | None = None
     attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
     costs: Costs | None = None
+    input_costs: InputCosts = field(default_factory=dict)
     tolerance: float = 0.0
+    estimated: str | None = None
 
     @classmethod
     def from_columns(
@@ -65,11 +75,13 @@ class ValueTable:
         order: Any = None,
         attributes: Mapping[str, Any] | None = None,
         costs: Any = None,
+        input_costs: Any = None,
         source: str = "the table",
     ) -> "ValueTable":
         """A table from its columns: losses (lower is better) or rewards (higher is better; loss = -reward) by mode.
 
         The first mode is cheap and the last full, in the order of `modes` where it is given: it may leave modes out.
+        Costs per input are columns by mode in dollars, or by convention and mode: {"ms": {"small": ..., ...}}.
         """
         if bool(losses) == bool(rewards):
             raise InputError(
@@ -78,16 +90,18 @@ class ValueTable:
             )
         prefix, given = (LOSS_PREFIX, losses) if losses else (REWARD_PREFIX, rewards or {})
         wanted = _chosen_modes(tuple(map(str, given)), modes, source)
+        priced = {} if input_costs is None else input_costs_of.by_name(input_costs, source)
         optional = {"input": input, "order": order}
         found = columns.Columns.of(
             source,
             {**(attributes or {}), "unit": unit}
             | {name: column for name, column in optional.items() if column is not None}
-            | {f"{prefix}{mode}": column for mode, column in given.items() if str(mode) in wanted},
+            | {f"{prefix}{mode}": column for mode, column in given.items() if str(mode) in wanted}
+            | {f"{n}_{mode}": c for n, part in priced.items() for mode, c in part.items() if str(mode) in wanted},
         )
         found.require("unit")
         ids = np.arange(len(found)) if input is None else found.ids("input")
-        unit_ids, unit_of = _units(found.ids("unit"))
+        unit_ids, unit_of = groups(found.ids("unit"))
         named = {mode: found.numbers(f"{prefix}{mode}") for mode in wanted}
         places = None if order is None else found.numbers("order")
         _check_inputs(ids, {f"{prefix}{mode}": column for mode, column in named.items()}, places, source)
@@ -103,6 +117,7 @@ class ValueTable:
             order=places,
             attributes={str(name): found.data[str(name)] for name in attributes or {}},
             costs=None if costs is None else Costs.of(costs),
+            input_costs=input_costs_of.checked(found, priced, wanted, ids),
         )
 
     def __len__(self) -> int:
@@ -112,7 +127,9 @@ class ValueTable:
         """The table with these modes only, in this order: the first is cheap, the last full."""
         wanted = _chosen_modes(self.modes, modes, "the table")
         places = [self.modes.index(mode) for mode in wanted]
-        return type(self)(**{**vars_of(self), "modes": wanted, "losses": np.asfortranarray(self.losses[:, places])})
+        parts = {"modes": wanted, "losses": np.asfortranarray(self.losses[:, places])}
+        parts |= {"input_costs": {unit: costs[:, places] for unit, costs in self.input_costs.items()}}
+        return type(self)(**{**vars_of(self), **parts})
 
     @cached_property
     def mode_values(self) -> Float[np.ndarray, "input mode"]:
@@ -186,7 +203,9 @@ class ValueTable:
             order=None if self.order is None else self.order[rows],
             attributes={name: column[rows] for name, column in self.attributes.items()},
             costs=self.costs,
+            input_costs={unit: costs[rows] for unit, costs in self.input_costs.items()},
             tolerance=self.tolerance,
+            estimated=self.estimated,
         )
 
     def restrict(self, units: Any) -> "ValueTable":
@@ -217,7 +236,7 @@ class ValueTable:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of ids, units, modes, losses and times: two tables agree in it iff they hold the same rows in order.
+        """SHA-256 of ids, units, modes, losses, times and costs per input, where there are any, in the order of rows.
 
         Attributes are not part of it, nor is whether ids are integers or text of the same spelling.
         """
@@ -230,6 +249,9 @@ class ValueTable:
         yield self.unit.astype("<i4").data
         for column in (*self.losses.T, *(() if self.order is None else (self.order,))):
             yield np.ascontiguousarray(column, dtype="<f8").data
+        for convention, costs in sorted(self.input_costs.items()):
+            yield convention.encode()
+            yield np.ascontiguousarray(costs, dtype="<f8").data
 
 
 @dataclass(frozen=True)
@@ -262,7 +284,8 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     """A value table from a file or anything columnar.
 
     Columns are `unit`, `input`, optionally `order`, and `loss_<mode>` or `reward_<mode>` for each mode: cheap first
-    and full last, unless `modes` names them in another order.
+    and full last, unless `modes` names them in another order. `cost_<mode>` of every mode (dollars, or `ms_<mode>` and
+    the like) is what it costs on each input.
     """
     found = columns.read(source)
     if "unit" not in found.data and any(name == "score" or name.startswith("score_") for name in found.data):
@@ -284,8 +307,10 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
         raise InputError(
             f"{found.source}: two or more columns 'loss_<mode>' are needed, cheap first; found {', '.join(found.data)}."
         )
-    other = {name: column for name, column in found.data.items() if not _reserved(name)}
-    return ValueTable.from_columns(
+    priced = input_costs_of.found_in(found.data, losses or rewards)
+    taken = {name for named in priced.values() for name in named.values()}
+    other = {name: column for name, column in found.data.items() if not _reserved(name) and name not in taken}
+    table = ValueTable.from_columns(
         unit=found.data["unit"],
         input=found.data["input"],
         losses=losses,
@@ -294,8 +319,10 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
         order=found.data.get("order"),
         attributes=other,
         costs=costs,
+        input_costs={n: {m: found.data[c] for m, c in named.items()} for n, named in priced.items()} or None,
         source=found.source,
     )
+    return replace(table, estimated=str(found.data[ESTIMATED][0])) if ESTIMATED in found.data else table
 
 
 def vars_of(table: ValueTable) -> dict[str, Any]:
@@ -304,7 +331,7 @@ def vars_of(table: ValueTable) -> dict[str, Any]:
 
 
 def _reserved(name: str) -> bool:
-    return name in ("unit", "input", "order") or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
+    return name in ("unit", "input", "order", ESTIMATED) or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
 
 
 def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
@@ -345,13 +372,6 @@ def _integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | No
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.nan
-
-
-def _units(unit: Shaped[np.ndarray, "input"]) -> tuple[Shaped[np.ndarray, "unit"], Int[np.ndarray, "input"]]:
-    """Unit ids sorted as text, and each input's position among them; costs one pass where units are contiguous."""
-    starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
-    ids, of_run = np.unique(columns.as_text(unit[starts]), return_inverse=True)
-    return ids, np.repeat(of_run, np.diff(np.append(starts, len(unit))))
 
 
 def _check_inputs(

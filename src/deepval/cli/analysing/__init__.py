@@ -23,6 +23,10 @@ ANALYSES = {
     "consumers": "analysing.perceiving",
     "optima": "analysing.perceiving",
     "targets": "analysing.perceiving",
+    "perception-ranking": "analysing.choosing",
+    "selection-regret": "analysing.choosing",
+    "held-out": "analysing.judged",
+    "benefit-harm": "analysing.judged",
     "wins": "analysing.judged",
     "half-widths": "analysing.judged",
     "concentration": "analysing.judged",
@@ -34,8 +38,12 @@ ANALYSES = {
     "ladder": "analysing.costing",
     "skipping": "analysing.costing",
     "streams": "analysing.costing",
+    "objective-swap": "analysing.labels",
+    "published-objectives": "analysing.labels",
+    "target-transforms": "analysing.labels",
     "seeds": "analysing.allocators",
     "transfer": "analysing.allocators",
+    "out-of-fold": "analysing.allocators",
 }
 """The module of the command line that holds each analysis; it is imported when the analysis is asked for."""
 

@@ -1,4 +1,4 @@
-"""`deepval analyse seeds` and `transfer`: recipes fitted on cells -> what their results depend on."""
+"""`deepval analyse seeds`, `transfer`, `out-of-fold`: recipes fitted on cells -> what their results depend on."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -64,6 +64,37 @@ def transfer(
     built = shown.read_all(cells)
     rows = analysis.rows(built, allocator, alphas=[alpha], watch=options.watch)
     note_looks(built.values(), by="analyse transfer")
+    told.tell(rows, analysis.table)
+
+
+def out_of_fold(
+    cells: Cells,
+    *,
+    allocator: Annotated[
+        list[str] | None, typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable. Default: all.")
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", help="Into how many folds units are dealt.")] = 5,
+    alpha: options.Alphas = None,
+    draws: options.DrawNumber = "1000",
+    seed: options.Seed = 0,
+    form: Form = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Show recipes out of fold over all units, test units among them: such numbers are released, never scored.
+
+    Example: deepval analyse out-of-fold cells/braking-monocular -a gate-ridge -a gate-gbm
+    """
+    from deepval.analyses import out_of_fold as analysis
+
+    told = Shown.of(form, json=json, out=out)
+    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
+    options.at_least(folds, 2, "--folds")
+    shares = [Selection(each).alpha for each in alpha or analysis.ALPHAS]
+    _check(allocator or (), shares[0])
+    built = shown.named(cells)
+    rows = analysis.rows(built, allocator, folds=folds, alphas=shares, draws=number, seed=start, watch=options.watch)
+    note_looks(built.values(), by="analyse out-of-fold")
     told.tell(rows, analysis.table)
 
 

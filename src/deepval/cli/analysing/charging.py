@@ -14,17 +14,17 @@ from deepval.cells import study
 from deepval.cells.case import read_case
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
+from deepval.cells.ledger import note
 from deepval.cells.splits import units_of
 from deepval.cli import options
 from deepval.cli.analysing import shown
 from deepval.errors import InputError, InputWarning
-from deepval.judging.budgets import RAILS, Accounting, Budget, Energy, Latency, Measured, Selection
+from deepval.judging.budgets import RAILS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.judging.draws import seeds_by_units
-from deepval.results import Result
-from deepval.tables.costs import Convention, Costs
+from deepval.results import MEASURED, Result
+from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.scores import Scores, align
 
-MEASURED = ("latency", "energy")
 LEVELS = (0.1, 0.2, 0.3, 0.5)
 
 
@@ -34,7 +34,7 @@ class Charging:
 
     Attributes:
         alphas: Shares.
-        kinds: selection, latency, energy.
+        kinds: selection, latency, energy, money.
         rails: What energy counts.
         costs: Figures instead of each cell's own.
         draws: Number of draws.
@@ -78,16 +78,13 @@ class Charging:
     @property
     def conventions(self) -> tuple[Convention, ...]:
         """What the measured budgets count."""
-        units: dict[str, Convention] = {"latency": "ms", "energy": self.rails}
+        units = conventions(self.rails)
         return tuple(units[kind] for kind in self.kinds if kind in units)
 
     def measured(self, accounting: Accounting = "cascade") -> list[Measured]:
-        """The latency and energy budgets."""
-        makers = {
-            "latency": lambda a: Latency(a, accounting=accounting),
-            "energy": lambda a: Energy(a, accounting=accounting, convention=self.rails),
-        }
-        return [makers[kind](a) for kind in self.kinds if kind in makers for a in self.alphas]
+        """The latency, energy and money budgets."""
+        kinds = [kind for kind in self.kinds if kind in MEASURED]
+        return [measured(kind, a, accounting=accounting, rails=self.rails) for kind in kinds for a in self.alphas]
 
     def figures(self, name: str, cell: BuiltCell) -> Costs:
         """What modes and allocators of a cell cost."""
@@ -159,6 +156,7 @@ def results(
     paths: Sequence[Path],
     charging: Charging,
     *,
+    by: str,
     causal: bool = False,
     allocators: Sequence[str] | None = None,
     accountings: Sequence[Accounting] = ("cascade",),
@@ -169,17 +167,14 @@ def results(
     Args:
         paths: Results (.json), cells, or folders of cells.
         charging: The budgets.
+        by: Name of the analysis, which the cells' ledgers are told.
         causal: Whether allocators are fitted on the training units and policies calibrated on the validation units;
             else the scores beside each cell are judged.
         allocators: Those to fit, where they are fitted.
         accountings: How measured budgets charge an escalation.
         controls: Scores that know nothing, to be judged too.
     """
-    files = [path for path in paths if not path.is_dir()]
-    cells = shown.named([path for path in paths if path.is_dir()])
-    found = {str(path): Result.load(path) for path in files}
-    if len(found) < len(files):
-        raise InputError("Results must be different files; one is given twice.")
+    found, cells = shown.results_and_cells(paths)
     scores = fitted(cells, charging, allocators) if causal else beside(cells, charging)
     units = {name: list(units_of(cell.split, "test")) for name, cell in cells.items()}
     seeds = seeds_by_units(units, charging.seed)
@@ -203,6 +198,7 @@ def results(
             calibration=list(cell.split.validation) if causal else None,
             watch=options.watch,
         )
+        note(cell, by=f"analyse {by}", units=units[name], scores=given)
     return found
 
 
@@ -212,5 +208,5 @@ def _aligned(cell: BuiltCell, name: str, item: Scored | Scores) -> Scores:
 
 def _with_controls(costs: Costs, scores: Mapping[str, Scores]) -> Costs:
     """The costs with controls that cost nothing: they are not there to be served."""
-    nothing = {unit: 0.0 for unit in ("ms", *RAILS)}
+    nothing = dict.fromkeys(CONVENTIONS, 0.0)
     return replace(costs, allocators={**costs.allocators, **{n: nothing for n in scores if n.startswith(CONTROL)}})

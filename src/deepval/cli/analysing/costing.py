@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from deepval.cells.ledger import note
+from deepval.cells.splits import units_of
 from deepval.cli import options
 from deepval.cli.analysing import charging, shown
 from deepval.cli.analysing.charging import Charging
@@ -15,6 +17,7 @@ from deepval.cli.options import Alphas, CostFile, DrawNumber, Json, Rails, Seed
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.report.tables import Table
+from deepval.results import KINDS
 
 Judged = Annotated[
     list[Path],
@@ -31,7 +34,8 @@ Fitted = Annotated[
     ),
 ]
 Kind = Annotated[
-    list[str] | None, typer.Option("--budget", help="latency (the default), energy. Repeatable; both charge both.")
+    list[str] | None,
+    typer.Option("--budget", help="latency (the default), energy, money. Repeatable; several charge each."),
 ]
 Recipes = Annotated[
     list[str] | None,
@@ -63,7 +67,7 @@ def budgets(
     if figure is not None:
         check_writable(figure)
     set_up = Charging.of(alpha=alpha, budget=budget, rails=rails, costs=costs, draws=draws, seed=seed)
-    rows = analysis.rows(charging.results(cells, set_up))
+    rows = analysis.rows(charging.results(cells, set_up, by="budgets"))
     over = analysis.overheads(rows)
     if figure is not None:
         from deepval.report.figures import write_figure
@@ -98,6 +102,8 @@ def break_even(
     rows = analysis.rows(
         built, scores, set_up.measured(), costs=set_up.costs, units=shown.units(units), watch=options.watch
     )
+    for name, cell in built.items():
+        note(cell, by="analyse break-even", units=units_of(cell.split, shown.units(units)), scores=scores[name])
     over = analysis.over_cells(rows)
     _tell(told, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
 
@@ -123,7 +129,7 @@ def gaps(
     told = Shown.of(form, json=json, out=out)
     charging.check_allocators(allocator)
     set_up = Charging.of(alpha=alpha, usual_alphas=(0.2, 0.5), budget=budget, rails=rails, costs=costs)
-    results = charging.results(cells, set_up, causal=True, allocators=allocator)
+    results = charging.results(cells, set_up, by="gaps", causal=True, allocators=allocator)
     rows = [row for row in analysis.rows(results) if row.kind in set_up.kinds]
     over = analysis.over_cells(rows)
     _tell(told, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
@@ -159,7 +165,8 @@ def uniform(
     set_up = Charging.of(
         alpha=alpha, usual_alphas=(0.3, 0.5), budget=budget, rails=rails, costs=costs, draws=draws, seed=seed
     )
-    rows = analysis.rows(charging.results(cells, set_up, causal=True, allocators=allocator), policy=policy)
+    results = charging.results(cells, set_up, by="uniform", causal=True, allocators=allocator)
+    rows = analysis.rows(results, policy=policy)
     over = analysis.over_cells(rows)
     _tell(told, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
 
@@ -206,7 +213,7 @@ def ladder(
 
     told = Shown.of(form, json=json, out=out)
     set_up = Charging.of(
-        alpha=alpha, budget=budget, usual=charging.MEASURED, usual_alphas=(0.1, 0.2), rails=rails, costs=costs
+        alpha=alpha, budget=budget, usual=("latency", "energy"), usual_alphas=(0.1, 0.2), rails=rails, costs=costs
     )
     built = shown.named(cells)
     rows = analysis.rows(built, set_up.measured(), costs=set_up.costs, units=shown.units(units), watch=options.watch)
@@ -244,7 +251,8 @@ def skipping(
 
     told = Shown.of(form, json=json, out=out)
     set_up = Charging.of(alpha=alpha, budget=budget, rails=rails, costs=costs, draws=draws, seed=seed)
-    rows = analysis.rows(charging.results(cells, set_up, accountings=("cascade", "skipping")), allocator)
+    results = charging.results(cells, set_up, by="skipping", accountings=("cascade", "skipping"))
+    rows = analysis.rows(results, allocator)
     if not rows:
         wanted = ", ".join(allocator or analysis.skippers())
         raise InputError(f"A skipping router must be among the scores of a cell; found none of {wanted}: give -a NAME.")
@@ -260,7 +268,9 @@ def streams(
     alpha: Alphas = None,
     budget: Annotated[
         list[str] | None,
-        typer.Option("--budget", help="selection (the default), latency, energy. Repeatable; measured ones charge."),
+        typer.Option(
+            "--budget", help="selection (the default), latency, energy, money. Repeatable; measured ones charge."
+        ),
     ] = None,
     rails: Rails = None,
     controls: Annotated[int, typer.Option("--controls", help="Random scores to judge beside the allocators.")] = 3,
@@ -283,14 +293,14 @@ def streams(
         usual_alphas=(0.2,),
         budget=budget,
         usual=("selection",),
-        allowed=("selection", *charging.MEASURED),
+        allowed=KINDS,
         rails=rails,
         costs=costs,
         draws=draws,
         seed=seed,
     )
     number = options.at_least(controls, 0, "--controls")
-    found = charging.results(cells, set_up, causal=True, allocators=allocator, controls=number)
+    found = charging.results(cells, set_up, by="streams", causal=True, allocators=allocator, controls=number)
     rows = [row for row in analysis.rows(found) if row.kind in set_up.kinds]
     told.tell(rows, analysis.table)
 

@@ -14,6 +14,7 @@ import typer
 from deepval.cells.folder import BuiltCell
 from deepval.cells.located import PlannerPaths, located, needs_files
 from deepval.cells.spec import CellSpec
+from deepval.cells.spec_files import is_specification
 from deepval.cells.splits import ROLES
 from deepval.cli import options
 from deepval.errors import InputError, InputWarning
@@ -22,6 +23,7 @@ from deepval.protocol.gathering import WORK, gathered
 from deepval.report import csv, latex, markdown
 from deepval.report.console import render_tables
 from deepval.report.tables import Table
+from deepval.results import Result
 
 FORMS = ("text", "markdown", "csv", "latex", "json")
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
@@ -62,7 +64,7 @@ Work = Annotated[Path, typer.Option("--work", help="Of tracks and specifications
 
 
 @dataclass(frozen=True)
-class Source:
+class CellSource:
     """Where cells of tracks and specifications come from in this command, and what is known of those it built."""
 
     data: Path | None = None
@@ -70,7 +72,7 @@ class Source:
     specs: dict[str, CellSpec] = field(default_factory=dict)
 
 
-_SOURCE: ContextVar[Source] = ContextVar("_SOURCE", default=Source())  # noqa: B039 - replaced by every command
+_SOURCE: ContextVar[CellSource] = ContextVar("_SOURCE", default=CellSource())  # noqa: B039 - replaced by every command
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
@@ -79,7 +81,7 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*args: Any, data: Path | None = None, work: Path = WORK, **named: Any) -> None:
-        token = _SOURCE.set(Source(data, work))
+        token = _SOURCE.set(CellSource(data, work))
         try:
             command(*args, **named)
         finally:
@@ -113,10 +115,10 @@ class Shown:
             check_writable(out)
         return cls(chosen, out)
 
-    def tell(self, rows: Sequence[Any], table: Callable[[Sequence[Any]], Table]) -> None:
-        """Print or write the rows, each a dataclass; CSV and JSON have every field unrounded."""
+    def tell(self, rows: Sequence[Any], *tables_of: Callable[[Sequence[Any]], Table]) -> None:
+        """Print or write the rows, each a dataclass, in one or several tables; CSV and JSON have all, unrounded."""
         records = [asdict(row) for row in rows]
-        tables = [] if self.form in ("csv", "json") else [table(rows)]
+        tables = [] if self.form in ("csv", "json") else [table(rows) for table in tables_of]
         self._put(csv.records_text(records) if self.form == "csv" else self._text(records, tables))
 
     def tell_parts(self, content: Mapping[str, Any], tables: Sequence[Table]) -> None:
@@ -173,6 +175,15 @@ def named(names: Sequence[Path]) -> dict[str, BuiltCell]:
         name if called.count(name) == 1 else path: cell
         for name, (path, cell) in zip(called, built.items(), strict=True)
     }
+
+
+def results_and_cells(paths: Sequence[Path]) -> tuple[dict[str, Result], dict[str, BuiltCell]]:
+    """Results saved in files, by path, and the cells that the other names stand for."""
+    saved = [path for path in paths if path.is_file() and not is_specification(path)]
+    others = [path for path in paths if path not in saved]
+    if len({path.resolve() for path in saved}) < len(saved):
+        raise InputError("Results must be different files; one is given twice.")
+    return {str(path): Result.load(path) for path in saved}, named(others) if others else {}
 
 
 def units(text: str) -> str | list[str]:

@@ -82,6 +82,7 @@ class FileMode(ModeReader):
         units: Units of the data set, of which the file must hold some.
         sha256: Hash of the file, or of each file of the folder as pairs of name and hash: what is read must fit it.
         classes: The data set's name for each class that may be reported, as pairs; None: as the kind of file has it.
+        frames_run: Numbers of the frames that it was run on, as pairs of unit and numbers; None: as the file says.
     """
 
     path: Path
@@ -90,6 +91,7 @@ class FileMode(ModeReader):
     units: tuple[str, ...]
     sha256: str | tuple[tuple[str, str], ...]
     classes: tuple[tuple[str, str], ...] | None = None
+    frames_run: tuple[tuple[str, tuple[int, ...]], ...] | None = None
 
     @classmethod
     def of(
@@ -99,13 +101,16 @@ class FileMode(ModeReader):
         scores: ScoreKind | None,
         units: Sequence[str],
         classes: Mapping[str, str] | None = None,
+        *,
+        frames_run: Mapping[str, Sequence[int]] | None = None,
     ) -> "FileMode":
         """The report that lies at a path now."""
         path = Path(path)
         if not path.exists():
             raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
         pairs = None if classes is None else tuple(classes.items())
-        return cls(path, mode, scores, tuple(units), _digests(path), pairs)
+        run = None if frames_run is None else tuple((unit, tuple(frames)) for unit, frames in frames_run.items())
+        return cls(path, mode, scores, tuple(units), _digests(path), pairs, run)
 
     @property
     def scores(self) -> ScoreKind:
@@ -114,9 +119,10 @@ class FileMode(ModeReader):
 
     @property
     def made(self) -> dict[str, Any]:
-        """The file by name and hash, and what its scores are."""
+        """The file by name and hash, what its scores are, and where somebody said it, what it was run on."""
         sha256 = self.sha256 if isinstance(self.sha256, str) else dict(self.sha256)
-        return {"source": self.path.name, "sha256": sha256, "scores": self.scores}
+        run = {} if self.frames_run is None else {"frames_run": {unit: list(each) for unit, each in self.frames_run}}
+        return {"source": self.path.name, "sha256": sha256, "scores": self.scores, **run}
 
     @property
     def whole(self) -> bool:
@@ -136,7 +142,8 @@ class FileMode(ModeReader):
 @lru_cache(maxsize=8)
 def _opened(mode: FileMode) -> DetectionFile:
     """The file of a mode, read once in each process."""
-    source = Source(mode.mode, mode.declared, None if mode.classes is None else dict(mode.classes))
+    run = None if mode.frames_run is None else dict(mode.frames_run)
+    source = Source(mode.mode, mode.declared, None if mode.classes is None else dict(mode.classes), run)
     file = open_detections(mode.path, source=source, units=mode.units)
     if _digests(mode.path) != mode.sha256:
         raise InputError(f"{mode.path}: must not change while it is read, and did: build again when it is whole.")

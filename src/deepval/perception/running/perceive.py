@@ -8,14 +8,17 @@ Latencies differ from run to run, so they go to a costs file of their own, writt
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from deepval.canonical import sha256
+from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning
 from deepval.metering.cost_files import read_entries, write_entries
 from deepval.perception.reported import cache as store
@@ -89,6 +92,7 @@ def perceive(
     costs: Path | None = None,
     latency_samples: int = 50,
     latency_warmup: int = 5,
+    engine: Engine | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Perceived:
     """The detections of every unit at every resolution, in the cache folder, and their latencies.
@@ -106,12 +110,14 @@ def perceive(
             the file has is not measured again.
         latency_samples: Timed calls per mode; 0 measures nothing.
         latency_warmup: Calls per mode before the timed ones.
+        engine: Who runs the units; this process where None. Others must reach images, weights and cache by the same
+            names, and tell their progress by the unit.
         progress: Called after every step.
     """
     if on_error not in ("raise", "record"):
         raise InputError(f"on_error must be 'raise' or 'record', and is {on_error!r}.")
     units = checked_units(units_in_folder(source) if isinstance(source, Path) else source)
-    detector = load_detector(weights, names=names, config=config)
+    detector = _loaded(weights, names, config, weights_sha256(weights))
     modes = _named_modes(detector, sizes, mode_prefix or weights.stem)
     recipe = _recipe(detector, weights)
     costs = costs or cache / "costs.toml"
@@ -122,7 +128,14 @@ def perceive(
     tally = _Tally(frames + len(unmeasured) * latency_samples, progress)
     with store.locked(cache):
         store.bind(cache, recipe)
-        units_run = _fill(cache, detector, units, modes=modes, record=on_error == "record", tally=tally)
+        undone = _undone(cache, units, modes=modes, record=on_error == "record", tally=tally)
+        work = partial(_run, cache, (weights, names, config, digest), on_error == "record")
+        here = engine is None or engine.here
+        every = partial(work, tick=partial(tally.add, 1, "run")) if here else work
+        for item, _ in zip(undone, (map if engine is None else engine.map)(every, undone), strict=True):
+            for mode in () if here else item.modes:
+                tally.add(len(item.frames), "run", mode, item.unit)
+        units_run = {mode: sum(mode in item.modes for item in undone) for mode in modes}
         manifest = store.finish(cache)
         images = _sample(units, latency_samples) if unmeasured else []
         entries, notes = {}, {}
@@ -158,43 +171,91 @@ class _Tally:
             self.progress(Progress(step, mode, unit, self.done, self.total))
 
 
-def _fill(
-    cache: Path, detector: Detector, units: Units, *, modes: Mapping[str, int], record: bool, tally: _Tally
-) -> dict[str, int]:
-    """Units run per mode; a unit that is done is compared with its images and left as it is."""
-    units_run = dict.fromkeys(modes, 0)
+class _Undone(NamedTuple):
+    """A unit, and the modes that it is still to be run at."""
+
+    unit: str
+    frames: list[tuple[int, Path]]
+    modes: dict[str, int]
+
+
+def _undone(cache: Path, units: Units, *, modes: Mapping[str, int], record: bool, tally: _Tally) -> list[_Undone]:
+    """What is to be run; a unit that is done is compared with its images and left as it is."""
+    found = []
     for unit, frames in units.items():
         hashes: dict[int, str | None] = {}
-        for mode, size in modes.items():
-            if store.unit_done(cache, mode, unit):
-                hashes = hashes or {frame: image_sha256(path) for frame, path in frames}
-                store.check_unit(cache, mode, unit=unit, frames=hashes, allow_failed=record)
-                tally.add(len(frames), "skip", mode, unit)
-                continue
-            records = []
-            for frame, path in frames:
-                records.append(_record(detector, frame, path, size=size))
-                if records[-1].reason is not None and not record:
+        left = {mode: size for mode, size in modes.items() if not store.unit_done(cache, mode, unit)}
+        for mode in [mode for mode in modes if mode not in left]:
+            hashes = hashes or {frame: image_sha256(path) for frame, path in frames}
+            store.check_unit(cache, mode, unit=unit, frames=hashes, allow_failed=record)
+            tally.add(len(frames), "skip", mode, unit)
+        if left:
+            found.append(_Undone(unit, list(frames), left))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _loaded(weights: Path, names: Path | None, config: DetectorConfig | None, digest: str) -> Detector:
+    """The detector of weights with this hash, loaded once in every process that runs units."""
+    return load_detector(weights, names=names, config=config)
+
+
+def _run(
+    cache: Path,
+    loading: tuple[Path, Path | None, DetectorConfig | None, str],
+    record: bool,  # noqa: FBT001  (bound by position, so that it can be sent to another process)
+    item: _Undone,
+    tick: Callable[[str, str], None] | None = None,
+) -> None:
+    """Run a unit at all its modes and write each; an image is decoded once, while the one before it is looked at."""
+    detector = _loaded(*loading)
+    records: dict[str, list[FrameRecord]] = {mode: [] for mode in item.modes}
+    with ThreadPoolExecutor(1) as ahead:
+        images = [ahead.submit(_picture, path) for _, path in item.frames[:1]]
+        for place, (frame, path) in enumerate(item.frames):
+            image = images.pop().result()
+            images += [ahead.submit(_picture, after) for _, after in item.frames[place + 1 : place + 2]]
+            for mode, size in item.modes.items():
+                found = _record(detector, frame, path, image, size=size)
+                if found.reason is not None and not record:
                     raise InputError(
-                        f"Every frame must be usable, and frame {frame} of unit {unit} ({path}) is not: "
-                        f"{records[-1].reason}; repair it, or record errors to go on without it."
+                        f"Every frame must be usable, and frame {frame} of unit {item.unit} ({path}) is not: "
+                        f"{found.reason}; repair it, or record errors to go on without it."
                     )
-                tally.add(1, "run", mode, unit)
-            store.write_unit(cache, mode, unit=unit, records=records)
-            units_run[mode] += 1
-    return units_run
+                records[mode].append(found)
+                if tick is not None:
+                    tick(mode, item.unit)
+    for mode, found in records.items():
+        store.write_unit(cache, mode, unit=item.unit, records=found)
 
 
-def _record(detector: Detector, frame: int, path: Path, *, size: int) -> FrameRecord:
-    digest, hw_px = None, None
+class _Picture(NamedTuple):
+    """What lies in an image file, or why it cannot be used."""
+
+    digest: str | None
+    image: np.ndarray | None
+    reason: str | None
+
+
+def _picture(path: Path) -> _Picture:
+    digest = None
     try:
         data = image_bytes(path)
         digest = sha256(data)
-        image = decoded_image(data)
-        hw_px = (image.shape[0], image.shape[1])
-        return FrameRecord(frame, path.name, digest, hw_px, detect(detector, image, size=size))
+        return _Picture(digest, decoded_image(data), None)
     except FrameError as error:
-        return FrameRecord(frame, path.name, digest, hw_px, None, str(error))
+        return _Picture(digest, None, str(error))
+
+
+def _record(detector: Detector, frame: int, path: Path, picture: _Picture, *, size: int) -> FrameRecord:
+    digest, image, reason = picture
+    hw_px = None if image is None else (image.shape[0], image.shape[1])
+    if image is not None:
+        try:
+            return FrameRecord(frame, path.name, digest, hw_px, detect(detector, image, size=size))
+        except FrameError as error:
+            reason = str(error)
+    return FrameRecord(frame, path.name, digest, hw_px, None, reason)
 
 
 def _unmeasured(costs: Path, modes: Mapping[str, int], digest: str) -> dict[str, int]:

@@ -20,7 +20,7 @@ BANDS_PX = (0.0, 7.0, 10.0, 14.0, 20.0, 30.0, 1e4)
 VEHICLES = ("Car", "Van", "Truck", "Misc")
 
 
-class Figure(NamedTuple):
+class ProfileFigure(NamedTuple):
     """One measured figure, what the profile simulates for it, and how many objects, boxes or frames it rests on."""
 
     name: str
@@ -101,7 +101,7 @@ def goodness(
     seed: int,
     streets: Mapping[str, Conditions] | None = None,
     threshold: float = 0.25,
-) -> list[Figure]:
+) -> list[ProfileFigure]:
     """Measured figures and their mean over simulated draws on the same objects and frames.
 
     `streets` are the units' own conditions; a unit without draws them.
@@ -127,7 +127,7 @@ def goodness(
             entry[0] += value
             entry[1] += count
     return [
-        Figure(name, value / max(count, 1), total[name][0] / max(total[name][1], 1), int(count))
+        ProfileFigure(name, value / max(count, 1), total[name][0] / max(total[name][1], 1), int(count))
         for name, (value, count) in measured.items()
     ]
 
@@ -154,7 +154,7 @@ def agreement(
     return found
 
 
-def goodness_lines(figures: Sequence[Figure]) -> list[str]:
+def goodness_lines(figures: Sequence[ProfileFigure]) -> list[str]:
     """Figures as lines of text, in the order of their names."""
     lines = [f"{'figure':44s} measured simulated   rests on"]
     lines += [f"{f.name:44s} {f.measured:8.3f} {f.simulated:9.3f} {f.rests_on:10d}" for f in sorted(figures)]

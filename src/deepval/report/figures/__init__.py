@@ -15,7 +15,7 @@ from deepval.errors import InputError
 from deepval.files import write_atomically
 from deepval.report.figures import budgets, inputs, style
 from deepval.report.figures.style import Figure, LeftOutError
-from deepval.results import Result
+from deepval.results import MEASURED, Result
 
 METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -37,7 +37,7 @@ def figures(
         frames: Frames to look at (the content of a frames.json), by the same names.
         gains: Perception gain of each input (cheap error minus full error), by the same names.
     """
-    return {name: drawn for name, drawn in _every(results, frames, gains) if not isinstance(drawn, str)}
+    return {name: made for name, made in _every(results, frames, gains) if not isinstance(made, str)}
 
 
 def write_figures(
@@ -60,13 +60,13 @@ def write_figures(
             )
     written: list[Path] = []
     left_out: dict[str, str] = {}
-    for name, drawn in _every(results, frames, gains):
-        if isinstance(drawn, str):
-            left_out[name] = drawn
+    for name, made in _every(results, frames, gains):
+        if isinstance(made, str):
+            left_out[name] = made
             continue
         for form in formats:
             path = Path(folder) / f"{_stem(name)}.{form}"
-            write_atomically(path, _bytes(drawn, form), make_folder=True)
+            write_atomically(path, _bytes(made, form), make_folder=True)
             written.append(path)
     return written, left_out
 
@@ -81,10 +81,10 @@ def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
     form = path.suffix.removeprefix(".")
     if form not in METADATA:
         raise InputError(f"A format of figures must be one of {', '.join(METADATA)}; found {path.name!r}.")
-    drawn = _drawn(draw)
-    if isinstance(drawn, str):
-        raise InputError(f"{path}: the figure cannot be drawn; {drawn}.")
-    write_atomically(path, _bytes(drawn, form), make_folder=True)
+    made = drawn(draw)
+    if isinstance(made, str):
+        raise InputError(f"{path}: the figure cannot be drawn; {made}.")
+    write_atomically(path, _bytes(made, form), make_folder=True)
 
 
 def _bytes(figure: Figure, form: str) -> bytes:
@@ -108,13 +108,13 @@ def _every(
             raise InputError(f"{what} must be of one of {', '.join(sorted(results))}; found {unknown[0]!r}.")
     for name in sorted(results):
         result, seen, gain = results[name], (frames or {}).get(name), (gains or {}).get(name)
-        yield f"gap-{name}", _drawn(lambda result=result: budgets.gap(result))
-        yield f"curves-{name}", _drawn(lambda result=result: budgets.curves(result))
-        yield f"sign-{name}", _drawn(lambda result=result, gain=gain: inputs.sign(result, gain))
+        yield f"gap-{name}", drawn(lambda result=result: budgets.gap(result))
+        yield f"curves-{name}", drawn(lambda result=result: budgets.curves(result))
+        yield f"sign-{name}", drawn(lambda result=result, gain=gain: inputs.sign(result, gain))
         if seen is None:
             yield f"birds-eye-{name}", "there is no frames.json beside the result: deepval build writes one"
         else:
-            yield f"birds-eye-{name}", _drawn(lambda seen=seen: inputs.birds_eye(seen))
+            yield f"birds-eye-{name}", drawn(lambda seen=seen: inputs.birds_eye(seen))
     yield from _dumbbells(results)
 
 
@@ -125,17 +125,18 @@ def _dumbbells(results: Mapping[str, Result]) -> Iterator[tuple[str, Figure | st
         tables.setdefault(results[name].provenance["table"], []).append(name)
     for names in tables.values():
         free = [name for name in names if any(row.kind == "selection" for row in results[name].rows)]
-        charged = [name for name in names if any(row.kind in budgets.MEASURED for row in results[name].rows)]
+        charged = [name for name in names if any(row.kind in MEASURED for row in results[name].rows)]
         if not free or not charged:
-            missing = "a latency or energy budget" if free else "a selection budget"
+            missing = "a latency, energy or money budget" if free else "a selection budget"
             yield f"dumbbells-{names[0]}", f"no result of this cell has {missing}"
             continue
         both = [name for name in free if name in charged]
         one, other = (both[0], both[0]) if both else (free[0], charged[0])
-        yield f"dumbbells-{one}", _drawn(lambda a=one, b=other: budgets.dumbbells(results[a], results[b]))
+        yield f"dumbbells-{one}", drawn(lambda a=one, b=other: budgets.dumbbells(results[a], results[b]))
 
 
-def _drawn(draw: Callable[[], Figure]) -> Figure | str:
+def drawn(draw: Callable[[], Figure]) -> Figure | str:
+    """A figure in the style of all, or the reason why there is none."""
     with style.applied():
         try:
             figure = draw()

@@ -7,12 +7,11 @@ from typing import Any, TypeVar
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
 from deepval.report.tables import number
-from deepval.results import BudgetKey, Curve, Gap, Result, Row
+from deepval.results import MEASURED, BudgetKey, Curve, Gap, Result, Row
 from deepval.tables.scores import REFERENCES
 
 HEADLINE = 0.2
 """The budget that is drawn where there are several: the nearest to it."""
-MEASURED = ("latency", "energy")
 CAUSES = {"overhead": style.SERIES[2], "ranking": style.SERIES[0], "causal": style.SERIES[1]}
 FREE_CAUSES = {"missed value": style.SERIES[0], "selected harm": style.HARMED}
 REFERENCE_DASHES = {"random": (0, (4, 2)), "oracle": (0, (1, 1.2))}
@@ -102,20 +101,27 @@ def curves(result: Result) -> Figure:
 
     The best are those that gain most at the headline budget; beyond a few the others are thin lines.
     """
-    known = {curve.allocator: curve for curve in result.curves if any(v is not None for v in curve.gain_share)}
-    if not known:
+    if not any(value is not None for curve in result.curves for value in curve.gain_share):
         raise LeftOutError("the result holds no curves: evaluate with --curve 20")
+    figure, (axes,) = style.panels(height_in=2.75)
+    style.legend_above(figure, draw_curves(axes, result, result.curves))
+    return figure
+
+
+def draw_curves(axes: Axes, result: Result, lines: Iterable[Curve], *, marker: str = "") -> list[Any]:
+    """Curves with what is named of them, the best with bands; returns the handles of a legend."""
+    known = {curve.allocator: curve for curve in lines if any(v is not None for v in curve.gain_share)}
     names = sorted((n for n in known if n not in REFERENCES), key=lambda n: (-_gain_at_headline(known[n]), n))
     best, others = names[:MOST], names[MOST:]
-    figure, (axes,) = style.panels(height_in=2.75)
+    mark: dict[str, Any] = {"marker": marker, "markersize": 2.5, "markeredgewidth": 0} if marker else {}
     for name in others:
-        axes.plot(*_line(known[name]), color=style.EVEN, linewidth=0.6, label=name)
+        axes.plot(*_line(known[name]), **mark, color=style.EVEN, linewidth=0.6, label=name)
     handles: list[Any] = []
     for i, (name, colour) in enumerate(zip(best, style.SERIES, strict=False)):
         bands = []
-        if i < BANDS:
+        if i < BANDS and any(bound is not None for bound in known[name].lo):
             bands = [axes.fill_between(*_band(known[name]), color=colour, alpha=0.14, linewidth=0, label=name)]
-        (line,) = axes.plot(*_line(known[name]), color=colour, label=style.short(name))
+        (line,) = axes.plot(*_line(known[name]), **mark, color=colour, label=style.short(name))
         handles.append((*bands, line))
     for name, dash in REFERENCE_DASHES.items():
         if name in known:
@@ -130,8 +136,7 @@ def curves(result: Result) -> Figure:
     axes.grid(axis="y")
     axes.set_xlabel("Inputs escalated (%)")
     axes.set_ylabel("Gain (% of the all-cheap loss)")
-    style.legend_above(figure, [*handles, *_grey(others)])
-    return figure
+    return [*handles, *_grey(others)]
 
 
 def _grey(others: Sequence[str]) -> list[Any]:
@@ -165,7 +170,7 @@ def dumbbells(free: Result, charged: Result) -> Figure:
 
     Args:
         free: A result with selection budgets.
-        charged: One of the same inputs with latency or energy budgets; it may be the same result.
+        charged: One of the same inputs with measured budgets; it may be the same result.
     """
     shared = {row.alpha for row in free.rows if row.kind == "selection"}
     paid = {row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)}

@@ -1,7 +1,7 @@
 """Sizes, colours and the few settings of matplotlib that all figures share: those of a printed page."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -79,12 +79,14 @@ def applied() -> Iterator[None]:
         yield
 
 
-def panels(rows: int = 1, *, width_in: float = COLUMN_IN, height_in: float) -> tuple[Figure, list[Axes]]:
-    """A figure without a window and its axes, from top to bottom."""
-    from matplotlib.figure import Figure as Canvas
+def panels(
+    rows: int = 1, *, width_in: float = COLUMN_IN, height_in: float, ratios: Sequence[float] | None = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure without a window and its axes, from top to bottom, of the same height or in these ratios."""
+    from deepval.report.figures.canvas import Canvas
 
     figure = Canvas(figsize=(width_in, height_in), layout="constrained")
-    return figure, list(figure.subplots(rows, 1, squeeze=False)[:, 0])
+    return figure, list(figure.subplots(rows, 1, squeeze=False, height_ratios=ratios)[:, 0])
 
 
 def short(name: str, longest: int = LONGEST) -> str:

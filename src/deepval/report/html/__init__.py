@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from deepval.canonical import json_packed
 from deepval.errors import InputError
+from deepval.files import file_path, write_atomically
 from deepval.report import csv, latex, markdown
 from deepval.report.policy import content_policy
 from deepval.report.tables import Table, tables
@@ -72,6 +74,13 @@ def render(
     }
     # One pass: text of the data that looks like a placeholder stays text.
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
+
+
+def write(result: Result, path: str | Path, *, name: str | None = None) -> Path:
+    """Write the page of one result, under the name of its file where none is given; returns the path."""
+    page = file_path(path)
+    write_atomically(page, render({page.stem if name is None else str(name): result}))
+    return page
 
 
 def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -213,7 +213,7 @@ function benefitAndHarm(cell, view, state) {
 function charged(cell, view) {
   const measured = [...new Map(view.rows.filter((row) => row.kind !== "selection").map((row) => [budgetKey(row), row])).values()];
   const lead = "An allocator is charged its own cost: what it spends on looking it cannot spend on escalating. Open: the same share without the charge; filled: charged.";
-  if (!measured.length) return block("charged", "Free against charged", lead, absent("no budget in time or energy was judged; give ", code("--costs costs.toml"), "."));
+  if (!measured.length) return block("charged", "Free against charged", lead, absent("no budget in time, energy or money was judged; give ", code("--costs costs.toml"), "."));
   const parts = measured.map((first) => {
     const rows = own(rowsAt(view, budgetKey(first))).map((row) => ({ ...row, name: row.allocator, free: view.rows.find((other) => other.allocator === row.allocator && other.kind === "selection" && other.alpha === row.alpha) }));
     const freeShare = (row) => (row.free ? row.free.gain_share : null);
@@ -249,14 +249,14 @@ function breakEven(view) {
       const domain = [0, domainOf(rows.flatMap((row) => [row.cost, ...row.break_even_set.flat()]))[1]];
       const unit = UNITS[rows[0].convention] || rows[0].convention;
       const draw = (width) => rowChart(width, rows, {
-        domain, label: `Break-even overhead at ${budgetLabel(rows[0])}`, tick: (v) => number(v, domain[1] < 5 ? 1 : 0), axis: `${unit} per input, ${budgetLabel(rows[0])}`, valueRoom: 150, restingText: true,
-        valueText: (row) => (row.break_even === null ? "at no cost" : `up to ${number(row.break_even, 2)} ${unit}`),
+        domain, label: `Break-even overhead at ${budgetLabel(rows[0])}`, tick: (v) => price(v, rows[0].convention, domain[1] < 5 ? 1 : 0), axis: `${unit} per input, ${budgetLabel(rows[0])}`, valueRoom: 150, restingText: true,
+        valueText: (row) => (row.break_even === null ? "at no cost" : `up to ${price(row.break_even, row.convention)} ${unit}`),
         mark: (g, row, x, y) => {
           for (const [low, high] of row.break_even_set) g.append(bar(x(low), Math.max(x(high), x(low) + 2), y - 6, 12, "var(--helped)", { opacity: row.stale ? 0.25 : 0.7 }));
           if (known(row.cost)) g.append(dot(x(row.cost), y, row.break_even_set.some(([low, high]) => row.cost >= low && row.cost <= high) ? "var(--helped)" : "var(--harmed)", { stroke: "var(--card)", "stroke-width": 2, r: 6 }));
         },
       });
-      return chart(draw, behind(`Break-even overhead, ${budgetLabel(rows[0])}`, ["allocator", "cost", "break-even", "intervals"], rows.map((row) => [row.name, known(row.cost) ? row.cost : "undefined", row.break_even === null ? "none" : number(row.break_even, 3), row.break_even_set.map((pair) => `${number(pair[0], 3)} to ${number(pair[1], 3)}`).join("; ") || "none"])));
+      return chart(draw, behind(`Break-even overhead, ${budgetLabel(rows[0])}`, ["allocator", "cost", "break-even", "intervals"], rows.map((row) => [row.name, known(row.cost) ? row.cost : "undefined", row.break_even === null ? "none" : price(row.break_even, row.convention, 3), row.break_even_set.map((pair) => `${price(pair[0], row.convention, 3)} to ${price(pair[1], row.convention, 3)}`).join("; ") || "none"])));
     })];
 }
 

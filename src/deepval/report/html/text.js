@@ -26,7 +26,10 @@ const signed = (value, digits = 1) => (known(value) ? `${value > 0 ? "+" : ""}${
 const span = (low, high, form) => (known(low) && known(high) ? `[${form(low)}, ${form(high)}]` : "");
 const count = (value) => value.toLocaleString("en-US");
 const share = (alpha) => `${Number((100 * alpha).toPrecision(6))}\u2009%`;
-const UNITS = { ms: "ms", mj: "mJ", mj_gpu: "mJ, GPU rail", mj_all: "mJ, all rails" };
+const UNITS = { ms: "ms", mj: "mJ", mj_gpu: "mJ, GPU rail", mj_all: "mJ, all rails", usd: "USD" };
+
+// Dollars per input are small: three digits of them, two decimals of anything else.
+const price = (value, convention, digits = 2) => (convention === "usd" && known(value) ? String(Number(value.toPrecision(3))) : number(value, digits));
 
 const budgetKey = (row) => [row.kind, row.alpha, row.convention || "", row.accounting || ""].join("|");
 function budgetLabel(row) {

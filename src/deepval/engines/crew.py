@@ -1,0 +1,52 @@
+"""What an engine's driver knows of workers: a crew hires them, and tells what each made or that it is lost."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Done:
+    """A worker finished: what it made, or the error that stopped it."""
+
+    made: Any = None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A worker is gone; `how` says in words how it ended."""
+
+    how: str
+
+
+class Worker(ABC):
+    """Does one thing at a time, somewhere else."""
+
+    @abstractmethod
+    def begin(self, work: Callable[[Any], Any], item: Any) -> None:
+        """Start on an item; what becomes of it the crew tells."""
+
+    @abstractmethod
+    def dismiss(self) -> None:
+        """End the worker, whatever it is at."""
+
+
+class Crew(AbstractContextManager["Crew"], ABC):
+    """Workers of one kind.
+
+    Attributes:
+        size: How many there should be.
+    """
+
+    size: int
+
+    @abstractmethod
+    def hire(self) -> Worker | None:
+        """Another worker; None where there is no room for one now."""
+
+    @abstractmethod
+    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | Lost]]:
+        """What became of those that ended meanwhile; nothing where none did in time."""

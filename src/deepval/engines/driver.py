@@ -1,0 +1,147 @@
+"""A function and items -> its results in their order, whoever works on them and whoever is lost on the way.
+
+One queue: a worker takes the next item when it is free, and what a lost worker was at goes back to the front. So the
+results, and every byte that is made of them, depend neither on the engine nor on how many workers there are.
+"""
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from deepval.engines.crew import Crew, Done, Lost, Worker
+from deepval.errors import InputError, InputWarning
+
+ATTEMPTS = 3
+"""How many workers an item may cost before it is blamed."""
+PATIENCE_S = 10.0
+"""How long nothing may happen before somebody is told what is being waited for."""
+GIVE_UP_S = 600.0
+"""How long there may be no worker at all."""
+
+
+class Engine:
+    """Maps functions over items, in this process where it has no crew; see `deepval.engines.engine`."""
+
+    def __init__(self, crew: Any = None) -> None:
+        self._crew: Crew | None = crew
+        self._workers: list[Worker] = []
+
+    def __enter__(self) -> "Engine":
+        if self._crew is not None:
+            self._crew.__enter__()
+        return self
+
+    def __exit__(self, *how: Any) -> None:
+        for worker in self._workers:
+            worker.dismiss()
+        self._workers = []
+        if self._crew is not None:
+            self._crew.__exit__(*how)
+
+    @property
+    def here(self) -> bool:
+        """Whether everything is done in this process."""
+        return self._crew is None
+
+    def map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """The results in the order of the items; an error of the function is raised where its result would stand."""
+        if self._crew is None:
+            yield from map(work, items)
+            return
+        listed = list(items)
+        shift = _Shift(self._crew, self._workers, work, listed)
+        try:
+            for place in range(len(listed)):
+                while place not in shift.done:
+                    shift.go_on()
+                found = shift.done.pop(place)
+                if found.error is not None:
+                    raise found.error
+                yield found.made
+        finally:
+            shift.end()
+
+
+class _Shift:
+    """One function over its items."""
+
+    def __init__(self, crew: Crew, workers: list[Worker], work: Callable[[Any], Any], items: list[Any]) -> None:
+        self.crew, self.free, self.work, self.items = crew, workers, work, items
+        self.waiting = deque(range(len(items)))
+        self.busy: dict[int, tuple[Worker, int]] = {}
+        self.lost: dict[int, int] = {}
+        self.done: dict[int, Done] = {}
+        self.heard = self.manned = time.monotonic()
+
+    def go_on(self) -> None:
+        """Give out what waits, and take in what ended."""
+        self._give_out()
+        ended = self.crew.wait([worker for worker, _ in self.busy.values()], 1.0)
+        for worker, found in ended:
+            _, place = self.busy.pop(id(worker))
+            if isinstance(found, Done):
+                self.done[place] = found
+                self.free.append(worker)
+            else:
+                self._put_back(place, found)
+        now = time.monotonic()
+        self.manned = now if self.busy or self.free else self.manned
+        if ended:
+            self.heard = now
+        elif now - self.heard > PATIENCE_S:
+            self.heard = now
+            self._say_what_is_waited_for(now)
+
+    def _give_out(self) -> None:
+        while self.waiting:
+            if not self.free and len(self.busy) < self.crew.size:
+                hired = self.crew.hire()
+                self.free += [] if hired is None else [hired]
+            if not self.free:
+                return
+            worker, place = self.free.pop(), self.waiting.popleft()
+            worker.begin(self.work, self.items[place])
+            self.busy[id(worker)] = worker, place
+
+    def _put_back(self, place: int, found: Lost) -> None:
+        self.lost[place] = self.lost.get(place, 0) + 1
+        item = _named(self.items[place])
+        if self.lost[place] >= ATTEMPTS:
+            error = InputError(
+                f"Work on {item} ended {ATTEMPTS} workers one after the other, the last one {found.how}: there may not "
+                "be enough memory for it. Use fewer --workers, or one to see what happens; what was finished is kept "
+                "where the command keeps anything."
+            )
+            self.done[place] = Done(error=error)
+            return
+        _remark(f"A worker was lost ({found.how}); {item} is given to another.")
+        self.waiting.appendleft(place)
+
+    def _say_what_is_waited_for(self, now: float) -> None:
+        if self.busy:
+            at_work = ", ".join(_named(self.items[place]) for _, place in list(self.busy.values())[:3])
+            _remark(f"{len(self.busy)} at work ({at_work}), {len(self.waiting)} waiting.")
+            return
+        if now - self.manned > GIVE_UP_S:
+            raise InputError(
+                f"No worker could be had for {GIVE_UP_S / 60:.0f} minutes and {len(self.waiting)} are waiting: add a "
+                "machine to the cluster, or run the command again where there is room; it goes on from what is kept."
+            )
+        _remark(f"No worker is to be had; {len(self.waiting)} are waiting for a machine with room.")
+
+    def end(self) -> None:
+        """Dismiss who is still at work: nobody wants its result any more."""
+        for worker, _ in self.busy.values():
+            worker.dismiss()
+        self.busy.clear()
+
+
+def _named(item: Any) -> str:
+    text = item if isinstance(item, str) else type(item).__name__
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _remark(text: str) -> None:
+    warnings.warn(InputWarning(text), stacklevel=3)

@@ -1,0 +1,96 @@
+"""Processes of this machine as workers: each is told what to do through a pipe, and its end is noticed at once."""
+
+import os
+import signal
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing import connection, get_context
+from typing import Any
+
+from deepval.engines.crew import Crew, Done, Lost, Worker
+from deepval.errors import InputError
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Each worker has one thread: there are as many of them as there are to be."""
+
+
+class _Process(Worker):
+    """A process that waits for work at the other end of a pipe."""
+
+    def __init__(self) -> None:
+        spawn = get_context("spawn")
+        self.pipe, theirs = spawn.Pipe()
+        self.process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def begin(self, work: Callable[[Any], Any], item: Any) -> None:
+        with suppress(OSError):  # a process that is gone is noticed by its end
+            self.pipe.send((work, item))
+
+    def dismiss(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+    def ended(self) -> Done | Lost:
+        """What came through the pipe, or how the process ended."""
+        try:
+            made, error = self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join()
+            code = self.process.exitcode or 0
+            self.pipe.close()
+            return Lost(f"by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"with exit code {code}")
+        return Done(made, error)
+
+
+class LocalCrew(Crew):
+    """So many processes of this machine; one that is lost is followed by another."""
+
+    def __init__(self, workers: int) -> None:
+        self.size = workers
+        self._before: dict[str, str | None] = {}
+
+    def __enter__(self) -> "LocalCrew":
+        self._before = {name: os.environ.get(name) for name in ONE_THREAD}
+        os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+        return self
+
+    def __exit__(self, *how: Any) -> None:
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    def hire(self) -> Worker:
+        """Another worker."""
+        return _Process()
+
+    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | Lost]]:
+        """What became of those that ended meanwhile."""
+        processes = [worker for worker in busy if isinstance(worker, _Process)]
+        ready = connection.wait([worker.pipe for worker in processes], timeout_s)
+        return [(worker, worker.ended()) for worker in processes if worker.pipe in ready]
+
+
+def _serve(pipe: Any) -> None:
+    """Do what comes through the pipe until it is closed; Ctrl-C is for whoever gave the work."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(EOFError):
+        while True:
+            work, item = pipe.recv()
+            pipe.send(outcome(work, item))
+
+
+def outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException | None]:
+    """What a function makes of an item, and the error that stops it, in words that travel."""
+    try:
+        return work(item), None
+    except InputError as error:
+        return None, InputError(str(error))
+    except Exception as error:  # noqa: BLE001  (it is raised again where the result is asked for)
+        error.add_note("".join(traceback.format_exception(error)))
+        return None, error

@@ -1,0 +1,135 @@
+"""Scores and resamples -> what gain curves come to over all shares of the inputs: APGR, CPTs, areas between curves.
+
+A gain curve is the expected sum of decision values over the highest scores against the share of inputs escalated:
+linear within a group of equal scores, so its area and its first crossing of a level are exact in every draw.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError, meant
+from deepval.judging.resamples import Resamples
+from deepval.judging.spending import runs
+from deepval.results import Area, CallShare, Reason, Recovery, joined, known
+from deepval.tables.scores import Scores
+from deepval.tables.shares import checked_share
+
+RECOVERED = (0.2, 0.5, 0.8)
+"""Parts of the gap at which calls are told, as RouteLLM does."""
+RANDOM, ORACLE = "random", "oracle"
+
+
+@dataclass(frozen=True, eq=False)
+class Fresh:
+    """What a fresh result keeps to say of whole curves: the resamples and the scores that were judged."""
+
+    resamples: Resamples
+    scores: tuple[Scores, ...]
+
+
+class _Curve(NamedTuple):
+    """A gain curve in every resample: its area, in units of the loss, and the shares at which it reaches levels."""
+
+    area: Float[np.ndarray, "resample"]
+    reached: Float[np.ndarray, "resample level"]
+
+
+def _curve(fresh: Fresh, name: str, levels: Sequence[float] = ()) -> _Curve:
+    re = fresh.resamples
+    if name == RANDOM:
+        return _Curve(re.full_gain / 2, np.broadcast_to(np.array(levels), (len(re.counts), len(levels))))
+    values = re.table.decision_values
+    if name == ORACLE:
+        score, values = values, re.benefits
+    else:
+        score = _scores(fresh, name).values
+    area, reached = np.zeros(len(re.counts)), np.full((len(re.counts), len(levels)), np.nan)
+    number = np.maximum(re.inputs, 1.0)
+    for part, (count, value) in runs(score, [np.ones(len(score)), values], re.table.unit, counts=re.counts):
+        before = np.cumsum(value, axis=1) - value
+        area[part] = (count * (before + value / 2)).sum(axis=1) / number[part]
+        for column, level in enumerate(levels):
+            wanted = level * re.full_gain[part]
+            over = before + value >= wanted[:, None] * (1 - 1e-12)
+            at = over.argmax(axis=1)[:, None]
+            start, rise, width, done = (
+                np.take_along_axis(each, at, axis=1)[:, 0]
+                for each in (before, value, count, np.cumsum(count, axis=1) - count)
+            )
+            inside = np.divide(wanted - start, rise, out=np.zeros(len(rise)), where=rise > 0)
+            share = (done + np.clip(inside, 0.0, 1.0) * width) / number[part]
+            reached[part, column] = np.where(over.any(axis=1) & (re.full_gain[part] > 0), share, np.nan)
+    return _Curve(area, reached)
+
+
+def _scores(fresh: Fresh, name: str) -> Scores:
+    plain = {item.name: item for item in fresh.scores if not item.modes}
+    if name not in plain:
+        raise InputError(
+            f"A gain curve needs an allocator with one score per input; it must be one of "
+            f"{', '.join([*plain, RANDOM, ORACLE])}; found {name!r}{meant(name, plain)}"
+        )
+    return plain[name]
+
+
+def recoveries(fresh: Fresh, levels: Sequence[float] = RECOVERED) -> tuple[Recovery, ...]:
+    """APGR and call-performance thresholds of every allocator with one score per input, and of the oracle."""
+    levels = [checked_share(level) for level in levels]
+    names = [item.name for item in fresh.scores if not item.modes]
+    return tuple(_recovery(fresh, name, levels) for name in [*names, ORACLE])
+
+
+def _recovery(fresh: Fresh, name: str, levels: Sequence[float]) -> Recovery:
+    re = fresh.resamples
+    curve = _curve(fresh, name, levels)
+    apgr = np.divide(curve.area, re.full_gain, out=np.full(len(curve.area), np.nan), where=re.full_gain > 0)
+    drawn = apgr[re.drawn]
+    kept = ~np.isnan(drawn) & re.resampled & bool(re.full_gain[0] > 0)
+    bounds, ahead = re.draws.interval(drawn, kept), re.draws.interval(drawn - 0.5, kept).snapped()
+    reasons = [] if re.full_gain[0] > 0 else [Reason.NO_GAP]
+    reasons += [] if re.resampled else [Reason.SINGLE_UNIT if len(re.draws) else Reason.NO_DRAWS]
+    calls = []
+    for column, level in enumerate(levels):
+        share = curve.reached[:, column]
+        of = re.draws.interval(share[re.drawn], kept & ~np.isnan(share[re.drawn]))
+        calls.append(CallShare(level, known(share[0]), known(of.low), known(of.high)))
+    return Recovery(
+        allocator=name,
+        apgr=known(apgr[0]),
+        apgr_lo=known(bounds.low),
+        apgr_hi=known(bounds.high),
+        versus_random=known(apgr[0] - 0.5),
+        versus_random_lo=known(ahead.low),
+        versus_random_hi=known(ahead.high),
+        verdict=None if name == ORACLE else ahead.verdict,
+        calls=tuple(calls),
+        draws=len(re.draws),
+        dropped=int(np.count_nonzero(np.isnan(drawn))) if re.resampled else 0,
+        reason=joined(reasons),
+    )
+
+
+def area(fresh: Fresh, candidate: str, baseline: str) -> Area:
+    """The area between two gain curves, paired within every draw of units."""
+    re = fresh.resamples
+    paired = re.paired(*(_curve(fresh, name).area for name in (candidate, baseline)))
+    bounds = re.versus(paired)
+    return Area(
+        candidate=candidate,
+        baseline=baseline,
+        difference=known(paired.share[0]),
+        lo=known(bounds.share.low),
+        hi=known(bounds.share.high),
+        loss=known(paired.loss[0]),
+        loss_lo=known(bounds.loss.low),
+        loss_hi=known(bounds.loss.high),
+        unit=re.unit_shown,
+        verdict=bounds.verdict,
+        draws=len(re.draws),
+        dropped=bounds.dropped,
+        reason=joined(re.undefined()),
+    )

@@ -1,0 +1,193 @@
+"""Scores of validation inputs, a rate and a policy -> the mode to run for each score as it arrives.
+
+One score per input asks for the full mode. Of one score per mode, estimates of what each is worth, the largest asks
+for its own, and nothing is asked for where none is above 0; where modes have costs, a price decides.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError, meant
+from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Policy, TokenBucket, UnitStream
+from deepval.judging.prices import Price, PriceStream
+
+MODES = ("cheap", "full")
+"""Names of two modes that have none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """How scores become modes.
+
+    Attributes:
+        policy: When a score is enough; a price where modes have costs.
+        modes: Names of the modes, cheap first and full last.
+        per_mode: Whether a score comes per mode above cheap.
+        reset: Whether the policy begins anew at each unit; if not, all inputs are one stream.
+        about: What it was calibrated on, in plain words and numbers; decides nothing.
+    """
+
+    policy: Policy | Price
+    modes: tuple[str, ...] = MODES
+    per_mode: bool = False
+    reset: bool = True
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.modes) < 2 or not all(self.modes) or len(set(self.modes)) < len(self.modes):
+            raise InputError(f"A router needs different names of two modes or more, cheap first; got {self.modes!r}.")
+        priced = isinstance(self.policy, Price)
+        if priced and (not self.per_mode or len(self.policy.costs) != len(self.modes) - 1):
+            raise InputError(
+                f"A price needs a score and a cost for each mode above cheap, {len(self.modes) - 1} of "
+                f"{', '.join(self.modes)}; got {len(self.policy.costs)} costs."
+            )
+
+    @classmethod
+    def calibrated(
+        cls,
+        scores: Any,
+        alpha: float,
+        *,
+        policy: str | Policy | Price = "causal cap",
+        parameter: float | None = None,
+        modes: Sequence[str] | None = None,
+        costs: Mapping[str, float] | None = None,
+        reset: bool = True,
+        about: Mapping[str, Any] | None = None,
+    ) -> "Routing":
+        """The routing that escalates a share alpha of validation inputs; as `deepval.Router.from_scores` says it."""
+        found = _scores(scores)
+        names = tuple(modes) if modes is not None else MODES if found.ndim == 1 else ()
+        if found.ndim == 2 and found.shape[1] != len(names) - 1:
+            told = f"the modes {', '.join(names)}" if names else "no names: give modes=[...], cheap first"
+            raise InputError(
+                f"Scores per mode need a column for each mode above cheap; got {found.shape[1]} columns and {told}."
+            )
+        if isinstance(policy, str):
+            policy = _priced(found, alpha, policy, names, costs) if costs else _made(policy, found, alpha, parameter)
+        told = {"alpha": float(alpha), "calibration_inputs": len(found)}
+        return cls(policy, names, per_mode=found.ndim == 2, reset=reset, about=told | dict(about or {}))
+
+    def start(self) -> "Route":
+        """A stream at its beginning."""
+        return Route(self, self.policy.start())
+
+
+@dataclass
+class Route:
+    """Decides input by input; `score` is what asked last."""
+
+    routing: Routing
+    stream: UnitStream | PriceStream
+    score: float = math.nan
+
+    def decide(self, score: Any) -> str:
+        """The mode of the next input, from its score or from its scores per mode."""
+        routing = self.routing
+        if not routing.per_mode:
+            self.score = _one(score)
+            return routing.modes[-1 if self.stream.decide(self.score) else 0]
+        found = _each(score, len(routing.modes) - 1)
+        self.score = max(found)
+        if isinstance(self.stream, PriceStream):
+            return routing.modes[self.stream.decide(found)]
+        asked = self.stream.decide(self.score if self.score > 0 else -math.inf)
+        return routing.modes[1 + found.index(self.score) if asked else 0]
+
+
+def _priced(
+    scores: Float[np.ndarray, "input *mode"],
+    alpha: float,
+    policy: str,
+    modes: tuple[str, ...],
+    costs: Mapping[str, float],
+) -> Price:
+    if scores.ndim != 2 or not set(modes[1:]) <= set(costs):
+        raise InputError(
+            f"Costs are for scores per mode, one for each of {', '.join(modes[1:])}; got costs of {', '.join(costs)} "
+            f"and scores of shape {scores.shape}."
+        )
+    if _spaced(policy) not in ("frozen threshold", "causal cap"):
+        raise InputError(f"With costs a router keeps a price, and has no {policy!r}: leave policy or costs out.")
+    each = [float(costs[mode]) for mode in modes[1:]]
+    return Price.calibrate(scores, each, _share(alpha) * each[-1])
+
+
+def _made(name: str, scores: Float[np.ndarray, "input *mode"], alpha: float, parameter: float | None) -> Policy:
+    makers = POLICIES
+    if _spaced(name) not in makers:
+        raise InputError(f"A policy must be one of {', '.join(makers)}; got {name!r}{meant(name, makers)}")
+    if parameter is not None and _spaced(name) not in ("adaptive threshold", "token bucket"):
+        raise InputError(f"A {_spaced(name)} has no parameter to set; got {parameter!r}: leave it out.")
+    asking = scores.max(axis=1) if scores.ndim == 2 else scores
+    frozen = FrozenThreshold.calibrate(asking, _share(alpha))
+    if scores.ndim == 2 and frozen.theta <= 0:
+        frozen = FrozenThreshold(0.0, 0.0)  # an estimate up to 0 asks for nothing
+    return makers[_spaced(name)](frozen, asking, alpha, parameter)
+
+
+def _adaptive(_: FrozenThreshold, scores: np.ndarray, alpha: float, parameter: float | None) -> Policy:
+    if parameter is None:
+        raise InputError("An adaptive threshold needs its step: parameter=0.02, or what `evaluate` tuned.")
+    return AdaptiveThreshold(parameter, scores, alpha)
+
+
+POLICIES: dict[str, Callable[[FrozenThreshold, np.ndarray, float, float | None], Policy]] = {
+    "frozen threshold": lambda frozen, _scores, _alpha, _parameter: frozen,
+    "causal cap": lambda frozen, _scores, alpha, _parameter: CausalCap(frozen, alpha),
+    "adaptive threshold": _adaptive,
+    "token bucket": lambda frozen, _, alpha, size: TokenBucket(math.inf if size is None else size, frozen, alpha),
+}
+"""Policies by name: made of a calibrated threshold, the validation scores, the rate and a parameter."""
+
+
+def _spaced(name: str) -> str:
+    return name.replace("-", " ")
+
+
+def _share(alpha: Any) -> float:
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1:
+        raise InputError(f"alpha must lie in (0, 1], got {alpha!r}: pass the share of inputs to escalate.")
+    return float(alpha)
+
+
+def _scores(scores: Any) -> Float[np.ndarray, "input *mode"]:
+    """Validation scores as numbers: one per input, or one per input and mode."""
+    try:
+        found = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Validation scores must be numbers, one per input or per input and mode; {error}.") from error
+    if found.ndim not in (1, 2) or not found.size:
+        raise InputError(f"Validation scores must be one per input or per input and mode; got shape {found.shape}.")
+    bad = np.isnan(found) if found.ndim == 1 else ~np.isfinite(found)
+    if bad.any():
+        row = int(np.flatnonzero(bad.reshape(len(found), -1).any(axis=1))[0])
+        wanted = "not be NaN" if found.ndim == 1 else "be finite, one per mode"
+        raise InputError(f"Validation scores must {wanted}; row {row} is {found[row].tolist()}.")
+    return found
+
+
+def _one(score: Any) -> float:
+    try:
+        found = float(score)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"This router takes one score per input, a number; got {score!r}.") from error
+    if math.isnan(found):
+        raise InputError("Scores must not be NaN, got one: give every input a score.")
+    return found
+
+
+def _each(score: Any, number: int) -> list[float]:
+    try:
+        found = [float(each) for each in score]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"This router takes {number} scores per input, one per mode; got {score!r}.") from error
+    if len(found) != number or not all(each < math.inf for each in found):
+        raise InputError(f"This router takes {number} scores per input, numbers below inf; got {found}.")
+    return found

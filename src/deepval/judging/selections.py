@@ -1,0 +1,148 @@
+"""Resamples and budgets -> samples of what a ranking, the oracle or chance escalates under each of them.
+
+A budget counts inputs, or charges all of them alike, which comes to a number of slots; or it charges each input what
+that input costs, which leaves a purse to spend (`spending`). Both are told apart here and nowhere above.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from deepval.arrays import Float, Int
+from deepval.judging import gaps, oracle, spending, ties
+from deepval.judging.agreement import tie_audit
+from deepval.judging.budgets import Allowance
+from deepval.judging.resamples import Resamples, Sample
+from deepval.results import known
+from deepval.tables.values import ValueTable
+
+Slots = Int[np.ndarray, "resample budget"]
+Purse = Float[np.ndarray, "resample budget"]
+
+
+def ranked(
+    resamples: Resamples, score: Float[np.ndarray, "input"], allowances: Sequence[Allowance], costs: Sequence[float]
+) -> list[Sample]:
+    """Samples of the highest scores of an allocator that costs so much under each budget."""
+
+    def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
+        table, counts = resamples.table, resamples.counts
+        return spending.bought(score, _quantities(resamples), table.unit, price=price, counts=counts, purse=purse)
+
+    return _each(resamples, allowances, costs, lambda slots: resamples.ranked(score, slots), paid)
+
+
+def best(resamples: Resamples, allowances: Sequence[Allowance], costs: Sequence[float] | None = None) -> list[Sample]:
+    """Samples of the oracle that knows the full mode under each budget, free unless costs are given."""
+
+    def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
+        table, counts = resamples.table, resamples.counts
+        values, quantities = table.decision_values, _quantities(resamples)
+        return spending.best_bought(values, quantities, table.unit, price=price, counts=counts, purse=purse)
+
+    return _each(resamples, allowances, costs or [0.0] * len(allowances), resamples.best, paid)
+
+
+def at_random(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample]:
+    """Samples of random selection in exact expectation under each budget."""
+
+    def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
+        share = spending.chance(_drawn(resamples, price), purse)
+        totals = np.stack([resamples.full_gain, resamples.full_benefit, resamples.inputs], axis=1)
+        return share[:, :, None] * totals[:, None, :]
+
+    return _each(resamples, allowances, [0.0] * len(allowances), resamples.at_random, paid)
+
+
+def slots(allowed: Allowance, inputs: int, cost: float = 0.0) -> int | None:
+    """How many inputs may be escalated; None where each has its own cost."""
+    return None if allowed.each else int(allowed.slots(inputs, cost))
+
+
+def ties_decide(table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance, cost: float) -> float | None:
+    """The share of a selection, or of what is spent on it, that tie-breaks decide; None where nothing is selected."""
+    if allowed.each:
+        return spending.tied_share(score, _price(table, allowed), _purse_on(table, allowed, cost))
+    number = int(allowed.slots(len(table), cost))
+    return known(tie_audit(score, number).share) if number else None
+
+
+def weights(
+    table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance, cost: float
+) -> Float[np.ndarray, "input"]:
+    """The probability that each input is escalated by its score."""
+    if allowed.each:
+        return spending.shares(score, _price(table, allowed), _purse_on(table, allowed, cost))
+    return ties.inclusion(score, int(allowed.slots(len(table), cost)))
+
+
+def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "input"]:
+    """The probability that the oracle escalates each input."""
+    if allowed.each:
+        return spending.best_shares(table.decision_values, _price(table, allowed), _purse_on(table, allowed, cost))
+    return oracle.oracle_weights(table.decision_values, int(allowed.slots(len(table), cost)))
+
+
+def best_gain(table: ValueTable, allowed: Allowance, cost: float) -> float:
+    """What the oracle gains at what an allocator of this cost leaves."""
+    values = table.decision_values
+    if allowed.each:
+        return float(best_weights(table, allowed, cost) @ values)
+    return oracle.oracle_gain(values, int(allowed.slots(len(table), cost)))
+
+
+def break_even(table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance) -> gaps.BreakEven:
+    """Costs per input at which a ranking still reaches random's gain."""
+    values = table.decision_values
+    if allowed.each:
+        purse = _purse_on(table, allowed, 0.0)
+        return gaps.break_even_of_purse(score, values, _price(table, allowed), purse)
+    return gaps.break_even(score, values, allowed)
+
+
+def purses(resamples: Resamples, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "resample"]:
+    """What is left to spend on escalation in every resample: alpha * sum of C_f,i - N*C_S, at least 0."""
+    assert allowed.convention is not None
+    full = _drawn(resamples, resamples.table.input_costs[allowed.convention][:, -1])
+    return np.maximum(allowed.budget.alpha * full - cost * resamples.inputs, 0.0)
+
+
+def _purse_on(table: ValueTable, allowed: Allowance, cost: float) -> float:
+    assert allowed.convention is not None
+    full = float(table.input_costs[allowed.convention][:, -1].sum())
+    return max(allowed.budget.alpha * full - cost * len(table), 0.0)
+
+
+def _price(table: ValueTable, allowed: Allowance) -> Float[np.ndarray, "input"]:
+    return allowed.prices(table)[:, -1]
+
+
+def _drawn(resamples: Resamples, quantity: Float[np.ndarray, "input"]) -> Float[np.ndarray, "resample"]:
+    units = resamples.counts.shape[1]
+    return resamples.counts @ np.bincount(resamples.table.unit, weights=quantity, minlength=units)
+
+
+def _quantities(resamples: Resamples) -> list[Float[np.ndarray, "input"]]:
+    return [resamples.table.decision_values, resamples.benefits, np.ones(len(resamples.table))]
+
+
+def _each(
+    resamples: Resamples,
+    allowances: Sequence[Allowance],
+    costs: Sequence[float],
+    counted: Callable[[Slots], list[Sample]],
+    paid: Callable[[Float[np.ndarray, "input"], Purse], Float[np.ndarray, "resample budget quantity"]],
+) -> list[Sample]:
+    """Samples under each budget: those that come to slots in one go, and those of one price in one go."""
+    samples: dict[int, Sample] = {}
+    by_slots = [i for i, allowed in enumerate(allowances) if not allowed.each]
+    if by_slots:
+        columns = [allowances[i].slots(resamples.inputs, costs[i]) for i in by_slots]
+        samples |= dict(zip(by_slots, counted(np.column_stack(columns)), strict=True))
+    priced = dict.fromkeys((a.convention, a.accounting) for a in allowances if a.each)
+    for key in priced:
+        alike = [i for i, a in enumerate(allowances) if a.each and (a.convention, a.accounting) == key]
+        purse = np.column_stack([purses(resamples, allowances[i], costs[i]) for i in alike])
+        sums = paid(_price(resamples.table, allowances[alike[0]]), purse)
+        samples |= {i: Sample(*sums[:, place].T) for place, i in enumerate(alike)}
+    return [samples[i] for i in range(len(allowances))]

@@ -1,0 +1,130 @@
+"""A result, losses, costs or any table -> a few lines of text, or of HTML: what Python and notebooks show."""
+
+import html as markup
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
+
+from deepval.judging.audits import setting
+from deepval.report.console import render_brief
+from deepval.report.table_html import table_html
+from deepval.report.tables import (
+    Table,
+    closing_of,
+    counted,
+    explained,
+    lines_of,
+    number,
+    setting_words,
+    verdicts,
+)
+from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row
+from deepval.tables.costs import CONVENTIONS, Convention, Costs
+from deepval.tables.values import ValueTable
+
+WIDTH = 80
+"""Columns of the text: those of the narrowest window that is usual, so that no line is broken."""
+MOST = 20
+"""Rows that are shown of a table; a sentence says how many there are."""
+SHOWN = ("allocator", "nDG", "oracle", "vs random", "vs random 95 %", "verdict")
+
+
+@dataclass(frozen=True)
+class Brief:
+    """Sentences, a table, and sentences below it."""
+
+    words: tuple[str, ...]
+    table: Table
+    last: tuple[str, ...] = ()
+
+
+def text(thing: object) -> str:
+    """The thing as lines of at most 80 columns, without a line end."""
+    told = brief(thing)
+    return render_brief(told.words, told.table, told.last, width=WIDTH)
+
+
+def html(thing: object) -> str:
+    """The thing as HTML that carries no style or script, every text of it escaped."""
+    told = brief(thing)
+    table = replace(told.table, notes=(*told.table.notes, *explained(told.table)))
+    above, below = (
+        "".join(f"<p>{markup.escape(sentence)}</p>" for sentence in part) for part in (told.words, told.last)
+    )
+    return f"<div>{above}{table_html(table, bare=True)}{below}</div>"
+
+
+@singledispatch
+def brief(thing: object) -> Brief:
+    """What is shown of a thing."""
+    raise NotImplementedError(type(thing))
+
+
+@brief.register
+def _(thing: Table) -> Brief:
+    return Brief((), thing)
+
+
+@brief.register
+def _(thing: Result) -> Brief:
+    budgets = list(dict.fromkeys(row.budget for row in thing.rows))
+    if not budgets:
+        return Brief(tuple(setting_words(thing.setting)), Table("No allocator was judged", ("allocator",), ()))
+    chosen = next((budget for budget in budgets if budget.holds(kind="selection", alpha=HEADLINE)), budgets[0])
+    rows = [row for row in thing.rows if row.budget == chosen]
+    table = verdicts(_some(rows), f"At {chosen.label}, against random").keeping(*SHOWN)
+    words = (next(iter(setting_words(thing.setting))), *(f"Note: {warning}" for warning in thing.warnings))
+    return Brief(words, table, (*closing_of(rows), *_more(thing, rows, budgets, chosen)))
+
+
+def _some(rows: Sequence[Row]) -> Sequence[Row]:
+    return rows if len(rows) <= MOST else rows[:MOST]
+
+
+def _more(result: Result, rows: Sequence[Row], budgets: Sequence[BudgetKey], chosen: BudgetKey) -> list[str]:
+    """Where the rest is."""
+    hidden = [f"{counted(len(rows) - MOST, 'further row')} at this budget"] if len(rows) > MOST else []
+    others = [budget.label for budget in budgets if budget != chosen]
+    hidden += [", ".join(others[:6]) + (f" and {len(others) - 6} more" if len(others) > 6 else "")] if others else []
+    if result.slices:
+        hidden.append(f"{counted(len(result.slices), 'row')} of slices")
+    return [f"Not shown: {'; '.join(hidden)}. All: .to_pandas(), .report('page.html')."] if hidden else []
+
+
+@brief.register
+def _(thing: ValueTable) -> Brief:
+    if not len(thing):
+        return Brief((), Table("A table of losses without inputs", ("mode",), lines_of([[m] for m in thing.modes])))
+    rows = []
+    for place, mode in enumerate(thing.modes):
+        loss, value = thing.losses[:, place], thing.mode_values[:, place]
+        helped, harmed = (int((sign * value > thing.tolerance).sum()) for sign in (1, -1))
+        counts = ("", "", "") if not place else (f"{helped:,}", f"{harmed:,}", number(float(value.sum())))
+        rows.append((mode, number(float(loss.mean()), 4), number(float(loss.sum())), *counts))
+    header = ("mode", "mean loss", "total loss", "helps", "harms", "total value")
+    units = counted(len(thing.unit_ids), "unit")
+    return Brief(
+        tuple(setting_words(setting(thing))),
+        Table(f"Losses of {counted(len(thing), 'input')} in {units}", header, lines_of(rows)),
+        tuple(_columns(thing)),
+    )
+
+
+def _columns(table: ValueTable) -> list[str]:
+    """What a table has beside its losses."""
+    held = ["order in time"] if table.order is not None else []
+    held += [f"columns {', '.join(table.attributes)}"] if table.attributes else []
+    held += ["costs"] if table.costs is not None else []
+    return [f"Also there: {'; '.join(held)}."] if held else []
+
+
+@brief.register
+def _(thing: Costs) -> Brief:
+    entries = [("mode", name, entry) for name, entry in thing.modes.items()]
+    entries += [("allocator", name, entry) for name, entry in thing.allocators.items()]
+    known: list[Convention] = [unit for unit in CONVENTIONS if any(unit in entry for _, _, entry in entries)]
+    rows = [
+        (kind, name, *(f"{entry[unit]:g}" if unit in entry else "–" for unit in known)) for kind, name, entry in entries
+    ]
+    header = ("", "name", *(UNITS[unit] for unit in known))
+    return Brief((), Table(f"Costs per input ({thing.source})", header, lines_of(rows)))

@@ -1,0 +1,100 @@
+"""Statements about single cells -> one verdict on a finding, by rules that were fixed before anything was seen.
+
+A statement is borne out, contradicted or open in each cell. What the paper says of every cell, of most of them, or of
+their mean has its own rule each; docs/replication.md states them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Verdict = Literal["holds", "does not hold", "cannot be told"]
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+CHANCE = 0.05
+"""Share of cells that 95 % intervals contradict by chance where a statement is true of every cell."""
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of a finding on the cells of one data set: the verdict, and the figures that it rests on in words."""
+
+    verdict: Verdict
+    words: str
+
+
+def of_every(marks: Iterable[bool | None], words: str) -> Told:
+    """What is said of every cell: contradicted in no more than chance explains, and borne out in half of them."""
+    marks = list(marks)
+    yes, no = marks.count(True), marks.count(False)
+    verdict: Verdict = FAILS if no > CHANCE * len(marks) else HOLDS if marks and 2 * yes >= len(marks) else OPEN
+    return Told(verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}")
+
+
+def of_most(marks: Iterable[bool | None], words: str) -> Told:
+    """What is said of most cells: borne out, or contradicted, in more than half of them."""
+    marks = list(marks)
+    yes, no = marks.count(True), marks.count(False)
+    verdict: Verdict = HOLDS if 2 * yes > len(marks) else FAILS if 2 * no > len(marks) else OPEN
+    return Told(verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}")
+
+
+def of_mean(mark: bool | None, words: str) -> Told:  # noqa: FBT001
+    """What is said of a mean over cells, by its joint interval."""
+    return Told(OPEN if mark is None else HOLDS if mark else FAILS, words)
+
+
+def _counts(marks: Sequence[bool | None]) -> str:
+    yes, no = marks.count(True), marks.count(False)
+    rest = len(marks) - yes - no
+    return f"borne out in {yes} of {len(marks)} cells, contradicted in {no}" + (f", open in {rest}" if rest else "")
+
+
+def above(row: Row, field: str, limit: float) -> bool | None:
+    """Whether the whole interval of a field lies above a limit; False where it lies below; None where it holds it."""
+    lo, hi = row.get(f"{field}_lo"), row.get(f"{field}_hi")
+    if lo is None or hi is None:
+        return None
+    return True if lo > limit else False if hi < limit else None
+
+
+def below(row: Row, field: str, limit: float) -> bool | None:
+    """The other way round."""
+    mark = above(row, field, limit)
+    return None if mark is None else not mark
+
+
+def within(row: Row, field: str, lo: float, hi: float) -> bool | None:
+    """Whether a figure with an interval lies in a range; False where its whole interval lies outside; else None."""
+    value, low, high = (row.get(name) for name in (field, f"{field}_lo", f"{field}_hi"))
+    if value is None or low is None or high is None:
+        return None
+    return True if lo <= value <= hi else False if high < lo or low > hi else None
+
+
+def apart(row: Row, other: Row, field: str) -> bool | None:
+    """Whether a field of one row lies above that of the other by both intervals; False: below; None: they overlap."""
+    (lo, hi), (other_lo, other_hi) = ((each.get(f"{field}_lo"), each.get(f"{field}_hi")) for each in (row, other))
+    if lo is None or hi is None or other_lo is None or other_hi is None:
+        return None
+    return True if lo > other_hi else False if hi < other_lo else None
+
+
+def at_most(value: float | None, borne_out: float, contradicted: float) -> bool | None:
+    """Whether a figure without an interval is small enough, or so large that it contradicts."""
+    return None if value is None or borne_out < value <= contradicted else value <= borne_out
+
+
+def span(rows: Iterable[Row], field: str, *, percent: bool = True) -> str:
+    """Least, median and largest of a field in words."""
+    values = sorted(row[field] for row in rows if row.get(field) is not None)
+    if not values:
+        return "none defined"
+    middle = (
+        values[len(values) // 2] if len(values) % 2 else (values[len(values) // 2 - 1] + values[len(values) // 2]) / 2
+    )
+    return " / ".join(_figure(value, percent=percent) for value in (values[0], middle, values[-1]))
+
+
+def _figure(value: float, *, percent: bool) -> str:
+    return f"{100 * value:.1f} %" if percent else f"{value:.3f}"

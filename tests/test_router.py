@@ -1,0 +1,319 @@
+"""Routers of scores: their decisions are those that streams are judged by, also from a file that is read strictly."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import deepval
+from deepval.cli import app
+from deepval.errors import InputError
+from deepval.judging.contenders import POLICIES as CONTENDERS
+from deepval.judging.deployment import deployment
+from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
+from deepval.judging.prices import Price
+from deepval.judging.routing import POLICIES, Routing
+from deepval.judging.routing_files import FIELDS, file_text
+from deepval.tables.scores import align
+from reference import streaming as slow
+from worlds import judge
+
+PARAMETERS = {"adaptive threshold": 0.05, "token bucket": 2.0}
+
+
+def reread(router, tmp_path):
+    router.save(tmp_path / "router.json")
+    return deepval.Router.load(tmp_path / "router.json")
+
+
+def routed(router, scores, unit, order):
+    """The mode of each input, unit by unit in time order."""
+    found = [""] * len(scores)
+    for rows in slow.in_time(list(unit), list(order)):
+        router.begin()
+        for row in rows:
+            found[row] = router.decide(scores[row])
+    return found
+
+
+def tied_world(seed):
+    """Scores of few values in seven units, three of which are calibrated on."""
+    rng = np.random.default_rng(seed)
+    unit, order = rng.integers(0, 7, 140), rng.permutation(140)
+    score, loss = rng.integers(0, 5, 140) / 2, rng.exponential(size=(140, 2)) * [1.0, 0.6]
+    table = deepval.ValueTable.from_columns(
+        unit=[f"u{n}" for n in unit], order=order, losses={"cheap": loss[:, 0], "full": loss[:, 1]}
+    )
+    return table, score, unit, order
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_router_from_a_file_decides_what_streams_are_judged_by(seed, tmp_path):
+    table, score, unit, order = tied_world(seed)
+    held = np.isin(unit, [0, 1, 2])
+    result = judge(table, {"mine": score}, [deepval.Selection(0.3)], calibration=["u0", "u1", "u2"], draws=0)
+    assert [row.policy for row in result.streams] == list(POLICIES)
+    values = table.decision_values[~held]
+    for row in result.streams:
+        made = deepval.Router.from_scores(score[held], 0.3, policy=row.policy, parameter=row.parameter)
+        modes = routed(reread(made, tmp_path), score[~held], unit[~held], order[~held])
+        full = np.array(modes) == "full"
+        policy = made.policy.decide(score[~held], unit[~held], order[~held])
+        assert full.tolist() == (policy == 1).tolist()
+        if row.policy == "frozen threshold":  # judged in expectation; sure answers are less than one input a unit off
+            assert abs(full.sum() - row.rate * full.size) < 4
+        else:
+            assert full.mean() == row.rate
+            assert values[full].sum() == pytest.approx(row.gain, abs=1e-12)
+    cut = result.threshold("mine")
+    frozen = deepval.Router.from_scores(score[held], 0.3, policy="frozen-threshold").policy
+    assert frozen == FrozenThreshold(cut.threshold, cut.tie_acceptance)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_without_reset_all_inputs_are_one_stream(policy, tmp_path):
+    table, score, unit, order = tied_world(5)
+    made = deepval.Router.from_scores(score, 0.25, policy=policy, parameter=PARAMETERS.get(policy), reset=False)
+    router, units = reread(made, tmp_path), sorted(set(unit.tolist()))
+    rows = [row for name in units for row in sorted(np.flatnonzero(unit == name), key=lambda r: order[r])]
+    answers = []
+    for row in rows:
+        router.begin()  # changes nothing
+        answers.append(router.decide(float(score[row])) == "full")
+    expected = made.policy.decide(score[rows], np.zeros(len(rows), int), np.arange(len(rows)))
+    assert answers == (expected == 1).tolist()
+    assert router.routing.reset is False
+    assert table.order is not None
+
+
+def test_scores_per_mode_ask_for_the_mode_of_the_largest_above_zero(tmp_path):
+    scores = np.array([[0.1, 0.3], [0.6, 0.2], [-1.0, -2.0], [0.5, 0.5], [0.0, -1.0]])
+    made = deepval.Router.from_scores(scores, 0.4, policy="frozen threshold", modes=["small", "medium", "large"])
+    assert made.policy == FrozenThreshold(0.5, 1.0)
+    router = reread(made, tmp_path)
+    assert [router.decide(row) for row in scores] == ["small", "medium", "small", "medium", "small"]
+    assert router.decide([0.1, 0.7]) == "large"
+    assert router.score == 0.7
+    # Two thirds of the inputs are not worth escalating: the threshold stays at 0 and the rate below alpha.
+    modest = deepval.Router.from_scores(scores, 0.9, policy="frozen threshold", modes=["small", "medium", "large"])
+    assert modest.policy == FrozenThreshold(0.0, 0.0)
+    assert [modest.decide(row) for row in scores] == ["large", "medium", "small", "medium", "small"]
+    for policy in POLICIES:
+        asked = {"policy": policy, "parameter": PARAMETERS.get(policy), "modes": ["small", "medium", "large"]}
+        router = deepval.Router.from_scores(scores, 0.9, **asked)
+        assert {router.decide([-0.5, 0.0]) for _ in range(20)} == {"small"}
+
+
+def test_with_costs_a_price_decides(tmp_path):
+    scores = np.array([[4.0, 6.0], [4.0, 6.0], [0.0, 0.0], [0.0, 0.0]])
+    made = deepval.Router.from_scores(scores, 0.375, modes=["s", "m", "l"], costs={"s": 2, "m": 3, "l": 6})
+    assert made.policy == Price(2 / 3, 0.5, (3.0, 6.0))
+    router = reread(made, tmp_path)
+    assert router.policy == made.policy
+    assert [router.decide(row) for row in scores] == ["m", "l", "s", "s"]  # of ties every second goes up
+    assert router.decide([9.0, 9.0]) == "m"
+
+
+def test_names_of_policies_are_those_of_contenders_and_files():
+    assert tuple(POLICIES) == tuple(name.replace("-", " ") for name in CONTENDERS)
+    assert [*POLICIES, "price"] == list(FIELDS)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        FrozenThreshold(math.inf, 0.5),
+        CausalCap(FrozenThreshold(-math.inf, 1.0), 0.2),
+        TokenBucket(math.inf, FrozenThreshold(0.1, 1 / 3), 0.2),
+        AdaptiveThreshold(0.01, np.array([3.0, -np.inf, 0.1 + 0.2]), 0.5),
+    ],
+)
+def test_a_file_gives_back_every_digit(policy, tmp_path):
+    read = reread(deepval.Router(None, policy, modes=("a", "b"), reset=False), tmp_path)
+    assert (read.modes, read.routing.reset, read.allocator) == (("a", "b"), False, None)
+    if isinstance(policy, AdaptiveThreshold):
+        assert read.policy.validation_scores.tolist() == policy.validation_scores.tolist()
+        assert (read.policy.eta, read.policy.alpha) == (0.01, 0.5)
+    else:
+        assert read.policy == policy
+    first = (tmp_path / "router.json").read_bytes()
+    reread(read, tmp_path)
+    assert (tmp_path / "router.json").read_bytes() == first
+
+
+def test_a_file_is_plain_and_says_what_it_rests_on(tmp_path):
+    deepval.Router.from_scores([1, 2, 3, 4, 5], 0.4, about={"allocator": "mine"}).save(tmp_path / "router.json")
+    assert json.loads((tmp_path / "router.json").read_text()) == {
+        "schema": "deepval/router/1",
+        "modes": ["cheap", "full"],
+        "scores": "one",
+        "reset": True,
+        "policy": {"name": "causal cap", "alpha": 0.4, "theta": 4.0, "tie_acceptance": 1.0},
+        "about": {"alpha": 0.4, "calibration_inputs": 5, "allocator": "mine"},
+    }
+
+
+BROKEN = {
+    "another schema": (
+        lambda c: c | {"schema": "deepval/router/9"},
+        "schema 'deepval/router/1'; found 'deepval/router/9'",
+    ),
+    "a list": (lambda c: [c], "found 'list'"),
+    "a part too many": (lambda c: c | {"treshold": 1}, "found 'treshold'"),
+    "a part too few": (lambda c: {k: v for k, v in c.items() if k != "modes"}, "there is no 'modes'"),
+    "one mode": (lambda c: c | {"modes": ["cheap"]}, "two modes or more"),
+    "a mode twice": (lambda c: c | {"modes": ["a", "a"]}, "different names"),
+    "modes as text": (lambda c: c | {"modes": "ab"}, "a list of names"),
+    "a mode that is no text": (lambda c: c | {"modes": [1, 2]}, "a list of names"),
+    "a mode without a name": (lambda c: c | {"modes": ["", "b"]}, "different names"),
+    "other scores": (lambda c: c | {"scores": "two"}, "'one' or 'per mode'"),
+    "reset as a number": (lambda c: c | {"reset": 1}, "true or false"),
+    "about as text": (lambda c: c | {"about": "me"}, "facts by name"),
+    "no policy": (lambda c: c | {"policy": "causal cap"}, "one of frozen threshold"),
+    "an unknown policy": (lambda c: c | {"policy": c["policy"] | {"name": "causal cup"}}, "did you mean 'causal cap'"),
+    "a strange field": (lambda c: c | {"policy": c["policy"] | {"eta": 1}}, "found 'eta'"),
+    "a field too few": (lambda c: c | {"policy": {"name": "causal cap", "alpha": 0.2}}, "there is no 'theta'"),
+    "a threshold as text": (lambda c: c | {"policy": c["policy"] | {"theta": "high"}}, "'inf' or '-inf'; found 'high'"),
+    "a threshold as truth": (lambda c: c | {"policy": c["policy"] | {"theta": True}}, "theta must be a number"),
+    "a rate of 2": (lambda c: c | {"policy": c["policy"] | {"alpha": 2}}, r"alpha must lie in \(0, 1\]"),
+    "ties beyond 1": (lambda c: c | {"policy": c["policy"] | {"tie_acceptance": 1.5}}, "tie acceptance in"),
+    "a price for one": (
+        lambda c: c | {"policy": {"name": "price", "price": 1, "tie_acceptance": 0, "costs": [1]}},
+        "a score and a cost for each mode",
+    ),
+    "costs that are no list": (
+        lambda c: c | {"scores": "per mode", "policy": {"name": "price", "price": 1, "tie_acceptance": 0, "costs": 1}},
+        "a list of numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_file_that_is_no_router_is_refused(case, tmp_path):
+    change, told = BROKEN[case]
+    path = tmp_path / "router.json"
+    deepval.Router.from_scores([1.0, 2.0], 0.5).save(path)
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    with pytest.raises(InputError, match=told) as refused:
+        deepval.Router.load(path)
+    assert str(refused.value).startswith(str(path))
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="can be read; No such file"):
+        deepval.Router.load(tmp_path / "none.json")
+    (tmp_path / "cut.json").write_text('{"schema": ')
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    for name in ("cut.json", "deep.json"):
+        with pytest.raises(InputError, match="no complete JSON"):
+            deepval.Router.load(tmp_path / name)
+    monkeypatch.setattr("deepval.judging.routing_files.LARGEST_BYTES", 5)
+    with pytest.raises(InputError, match="at most 5 bytes; found 11"):
+        deepval.Router.load(tmp_path / "cut.json")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: deepval.Router.from_scores([1, 2], 1.5), "alpha must lie in"),
+        (lambda: deepval.Router.from_scores([], 0.2), "got shape"),
+        (lambda: deepval.Router.from_scores(["a"], 0.2), "must be numbers"),
+        (lambda: deepval.Router.from_scores([1, math.nan], 0.2), "row 1 is nan"),
+        (lambda: deepval.Router.from_scores([[1, math.inf]], 0.2, modes="abc"), "finite"),
+        (lambda: deepval.Router.from_scores([[1, 2]], 0.2), "give modes="),
+        (lambda: deepval.Router.from_scores([[1, 2]], 0.2, modes=["a", "b"]), "2 columns and the modes a, b"),
+        (lambda: deepval.Router.from_scores([1, 2], 0.2, policy="causal cup"), "did you mean 'causal cap'"),
+        (lambda: deepval.Router.from_scores([1, 2], 0.2, parameter=2), "no parameter to set"),
+        (lambda: deepval.Router.from_scores([1, 2], 0.2, policy="adaptive threshold"), "needs its step"),
+        (lambda: deepval.Router.from_scores([1, 2], 0.2, costs={"full": 2}), "Costs are for scores per mode"),
+        (
+            lambda: deepval.Router.from_scores(
+                [[1, 2]], 0.2, modes="abc", costs={"b": 1, "c": 2}, policy="token bucket"
+            ),
+            "keeps a price",
+        ),
+        (lambda: deepval.Router.from_scores([1, 2], 0.2).decide([1, 2]), "one score per input"),
+        (lambda: deepval.Router.from_scores([1, 2], 0.2).decide(math.nan), "must not be NaN"),
+        (lambda: deepval.Router.from_scores([[1, 2]], 0.2, modes="abc").decide(1.0), "2 scores per input"),
+        (lambda: deepval.Router.from_scores([[1, 2]], 0.2, modes="abc").decide([1.0]), "2 scores per input"),
+        (
+            lambda: deepval.Router(None, Routing(FrozenThreshold(0.0, 1.0)), modes=("a",)),
+            "leave these out",
+        ),
+        (lambda: deepval.Router(None, FrozenThreshold(0.0, 1.0)).decide("x"), "a number; got 'x'"),
+    ],
+)
+def test_what_a_router_cannot_do_is_said(make, told):
+    with pytest.raises(InputError, match=told):
+        make()
+
+
+def command(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The tied world as a values file and scores, plain and per mode."""
+    table, score, unit, order = tied_world(1)
+    folder = tmp_path_factory.mktemp("files")
+    losses = table.losses.tolist()
+    lines = [
+        f"u{u},i{n},{o},{losses[n][0]!r},{losses[n][1]!r}" for n, (u, o) in enumerate(zip(unit, order, strict=True))
+    ]
+    (folder / "values.csv").write_text("\n".join(["unit,input,order,loss_cheap,loss_full", *lines]) + "\n")
+    (folder / "mine.csv").write_text("\n".join(["input,score", *(f"i{n},{s}" for n, s in enumerate(score))]) + "\n")
+    return folder, score, unit
+
+
+@pytest.mark.parametrize("policy", CONTENDERS)
+def test_the_command_writes_the_router_that_is_judged(files, policy, tmp_path):
+    folder, score, unit = files
+    scores = folder / "values.csv", "-s", folder / "mine.csv", "--alpha", 0.3, "--calibrate", "u0,u1,u2", "--draws", 40
+    said = command("threshold", *scores, "--units", "u3,u4", "--policy", policy, "--out", tmp_path / "r.json")
+    assert said.exit_code == 0, said.output
+    assert f"mine under {policy} answers cheap or full" in said.output
+    router = deepval.Router.load(tmp_path / "r.json")
+    judged = json.loads(command("evaluate", *scores, "--units", "u3,u4", "--thresholds", "--json").output)
+    (row,) = [row for row in judged["streams"] if row["policy"] == policy.replace("-", " ")]
+    made = deepval.Router.from_scores(score[unit < 3], 0.3, policy=policy, parameter=row["parameter"])
+    plain = [deepval.Router(None, each.policy).routing for each in (router, made)]
+    assert file_text(plain[0]) == file_text(plain[1])
+    assert router.routing.about["calibration_units"] == ["u0", "u1", "u2"]
+    told = json.loads(command("threshold", *scores, "--units", "u3,u4", "--json").output)
+    assert [told["threshold"]] == judged["thresholds"]
+
+
+def test_the_command_refuses_what_it_cannot_do(files, tmp_path):
+    folder, _, _ = files
+    values, mine = folder / "values.csv", folder / "mine.csv"
+    for words, told in (
+        (("-s", mine, "-s", f"other={mine}"), "that of one allocator; found mine, other"),
+        (("-s", mine, "--policy", "cap"), "--policy must be one of frozen-threshold"),
+        (("-s", mine, "--alpha", 2), "alpha must be a share"),
+        (("-s", mine, "--budget", "latency"), "needs costs"),
+        (("-s", mine, "--calibrate", "u9"), "Named units must be in the table"),
+    ):
+        refused = command("threshold", values, *words, "--out", tmp_path / "r.json")
+        assert told in str(refused.exception), refused.output
+        assert not (tmp_path / "r.json").exists()
+
+
+def test_per_mode_scores_under_a_latency_budget_become_a_price():
+    rng = np.random.default_rng(2)
+    costs = {"modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}}, "allocators": {"each": {"ms": 0.6}}}
+    table = deepval.ValueTable.from_columns(
+        unit=np.arange(60) // 6, costs=costs, losses={mode: rng.exponential(size=60) for mode in "sml"}
+    )
+    scores = align(table, "each", rng.integers(-2, 5, (60, 2)) / 2)
+    found = deployment(table, scores, deepval.Latency(0.4), calibration=list("01234"), units=list("56789"), draws=50)
+    policy = found.routing.policy
+    assert policy == Price(found.threshold.price, found.threshold.tie_acceptance, (3.0, 6.0))
+    # What an input may spend is 0.4 * 6 - 0.6 ms, and on the calibration units it is spent.
+    assert found.threshold.target_spend == pytest.approx(1.8)
+    assert (policy.expected(scores.values[:30]) @ [3.0, 6.0]).mean() == pytest.approx(1.8)
+    assert found.threshold.rates[1].rate == pytest.approx(policy.expected(scores.values[30:])[:, 1].mean())
+    with pytest.raises(InputError, match="tuned for one score per input"):
+        deployment(table, scores, deepval.Selection(0.4), policy="token bucket")
