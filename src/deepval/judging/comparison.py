@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
 from deepval.judging.basis import Basis, basis
@@ -92,7 +93,7 @@ def compare(result: Result, candidate: str, baseline: str, *, of: Statistic = "g
         of: What is compared: gain, or its parts benefit and harm.
     """
     checked(of)
-    held = basis(result)
+    held = basis(checks.instance(result, Result, "What is compared in"))
     ours, theirs = contenders(held, candidate), contenders(held, baseline)
     names = candidate, baseline
     return tuple(_compared(held, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
@@ -184,9 +185,7 @@ class Pooled(BudgetRecord):
 
 def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     """Equal-weight means over cells of every allocator and budget that all of them judge."""
-    if not cells:
-        raise InputError("Pooling needs at least one cell; found none.")
-    held = {name: basis(result) for name, result in cells.items()}
+    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to pool").items()}
     draws = shared_draws(held)
     first = next(iter(held.values()))
     pooled = []

@@ -14,11 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 
 EXACT_UP_TO = 50_000
 """Most draws that are enumerated: 24,310 for 9 units fit, 92,378 for 10 do not."""
+MOST_DRAWS = 10_000_000
+"""Of units, at random."""
 DRAWN_AT_ONCE = 1 << 20
 """Units that are drawn in one go, so that only the counts of many draws of many units are held."""
 LEVEL = 0.95
@@ -109,10 +112,11 @@ class Interval:
 
 def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:
     """Draws of `units` units: a number of random ones, or "exact" for all of them."""
-    if draws == "exact":
+    if isinstance(draws, str) and draws == "exact":
         return _enumerated(units)
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0:
+    if isinstance(draws, str):
         raise InputError(f"draws must be a number of draws or 'exact'; found {draws!r}.")
+    draws, seed = checks.whole(draws, "draws", most=MOST_DRAWS), checks.whole(seed, "seed")
     rng, counts = np.random.Generator(np.random.PCG64(seed)), np.empty((draws, units))
     step = max(1, DRAWN_AT_ONCE // units)
     for first in range(0, draws, step):  # the numbers are those of one call for all draws
@@ -241,6 +245,10 @@ def units_to_resolve(spread: float, units: int, difference: float, *, power: flo
     U' = U * ((z(0.975) + z(power)) * spread / difference)^2. `power=0.5` asks only that the interval's
     expected bound reaches 0.
     """
+    spread, difference, power = (
+        checks.number(given, what) for given, what in ((spread, "spread"), (difference, "difference"), (power, "power"))
+    )
+    units = checks.whole(units, "units", least=1, most=10**12)
     if not difference or not 0 < power < 1:
         raise InputError(f"A difference other than 0 and a power in (0, 1) are needed; found {difference} and {power}.")
     normal = NormalDist()
