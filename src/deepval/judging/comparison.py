@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
 from deepval.judging.basis import Basis, basis
@@ -41,9 +42,14 @@ class Comparison(BudgetRecord):
         loss_lo: Lower bound of its paired 95 % interval.
         loss_hi: Upper bound.
         unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
+        second_lo: Lower bound of the second opinion on the difference, for few or unequal units.
+        second_hi: Upper bound.
+        second_loss_lo: Lower bound of the second opinion on the difference in units of the loss.
+        second_loss_hi: Upper bound.
         ndg_difference: Difference of the two nDG, where both divide by the same oracle.
         verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself; None without an
             interval.
+        second_verdict: What the second opinion says; None where there is no verdict.
         reason: Why something is None.
         of: What is compared: gain, benefit or harm; the candidate is better where it has less harm.
         draws: Number of draws.
@@ -64,8 +70,13 @@ class Comparison(BudgetRecord):
     loss_lo: float | None = None
     loss_hi: float | None = None
     unit: str = "share"
+    second_lo: float | None = None
+    second_hi: float | None = None
+    second_loss_lo: float | None = None
+    second_loss_hi: float | None = None
     ndg_difference: float | None = None
     verdict: str | None = None
+    second_verdict: str | None = None
     reason: str | None = None
     of: str = "gain"
     draws: int = 0
@@ -82,7 +93,7 @@ def compare(result: Result, candidate: str, baseline: str, *, of: Statistic = "g
         of: What is compared: gain, or its parts benefit and harm.
     """
     checked(of)
-    held = basis(result)
+    held = basis(checks.instance(result, Result, "What is compared in"))
     ours, theirs = contenders(held, candidate), contenders(held, baseline)
     names = candidate, baseline
     return tuple(_compared(held, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
@@ -113,8 +124,13 @@ def _compared(held: Basis, names: tuple[str, str], one: Contender, other: Conten
         loss_lo=known(bounds.loss.low),
         loss_hi=known(bounds.loss.high),
         unit=re.unit_shown,
+        second_lo=known(bounds.second_share.low),
+        second_hi=known(bounds.second_share.high),
+        second_loss_lo=known(bounds.second_loss.low),
+        second_loss_hi=known(bounds.second_loss.high),
         ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
         verdict=oriented(bounds.share, of).verdict or oriented(bounds.loss, of).verdict,
+        second_verdict=oriented(bounds.second_share, of).verdict or oriented(bounds.second_loss, of).verdict,
         reason=joined([reasons(one, other), unlike]),
         dropped=bounds.dropped,
     )
@@ -169,9 +185,7 @@ class Pooled(BudgetRecord):
 
 def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     """Equal-weight means over cells of every allocator and budget that all of them judge."""
-    if not cells:
-        raise InputError("Pooling needs at least one cell; found none.")
-    held = {name: basis(result) for name, result in cells.items()}
+    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to pool").items()}
     draws = shared_draws(held)
     first = next(iter(held.values()))
     pooled = []

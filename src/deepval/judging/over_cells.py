@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError
 from deepval.judging.basis import Basis, basis
@@ -123,9 +124,7 @@ def compare_over(
 
 def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
     """What the results of cells rest on, whose draws belong together."""
-    if not cells:
-        raise InputError("Comparing over cells needs at least one cell; found none.")
-    held = {name: basis(result) for name, result in cells.items()}
+    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to compare over").items()}
     shared_draws(held)
     return held
 

@@ -13,9 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from deepval import checks
 from deepval.canonical import plain, sha256
 from deepval.errors import InputError, meant
-from deepval.files import write_atomically
+from deepval.files import file_path, write_atomically
 from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
 from deepval.results.records import typed
 from deepval.results.recovery import Area, CallShare, Recovery
@@ -84,6 +85,11 @@ class Result(Shown):
         Only as much of the budget need be named as tells it from the result's others: nothing where there is one.
         Where several are left, what is not named is the headline: selection, and 20 %; an error lists them otherwise.
         """
+        checks.text(allocator, "An allocator")
+        for part, named in (("kind", kind), ("convention", convention), ("accounting", accounting)):
+            if named is not None:
+                checks.text(named, part)
+        alpha = None if alpha is None else checks.number(alpha, "alpha")
         asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
         return _meant(self.rows, allocator, asked)
 
@@ -153,12 +159,12 @@ class Result(Shown):
             samples: Whether to keep what the rows rest on too, in `<name>.samples.npz` beside it, so that the result
                 can be compared and pooled after it is loaded.
         """
-        text = self.to_json()
-        if samples:
+        file, text = file_path(path), self.to_json()
+        if checks.flag(samples, "samples"):
             if self.samples is None:
                 raise InputError(f"{path}: the result has no samples to save; it must be fresh from evaluate().")
-            write_atomically(samples_path(path), self.samples.to_bytes(sha256(text.encode())))
-        write_atomically(path, text)
+            write_atomically(samples_path(file), self.samples.to_bytes(sha256(text.encode())))
+        write_atomically(file, text)
 
     def to_arrow(self) -> Any:
         """Rows and slices as a pyarrow Table."""
@@ -200,8 +206,9 @@ class Result(Shown):
     @classmethod
     def load(cls, path: str | Path) -> "Result":
         """A saved result, with its samples where they lie beside it."""
+        file = file_path(path)
         try:
-            data = Path(path).read_bytes()
+            data = file.read_bytes()
             content = json.loads(data.decode())
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
@@ -213,7 +220,7 @@ class Result(Shown):
             loaded = cls(**{name: typed(forms[name], part) for name, part in content.items()})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: must be a result saved by deepval; {error}.") from error
-        samples = read_samples(samples_path(path), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
+        samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)
 
 

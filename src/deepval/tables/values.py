@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.canonical import joint_sha256
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, quoted
 from deepval.showing import Shown
 from deepval.tables import columns
 from deepval.tables import input_costs as input_costs_of
@@ -83,6 +84,8 @@ class ValueTable(Shown):
         The first mode is cheap and the last full, in the order of `modes` where it is given: it may leave modes out.
         Costs per input are columns by mode in dollars, or by convention and mode: {"ms": {"small": ..., ...}}.
         """
+        losses, rewards = _by_mode(losses, "losses"), _by_mode(rewards, "rewards")
+        attributes = _by_mode(attributes, "attributes")
         if bool(losses) == bool(rewards):
             raise InputError(
                 f"{source}: losses of the modes are needed, or rewards, not both; "
@@ -194,6 +197,9 @@ class ValueTable(Shown):
 
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "ValueTable":
         """The chosen inputs, with the list of units as it was, so that draws of units stay shared."""
+        rows = columns.as_array(rows, "The array of chosen inputs")
+        if rows.dtype != bool or rows.shape != (len(self),):
+            raise InputError(f"Chosen inputs must be an array of {len(self)} times True or False, one for each input.")
         return type(self)(
             input=self.input[rows],
             unit_ids=self.unit_ids,
@@ -325,6 +331,15 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     return replace(table, estimated=str(found.data[ESTIMATED][0])) if ESTIMATED in found.data else table
 
 
+def _by_mode(given: Any, what: str) -> Mapping[Any, Any]:
+    """Columns by name: a mapping, or a frame of any library that speaks Arrow; nothing where None."""
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    if hasattr(given, "__arrow_c_stream__"):
+        return columns.read(given).data
+    raise InputError(f"{what} must be columns by name, {{'cheap': ..., 'full': ...}}; found {quoted(given)}.")
+
+
 def vars_of(table: ValueTable) -> dict[str, Any]:
     """The fields of a table by name, without what was derived from them."""
     return {name: getattr(table, name) for name in table.__dataclass_fields__}
@@ -336,7 +351,8 @@ def _reserved(name: str) -> bool:
 
 def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
     """The modes to judge, cheap first: all as given, or those named in the order in which they are named."""
-    wanted = given if modes is None else () if isinstance(modes, str) else tuple(map(str, modes))
+    named = () if modes is None or isinstance(modes, str) else checks.texts(modes, f"{source}: modes", numbers=True)
+    wanted = given if modes is None else named
     unknown = [mode for mode in wanted if mode not in given]
     if unknown or len(set(wanted)) < len(wanted):
         raise InputError(
@@ -350,8 +366,8 @@ def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: s
 
 def _unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
     """Names of units as sorted text, each once."""
-    given = np.asarray(units)
-    if given.ndim and not len(given):  # of no type, so this comes before anything about types
+    given = columns.as_array(units, "the list of units")
+    if not len(given):  # of no type, so this comes before anything about types
         raise InputError("At least one unit must be named; found an empty list.")
     return np.unique(columns.as_text(columns.id_array(given, "the list of units")))
 
