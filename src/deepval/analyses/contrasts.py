@@ -139,18 +139,19 @@ def single(rows: Sequence[Contrast]) -> list[Contrast]:
 
 def pooled_table(title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()) -> Table:
     """The means over cells, with the cells in which either label is ahead."""
-    header = ("label", "less", "budget", "recipe", "cells", "gain", "95 %", "nDG", "nDG 95 %", "ahead", "behind")
+    header = ("labels", "budget", "recipe", "cells", "gain", "95 %", "nDG", "nDG 95 %", "ahead", "behind")
     counts = {}
     for row in single(rows):
         ahead = counts.setdefault((row.recipe, row.label, row.against, row.budget), [0, 0])
         ahead[0] += row.verdict == "better"
         ahead[1] += row.verdict == "worse"
-    sections: dict[tuple[str, str, str], list[tuple[TableCell, ...]]] = {}
+    sections: dict[tuple[str, str], list[tuple[TableCell, ...]]] = {}
     for row in rows:
         if row.cell != ALL:
             continue
-        lines = sections.setdefault((row.label, row.against, row.budget.label), [])
-        first = ("", "", "") if lines else (row.label, row.against, row.budget.label)
+        place = f"{row.label} less {row.against}", row.budget.label
+        lines = sections.setdefault(place, [])
+        first = ("", "") if lines else place
         ahead, behind = counts[row.recipe, row.label, row.against, row.budget]
         mark = row.verdict if row.verdict in ("better", "worse") else ""
         texts = (number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi), str(ahead), str(behind))
