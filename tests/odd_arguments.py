@@ -58,6 +58,10 @@ def calls(result, table):
     optional = dict.fromkeys(("modes", "input", "order", "attributes", "costs"))
     pair = {"candidate": "mine", "baseline": "other", "of": "gain"}
     budget = {"alpha": 0.2, "costs": COSTS, "accounting": "cascade"}
+    routed = {"scores": VALUE, "alpha": 0.2, "policy": "causal cap", "parameter": None, "modes": None, "costs": None}
+    routed |= {"reset": True, "about": None}
+    router = deepval.Router.from_scores(VALUE, 0.2)
+    router.save("router.json")
     row = {"allocator": "mine"} | dict.fromkeys(("kind", "alpha", "convention", "accounting"))
     return {
         "from_columns": (deepval.ValueTable.from_columns, {"unit": UNIT, "losses": LOSSES} | optional),
@@ -79,6 +83,18 @@ def calls(result, table):
             {"spread": 0.1, "units": 10, "difference": 0.05, "power": 0.8},
         ),
         "row": (result.row, row),
+        "threshold": (result.threshold, {key: row[key] for key in ("allocator", "alpha", "kind")}),
+        "apgr": (result.apgr, {"levels": None}),
+        "cpt": (result.cpt, {"allocator": "mine", "recovered": 0.5}),
+        "area": (result.area, {"candidate": "mine", "baseline": "other"}),
+        "from_scores": (deepval.Router.from_scores, routed),
+        "calibrated": (
+            deepval.Router.calibrated,
+            {"allocator": "ego-speed", "validation_scores": VALUE, "alpha": 0.2},
+        ),
+        "load router": (deepval.Router.load, {"path": "router.json"}),
+        "decide": (router.decide, {"arrived": 0.3}),
+        "Money": (deepval.Money, budget),
         "save": (result.save, {"path": "r.json", "samples": False}),
         "load": (deepval.Result.load, {"path": "result.json"}),
         "plot": (result.plot, {"kind": "forest"}),

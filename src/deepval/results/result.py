@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args
 
 from deepval import checks
 from deepval.canonical import plain, sha256
-from deepval.errors import InputError, meant
+from deepval.errors import InputError, meant, quoted
 from deepval.files import file_path, write_atomically
 from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
 from deepval.results.records import typed
@@ -85,11 +85,6 @@ class Result(Shown):
         Only as much of the budget need be named as tells it from the result's others: nothing where there is one.
         Where several are left, what is not named is the headline: selection, and 20 %; an error lists them otherwise.
         """
-        checks.text(allocator, "An allocator")
-        for part, named in (("kind", kind), ("convention", convention), ("accounting", accounting)):
-            if named is not None:
-                checks.text(named, part)
-        alpha = None if alpha is None else checks.number(alpha, "alpha")
         asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
         return _meant(self.rows, allocator, asked)
 
@@ -122,10 +117,13 @@ class Result(Shown):
         """
         if self.recovery and levels is None:
             return self.recovery
+        if levels is not None and not isinstance(levels, Sequence):
+            raise InputError(f"levels must be a list of shares; found {quoted(levels)}.")
         return shown("recovery", self._fresh("APGR"), *([] if levels is None else [levels]))
 
     def cpt(self, allocator: str, recovered: float = 0.5) -> CallShare:
         """CPT(x): the smallest share of the inputs whose escalation recovers the part x of the gap."""
+        checks.text(allocator, "An allocator")
         found = {row.allocator: row for row in self.apgr([recovered])}
         if allocator not in found:
             raise InputError(f"The result has no CPT of {allocator!r}; it has {', '.join(found)}.")
@@ -133,6 +131,8 @@ class Result(Shown):
 
     def area(self, candidate: str, baseline: str = "random") -> Area:
         """The area between two gain curves over all shares of the inputs, with its paired interval."""
+        checks.text(candidate, "An allocator")
+        checks.text(baseline, "An allocator")
         return shown("area", self._fresh("An area between gain curves"), candidate, baseline)
 
     def _fresh(self, what: str) -> Any:
@@ -239,6 +239,11 @@ Found = TypeVar("Found", Row, Threshold)
 
 def _meant(records: Sequence[Found], allocator: str, asked: Mapping[str, Any]) -> Found:
     """The one record of an allocator under the budget that is asked for, or the headline where several are left."""
+    checks.text(allocator, "An allocator")
+    asked = {
+        part: named if named is None else checks.number(named, part) if part == "alpha" else checks.text(named, part)
+        for part, named in asked.items()
+    }
     held = {record.budget: record for record in reversed(records) if record.allocator == allocator}
     left = {key: record for key, record in held.items() if key.holds(**asked)}
     if len(left) > 1:
