@@ -24,6 +24,7 @@ from deepval.progress import Watch, unwatched
 from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
+from deepval.tables.costs import Convention
 from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
 from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values
@@ -203,7 +204,7 @@ def _charged(table: ValueTable, allowances: Sequence[Allowance]) -> dict[str, An
     if figures is None:
         return None
     told = figures.to_dict()
-    each = dict.fromkeys(a.convention for a in allowances if a.each and a.convention)
+    each: dict[Convention, None] = dict.fromkeys(a.convention for a in allowances if a.each and a.convention)
     for unit in each:
         for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
             told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
