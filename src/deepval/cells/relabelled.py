@@ -7,6 +7,7 @@ Inputs, settings, seed and fit units are the same. A label comes in two forms, n
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from deepval.allocators import Recipe, recipe_named
 from deepval.cells.fitting import Scored, fit_on, score_on
@@ -127,7 +128,7 @@ def judged_on_labels(
     *,
     alphas: Sequence[float],
     by: str,
-    draws: int = 1000,
+    draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> Iterator[tuple[str, Result]]:

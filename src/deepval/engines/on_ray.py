@@ -18,7 +18,7 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0
 def _library() -> Any:
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     try:
-        import ray
+        import ray  # pyright: ignore[reportMissingImports]  (an extra)
     except ImportError as error:
         raise InputError(
             "The engine ray needs Ray, which is not installed: pip install 'deepval[ray]', or use --engine local."

@@ -42,9 +42,14 @@ class Comparison(BudgetRecord):
         loss_lo: Lower bound of its paired 95 % interval.
         loss_hi: Upper bound.
         unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
+        second_lo: Lower bound of the second opinion on the difference, for few or unequal units.
+        second_hi: Upper bound.
+        second_loss_lo: Lower bound of the second opinion on the difference in units of the loss.
+        second_loss_hi: Upper bound.
         ndg_difference: Difference of the two nDG, where both divide by the same oracle.
         verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself; None without an
             interval.
+        second_verdict: What the second opinion says; None where there is no verdict.
         reason: Why something is None.
         of: What is compared: gain, benefit or harm; the candidate is better where it has less harm.
         draws: Number of draws.
@@ -65,8 +70,13 @@ class Comparison(BudgetRecord):
     loss_lo: float | None = None
     loss_hi: float | None = None
     unit: str = "share"
+    second_lo: float | None = None
+    second_hi: float | None = None
+    second_loss_lo: float | None = None
+    second_loss_hi: float | None = None
     ndg_difference: float | None = None
     verdict: str | None = None
+    second_verdict: str | None = None
     reason: str | None = None
     of: str = "gain"
     draws: int = 0
@@ -114,8 +124,13 @@ def _compared(held: Basis, names: tuple[str, str], one: Contender, other: Conten
         loss_lo=known(bounds.loss.low),
         loss_hi=known(bounds.loss.high),
         unit=re.unit_shown,
+        second_lo=known(bounds.second_share.low),
+        second_hi=known(bounds.second_share.high),
+        second_loss_lo=known(bounds.second_loss.low),
+        second_loss_hi=known(bounds.second_loss.high),
         ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
         verdict=oriented(bounds.share, of).verdict or oriented(bounds.loss, of).verdict,
+        second_verdict=oriented(bounds.second_share, of).verdict or oriented(bounds.second_loss, of).verdict,
         reason=joined([reasons(one, other), unlike]),
         dropped=bounds.dropped,
     )

@@ -7,6 +7,7 @@ and with every unit left out, under all budgets at once. Everything else is arit
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from deepval import checks
@@ -17,11 +18,12 @@ from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.draws import make_draws
 from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
+from deepval.judging.resting import with_words
 from deepval.judging.rows import judge, with_simultaneous
 from deepval.judging.streams import Cap, Streamed, streams, times
 from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch, unwatched
-from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
+from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed, in_words
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
 from deepval.tables.costs import Convention
@@ -86,7 +88,7 @@ def evaluate(
     allowances = [allowance_on(b, judged_on) for b in budget_list(budgets, audits.ALPHAS)]
     _refuse_charging(aligned, allowances)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
-    judged = judge(resamples, given, allowances)
+    judged = with_words(judge(resamples, given, allowances), resamples, given, allowances)
     sliced = [row for column in columns for row in _slices(resamples, given, allowances, column)]
     caps: dict[tuple[str, int], Cap] = {}
     streamed: list[Streamed] = []
@@ -176,8 +178,9 @@ def _slices(
 ) -> Iterable[Row]:
     for label, members in groups(resamples.table, column):
         part = Resamples.of(resamples.table.keep(members), resamples.draws, leave_out_up_to=0, watch=resamples.watch)
-        for judged in judge(part, [item.keep(members) for item in scores], allowances, label):
-            yield judged.row
+        for item in judge(part, [item.keep(members) for item in scores], allowances, label):
+            words = in_words(item.row.verdict, effective_units=part.effective_units)
+            yield replace(item.row, verdict_words=words)
 
 
 def _provenance(
@@ -204,7 +207,7 @@ def _charged(table: ValueTable, allowances: Sequence[Allowance]) -> dict[str, An
     if figures is None:
         return None
     told = figures.to_dict()
-    each: dict[Convention, None] = dict.fromkeys(a.convention for a in allowances if a.each and a.convention)
+    each: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
     for unit in each:
         for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
             told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}

@@ -41,11 +41,11 @@ class Routing:
     def __post_init__(self) -> None:
         if len(self.modes) < 2 or not all(self.modes) or len(set(self.modes)) < len(self.modes):
             raise InputError(f"A router needs different names of two modes or more, cheap first; got {self.modes!r}.")
-        priced = isinstance(self.policy, Price)
-        if priced and (not self.per_mode or len(self.policy.costs) != len(self.modes) - 1):
+        policy = self.policy
+        if isinstance(policy, Price) and (not self.per_mode or len(policy.costs) != len(self.modes) - 1):
             raise InputError(
                 f"A price needs a score and a cost for each mode above cheap, {len(self.modes) - 1} of "
-                f"{', '.join(self.modes)}; got {len(self.policy.costs)} costs."
+                f"{', '.join(self.modes)}; got {len(policy.costs)} costs."
             )
 
     @classmethod
@@ -90,7 +90,7 @@ class Route:
     def decide(self, score: Any) -> str:
         """The mode of the next input, from its score or from its scores per mode."""
         routing = self.routing
-        if not routing.per_mode:
+        if not routing.per_mode and not isinstance(self.stream, PriceStream):
             self.score = _one(score)
             return routing.modes[-1 if self.stream.decide(self.score) else 0]
         found = _each(score, len(routing.modes) - 1)

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float
+from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
 from deepval.files import write_atomically
 from deepval.tables import columns
 from deepval.tables.column_files import csv_text, parquet_bytes
-from deepval.tables.input_costs import COST as COST_UNIT
+from deepval.tables.input_costs import NAMES
 from deepval.tables.values import ESTIMATED, LOSS_PREFIX, ValueTable
 
 COST = "|total_cost"
@@ -72,7 +72,7 @@ def _table(answers: _Answers, models: Sequence[str] | None, best: float | None, 
     chosen = _chosen(answers, models, source)
     places = [answers.models.index(model) for model in chosen]
     quality, cost = answers.quality[:, places], answers.cost[:, places]
-    whole: Bool[np.ndarray, "prompt"] = np.all(~np.isnan(quality), axis=1)
+    whole = np.logical_not(np.isnan(quality).any(axis=1))
     if not whole.any():
         raise InputError(f"{source}: some prompt must have an answer of every model of {', '.join(chosen)}; none has.")
     if not whole.all():
@@ -288,7 +288,7 @@ def _columns_of(table: ValueTable) -> Iterator[tuple[str, np.ndarray]]:
         yield "order", table.order
     for mode, column in zip(table.modes, table.losses.T, strict=True):
         yield f"{LOSS_PREFIX}{mode}", column
-    names = {convention: convention for convention in table.input_costs} | {COST_UNIT: "cost"}
+    names = {convention: name for name, convention in reversed(list(NAMES.items()))}
     for convention, costs in table.input_costs.items():
         for mode, column in zip(table.modes, costs.T, strict=True):
             yield f"{names[convention]}_{mode}", column
