@@ -16,7 +16,7 @@ LONG = frozenset(
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
         *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "observed_cells"),
-        *("analysing", "escalation_analyses", "mechanism", "notebook", "python"),
+        *("analysing", "escalation_analyses", "mechanism", "notebook", "python", "readme"),
         *("observations", "closed_loop", "drive_command", "nuplan", "learned_planner", "learned_training"),
         *("planners", "external_analysis", "external_build", "across_targets", "plans", "reproduce"),
         *("paper_cells", "labels", "cost_analyses"),

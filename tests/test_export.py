@@ -2,15 +2,19 @@
 
 import json
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from allocator_worlds import LEARNED, ladder_cell, learned
-from deepval.allocators import exporting
+from deepval.allocators import exporting, serving
 from deepval.allocators.exporting import exported
 from deepval.allocators.models import Trees
+from deepval.allocators.models.links import linked, linked_one
 from deepval.allocators.onnx_graph import onnx_of
 from deepval.cells.fitting import rows_on
 from deepval.errors import InputError
@@ -75,3 +79,36 @@ def test_a_graph_that_scores_otherwise_is_not_handed_out(monkeypatch):
     monkeypatch.setattr(exporting, "onnx_of", lambda _: onnx_of(other))
     with pytest.raises(InputError, match=r"differs by 1e-06 on one of"):
         exported(made, rows_on(ladder_cell(), made))
+
+
+@pytest.mark.parametrize("name", ["gate-gbm", "router-gbm-binary", "router-two-head", "gate-multi-fidelity"])
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_row_alone_scores_as_in_a_batch_whoever_serves_it(name, installed, monkeypatch):
+    made = learned(name)
+    monkeypatch.setattr(serving, "_CALLS", WeakKeyDictionary())
+    monkeypatch.setattr(serving, "find_spec", lambda _: "there" if installed else None)
+    rows = rows_on(ladder_cell(), made)[::5]
+    rows = np.concatenate([rows, np.where(np.arange(rows.size).reshape(rows.shape) % 3 == 0, np.nan, rows)])
+    alone = np.array([made.score_row(row) for row in rows])
+    assert alone.tobytes() == made.score_rows(rows).tobytes()
+    walks = [serving._CALLS[head] for head in made.heads if isinstance(head, Trees)]
+    assert walks
+    assert all((walk is not None) == installed for walk in walks)
+
+
+def test_an_old_runtime_leaves_trees_to_numpy(monkeypatch):
+    def refused(*_, **__):
+        raise InputError("no such operator")
+
+    made = learned("gate-gbm")
+    monkeypatch.setattr(serving, "_CALLS", WeakKeyDictionary())
+    monkeypatch.setattr(serving, "open_session", refused)
+    row = rows_on(ladder_cell(), made)[0]
+    assert made.score_row(row) == made.score_rows(row[None])[0]
+    assert serving._CALLS[made.heads[0]] is None
+
+
+@given(st.floats(-1e3, 1e3))
+def test_the_link_of_one_number_is_that_of_an_array(raw):
+    for link in ("identity", "logistic"):
+        assert linked_one(raw, link) == linked(np.array([raw]), link)[0] == linked(np.full(9, raw), link)[-1]

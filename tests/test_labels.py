@@ -215,7 +215,7 @@ def test_rows_are_plain_data_with_tables_and_charts(swapped, published, transfor
         assert len(last.sections[0]) == len(contrasts.single(rows))
         chart = analysis.chart(rows)
         at = [row for row in rows if row.cell == contrasts.ALL and row.alpha == 0.2]
-        assert [dot.point for dot in chart.dots] == [row.ndg_difference for row in at]
+        assert [dot.point for dot in chart.dots] == [row.difference for row in at]
 
 
 def test_the_label_of_a_fit_is_that_of_its_units():

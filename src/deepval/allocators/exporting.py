@@ -6,7 +6,8 @@ import numpy as np
 
 from deepval.allocators.fitted import FittedAllocator
 from deepval.allocators.learned import Learned
-from deepval.allocators.onnx_graph import ROW, onnx_of
+from deepval.allocators.onnx_graph import onnx_of
+from deepval.allocators.tree_graph import ROW
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.perception.running.onnx_model import library, open_session

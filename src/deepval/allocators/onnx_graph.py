@@ -15,13 +15,11 @@ from deepval.allocators.models import Linear, Model, Network, Quantile, Trees
 from deepval.allocators.models.links import Link
 from deepval.allocators.models.standard import Standard
 from deepval.allocators.onnx_writer import graph, model, node, shaped
+from deepval.allocators.tree_graph import IR_VERSION, ML, OPSETS, ROW, tree_attributes
 from deepval.canonical import json_canonical
 from deepval.errors import InputError
 
-OPSET, ML_OPSET, IR_VERSION = 17, 5, 10
-"""Read by ONNX Runtime from 1.20 on."""
-ROW, SCORE = "row", "score"
-ML = "ai.onnx.ml"
+SCORE = "score"
 
 
 def onnx_of(made: Learned) -> bytes:
@@ -43,7 +41,7 @@ def onnx_of(made: Learned) -> bytes:
         inputs=shaped(ROW, ("n", columns), dtype="float64"),
         outputs=shaped(SCORE, ("n", len(heads) if made.per_mode else 1), dtype="float64"),
     )
-    return model(whole, ir_version=IR_VERSION, opsets={"": OPSET, ML: ML_OPSET}, facts=facts_of(made))
+    return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts=facts_of(made))
 
 
 def facts_of(made: Learned) -> Mapping[str, str]:
@@ -121,40 +119,7 @@ class _Graph:
 
     def trees(self, head: Trees) -> str:
         """All trees as one operator; the baseline is the first of them, as it is the first that we add."""
-        feature, threshold, gap_left, leaves = head.feature, head.threshold, head.gap_left, head.leaf
-        if not feature.size:  # a tree that asks nothing gets a question with one answer
-            shape = len(leaves), 1
-            feature, threshold, gap_left = np.zeros(shape, np.int64), np.full(shape, np.inf), np.ones(shape, bool)
-            leaves = np.repeat(leaves, 2, axis=1)
-        trees, inner = feature.shape
-        roots, first = 1 + inner * np.arange(trees)[:, None], 1 + (inner + 1) * np.arange(trees)[:, None]
-        left = 2 * np.arange(inner) + 1
-        last = left >= inner  # the level whose children are leaves, which are counted apart
-        true, false = (np.where(last, first + child - inner, roots + child) for child in (left, left + 1))
-        to_leaf = np.tile(last, (trees, 1))
-
-        def listed(start: int, rest: np.ndarray) -> list[int]:
-            return [start, *np.asarray(rest, np.int64).ravel().tolist()]
-
-        return self.add(
-            "TreeEnsemble",
-            (ROW,),
-            domain=ML,
-            n_targets=1,
-            aggregate_function=1,
-            post_transform=0,
-            tree_roots=listed(0, roots),
-            nodes_featureids=listed(0, feature),
-            nodes_splits=np.concatenate([[np.inf], threshold.ravel()]),
-            nodes_modes=np.zeros(1 + trees * inner, np.uint8),
-            nodes_truenodeids=listed(0, true),
-            nodes_falsenodeids=listed(0, false),
-            nodes_trueleafs=listed(1, to_leaf),
-            nodes_falseleafs=listed(1, to_leaf),
-            nodes_missing_value_tracks_true=listed(1, gap_left),
-            leaf_targetids=[0] * (1 + leaves.size),
-            leaf_weights=np.concatenate([[head.baseline], leaves.ravel()]),
-        )
+        return self.add("TreeEnsemble", (ROW,), domain=ML, **tree_attributes(head))
 
     def quantile(self, head: Quantile) -> str:
         total = self.number(0.0)

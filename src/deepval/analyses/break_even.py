@@ -15,7 +15,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Measured, allowance
 from deepval.judging.gaps import break_even
 from deepval.progress import Watch, unwatched
-from deepval.report.charts import Chart, Dot, plain
+from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.tables import MISSING, Table, cost, lines_of, number, percent
 from deepval.results import UNITS, BudgetKey, BudgetRecord
 from deepval.tables.columns import positions
@@ -227,12 +227,12 @@ def over_cells_table(rows: Sequence[AffordableRow]) -> Table:
 
 def chart(rows: Sequence[BreakEvenRow]) -> Chart:
     """What each allocator may cost, median and range over the cells in which there is such a cost, and what it does."""
-    over = over_cells(rows)
+    over = over_cells(at_headline(rows))
     several = len({row.budget for row in over}) > 1
     dots = []
     for row in over:
         label = f"{row.allocator}, {row.budget.label}" if several else row.allocator
-        dots.append(Dot(label, "may cost, median and range over cells", row.reaching_median, row.lowest, row.highest))
+        dots.append(Dot(label, "may cost", row.reaching_median, row.lowest, row.highest))
         dots.append(Dot(label, "costs", row.cost))
     units = " or ".join(dict.fromkeys(UNITS[row.convention or ""] for row in rows))
-    return plain(f"Cost per input ({units})", dots, line=0.0)
+    return plain(f"Cost per input ({units}), median and range over cells", dots, line=0.0)

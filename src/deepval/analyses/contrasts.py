@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from deepval.cells.relabelled import recipe_and_label, taught
 from deepval.errors import InputError
 from deepval.judging.over_cells import PooledComparison, compared_over, together
-from deepval.report.charts import Chart, Dot, plain
+from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.tables import Table, TableCell, interval, lines_of, number, percent
-from deepval.results import HEADLINE, BudgetRecord, Result
+from deepval.results import BudgetRecord, Result
 
 ALL = "all cells"
 
@@ -139,7 +139,7 @@ def single(rows: Sequence[Contrast]) -> list[Contrast]:
 
 def pooled_table(title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()) -> Table:
     """The means over cells, with the cells in which either label is ahead."""
-    header = ("labels", "budget", "recipe", "cells", "gain", "95 %", "nDG", "nDG 95 %", "ahead", "behind")
+    header = ("labels", "budget", "recipe", "cells", "gain", "95 %", "nDG", "nDG 95 %")
     counts = {}
     for row in single(rows):
         ahead = counts.setdefault((row.recipe, row.label, row.against, row.budget), [0, 0])
@@ -154,21 +154,25 @@ def pooled_table(title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()
         first = ("", "") if lines else place
         ahead, behind = counts[row.recipe, row.label, row.against, row.budget]
         mark = row.verdict if row.verdict in ("better", "worse") else ""
-        texts = (number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi), str(ahead), str(behind))
+        texts = (number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi))
         lines.append(
             (
-                *map(TableCell, (*first, row.recipe, str(row.cells))),
-                TableCell(percent(row.difference), mark),
-                TableCell(interval(row.lo, row.hi, percent)),
+                *map(TableCell, (*first, row.recipe, f"{ahead}, {behind} of {row.cells}")),
+                TableCell(_tenths(row.difference), mark),
+                TableCell(interval(row.lo, row.hi, _tenths)),
                 *map(TableCell, texts),
             )
         )
     told = (
-        "gain, nDG: with the label less with the other, mean over cells; gain as a share of the all-cheap loss. ahead, "
-        "behind: cells in which the paired interval of the gain lies above or below 0.",
+        "gain, nDG: with the label less with the other, mean over cells; gain as a share of the all-cheap loss. cells: "
+        "those in which the paired interval of the gain lies above 0, and below, of all.",
         *notes,
     )
     return Table(title, header, tuple(map(tuple, sections.values())), told)
+
+
+def _tenths(share: float | None) -> str:
+    return percent(share, 1)
 
 
 def cell_table(title: str, rows: Sequence[Contrast]) -> Table:
@@ -177,7 +181,7 @@ def cell_table(title: str, rows: Sequence[Contrast]) -> Table:
     texts = [
         (
             *(row.cell, row.budget.label, row.recipe, row.label, row.against),
-            *(percent(row.difference), interval(row.lo, row.hi, percent)),
+            *(_tenths(row.difference), interval(row.lo, row.hi, _tenths)),
             *(number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi)),
         )
         for row in sorted(single(rows), key=lambda row: row.cell)
@@ -185,20 +189,9 @@ def cell_table(title: str, rows: Sequence[Contrast]) -> Table:
     return Table(title, header, lines_of(texts))
 
 
-def pooled_chart(rows: Sequence[Contrast], axis: str) -> Chart:
-    """Differences of nDG as means over cells, at the share nearest to the headline: a row per recipe."""
-    alphas = [row.alpha for row in rows]
-    at = min(alphas, key=lambda alpha: (round(abs(alpha - HEADLINE), 9), alpha), default=HEADLINE)
-    several = len({row.against for row in rows}) > 1
-    dots = (
-        Dot(
-            row.recipe,
-            f"{row.label} less {row.against}" if several else row.label,
-            row.ndg_difference,
-            row.ndg_lo,
-            row.ndg_hi,
-        )
-        for row in rows
-        if row.cell == ALL and row.alpha == at
-    )
-    return plain(f"{axis}, mean over cells at {percent(at, 0)}", dots, line=0.0)
+def pooled_chart(rows: Sequence[Contrast]) -> Chart:
+    """Differences of gain as means over cells at the headline budget: a row per pair of labels, a series per recipe."""
+    at = at_headline([row for row in rows if row.cell == ALL])
+    dots = (Dot(f"{row.label} less {row.against}", row.recipe, row.difference, row.lo, row.hi) for row in at)
+    told = " or ".join(dict.fromkeys(percent(row.alpha, 0) for row in at))
+    return shares(f"Difference in gain share at {told}", dots, line=0.0)

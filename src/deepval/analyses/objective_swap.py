@@ -76,4 +76,4 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
 
 def chart(rows: Sequence[Contrast]) -> Chart:
     """The means over cells at the headline budget."""
-    return pooled_chart(rows, "nDG on decision value less that on perception gain")
+    return pooled_chart(rows)

@@ -94,8 +94,8 @@ def table(rows: Sequence[Contrast]) -> Table:
     notes = (
         "of: cells times budgets. wins: better than random; value: the same recipe fitted on decision value. ahead, "
         "behind: of the same recipe on decision value, by the paired interval of the gain.",
-        f"A published objective alone beats random in {sum(row.only for row in every)} rows, decision value alone in "
-        f"{sum(row.only_decision for row in every)}.",
+        f"Of {sum(row.combinations for row in every)} rows a published objective alone beats random in "
+        f"{sum(row.only for row in every)}, decision value alone in {sum(row.only_decision for row in every)}.",
     )
     return Table("Published routing objectives against decision value", header, lines_of(texts), notes)
 
@@ -108,4 +108,4 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
 
 def chart(rows: Sequence[Contrast]) -> Chart:
     """The means over cells at the headline budget."""
-    return pooled_chart(rows, "nDG on the published objective less that on decision value")
+    return pooled_chart(rows)

@@ -20,7 +20,7 @@ from deepval.judging.over_cells import mean_over_cells
 from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
-from deepval.report.charts import Chart, Dot, plain
+from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.tables import Table, TableCell, interval, number, percent
 from deepval.results import BudgetKey, BudgetRecord, Result, known
 
@@ -232,8 +232,9 @@ def table(rows: Sequence[StreamRow]) -> Table:
 
 
 def chart(rows: Sequence[StreamRow]) -> Chart:
-    """What each policy costs in nDG, of all allocators and of each, by policy."""
-    several = len({row.budget for row in rows}) > 1
+    """What each policy costs in nDG at the headline budget, of all allocators and of each."""
+    shown = at_headline(rows)
+    several = len({row.budget for row in shown}) > 1
     dots = (
         Dot(
             f"{row.allocator}, {row.budget.label}" if several else row.allocator,
@@ -242,6 +243,7 @@ def chart(rows: Sequence[StreamRow]) -> Chart:
             row.lo,
             row.hi,
         )
-        for row in sorted(rows, key=lambda row: (row.alpha, row.allocator != ALL))
+        for row in sorted(shown, key=lambda row: row.allocator != ALL)
     )
-    return plain("nDG less that of the ranking in hindsight", dots, line=0.0)
+    at = " or ".join(dict.fromkeys(row.budget.label for row in shown))
+    return plain(f"nDG less the ranking's, {at}", dots, line=0.0)

@@ -39,4 +39,4 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
 
 def chart(rows: Sequence[Contrast]) -> Chart:
     """The means over cells at the headline budget."""
-    return pooled_chart(rows, "Difference in nDG")
+    return pooled_chart(rows)

@@ -17,9 +17,12 @@ from deepval.showing import Shown
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
 ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
+LADDER, LADDER_CHANCE = "oracle-ladder", "random-ladder"
+OF_LADDER = "nDG of ladder"
 YARDSTICKS = (
     "oracle 'full': nDG divides by oracle, and the verdict compares with random, over the full mode only; 'ladder': by "
-    "oracle-ladder and with random-ladder, over all modes."
+    f"oracle-ladder and with random-ladder, over all modes. '{OF_LADDER}' divides every gain by oracle-ladder's: "
+    "rows of both kinds on one scale."
 )
 ALL_ROWS = "vs random, all rows"
 SECOND, SECOND_BOUNDS = "second opinion", "second 95 %"
@@ -167,8 +170,17 @@ def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
     extra = (SECOND_BOUNDS, "escalated", "gain", "nDG 95 %", "benefit", "harm", "nDG")
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
-    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), extra)
-    return table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
+    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), (*extra[:4], OF_LADDER, *extra[4:]))
+    table = table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
+    return table.widened("oracle", OF_LADDER, list(_of_ladder(rows)))
+
+
+def _of_ladder(rows: Sequence[Row]) -> Iterator[str]:
+    """Every row's gain as a share of what the best plan over all modes gains under its budget."""
+    prizes = {(row.slice, row.budget): row.gain for row in rows if row.allocator == LADDER}
+    for row in rows:
+        prize = prizes.get((row.slice, row.budget))
+        yield number(row.gain / prize if prize and prize > 0 and row.ndg is not None and row.gain is not None else None)
 
 
 def _weaknesses(rows: Sequence[Row]) -> Iterator[str]:
@@ -202,9 +214,12 @@ def closing(result: Result) -> list[str]:
 
 
 def closing_of(every: Sequence[Row]) -> list[str]:
-    """The verdicts of rows in words, budget by budget."""
+    """The verdicts of rows in words, budget by budget, those against random-ladder apart."""
     lines = []
-    for budget, rows in groupby(every, key=lambda row: row.budget.label):
+    places = {row.budget.label: place for place, row in reversed(list(enumerate(every)))}
+    judged = [row for row in every if row.verdict]  # a row of scores per mode is compared with another chance
+    judged.sort(key=lambda row: (places[row.budget.label], row.chance == LADDER_CHANCE))
+    for (budget, chance), rows in groupby(judged, key=lambda row: (row.budget.label, row.chance)):
         found: dict[str, list[str]] = {}
         other: dict[str, list[str]] = {}
         for row in rows:
@@ -213,7 +228,7 @@ def closing_of(every: Sequence[Row]) -> list[str]:
             if row.second_verdict and row.second_verdict != row.verdict:
                 other.setdefault(row.second_verdict, []).append(row.allocator)
         if found:
-            lines.append(f"{budget}, against random: {_by_words(found)}.")
+            lines.append(f"{budget}, against {chance or 'random'}: {_by_words(found)}.")
             lines[-1] += f" Second opinion: {_by_words(other)}." if other else ""
     return lines
 
