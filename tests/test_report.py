@@ -135,7 +135,7 @@ def test_differences_are_shown_in_units_of_the_loss_where_shares_are_no_measure(
         line = next(line for line in verdicts.splitlines() if " mine " in line and "better" in line)
         # 5 units: gain 5, random a quarter of 5 * (1 - 0.5).
         assert line.split()[1:4] == ["5.0", "5.000", "5.000"]
-        assert line.count("4.375") == 1 + 2 + 2  # the difference, its interval, and that of all rows
+        assert line.count("4.375") == 1 + 2 + 2 + 2  # difference, interval, second opinion, all rows
         assert "%" not in line
         assert "Without %: in units of the loss" in text
 

@@ -36,7 +36,7 @@ def figures(path: Path) -> dict[str, Any]:
     table, result = judged(path)
     number = len(table)
     rows = {
-        name: [result.row(name, alpha=alpha).gain / number for alpha in ALPHAS]
+        name: [(result.row(name, alpha=alpha).gain or 0.0) / number for alpha in ALPHAS]
         for name in ("random", "MORIC+", "OffloadBin", "oracle")
     }
     ndg = {name: [result.row(name, alpha=alpha).ndg for alpha in ALPHAS] for name in rows}
