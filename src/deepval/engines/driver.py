@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from deepval.engines.crew import Crew, Done, Lost, Worker
+from deepval.engines.crew import Crew, Done, LostWorker, Worker
 from deepval.errors import InputError, InputWarning
 
 ATTEMPTS = 3
@@ -105,7 +105,7 @@ class _Shift:
             worker.begin(self.work, self.items[place])
             self.busy[id(worker)] = worker, place
 
-    def _put_back(self, place: int, found: Lost) -> None:
+    def _put_back(self, place: int, found: LostWorker) -> None:
         self.lost[place] = self.lost.get(place, 0) + 1
         item = _named(self.items[place])
         if self.lost[place] >= ATTEMPTS:

@@ -12,7 +12,7 @@ from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
 from deepval.results import FEW_UNITS, UNITS, Area, Recovery, Result, Row, Setting, Stream, Threshold
-from deepval.showing import Shown
+from deepval.showing import SelfShown
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
@@ -54,7 +54,7 @@ class TableCell:
 
 
 @dataclass(frozen=True, repr=False)
-class Table(Shown):
+class Table(SelfShown):
     """A title, a header, rows in sections that a rule divides, and notes below.
 
     `extra` are the columns that a narrow terminal can spare, the first to go first.

@@ -22,7 +22,7 @@ from deepval.results.records import typed
 from deepval.results.recovery import Area, CallShare, Recovery
 from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit
 from deepval.results.samples import Samples, read_samples, samples_path
-from deepval.showing import Shown, shown
+from deepval.showing import SelfShown, shown
 
 SCHEMA = "deepval/result/1"
 HEADLINE = 0.2
@@ -30,7 +30,7 @@ HEADLINE = 0.2
 
 
 @dataclass(frozen=True, repr=False)
-class Result(Shown):
+class Result(SelfShown):
     """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
 
     Attributes:

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from deepval.canonical import toml_content
 from deepval.errors import InputError, quoted
 from deepval.manifests import cell_content
-from deepval.showing import Shown
+from deepval.showing import SelfShown
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
@@ -35,7 +35,7 @@ PROFILES = {path.stem: path for path in sorted(_SHIPPED, key=lambda path: path.s
 
 
 @dataclass(frozen=True, repr=False)
-class Costs(Shown):
+class Costs(SelfShown):
     """Cost per input of each mode (cheap first, full last) and of each allocator, by convention.
 
     Attributes:

@@ -19,7 +19,7 @@ from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.canonical import joint_sha256
 from deepval.errors import InputError, InputWarning, quoted
-from deepval.showing import Shown
+from deepval.showing import SelfShown
 from deepval.tables import columns
 from deepval.tables import input_costs as input_costs_of
 from deepval.tables.costs import Costs
@@ -35,7 +35,7 @@ LARGEST_LOSS = 1e290
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ValueTable(Shown):
+class ValueTable(SelfShown):
     """One row per input: its unit, its place in time and its downstream loss under every mode.
 
     Attributes:
