@@ -167,7 +167,7 @@ def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
         lines = (_verdict(row, first if i == 0 else "", every=every, second=second) for i, row in enumerate(members))
         sections.append(tuple(lines))
     notes += _weaknesses(rows)
-    extra = (SECOND_BOUNDS, "escalated", "gain", "nDG 95 %", "benefit", "harm", "nDG")
+    extra = (SECOND_BOUNDS, "escalated", "gain", "nDG 95 %", "benefit", "harm", "nDG", SECOND)
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
     table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), (*extra[:4], OF_LADDER, *extra[4:]))
