@@ -39,9 +39,10 @@ bench: .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	touch $@
 
-# To train the pixel router. Not in the lock files: which build fits depends on the machine.
-.venv/torch: .venv/dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[torch]' --no-build-isolation
+# To train the pixel router and the learned planner, by the build of requirements/torch.txt.
+.venv/torch: .venv/dev requirements/torch.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/torch.txt \
+	  --editable '.[torch]' --no-build-isolation
 	touch $@
 
 # To compare the nuScenes reader with the devkit's, which wants old versions of what we use.

@@ -12,19 +12,19 @@ LONG = frozenset(
     for name in (
         # They build cells, fit allocators, run commands in processes of their own, draw figures or simulate a world.
         *("allocators", "bounded_reading", "browser", "build", "cell_files", "cli", "diagnostics", "docs", "figures"),
-        *("driving_shared", "road_view", "terminal", "edges"),
+        *("driving_shared", "export", "road_view", "terminal", "edges"),
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
         *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "observed_cells"),
-        *("analysing", "escalation_analyses", "mechanism"),
+        *("analysing", "escalation_analyses", "mechanism", "notebook", "python", "readme"),
         *("observations", "closed_loop", "drive_command", "nuplan", "learned_planner", "learned_training"),
         *("planners", "external_analysis", "external_build", "across_targets", "plans", "reproduce"),
-        "paper_cells",
+        *("paper_cells", "labels", "cost_analyses", "variants"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
-        *("tracked", "over_cells", "diagnosis", "choosing", "held_out", "out_of_fold"),
+        *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold"),
         # Money, router logs.
-        *("input_costs", "money", "recovery", "router_logs"),
+        *("input_costs", "money", "recovery", "router_logs", "off_policy"),
     )
 )
 """What `make quick` leaves out, by file: the rest takes less than a minute."""

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from deepval.analyses import seeds
 from deepval.cli import app
 from deepval.cli.analysing import ANALYSES
 from deepval.errors import InputError
+from deepval.reproduction import registry
 from small_cells import build_cells, read_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
@@ -30,6 +32,19 @@ def test_every_analysis_has_help_with_an_example(name, capsys):
     with pytest.raises(SystemExit):
         app(["analyse", name, "--help"])
     assert f"Example: deepval analyse {name}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_every_analysis_is_on_the_page_and_in_reproduce():
+    page = (Path(__file__).parents[1] / "docs" / "analyses.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", page, flags=re.MULTILINE)) == set(ANALYSES)
+    assert set(ANALYSES) <= {analysis.name for analysis in registry.ANALYSES}
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_every_analysis_is_a_module_with_rows_and_a_table_or_several(name):
+    (analysis,) = [each for each in registry.ANALYSES if each.name == name]
+    assert callable(analysis.module.rows)
+    assert analysis.told or callable(analysis.module.table)
 
 
 def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):

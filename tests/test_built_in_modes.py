@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepval.analyses.count_matching import count_matched_point, count_matched_spec
+from deepval.analyses.count_matching import count_matched_point, count_matched_specs
 from deepval.analyses.observations import observed_tracks
 from deepval.cells import sources
 from deepval.cells.build import built
@@ -232,7 +232,7 @@ def test_count_matched_thresholds_of_a_cell():
     point = count_matched_point(spec, units=units)
     assert point.full in GRID
     assert point.full > 0.25
-    matched = count_matched_spec(spec, units=units)
+    (matched,) = count_matched_specs([spec], units=units)
     assert matched.id != spec.id
     (cell,) = built([matched])
     (plain,) = built([spec])
@@ -244,7 +244,7 @@ def test_count_matched_thresholds_of_a_cell():
     assert train == count_matched_point(spec, units=spec.roles.train)
     (silent,) = specs(sources.from_files(data, [sources.ModeFile("none", None), files[1]]))
     with pytest.raises(InputError, match="no threshold matches counts: the cheap mode reports nothing"):
-        count_matched_spec(silent)
+        count_matched_specs([silent])
 
 
 def test_what_is_kept_of_the_tracks_by_range():

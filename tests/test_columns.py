@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, quoted
 from deepval.tables import columns
 from deepval.tables.columns import Columns
 
@@ -201,9 +201,9 @@ def test_places_count_data_rows_from_one():
 
 
 def test_quotes_are_short_and_plain():
-    assert columns.shown(np.str_("x")) == "'x'"
-    assert columns.shown(np.float64(0.5)) == "0.5"
-    assert columns.shown("y" * 1000) == "'" + "y" * 59 + "..."
+    assert quoted(np.str_("x")) == "'x'"
+    assert quoted(np.float64(0.5)) == "0.5"
+    assert quoted("y" * 1000) == "'" + "y" * 59 + "..."
 
 
 def test_repeated_ids_are_found_wherever_they_stand():

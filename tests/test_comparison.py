@@ -174,6 +174,30 @@ def test_cells_with_other_draws_are_refused():
         pool({"x": exact, "y": elsewhere})
 
 
+def test_cells_of_other_units_are_pooled_over_draws_of_their_own():
+    """With one seed, draw 7 would take the first unit of both as often: they would move together for no reason."""
+    names, budget = ("one", "other"), [deepval.Selection(0.5)]
+    tables = [table_of([1.0, -1.0, 2.0, 0.5], unit=[u, u, v, v], cheap=3.0) for u, v in (("a", "b"), ("c", "d"))]
+    score = {"mine": np.array([0.0, 1.0, 2.0, 3.0])}
+
+    def cells(*seeds):
+        return {
+            name: judge(table, score, budget, draws=40, seed=seed)
+            for name, table, seed in zip(names, tables, seeds, strict=True)
+        }
+
+    with pytest.raises(InputError, match="Cells with other units need draws of another seed; 'one' and 'other'"):
+        pool(cells(4, 4))
+    apart = cells(4, 5)
+    (found,) = pool(apart)
+    (one,), (other,) = ([j for j in basis(r).judged if j.row.verdict] for r in apart.values())
+    mean = (one.paired[1:41] + other.paired[1:41]) / 2
+    assert (found.versus_random_lo, found.versus_random_hi) == pytest.approx(tuple(np.percentile(mean, [2.5, 97.5])))
+    same = judge(tables[0], score, budget, draws=40, seed=5)
+    with pytest.raises(InputError, match="Cells with the same units must share their draws; 'again'"):
+        pool({"one": apart["one"], "again": same})
+
+
 def test_cells_that_cannot_be_resampled_have_no_pooled_interval():
     single = judge(table_of([2.0, -1.0, 0.0]), {"mine": np.array([2.0, 1.0, 0.0])}, [deepval.Selection(0.3)], draws=20)
     assert single.row("mine", alpha=0.3).verdict is None

@@ -93,7 +93,7 @@ def test_simultaneous_intervals_are_on_the_console_at_80_columns():
 def test_shares_of_next_to_nothing_are_shown_in_units_of_the_loss():
     cheap = np.where(np.arange(24) % 6 == 0, 5.0, 1e-6)  # one unit holds all of the loss: draws without it hold none
     table = deepval.ValueTable.from_columns(unit=np.arange(24) % 6, losses={"cheap": cheap, "full": cheap - VALUE})
-    text = console.render(quietly(table, {"mine": -VALUE}, draws=200), width=140)
+    text = console.render(quietly(table, {"mine": -VALUE}, draws=200), width=200)
     shown = [line for line in text.splitlines() if " mine " in line][-1]
     assert "%" not in shown
     assert "Without %: in units of the loss" in text

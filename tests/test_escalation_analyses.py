@@ -203,6 +203,13 @@ def test_consumers_are_compared_input_by_input_and_pair_by_pair(cells):
         assert row.ranked_pairs == concordant + discordant
         assert row.ordered_differently == discordant / (concordant + discordant)
         assert row.gamma == (concordant - discordant) / (concordant + discordant)
+        helped = [key for key in one if one[key] > 0 and other[key] > 0]
+        turned = any((one[a] - one[b]) * (other[a] - other[b]) < 0 for a, b in combinations(helped, 2))
+        assert (row.reversal is not None) == turned
+        if row.reversal is not None:
+            a, b = row.reversal
+            assert one[a] > one[b] > 0
+            assert 0 < other[a] < other[b]
 
 
 def test_cells_of_one_consumer_have_nothing_to_compare(cells):

@@ -14,7 +14,6 @@ from deepval.analyses.external import (
     external_track,
     loss_row,
     planner_cell,
-    planner_cells,
     viability_row,
 )
 from deepval.cells import folder
@@ -146,7 +145,7 @@ def wanted():
 
 
 def test_folders_and_specifications_give_the_same_rows(wanted, tmp_path, capsys):
-    from_specs = external_track([replace(c, name=c.spec.system) for c in planner_cells(wanted)])
+    from_specs = external_track([replace(c, name=c.spec.system) for c in map(planner_cell, built(wanted))])
     assert [row.cell for row in from_specs.losses[:: len(LOSSES)]] == ["stop-safety", "wide"]
     assert from_specs.losses[3].affected > 0
     for cell in built(wanted):

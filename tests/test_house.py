@@ -1,9 +1,7 @@
 """What a stranger adds without touching a file: a data set with 3D boxes, and a system that plans trajectories."""
 
 import json
-import multiprocessing
 import pickle
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec, specs
 from deepval.cells.unit import shared_part, unit_part
 from deepval.datasets import DATASETS
+from deepval.engines import engine
 from deepval.systems import SYSTEMS
 from driving import Lidar
 from protocol_worlds import run
@@ -94,15 +93,15 @@ def test_a_unit_s_part_is_pure_and_can_be_sent_to_another_process():
 
 def test_who_maps_the_units_changes_no_byte(tmp_path):
     made = {"here": list(built(wanted()))}
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        made["pool"] = list(built(wanted(), map_units=pool.map))
+    with engine("local", workers=2) as two:
+        made["two"] = list(built(wanted(), map_units=two.map))
     # From the last unit to the first, as an engine may choose to.
     made["backwards"] = list(built(wanted(), map_units=lambda work, units: [work(u) for u in [*units][::-1]][::-1]))
     for name, found in made.items():
         for cell in found:
             write(cell, tmp_path / name / cell.spec.system)
     assert len(contents(tmp_path / "here")) > 10
-    assert contents(tmp_path / "pool") == contents(tmp_path / "here") == contents(tmp_path / "backwards")
+    assert contents(tmp_path / "two") == contents(tmp_path / "here") == contents(tmp_path / "backwards")
 
 
 def test_units_are_read_alone(read):

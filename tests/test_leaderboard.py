@@ -5,9 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import permutations
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +19,9 @@ from hypothesis import strategies as st
 import deepval
 from deepval.errors import InputError
 from deepval.judging.comparison import compare, pool
-from deepval.judging.draws import Draws
+from deepval.judging.draws import Draws, child_seeds
 from deepval.protocol import integrity
+from deepval.protocol import leaderboard as board_module
 from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.standings import rank_intervals, standings
@@ -142,6 +145,21 @@ def test_overall_is_the_pooled_mean_over_cells(cells):
             each = [result.row(row.allocator) for result in results.values()]
             assert row.versus_random == pytest.approx(np.mean([one.versus_random for one in each]))
             assert row.harm_share == pytest.approx(np.mean([one.harm / one.cheap_loss for one in each]))
+
+
+def test_every_list_of_test_units_has_draws_of_its_own(cells):
+    """Cells of one list share a seed, which is the data set's where there is one list; other lists have another."""
+    (first, second), seed = list(cells), 9
+    own = board_module._seeds(cells, seed)
+    assert (
+        own[first]
+        == own[second]
+        == child_seeds(seed, len(board_module.DATASETS) + 1)[board_module.DATASETS.index("synthetic")]
+    )
+    split = cells[second].split
+    fewer = SimpleNamespace(split=replace(split, test=split.test[:1]))
+    apart = board_module._seeds({first: cells[first], second: fewer}, seed)
+    assert len({own[first], *apart.values()}) == 3
 
 
 def drawn(number):

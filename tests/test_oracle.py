@@ -9,7 +9,6 @@ import pytest
 
 from deepval.errors import InputError
 from deepval.judging.oracle import (
-    abstaining_gain,
     oracle_curve,
     oracle_gain,
     oracle_sums,
@@ -161,23 +160,3 @@ def test_regret_with_ties_is_the_expected_shortfall():
 def test_regret_needs_a_reachable_budget():
     with pytest.raises(InputError, match="= 1; found k = 2"):
         regret(np.array([2.0, 1.0]), np.array([1.0, -1.0]), 2)
-
-
-def test_abstention_reaches_the_oracle_at_every_budget_iff_it_is_right():
-    rng = np.random.default_rng(5)
-    optimal = 0
-    for _ in range(600):
-        values = read_only(rng.integers(-2, 3, int(rng.integers(1, 6))) / 4)
-        score = read_only(np.where(values < 0, 5.0, values) if rng.random() < 0.5 else random_scores(rng, len(values)))
-        abstain = values < 0 if rng.random() < 0.5 else rng.random(len(values)) < 0.4
-        kept = [i for i in range(len(values)) if not abstain[i]]
-        gains = [abstaining_gain(score, values, abstain, slots=k) for k in range(len(values) + 1)]
-        for k, gain in enumerate(gains):
-            expected = slow.expected_top(score[kept].tolist(), values[kept].tolist(), k)
-            assert gain == pytest.approx(float(expected), rel=1e-9, abs=1e-12)
-        reaches = all(gain == pytest.approx(oracle_gain(values, k), abs=1e-12) for k, gain in enumerate(gains))
-        in_order = ranking_violation(score[kept], values[kept]) is None
-        right = not (abstain & (values > 0)).any() and not (~abstain & (values < 0)).any() and in_order
-        assert reaches == right
-        optimal += right
-    assert 100 < optimal < 500

@@ -125,3 +125,13 @@ def test_no_class_name_has_two_meanings():
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(path.relative_to(SOURCE).as_posix())
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+def test_the_exact_build_of_torch_is_a_constraint_of_this_project_alone():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    (asked,) = [item for item in extras["torch"] if item.startswith("torch")]
+    assert re.fullmatch(r"torch>=2\.\d+", asked)
+    pinned = (ROOT / "requirements" / "torch.txt").read_text(encoding="utf-8").splitlines()
+    assert re.fullmatch(r"torch==2\.\d+\.\d+", pinned[-1])
+    made = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"\n\.venv/torch: .*\n.*--constraint requirements/torch\.txt", made)

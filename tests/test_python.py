@@ -1,9 +1,13 @@
 """What Python and notebooks show of tables and results: short, escaped, the same figures as the rows hold."""
 
+import json
+import os
 import pydoc
+import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib import import_module
+from pathlib import Path
 
 import matplotlib.figure
 import numpy as np
@@ -194,3 +198,10 @@ def test_help_shows_the_whole_flow():
         assert step in flow
     for name in set(deepval.__all__) - {"__version__"}:
         assert name in text
+
+
+def test_whatever_is_passed_to_public_functions_is_taken_or_answered_by_a_sentence(tmp_path):
+    path = os.pathsep.join(filter(None, (str(Path(deepval.__file__).parent.parent), os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, str(Path(__file__).parent / "odd_arguments.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": path})
+    assert json.loads(done.stdout) == []

@@ -125,3 +125,26 @@ def test_names_that_have_no_curve_are_refused():
         result.cpt("rooter")
     with pytest.raises(InputError, match=r"alpha must be a share"):
         result.cpt("router", 1.5)
+
+
+def test_the_commands_tell_of_whole_curves(tmp_path, capsys):
+    import json
+
+    from deepval.cli.judging import compare, evaluate
+
+    rng = np.random.default_rng(2)
+    values = tmp_path / "values.csv"
+    lines = [f"u{i // 5},q{i},{rng.random():.6f},{rng.random() * 0.5:.6f}" for i in range(40)]
+    values.write_text("\n".join(["unit,input,loss_s,loss_l", *lines]) + "\n")
+    files = []
+    for name in ("one", "two"):
+        files.append(str(tmp_path / f"{name}.csv"))
+        rows = [f"q{i},{rng.random():.6f}" for i in range(40)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["input,score", *rows]) + "\n")
+    evaluate(values, scores=files, alpha=[0.5], draws="20", apgr=True, json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert [row["allocator"] for row in told["recovery"]] == ["one", "two", "oracle"]
+    compare([values], *files, alpha=[0.5], draws="20", area=True, json=True)
+    area = json.loads(capsys.readouterr().out)
+    assert (area["candidate"], area["baseline"]) == ("one", "two")
+    assert area["lo"] <= area["difference"] <= area["hi"]

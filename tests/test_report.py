@@ -10,7 +10,7 @@ import pytest
 
 import deepval
 from deepval.report import FORMS, console
-from deepval.report.tables import interval, number, percent, tables
+from deepval.report.tables import closing, interval, number, percent, tables
 
 
 def _result(names=("good", "bad_one"), **options):
@@ -135,6 +135,35 @@ def test_differences_are_shown_in_units_of_the_loss_where_shares_are_no_measure(
         line = next(line for line in verdicts.splitlines() if " mine " in line and "better" in line)
         # 5 units: gain 5, random a quarter of 5 * (1 - 0.5).
         assert line.split()[1:4] == ["5.0", "5.000", "5.000"]
-        assert line.count("4.375") == 1 + 2 + 2  # the difference, its interval, and that of all rows
+        assert line.count("4.375") == 1 + 2 + 2 + 2  # difference, interval, second opinion, all rows
         assert "%" not in line
         assert "Without %: in units of the loss" in text
+
+
+def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_chance():
+    costs = {
+        "modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}},
+        "allocators": {"each": {"ms": 0}, "one": {"ms": 0}},
+    }
+    table = deepval.ValueTable.from_columns(
+        unit=["a", "a", "b", "b"], costs=costs, losses={"s": [5.0] * 4, "m": [1, 1, 5, 5], "l": [-1, -1, 5, 5]}
+    )
+    scores = {"one": [1.0, 0.0, 0.0, 0.0], "each": [[4, 6], [4, 6], [0, 0], [0, 0]]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = deepval.evaluate(table, scores, [deepval.Latency(0.25)], draws="exact")
+    # 0.25 * 4 * 6 = 6 ms: one input to l gains 6, two to m gain 8, the best there is.
+    (found,) = [t for t in tables(result) if t.title.startswith("Verdicts")]
+    place, oracle = found.header.index("nDG of ladder"), found.header.index("oracle")
+    shown = {row[1].text: (row[oracle].text, row[place].text) for section in found.sections for row in section}
+    assert shown["one"] == ("full", "0.750")
+    assert shown["each"] == ("ladder", "1.000")
+    assert shown["oracle"] == ("full", "0.750")
+    assert shown["oracle-ladder"] == ("ladder", "1.000")
+    last = closing(result)
+    assert [line.partition(": ")[0] for line in last] == [
+        "latency 25% (ms), against random",
+        "latency 25% (ms), against random-ladder",
+    ]
+    assert "one" in last[0]
+    assert "each" in last[1]

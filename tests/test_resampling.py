@@ -215,9 +215,16 @@ def test_concentration():
     mixed = concentration(parts, ["a", "b", "c"])
     assert mixed.gini == pytest.approx(gini)
     assert mixed.effective_units == pytest.approx(8**2 / (1 + 9 + 16))
+    assert (mixed.half, mixed.half_share) == (1, 0.5)
+    spread_out = concentration(np.array([0.0, 2.0, 3.0, 0.0, 2.0, 2.0]), list("abcdef"))
+    assert (spread_out.half, spread_out.half_share) == (2, pytest.approx(5 / 9))
+    with_zeros = np.array([0.0, 2.0, 3.0, 0.0, 2.0, 2.0])
+    gini = sum(abs(a - b) for a in with_zeros for b in with_zeros) / (2 * 6**2 * with_zeros.mean())
+    assert spread_out.gini == pytest.approx(gini)
     nothing = concentration(np.zeros(2), ["a", "b"])
     assert nothing.top_unit is None
     assert math.isnan(nothing.gini)
+    assert nothing.half == 0
 
 
 def test_child_seeds_differ_and_repeat():

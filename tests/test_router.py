@@ -221,7 +221,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
         (lambda: deepval.Router.from_scores([], 0.2), "got shape"),
         (lambda: deepval.Router.from_scores(["a"], 0.2), "must be numbers"),
         (lambda: deepval.Router.from_scores([1, math.nan], 0.2), "row 1 is nan"),
-        (lambda: deepval.Router.from_scores([[1, math.inf]], 0.2, modes="abc"), "finite"),
+        (lambda: deepval.Router.from_scores([[1, math.inf]], 0.2, modes=["a", "b", "c"]), "finite"),
         (lambda: deepval.Router.from_scores([[1, 2]], 0.2), "give modes="),
         (lambda: deepval.Router.from_scores([[1, 2]], 0.2, modes=["a", "b"]), "2 columns and the modes a, b"),
         (lambda: deepval.Router.from_scores([1, 2], 0.2, policy="causal cup"), "did you mean 'causal cap'"),
@@ -230,14 +230,14 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
         (lambda: deepval.Router.from_scores([1, 2], 0.2, costs={"full": 2}), "Costs are for scores per mode"),
         (
             lambda: deepval.Router.from_scores(
-                [[1, 2]], 0.2, modes="abc", costs={"b": 1, "c": 2}, policy="token bucket"
+                [[1, 2]], 0.2, modes=["a", "b", "c"], costs={"b": 1, "c": 2}, policy="token bucket"
             ),
             "keeps a price",
         ),
         (lambda: deepval.Router.from_scores([1, 2], 0.2).decide([1, 2]), "one score per input"),
         (lambda: deepval.Router.from_scores([1, 2], 0.2).decide(math.nan), "must not be NaN"),
-        (lambda: deepval.Router.from_scores([[1, 2]], 0.2, modes="abc").decide(1.0), "2 scores per input"),
-        (lambda: deepval.Router.from_scores([[1, 2]], 0.2, modes="abc").decide([1.0]), "2 scores per input"),
+        (lambda: deepval.Router.from_scores([[1, 2]], 0.2, modes=["a", "b", "c"]).decide(1.0), "2 scores per input"),
+        (lambda: deepval.Router.from_scores([[1, 2]], 0.2, modes=["a", "b", "c"]).decide([1.0]), "2 scores per input"),
         (
             lambda: deepval.Router(None, Routing(FrozenThreshold(0.0, 1.0)), modes=("a",)),
             "leave these out",

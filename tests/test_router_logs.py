@@ -173,3 +173,30 @@ def test_the_command_writes_a_values_file(tmp_path, capsys):
     import_log(log, out=tmp_path / "values.csv")
     assert "4 prompts in 2 units, models cheap first" in capsys.readouterr().out
     same(deepval.read_values(tmp_path / "values.csv"))
+
+
+@pytest.mark.shared
+def test_the_page_on_results_tells_of_the_published_log_what_the_tool_finds():
+    import sys
+    from pathlib import Path
+
+    from shared import shared_data
+
+    root = Path(__file__).resolve().parents[1]
+    sys.path.insert(0, str(root / "tools"))
+    from published_log import figures
+
+    found = figures(shared_data("bgt_ada", "target_distributions.csv"))
+    told = (root / "docs" / "results.md").read_text().partition("## A published routing log")[2]
+    assert f"{found['affected']:,} of 3,105" in told
+    assert f"{100 * found['harm rate']:.1f} % of them worse (harm ratio {found['harm ratio']:.3f})" in told
+    for name, line in (("oracle", "oracle, here (mean ΔAP)"), ("random", "random, here")):
+        cells = " | ".join(f"{gain:.4f}" for gain in [*found["gain"][name], found["all-full"]])
+        assert f"| {line} | {cells} |" in told
+    for name, line in (("MORIC+", "target MORIC⁺"), ("OffloadBin", "target OffloadBin")):
+        pairs = zip(found["gain"][name], found["ndg"][name], strict=True)
+        cells = " | ".join(f"{gain:.4f} ({ndg:.2f})" for gain, ndg in pairs)
+        assert f"| {line} as a score, here (nDG) | {cells} | |" in told
+    for name, word in (("MORIC+", "MORIC⁺"), ("OffloadBin", "OffloadBin")):
+        apgr, low, high = found["apgr"][name]
+        assert f"{word} {apgr:.2f} [{low:.2f}, {high:.2f}]" in told

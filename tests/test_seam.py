@@ -71,7 +71,7 @@ def test_the_four_commands_of_the_readme_end_in_a_verdict_and_a_page(cell):
     shutil.rmtree(cell / "scores")
     before = (cell / MANIFEST).read_bytes()
     section = README.read_text(encoding="utf-8").split("\n## Fit an allocator")[1]
-    lines = [shlex.split(line, comments=True) for line in section.split("```")[1].strip().splitlines()]
+    lines = [shlex.split(line, comments=True) for line in section.split("```bash\n")[1].split("```")[0].splitlines()]
     assert [words[:3] for words in lines] == [
         ["deepval", command, str(cell)] for command in ("fit", "score", "evaluate", "report")
     ]

@@ -24,7 +24,7 @@ MAIN = "kitti"
 def rules() -> Table:
     """Every finding with the rule that tells."""
     header = ("finding", "the paper says", "where", "rule", "analysis")
-    texts = [(each.name, each.says, each.where, each.rule, f"`{each.analysis}`") for each in findings()]
+    texts = [(each.name, each.says, each.where, each.rule, f"{each.analysis}") for each in findings()]
     return Table("Findings and rules", header, lines_of(texts))
 
 
@@ -33,7 +33,7 @@ def tables(report: Mapping[str, Any]) -> dict[str, Table]:
     told = report["findings"]
     header = ("finding", "the paper says", "verdict", "here")
     texts = [
-        (each["name"], f"{each['says']} ({each['where']})", f"**{found['verdict']}**", found["words"])
+        (each["name"], f"{each['says']} ({each['where']})", found["verdict"], found["words"])
         for each in told
         if (found := each["told"].get(MAIN)) is not None
     ]

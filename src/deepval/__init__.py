@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from deepval.judging.over_cells import compare_over
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
+    from deepval.tables.off_policy import values_from_log
     from deepval.tables.router_logs import import_router_log, write_values
     from deepval.tables.values import ValueTable, read_values
 
@@ -61,6 +62,7 @@ __all__ = [
     "read_costs",
     "read_values",
     "units_to_resolve",
+    "values_from_log",
     "write_values",
 ]
 
@@ -74,6 +76,7 @@ _HOME = {
     "judging.over_cells": ("compare_over",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
+    "tables.off_policy": ("values_from_log",),
     "tables.router_logs": ("import_router_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
 }

@@ -13,7 +13,7 @@ from glob import escape
 from pathlib import Path
 
 from deepval import reading
-from deepval.errors import InputError, reason
+from deepval.errors import InputError, quoted, reason
 
 KEPT_OF_NAME = 40
 """Characters of a file's name in its temporary name, which must not be longer than file systems allow."""
@@ -23,7 +23,7 @@ def file_path(given: object) -> Path:
     """The path of a file as a user gives it: text or a path."""
     if isinstance(given, str | Path) and str(given).strip() and "\0" not in str(given):
         return Path(given)
-    raise InputError(f"A file must be named by text or a path; found {given!r}.")
+    raise InputError(f"A file must be named by text or a path; found {quoted(given)}.")
 
 
 def write_atomically(path: str | Path, content: str | bytes, *, make_folder: bool = False, alone: bool = False) -> None:

@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 
-QUOTED = 60
-"""Characters of a value that a sentence quotes."""
 PLAIN = {str: "a text", bool: "true or false", int: "a whole number", float: "a finite number", type(None): "null"}
 
 
@@ -38,7 +36,7 @@ def formed(form: Any, content: Any, at: str = "it") -> Any:
     origin, parts = get_origin(form), get_args(form)
     if origin is Literal:
         if content not in parts or type(content) is not type(parts[parts.index(content)]):
-            raise InputError(f"{at} must be one of {', '.join(map(str, parts))}; found {_shown(content)}.")
+            raise InputError(f"{at} must be one of {', '.join(map(str, parts))}; found {quoted(content)}.")
         return content
     if origin in (Union, types.UnionType):
         return _one_of(parts, content, at)
@@ -66,7 +64,7 @@ def _plain(form: type, content: Any, at: str) -> Any:
         return content
     if form in (str, bool, type(None)) and isinstance(content, form):
         return content
-    raise InputError(f"{at} must be {PLAIN[form]}; found {_shown(content)}.")
+    raise InputError(f"{at} must be {PLAIN[form]}; found {quoted(content)}.")
 
 
 def _finite(number: float) -> bool:
@@ -85,7 +83,7 @@ def _record(form: Any, content: Any, at: str) -> Any:
     named, known, hints = _object(content, at), dataclasses.fields(form), _hints(form)
     unknown = sorted(named.keys() - {item.name for item in known})
     if unknown:
-        raise InputError(f"{at} may have {', '.join(item.name for item in known)}; found {_shown(unknown[0])}.")
+        raise InputError(f"{at} may have {', '.join(item.name for item in known)}; found {quoted(unknown[0])}.")
     none = dataclasses.MISSING
     needed = [item.name for item in known if item.default is none and item.default_factory is none]
     missing = [name for name in needed if name not in named]
@@ -115,12 +113,12 @@ def _one_of(parts: Sequence[Any], content: Any, at: str) -> Any:
     if len(forms) == 1:
         raise complaints[0]
     told = " or ".join(PLAIN.get(form, "another form") for form in forms)
-    raise InputError(f"{at} must be {told}; found {_shown(content)}.")
+    raise InputError(f"{at} must be {told}; found {quoted(content)}.")
 
 
 def _row(origin: Any, parts: tuple[Any, ...], content: Any, at: str) -> Any:
     if not isinstance(content, list | tuple):
-        raise InputError(f"{at} must be a list; found {_shown(content)}.")
+        raise InputError(f"{at} must be a list; found {quoted(content)}.")
     endless = origin is not tuple or parts[-1] is Ellipsis
     if endless and _all_plain(parts[0], content):
         return tuple(content) if origin is tuple else list(content)
@@ -141,10 +139,5 @@ def _all_plain(form: Any, content: Sequence[Any]) -> bool:
 
 def _object(content: Any, at: str) -> Mapping[str, Any]:
     if not isinstance(content, Mapping):
-        raise InputError(f"{at} must be an object; found {_shown(content)}.")
+        raise InputError(f"{at} must be an object; found {quoted(content)}.")
     return content
-
-
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
-    return text if len(text) <= QUOTED else f"{text[:QUOTED]}..."

@@ -24,7 +24,7 @@ def shown(view: str, *given: Any, **options: Any) -> Any:
     return getattr(import_module(f"deepval.{module}"), name)(*given, **options)
 
 
-class Shown:
+class SelfShown:
     """What shows itself as a short table: when printed, and in notebooks."""
 
     def __repr__(self) -> str:

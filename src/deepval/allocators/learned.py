@@ -11,6 +11,7 @@ from deepval.allocators.fitted import Examples, FittedAllocator, Recipe, Trainin
 from deepval.allocators.fronts import FRONTS, OBSERVED, Front
 from deepval.allocators.models import Learner, Linear, Model, Quantile, model_of
 from deepval.allocators.models.standard import Standard
+from deepval.allocators.serving import predict_row
 from deepval.allocators.signals import Lost
 from deepval.arrays import Float
 from deepval.errors import InputError, NothingToLearnError
@@ -73,7 +74,7 @@ class Learned(FittedAllocator):
 
     def score_row(self, row: Float[np.ndarray, "column"]) -> Score:
         """The score of one row of the front."""
-        found = [head.predict_row(row) for head in self.heads]
+        found = [predict_row(head, row) for head in self.heads]
         return tuple(found) if self.per_mode else _one(found)
 
     def stages(self) -> Mapping[str, Callable[[Any], Any]]:

@@ -60,13 +60,3 @@ def parameters() -> int:
     layers = [layer for block in BLOCKS for layer in block.convolutions]
     taps = [outputs * inputs * rows * columns for outputs, inputs, rows, columns in (la.weight_shape for la in layers)]
     return sum(taps) + sum(2 * layer.outputs for layer in layers) + CHANNELS + 1
-
-
-def multiply_adds() -> int:
-    """Multiplications with an addition that one picture takes in convolutions and head."""
-    side, found = SIZE_PX, CHANNELS
-    for layer in (layer for block in BLOCKS for layer in block.convolutions):
-        side //= layer.stride
-        outputs, inputs, rows, columns = layer.weight_shape
-        found += side * side * outputs * inputs * rows * columns
-    return found

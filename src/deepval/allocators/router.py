@@ -10,13 +10,13 @@ from deepval.allocators.allocator import Allocator
 from deepval.allocators.recipes import read_allocator
 from deepval.allocators.signals import SIGNALS
 from deepval.arrays import Float
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
-from deepval.files import write_atomically
+from deepval.files import file_path, write_atomically
 from deepval.judging.policies import Policy
 from deepval.judging.prices import Price
-from deepval.judging.routing import MODES, Route, Routing
+from deepval.judging.routing import MODES, Route, Routing, checked_scores
 from deepval.judging.routing_files import file_text, read_routing
 
 
@@ -114,7 +114,7 @@ class Router:
             settings: Policy, parameter and the like, as for `from_scores`.
         """
         made = _allocator(allocator)
-        scores = np.asarray(validation_scores, float)
+        scores = checked_scores(validation_scores)
         if made.per_mode and scores.ndim == 1:
             scores = np.repeat(scores[:, None], len(made.modes) - 1, axis=1)
         routing = Routing.calibrated(scores, alpha, modes=modes or made.modes, **settings)
@@ -129,7 +129,7 @@ class Router:
 
     def save(self, path: Path | str) -> None:
         """Write policy, modes and the like to a plain JSON file; an allocator has a file of its own."""
-        write_atomically(path, file_text(self.routing))
+        write_atomically(file_path(path), file_text(self.routing))
 
     @property
     def policy(self) -> Policy | Price:
@@ -176,4 +176,6 @@ class Router:
 def _allocator(given: Allocator | str | Path) -> Allocator:
     if isinstance(given, Allocator):
         return given
+    if not isinstance(given, str | Path):
+        raise InputError(f"An allocator must be one, its file or the name of a signal; found {quoted(given)}.")
     return SIGNALS[given] if isinstance(given, str) and given in SIGNALS else read_allocator(given)

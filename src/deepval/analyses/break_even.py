@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from deepval.analyses.charges import Charged, figures
 from deepval.analyses.judged import Units, judged
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.errors import InputError
 from deepval.judging.budgets import Measured, allowance
 from deepval.judging.gaps import break_even
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.tables import MISSING, Table, cost, lines_of, number, percent
-from deepval.results import BudgetKey, BudgetRecord
+from deepval.results import UNITS, BudgetKey, BudgetRecord
 from deepval.tables.columns import positions
-from deepval.tables.costs import Costs
 from deepval.tables.scores import Scores, align, filled
 
 
@@ -98,7 +98,7 @@ def rows(
     scores: Mapping[str, Mapping[str, Scored | Scores]],
     budgets: Sequence[Measured],
     *,
-    costs: Costs | None = None,
+    costs: Charged | None = None,
     units: Units = "test",
     watch: Watch = unwatched,
 ) -> list[BreakEvenRow]:
@@ -108,18 +108,14 @@ def rows(
         cells: Cells by name.
         scores: Per cell, what was scored on it: on all its inputs, or on those of the units.
         budgets: Latency, energy and money budgets.
-        costs: Figures to use instead of each cell's own.
+        costs: Figures to use instead of each cell's own, for all or by name.
         units: Units whose inputs are ranked.
         watch: Who is told how far it is.
     """
     found = []
     for name, cell in watch(list(cells.items()), "break-even"):
         table = judged(cell, units)
-        figures = costs or cell.table.costs
-        if figures is None:
-            raise InputError(
-                f"{name}: a break-even cost needs the costs of the modes; the cell has none: give --costs."
-            )
+        charged = figures(name, cell, costs, "a break-even cost")
         inside = positions(cell.table.input, table.input) >= 0
         for allocator, source in scores.get(name, {}).items():
             whole = source.over(cell.table) if isinstance(source, Scored) else align(cell.table, allocator, source)
@@ -128,9 +124,9 @@ def rows(
                 continue
             values = filled(part, table, "error").values
             for budget in budgets:
-                allowed = allowance(budget, table.modes, figures)
+                allowed = allowance(budget, table.modes, charged)
                 even = break_even(values, table.decision_values, allowed)
-                cost = figures.allocators.get(allocator, {}).get(budget.convention)
+                cost = charged.allocators.get(allocator, {}).get(budget.convention)
                 found.append(
                     BreakEvenRow(
                         cell=name,
@@ -203,7 +199,7 @@ def table(rows: Sequence[BreakEvenRow]) -> Table:
 
 
 def _set(spans: Sequence[tuple[float, float]], unit: str | None) -> str:
-    parts = [f"{'[' if low == 0 else '('}{cost(low, unit)}, {cost(high, unit)}]" for low, high in spans]
+    parts = [f"{cost(low, unit)} to {cost(high, unit)}" for low, high in spans]
     return " and ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "") or "none"
 
 
@@ -227,3 +223,16 @@ def over_cells_table(rows: Sequence[AffordableRow]) -> Table:
         "times: measured cost over that median. several: cells in which the costs are more than one interval.",
     )
     return Table("Break-even cost over cells", header, lines_of(texts), notes)
+
+
+def chart(rows: Sequence[BreakEvenRow]) -> Chart:
+    """What each allocator may cost, median and range over the cells in which there is such a cost, and what it does."""
+    over = over_cells(at_headline(rows))
+    several = len({row.budget for row in over}) > 1
+    dots = []
+    for row in over:
+        label = f"{row.allocator}, {row.budget.label}" if several else row.allocator
+        dots.append(Dot(label, "may cost", row.reaching_median, row.lowest, row.highest))
+        dots.append(Dot(label, "costs", row.cost))
+    units = " or ".join(dict.fromkeys(UNITS[row.convention or ""] for row in rows))
+    return plain(f"Cost per input ({units}), median and range over cells", dots, line=0.0)

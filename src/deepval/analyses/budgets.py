@@ -7,9 +7,10 @@ of overheads gives the median over cells; here it is that over the cells whose m
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import median
+from statistics import fmean, median
 
 from deepval.analyses.charges import mode_costs
+from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.charged import Levels
 from deepval.report.tables import Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
@@ -213,7 +214,7 @@ def overhead_table(rows: Sequence[OverheadRow]) -> Table:
                     map(
                         TableCell,
                         (
-                            *(label if i == 0 else "", f"{row.cheap_cost:g} / {row.full_cost:g}", row.allocator),
+                            *(label if i == 0 else "", f"{row.cheap_cost:g}/{row.full_cost:g}", row.allocator),
                             *(f"{row.cost:g}", percent(row.share, 1) if row.share is not None else "inf."),
                             *map(str, (row.cells, row.infeasible, row.better, row.worse)),
                         ),
@@ -224,3 +225,18 @@ def overhead_table(rows: Sequence[OverheadRow]) -> Table:
         )
     notes = ("escalates: median over cells whose modes cost the same. better, worse: cells, against random.",)
     return Table("Share of inputs left after paying for oneself", header, tuple(sections), notes)
+
+
+def chart(rows: Sequence[ChargedRow]) -> Chart:
+    """Of each allocator free and charged nDG, means over the cells in which it can pay, at the headline budget."""
+    panels = levels(rows)
+    names = dict.fromkeys(name for panel in panels for name in panel.pairs)
+    dots = []
+    for name in names:
+        pairs = [pair for panel in panels if (pair := panel.pairs.get(name)) is not None]
+        paid = [(free, charged) for free, charged in pairs if charged is not None]
+        label = f"{name} ({len(paid)} of {len(pairs)} cells)"
+        for series, values in (("free", [pair[0] for pair in paid]), ("charged", [pair[1] for pair in paid])):
+            dots.append(Dot(label, series, fmean(values) if values else None))
+    at = " or ".join(dict.fromkeys(panel.budget for panel in panels))
+    return plain(f"nDG at {at}, mean over the cells in which it can pay for itself", dots, line=0.0)

@@ -13,6 +13,7 @@ from deepval.analyses.judged import Units, judged
 from deepval.cells.folder import BuiltCell
 from deepval.judging.oracle import oracle_gain
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, lines_of, percent
 from deepval.results import known
 
@@ -98,3 +99,9 @@ def table(rows: Sequence[CapacityRow]) -> Table:
     told = f", not at {', '.join(apart)}" if apart else ""
     note = f"Quota and capacity have one oracle in {len(rows) - len(apart)} of {len(rows)} rows{told}."
     return Table("Whether a quota forces harm", header, lines_of(texts), (note,))
+
+
+def chart(rows: Sequence[CapacityRow]) -> Chart:
+    """What a quota loses to a capacity in each cell, by budget."""
+    dots = (Dot(row.cell, percent(row.alpha, 0), row.forced_share) for row in rows)
+    return shares("Harm that the quota forces, share of the all-cheap loss", dots, line=0.0)

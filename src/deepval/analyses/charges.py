@@ -1,8 +1,15 @@
-"""A result -> what its modes cost: by this cells share a profile, so that medians over them are of the same thing."""
+"""A cell or a result -> what its modes cost: by this cells share a profile, so that medians are of the same thing."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from deepval.cells.folder import BuiltCell
+from deepval.errors import InputError
 from deepval.results import Result
+from deepval.tables.costs import Costs
+
+Charged = Costs | Mapping[str, Costs]
+"""Figures for all cells, or for each by its name."""
 
 
 class ModeCosts(NamedTuple):
@@ -15,6 +22,15 @@ class ModeCosts(NamedTuple):
     def uniform_from(self) -> float:
         """The share from which running the full mode alone on every input fits: (C_f - C_c)/C_f."""
         return (self.full - self.cheap) / self.full
+
+
+def figures(name: str, cell: BuiltCell, costs: Charged | None, what: str) -> Costs:
+    """What modes and allocators of a cell cost: as given, or its own; `what` needs them."""
+    given = costs.get(name) if isinstance(costs, Mapping) else costs
+    found = given or cell.table.costs
+    if found is None:
+        raise InputError(f"{name}: {what} needs the costs of the modes; the cell has none: give --costs.")
+    return found
 
 
 def mode_costs(result: Result, convention: str | None) -> ModeCosts | None:

@@ -11,7 +11,7 @@ from typing import Literal
 from deepval.analyses.judged import Units, judged, sees_the_same
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.agreement import affected, pair_counts, spearman
+from deepval.judging.agreement import affected, pair_counts, reversal, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.ratios import ratio
 from deepval.progress import Watch, unwatched
@@ -37,6 +37,8 @@ class ConsumerPair:
         ordered_differently: Share of those that they rank in opposite order.
         gamma: Goodman-Kruskal gamma of the two values.
         spearman: Rank correlation of the two values.
+        reversal: Two inputs that help both and that they rank in opposite order, so that no ranking is optimal for both
+            at every budget; None where there are none.
     """
 
     first: str
@@ -51,6 +53,7 @@ class ConsumerPair:
     ordered_differently: float | None
     gamma: float | None
     spearman: float | None
+    reversal: tuple[str, str] | None
 
 
 def rows(
@@ -71,6 +74,7 @@ def rows(
         opposite = both & ((one.decision_values > 0) != (other.decision_values > 0))
         share = ratio(one, opposite, both, draws=drawn)
         counts = pair_counts(one.decision_values, other.decision_values)
+        turned = reversal(one.decision_values, other.decision_values)
         found.append(
             ConsumerPair(
                 first=first,
@@ -85,6 +89,7 @@ def rows(
                 ordered_differently=known(counts.ordered_differently),
                 gamma=known(counts.gamma),
                 spearman=known(spearman(one.decision_values, other.decision_values)),
+                reversal=None if turned is None else (str(one.input[turned.first]), str(one.input[turned.second])),
             )
         )
     return found
@@ -127,7 +132,12 @@ def table(rows: Sequence[ConsumerPair]) -> Table:
         )
         for row in rows
     ]
-    return Table("Two consumers of the same perception", header, lines_of(texts))
+    turned = sum(row.reversal is not None for row in rows)
+    note = (
+        f"In {turned} of {len(rows)} pairs two inputs that help both stand in opposite order, so that no ranking is "
+        "optimal for both at every budget."
+    )
+    return Table("Two consumers of the same perception", header, lines_of(texts), (note,))
 
 
 def chart(rows: Sequence[ConsumerPair]) -> Chart:

@@ -34,11 +34,6 @@ def count_matched_point(
     return count_matched(cheap, full, cheap_threshold=least, grid=grid)
 
 
-def count_matched_spec(spec: CellSpec, *, units: Sequence[str] | None = None) -> CellSpec:
-    """The same cell with both ends at their count-matched thresholds; raises where there are none."""
-    return count_matched_specs([spec], units=units)[0]
-
-
 def count_matched_specs(specs: Sequence[CellSpec], *, units: Sequence[str] | None = None) -> list[CellSpec]:
     """The same for cells that share a data set and modes: the thresholds are found once."""
     first = specs[0]

@@ -5,7 +5,7 @@ planner that differ in nothing but the weights of the loss tell the same, and on
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.canonical import digest_of
-from deepval.cells.build import Cell, built
+from deepval.cells.build import Cell
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
@@ -271,15 +271,6 @@ def planner_cell(given: BuiltCell | Cell, name: str | None = None) -> PlannerCel
 def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
     """The analysis of built cells by name, as all analyses are called; its tables are `external_tables`."""
     return external_track([planner_cell(cell, name) for name, cell in cells.items()], watch=watch)
-
-
-def planner_cells(specs: Sequence[CellSpec], *, watch: Watch = unwatched) -> Iterator[PlannerCell]:
-    """The cells of specifications, built in memory; those that share data set and modes are built together."""
-    groups: dict[str, list[CellSpec]] = {}
-    for spec in specs:
-        groups.setdefault(digest_of({part: spec.definition[part] for part in ("dataset", "modes")}), []).append(spec)
-    for group in groups.values():
-        yield from (planner_cell(cell) for cell in built(group, watch=watch))
 
 
 def _comparable(one: PlannerCell, other: PlannerCell) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.tables import Table, lines_of, percent
 from deepval.results import BudgetKey, BudgetRecord, Gap, Reason, Result, joined
 
@@ -177,3 +178,14 @@ def over_cells_table(rows: Sequence[GapMean]) -> Table:
         for row in rows
     ]
     return Table("The gap to the oracle as a mean over cells", header, lines_of(texts))
+
+
+def chart(rows: Sequence[GapRow]) -> Chart:
+    """The parts of each allocator's gap at the headline budget, means over the cells in which it can run."""
+    dots = [
+        Dot(f"{row.allocator}, {row.budget.label}", part, row[part])
+        for row in over_cells(at_headline(rows))
+        if row.feasible
+        for part in ("overhead", "ranking", "causal")
+    ]
+    return shares("Part of the gap to the oracle, share of the all-cheap loss", dots, line=0.0)

@@ -86,7 +86,9 @@ def rows(
     names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *knowing}
     found = []
     for cell, result in results.items():
-        shown = [(_role(row, names), row, result) for row in result.rows if _listed(row)]
+        shown: list[tuple[Role, Row, Result]] = [
+            (_role(row, names), row, result) for row in result.rows if _listed(row)
+        ]
         other = (diagnosed or {}).get(cell)
         taken = {row.allocator for _, row, _ in shown}
         if other is not None:

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deepval.analyses.charges import Charged, figures
 from deepval.analyses.judged import Units, judged
 from deepval.cells.folder import BuiltCell
-from deepval.errors import InputError
 from deepval.judging.budgets import Measured, allowance
 from deepval.judging.ladder import optima
 from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import MISSING, Table, lines_of, number, percent
 from deepval.results import UNITS, BudgetRecord, Optimum
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
@@ -68,7 +69,7 @@ def rows(
     cells: Mapping[str, BuiltCell],
     budgets: Sequence[Measured],
     *,
-    costs: Costs | None = None,
+    costs: Charged | None = None,
     units: Units = "test",
     watch: Watch = unwatched,
 ) -> list[LadderRow]:
@@ -77,25 +78,23 @@ def rows(
     Args:
         cells: Cells by name.
         budgets: Latency, energy and money budgets.
-        costs: Figures to use instead of each cell's own.
+        costs: Figures to use instead of each cell's own, for all or by name.
         units: Units whose inputs are planned for.
         watch: Who is told how far it is.
     """
     found = []
     for name, cell in watch(list(cells.items()), "ladder"):
         table = judged(cell, units)
-        figures = costs or cell.table.costs
-        if figures is None:
-            raise InputError(f"{name}: a ladder needs the costs of its modes; the cell has none: give --costs.")
+        charged = figures(name, cell, costs, "a ladder")
         for budget in budgets:
-            best = optima(table, [allowance(budget, table.modes, figures)])
-            found += [_row(name, each, len(table), figures, budget.convention) for each in best]
+            best = optima(table, [allowance(budget, table.modes, charged)])
+            found += [_row(name, each, len(table), charged, budget.convention) for each in best]
     return found
 
 
-def _row(name: str, best: Optimum, inputs: int, figures: Costs, convention: Convention) -> LadderRow:
+def _row(name: str, best: Optimum, inputs: int, charged: Costs, convention: Convention) -> LadderRow:
     modes = tuple(best.modes)
-    each = [figures.of_mode(mode, convention) for mode in modes]
+    each = [charged.of_mode(mode, convention) for mode in modes]
     spent = {each.convention: each.excess for each in best.spent}
     excess: dict[str, Any] = {f"excess_{unit}": spent.get(unit) for unit in CONVENTIONS}
     return LadderRow(
@@ -142,3 +141,9 @@ def table(rows: Sequence[LadderRow]) -> Table:
 
 def _excess(share: float | None) -> str:
     return MISSING if share is None else "kept" if share <= 1e-9 else f"+{percent(share, 1)}"
+
+
+def chart(rows: Sequence[LadderRow]) -> Chart:
+    """How much of the best plan's gain the top mode alone reaches in each cell, by budget."""
+    dots = (Dot(row.cell, row.budget.label, row.top_only_share) for row in rows)
+    return shares("Part of the best plan's gain that the top mode alone reaches", dots, line=1.0)

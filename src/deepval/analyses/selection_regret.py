@@ -33,7 +33,7 @@ from deepval.judging.comparison import shared_draws
 from deepval.judging.contenders import Contender, contenders
 from deepval.judging.draws import Draws, seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.judging.over_cells import Pair, check_apart, over_pairs
+from deepval.judging.over_cells import Pair, over_pairs
 from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.perception.reported.losses import LOSSES
@@ -206,7 +206,6 @@ def _rows(
     found = {name: each[place] for name, each in choices.items() if place in each}
     held = {name: choice.pair.held for name, choice in found.items()}
     draws = shared_draws(held)
-    check_apart(held)
     yield _row(None, place, list(found.values()), draws)
     for name, reason in reasons.items():
         if name in found:

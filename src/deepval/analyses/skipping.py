@@ -11,6 +11,7 @@ from statistics import median
 from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
 from deepval.allocators.signals import SIGNALS
 from deepval.errors import InputError
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import MISSING, Table, TableCell, interval, lines_of, number, percent
 from deepval.results import BudgetKey, BudgetRecord, Result, Row
 
@@ -212,3 +213,19 @@ def over_cells_table(rows: Sequence[SkippingCount]) -> Table:
         for row in rows
     ]
     return Table("Skipping over cells", header, lines_of(texts))
+
+
+def chart(rows: Sequence[SkippingRow]) -> Chart:
+    """Difference with random of each allocator that has anything to escalate, by budget."""
+    dots = (
+        Dot(
+            f"{row.cell}: {row.allocator}",
+            row.budget.label,
+            row.versus_random,
+            row.versus_random_lo,
+            row.versus_random_hi,
+        )
+        for row in rows
+        if row.share
+    )
+    return shares("Gain less random's, share of the all-cheap loss", dots, line=0.0)

@@ -16,10 +16,11 @@ from deepval.errors import InputError
 from deepval.judging.basis import Basis, basis
 from deepval.judging.comparison import can_resample, shared_draws
 from deepval.judging.draws import Draws
-from deepval.judging.over_cells import check_apart, mean_over_cells
+from deepval.judging.over_cells import mean_over_cells
 from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
+from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.tables import Table, TableCell, interval, number, percent
 from deepval.results import BudgetKey, BudgetRecord, Result, known
 
@@ -132,7 +133,6 @@ def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None)
     if bare is not None:
         raise InputError(f"{bare}: the result has no streams: judge with calibration units (--calibrate).")
     draws = shared_draws(held)
-    check_apart(held)
     members = [m for name, item in held.items() for m in _members(name, item) if _wanted(m.allocator, allocators)]
     found = []
     for budget in dict.fromkeys(m.stream.row.budget for m in members):
@@ -229,3 +229,21 @@ def table(rows: Sequence[StreamRow]) -> Table:
         tuple(map(tuple, sections.values())),
         tuple(notes),
     )
+
+
+def chart(rows: Sequence[StreamRow]) -> Chart:
+    """What each policy costs in nDG at the headline budget, of all allocators and of each."""
+    shown = at_headline(rows)
+    several = len({row.budget for row in shown}) > 1
+    dots = (
+        Dot(
+            f"{row.allocator}, {row.budget.label}" if several else row.allocator,
+            row.policy,
+            row.difference,
+            row.lo,
+            row.hi,
+        )
+        for row in sorted(shown, key=lambda row: row.allocator != ALL)
+    )
+    at = " or ".join(dict.fromkeys(row.budget.label for row in shown))
+    return plain(f"nDG less the ranking's, {at}", dots, line=0.0)

@@ -13,6 +13,7 @@ from deepval.analyses.charges import mode_costs
 from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.contenders import AT, POLICIES, RANKING
+from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import MISSING, Table, lines_of, number, percent
 from deepval.report.tables import interval as span
 from deepval.results import BudgetKey, BudgetRecord, Reason, Result, Row, Stream, joined
@@ -258,3 +259,11 @@ def over_cells_table(rows: Sequence[UniformCount]) -> Table:
         for row in rows
     ]
     return Table("Where uniform full fidelity leads", header, lines_of(texts))
+
+
+def chart(rows: Sequence[UniformRow]) -> Chart:
+    """Uniform full fidelity less the best allocator in every cell in which both can run."""
+    dots = (
+        Dot(row.cell, row.budget.label, row.difference, row.lo, row.hi) for row in rows if row.difference is not None
+    )
+    return shares("Uniform full less the best allocator, share of the all-cheap loss", dots, line=0.0)

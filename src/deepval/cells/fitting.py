@@ -17,6 +17,7 @@ from deepval.allocators import (
     Allocator,
     Examples,
     FittedAllocator,
+    Learned,
     Recipe,
     Training,
     read_allocator,
@@ -249,6 +250,15 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
     values = np.concatenate([found.score(sight) for sight in sights])[positions(table.input, _frames(sights))]
     reason = found.undefined(cell.views[0].mode) or "the cheap mode was not run there"
     return _scored(found.name, "deployable", table, values, found.modes[1:] if found.per_mode else (), reason)
+
+
+def rows_on(cell: BuiltCell, made: Learned, *, units: str | Sequence[str] = "fit") -> Float[np.ndarray, "row column"]:
+    """What a learned allocator looks at in the frames of a cell's units, where the cheap mode was run."""
+    reason = made.undefined(cell.views[0].mode)
+    if reason is not None:
+        raise InputError(f"{made.name} cannot score here: {reason}.")
+    sights = _sights(cell, _holding(cell, units_of(cell.split, units)))
+    return np.concatenate([made.front.rows(sight)[sight.view.detections.run] for sight in sights])
 
 
 def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: int = 0) -> Scored:

@@ -13,7 +13,7 @@ from typing import Any
 from deepval.canonical import digest_of, file_digest, plain
 from deepval.cells.splits import Split, split
 from deepval.datasets import Dataset
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.modes import ModeReader
 from deepval.perception.simulated.modes import BUILT_IN, built_in_name
@@ -21,7 +21,6 @@ from deepval.planners.learned.files import GET
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import MARKS
 from deepval.systems.system import constants, settable, with_constants
-from deepval.tables.columns import shown
 
 DEFAULT_MODES = ("yolov8s-320", "yolov8s-640")
 DEFAULT_THRESHOLD = 0.25
@@ -327,8 +326,8 @@ def unlike(told: Any, found: Any, point: str = "") -> Iterator[str]:
 
 def _said(value: Any) -> str:
     if isinstance(value, Mapping):
-        return shown(value["profile"]) if "profile" in value else f"a table of {', '.join(value)}"
-    return "none" if value is None else shown(value)
+        return quoted(value["profile"]) if "profile" in value else f"a table of {', '.join(value)}"
+    return "none" if value is None else quoted(value)
 
 
 def _changed(rules: Sequence[tuple[str, System]], changes: Mapping[str, float]) -> list[tuple[str, System]]:

@@ -15,8 +15,7 @@ from deepval.cells import sources
 from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, CellSpec, Material, specs
 from deepval.datasets import DATASETS, open_dataset
 from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputError
-from deepval.tables.columns import shown
+from deepval.errors import InputError, quoted
 from deepval.tables.costs import PROFILES, check_modes
 
 FIELDS = {
@@ -184,9 +183,9 @@ def _refuse(told: Mapping[str, Any], names: Sequence[str], what: str) -> None:
 def _check(told: Any, fields: Mapping[str, Any], what: str) -> None:
     """Raise where something is said that nobody reads, or in a form that nobody expects."""
     if not isinstance(told, Mapping):
-        raise InputError(f"{what} must be a table; found {shown(told)}.")
+        raise InputError(f"{what} must be a table; found {quoted(told)}.")
     for name, value in told.items():
         if name not in fields:
             raise InputError(f"{what} may say {', '.join(fields)}; found {name!r}.")
         if not isinstance(value, fields[name]) or (isinstance(value, bool) and fields[name] is not bool):
-            raise InputError(f"{name} of {what} must be of another kind; found {shown(value)}.")
+            raise InputError(f"{name} of {what} must be of another kind; found {quoted(value)}.")

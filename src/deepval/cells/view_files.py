@@ -28,7 +28,7 @@ from deepval.world.scene import Scene
 Row4 = tuple[float, float, float, float]
 
 
-class CameraForm(TypedDict):
+class ViewCamera(TypedDict):
     """A camera as it is written."""
 
     fx_px: float
@@ -41,27 +41,27 @@ class CameraForm(TypedDict):
     height_px: int | None
 
 
-class KnotsForm(TypedDict):
+class ViewKnots(TypedDict):
     """A calibration as it is written."""
 
     raw: list[float]
     probability: list[float]
 
 
-class ModeForm(TypedDict):
+class ViewMode(TypedDict):
     """How the cheap mode's report is read, as it is written."""
 
     scores: ScoreKind
     threshold: float | None
-    calibration: KnotsForm | None
+    calibration: ViewKnots | None
     observes: NotRequired[bool]
 
 
-class Readings(TypedDict):
+class ViewReadings(TypedDict):
     """view.json."""
 
-    mode: ModeForm
-    cameras: dict[str, CameraForm]
+    mode: ViewMode
+    cameras: dict[str, ViewCamera]
     vehicles: NotRequired[dict[str, Vehicle | None]]
 
 
@@ -94,7 +94,7 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
     frames, boxes = (_columns(cell, f"view/{name}.parquet", named) for name, named in COLUMNS.items())
     name = "view/view.json"
     told = json_content(cell.content(name), cell.folder / name)
-    readings = formed_file(Readings, told, cell.folder / name, "what a view was read with")
+    readings = formed_file(ViewReadings, told, cell.folder / name, "what a view was read with")
     mode, vehicles = _mode(readings["mode"]), readings.get("vehicles", {})
     objects = _columns(cell, OBJECTS, OBJECT_COLUMNS) if mode.observes else {}
     ids, first, length = np.unique(frames["unit"], return_index=True, return_counts=True)
@@ -202,7 +202,7 @@ def _camera_entry(camera: Camera) -> dict[str, Any]:
 def _camera(cell: Manifest, entries: Mapping[str, Mapping[str, Any]], unit: str) -> Camera:
     if unit not in entries:
         raise InputError(f"{cell.folder / 'view/view.json'}: every unit must have its camera; {unit} has none.")
-    told = {name: entries[unit][name] for name in CameraForm.__required_keys__}
+    told = {name: entries[unit][name] for name in ViewCamera.__required_keys__}
     return Camera(**{**told, "ego_from_cam": np.array(told["ego_from_cam"], float)})
 
 

@@ -12,7 +12,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "--batch": (1, 100_000),
     "--controls": (0, 1_000),
     "--curve": (0, 10_000),
-    "--draws": (0, 1_000_000),
+    "--draws": (0, 10_000_000),
     "--every": (0, 1e6),
     "--grid": (1, 4_096),
     "--replan": (0, 1e6),

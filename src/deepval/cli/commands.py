@@ -19,6 +19,7 @@ COMMANDS = {
     "build": "making",
     "fit": "fitting",
     "score": "fitting",
+    "export": "fitting",
     "planner": "planning",
     "profile": "profiling",
     "register": "registering",

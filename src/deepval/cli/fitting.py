@@ -1,11 +1,12 @@
-"""`deepval fit` and `deepval score`: a built cell -> a fitted allocator's file; a cell and an allocator -> scores."""
+"""`deepval fit`, `score` and `export`: a built cell -> a fitted allocator's file, its scores, its ONNX graph."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from deepval.allocators import RECIPES, read_allocator
+from deepval.allocators import RECIPES, Learned, PixelRouter, read_allocator
+from deepval.allocators.exporting import exported
 from deepval.cells import fitting
 from deepval.cells.case import SCORES
 from deepval.cells.folder import read_cell
@@ -119,3 +120,40 @@ def score(
         f"{place}: {len(found.input):,} of {found.inputs:,} inputs scored by {found.name} "
         f"(coverage {found.coverage:.1%}{without})."
     )
+
+
+def export(
+    cell: CellFolder,
+    allocator: Annotated[str, typer.Argument(help="A fitted allocator: its file, or its name beside the cell.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the graph (.onnx).")],
+    json: Json = False,
+) -> None:
+    """Write a fitted allocator as an ONNX graph, checked against ours on the cell's frames.
+
+    From `row` (double, [n, columns]; their names are in the metadata) to `score` (double). The pixel router's graph is
+    written as it is served. Needs onnxruntime (deepval[vision]) for the check.
+
+    Example: deepval export cells/braking-monocular gate-gbm --out gate.onnx
+    """
+    if out.suffix != ".onnx":
+        raise InputError(f"{out}: the name must end in .onnx.")
+    check_writable(out)
+    built = read_cell(cell)
+    made = fitting.allocator_named(allocator, cell)
+    if isinstance(made, PixelRouter):
+        write_atomically(out, made.model)
+        facts = {"allocator": made.name, "file": str(out), "rows": 0, "difference": 0.0}
+        told = "the graph that it is served by, from picture to log_odds"
+    elif isinstance(made, Learned):
+        found = exported(made, fitting.rows_on(built, made))
+        write_atomically(out, found.graph)
+        facts = {"allocator": made.name, "file": str(out), "rows": found.rows, "difference": found.difference}
+        same = "all to the bit" if found.equal == found.rows else f"{found.equal:,} of them to the bit"
+        told = f"on {found.rows:,} rows ONNX Runtime scores as we do within {found.difference:.2g}, {same}"
+    else:
+        raise InputError(f"{made.name} is not fitted: only what `deepval fit` wrote is exported.")
+    if json:
+        typer.echo(options.as_json(facts), nl=False)
+        return
+    say(f"{out}: {made.name}; {told}.")

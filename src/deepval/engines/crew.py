@@ -16,7 +16,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostWorker:
     """A worker is gone; `how` says in words how it ended."""
 
     how: str
@@ -48,5 +48,5 @@ class Crew(AbstractContextManager["Crew"], ABC):
         """Another worker; None where there is no room for one now."""
 
     @abstractmethod
-    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | Lost]]:
+    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
         """What became of those that ended meanwhile; nothing where none did in time."""

@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from deepval.engines.crew import Crew, Done, Lost, Worker
+from deepval.engines.crew import Crew, Done, LostWorker, Worker
 from deepval.errors import InputError, InputWarning
 
 ATTEMPTS = 3
 """How many workers an item may cost before it is blamed."""
 PATIENCE_S = 10.0
-"""How long nothing may happen before somebody is told what is being waited for."""
+"""How long there may be no worker before somebody is told."""
 GIVE_UP_S = 600.0
 """How long there may be no worker at all."""
 
@@ -88,11 +88,11 @@ class _Shift:
                 self._put_back(place, found)
         now = time.monotonic()
         self.manned = now if self.busy or self.free else self.manned
-        if ended:
+        if ended or self.busy:
             self.heard = now
         elif now - self.heard > PATIENCE_S:
             self.heard = now
-            self._say_what_is_waited_for(now)
+            self._say_that_nobody_is_there(now)
 
     def _give_out(self) -> None:
         while self.waiting:
@@ -105,7 +105,7 @@ class _Shift:
             worker.begin(self.work, self.items[place])
             self.busy[id(worker)] = worker, place
 
-    def _put_back(self, place: int, found: Lost) -> None:
+    def _put_back(self, place: int, found: LostWorker) -> None:
         self.lost[place] = self.lost.get(place, 0) + 1
         item = _named(self.items[place])
         if self.lost[place] >= ATTEMPTS:
@@ -119,11 +119,7 @@ class _Shift:
         _remark(f"A worker was lost ({found.how}); {item} is given to another.")
         self.waiting.appendleft(place)
 
-    def _say_what_is_waited_for(self, now: float) -> None:
-        if self.busy:
-            at_work = ", ".join(_named(self.items[place]) for _, place in list(self.busy.values())[:3])
-            _remark(f"{len(self.busy)} at work ({at_work}), {len(self.waiting)} waiting.")
-            return
+    def _say_that_nobody_is_there(self, now: float) -> None:
         if now - self.manned > GIVE_UP_S:
             raise InputError(
                 f"No worker could be had for {GIVE_UP_S / 60:.0f} minutes and {len(self.waiting)} are waiting: add a "

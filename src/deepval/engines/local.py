@@ -8,7 +8,7 @@ from contextlib import suppress
 from multiprocessing import connection, get_context
 from typing import Any
 
-from deepval.engines.crew import Crew, Done, Lost, Worker
+from deepval.engines.crew import Crew, Done, LostWorker, Worker
 from deepval.errors import InputError
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -34,7 +34,7 @@ class _Process(Worker):
         self.process.join()
         self.pipe.close()
 
-    def ended(self) -> Done | Lost:
+    def ended(self) -> Done | LostWorker:
         """What came through the pipe, or how the process ended."""
         try:
             made, error = self.pipe.recv()
@@ -42,7 +42,9 @@ class _Process(Worker):
             self.process.join()
             code = self.process.exitcode or 0
             self.pipe.close()
-            return Lost(f"by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"with exit code {code}")
+            return LostWorker(
+                f"by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"with exit code {code}"
+            )
         return Done(made, error)
 
 
@@ -69,7 +71,7 @@ class LocalCrew(Crew):
         """Another worker."""
         return _Process()
 
-    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | Lost]]:
+    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
         """What became of those that ended meanwhile."""
         processes = [worker for worker in busy if isinstance(worker, _Process)]
         ready = connection.wait([worker.pipe for worker in processes], timeout_s)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from deepval.engines.crew import Crew, Done, Lost, Worker
+from deepval.engines.crew import Crew, Done, LostWorker, Worker
 from deepval.engines.local import ONE_THREAD, outcome
 from deepval.errors import InputError
 
@@ -18,7 +18,7 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0
 def _library() -> Any:
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     try:
-        import ray
+        import ray  # pyright: ignore[reportMissingImports]  (an extra)
     except ImportError as error:
         raise InputError(
             "The engine ray needs Ray, which is not installed: pip install 'deepval[ray]', or use --engine local."
@@ -49,12 +49,12 @@ class _Actor(Worker):
         with suppress(Exception):
             self.ray.kill(self.handle)
 
-    def ended(self) -> Done | Lost:
+    def ended(self) -> Done | LostWorker:
         try:
             made, error = self.ray.get(self.result)
         except self.ray.exceptions.RayError as error:
             self.dismiss()
-            return Lost(f"with {type(error).__name__}")
+            return LostWorker(f"with {type(error).__name__}")
         return Done(made, error)
 
 
@@ -99,7 +99,7 @@ class RayCrew(Crew):
             self._ray.kill(handle)
         return None
 
-    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | Lost]]:
+    def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
         """What became of those that ended meanwhile."""
         actors = [worker for worker in busy if isinstance(worker, _Actor)]
         if not actors:

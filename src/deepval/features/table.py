@@ -9,7 +9,6 @@ boxes where the cheap mode was not run. Ranges are capped at 80 m and times at 1
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from deepval.features.images import IMAGE_STATISTICS
 from deepval.features.quantities import QUANTITIES
 
 
@@ -115,8 +114,6 @@ CRITICALITY = features_of(
 FEATURES: tuple[Feature, ...] = CONFIDENCE + UNCERTAINTY + COMPLEXITY + CRITICALITY
 """The 65 features, in the order of the columns."""
 FEATURE_NAMES = tuple(feature.name for feature in FEATURES)
-WITHOUT_BOXES = frozenset({"ego_speed_mps", "ego_acceleration_mps2", *IMAGE_STATISTICS})
-"""Features that are defined where the cheap mode was not run."""
 assert len(set(FEATURE_NAMES)) == len(FEATURES) == 65
 
 

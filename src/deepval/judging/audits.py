@@ -153,11 +153,8 @@ def _half_width(rows: Sequence[Row], budget: BudgetKey) -> float | None:
 
 
 def setting(table: ValueTable) -> Setting:
-    """What escalation does on the judged inputs, and how the oracle's value is spread over units."""
-    values = table.decision_values
-    parts = np.bincount(table.unit, weights=np.maximum(values, 0.0), minlength=len(table.unit_ids))
+    """What escalation does on the judged inputs, and how the value to gain is spread."""
     summaries = [table.summary(alpha) for alpha in ALPHAS]
-    spread = concentration(parts, table.unit_ids)
     return Setting(
         inputs=len(table),
         units=len(table.unit_ids),
@@ -171,7 +168,23 @@ def setting(table: ValueTable) -> Setting:
             OracleAt(item.alpha, item.quota, known(item.oracle_share), item.budget_binds, item.quota_is_capacity)
             for item in summaries
         ),
-        concentration=Spread(
-            spread.top_unit, known(spread.top_share), known(spread.effective_units), known(spread.gini)
-        ),
+        concentration=_spread(table),
+    )
+
+
+def _spread(table: ValueTable) -> Spread:
+    """How the value to gain is spread over units and over inputs."""
+    parts = np.maximum(table.decision_values, 0.0)
+    units = np.bincount(table.unit, weights=parts, minlength=len(table.unit_ids))
+    by_unit, by_input = concentration(units, table.unit_ids), concentration(parts, table.input)
+    return Spread(
+        by_unit.top_unit,
+        known(by_unit.top_share),
+        known(by_unit.effective_units),
+        known(by_unit.gini),
+        top_input=by_input.top_unit,
+        top_input_share=known(by_input.top_share),
+        effective_inputs=known(by_input.effective_units),
+        half_inputs=by_input.half or None,
+        half_inputs_share=known(by_input.half_share),
     )

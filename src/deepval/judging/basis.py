@@ -1,5 +1,6 @@
 """Rows and the samples behind them -> the samples that a result holds, and the other way round."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -65,7 +66,10 @@ def basis(result: Result) -> Basis:
             "evaluate(), or save it with result.save(path, samples=True)."
         )
     draws = Draws(held.counts, held.weights, held.seed)
-    totals = Totals(held.unit_ids, draws, held.cheap_loss, held.full_gain, held.full_benefit)
+    even = result.setting.concentration.effective_units
+    totals = Totals(
+        held.unit_ids, draws, held.cheap_loss, held.full_gain, held.full_benefit, math.nan if even is None else even
+    )
     judged = []
     for index, row in enumerate(result.rows):
         sample = Sample(held.gain[index], held.benefit[index], held.escalated[index])

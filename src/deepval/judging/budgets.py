@@ -15,9 +15,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from deepval.arrays import Float, Int, Num
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 from deepval.results import BudgetKey
-from deepval.tables.columns import shown
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.shares import capacity, checked_share, quota
 from deepval.tables.values import ValueTable
@@ -77,8 +76,10 @@ class Energy:
     kind: ClassVar[str] = "energy"
 
     def __post_init__(self) -> None:
-        if self.convention not in RAILS:
-            raise InputError(f"The convention of an energy budget must be one of {RAILS}; found {self.convention!r}.")
+        if not isinstance(self.convention, str) or self.convention not in RAILS:
+            raise InputError(
+                f"The convention of an energy budget must be one of {RAILS}; found {quoted(self.convention)}."
+            )
         _check_measured(self)
 
 
@@ -122,9 +123,11 @@ def budget_list(given: Any, usual: Sequence[float]) -> list[Budget]:
     """Budgets as users give them: one or several, each a share of the inputs or a budget; `usual` shares where None."""
     if given is None:
         return [Selection(alpha) for alpha in usual]
-    if isinstance(given, Budget | Real | str | bytes | Mapping) or not isinstance(given, Iterable):
-        given = [given]
-    budgets = [item if isinstance(item, Budget) else _of_share(item) for item in given]
+    alone = isinstance(given, np.ndarray) and not given.ndim
+    if alone or isinstance(given, Budget | Real | str | bytes | Mapping) or not isinstance(given, Iterable):
+        given = [given.item() if alone else given]
+    several = given.tolist() if isinstance(given, np.ndarray) else given
+    budgets = [item if isinstance(item, Budget) else _of_share(item) for item in several]
     if not budgets:
         raise InputError("At least one budget is needed; found an empty list. Leave budgets out for the usual ones.")
     return budgets
@@ -135,14 +138,14 @@ def _of_share(given: Any) -> Selection:
         return Selection(checked_share(given))
     raise InputError(
         f"A budget must be a share of the inputs such as 0.2, or Selection, Latency, Energy or Money; found "
-        f"{shown(given)}."
+        f"{quoted(given)}."
     )
 
 
 def _check_measured(budget: Measured) -> None:
     object.__setattr__(budget, "alpha", checked_share(budget.alpha))
-    if budget.accounting not in ("cascade", "skipping"):
-        raise InputError(f"accounting must be 'cascade' or 'skipping'; found {budget.accounting!r}.")
+    if not isinstance(budget.accounting, str) or budget.accounting not in ("cascade", "skipping"):
+        raise InputError(f"accounting must be 'cascade' or 'skipping'; found {quoted(budget.accounting)}.")
     if budget.costs is not None:
         object.__setattr__(budget, "costs", Costs.of(budget.costs))
 

@@ -4,14 +4,17 @@ compare() asks whether one allocator is better than another on the same inputs. 
 with equal weight; cells of one dataset share their draws, so the mean of a draw is a draw of the mean.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Float
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.judging.basis import Basis, basis
 from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
 from deepval.judging.draws import Draws, Interval
@@ -39,9 +42,14 @@ class Comparison(BudgetRecord):
         loss_lo: Lower bound of its paired 95 % interval.
         loss_hi: Upper bound.
         unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
+        second_lo: Lower bound of the second opinion on the difference, for few or unequal units.
+        second_hi: Upper bound.
+        second_loss_lo: Lower bound of the second opinion on the difference in units of the loss.
+        second_loss_hi: Upper bound.
         ndg_difference: Difference of the two nDG, where both divide by the same oracle.
         verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself; None without an
             interval.
+        second_verdict: What the second opinion says; None where there is no verdict.
         reason: Why something is None.
         of: What is compared: gain, benefit or harm; the candidate is better where it has less harm.
         draws: Number of draws.
@@ -62,8 +70,13 @@ class Comparison(BudgetRecord):
     loss_lo: float | None = None
     loss_hi: float | None = None
     unit: str = "share"
+    second_lo: float | None = None
+    second_hi: float | None = None
+    second_loss_lo: float | None = None
+    second_loss_hi: float | None = None
     ndg_difference: float | None = None
     verdict: str | None = None
+    second_verdict: str | None = None
     reason: str | None = None
     of: str = "gain"
     draws: int = 0
@@ -80,7 +93,7 @@ def compare(result: Result, candidate: str, baseline: str, *, of: Statistic = "g
         of: What is compared: gain, or its parts benefit and harm.
     """
     checked(of)
-    held = basis(result)
+    held = basis(checks.instance(result, Result, "What is compared in"))
     ours, theirs = contenders(held, candidate), contenders(held, baseline)
     names = candidate, baseline
     return tuple(_compared(held, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
@@ -111,8 +124,13 @@ def _compared(held: Basis, names: tuple[str, str], one: Contender, other: Conten
         loss_lo=known(bounds.loss.low),
         loss_hi=known(bounds.loss.high),
         unit=re.unit_shown,
+        second_lo=known(bounds.second_share.low),
+        second_hi=known(bounds.second_share.high),
+        second_loss_lo=known(bounds.second_loss.low),
+        second_loss_hi=known(bounds.second_loss.high),
         ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
         verdict=oriented(bounds.share, of).verdict or oriented(bounds.loss, of).verdict,
+        second_verdict=oriented(bounds.second_share, of).verdict or oriented(bounds.second_loss, of).verdict,
         reason=joined([reasons(one, other), unlike]),
         dropped=bounds.dropped,
     )
@@ -167,9 +185,7 @@ class Pooled(BudgetRecord):
 
 def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     """Equal-weight means over cells of every allocator and budget that all of them judge."""
-    if not cells:
-        raise InputError("Pooling needs at least one cell; found none.")
-    held = {name: basis(result) for name, result in cells.items()}
+    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to pool").items()}
     draws = shared_draws(held)
     first = next(iter(held.values()))
     pooled = []
@@ -243,20 +259,39 @@ def _ndg(judged: Judged, held: Basis) -> Float[np.ndarray, "resample"]:
 
 
 def shared_draws(held: Mapping[str, Basis]) -> Draws:
-    """The draws of the first cell; raises where the draws of the others do not belong together with them."""
-    first, units = next((item.totals.draws, item.totals.unit_ids) for item in held.values())
+    """The draws of the first cell; raises where those of the others do not belong together with them.
+
+    Cells with the same units have the same draws. Cells with other units have draws of another seed: with one seed they
+    would move together for no reason.
+    """
+    first = next(iter(held.values())).totals.draws
+    lists: dict[tuple[str, ...], tuple[str, Draws]] = {}
     for name, item in held.items():
-        other = item.totals.draws
-        if other.method != first.method or len(other) != len(first):
+        draws = item.totals.draws
+        if draws.method != first.method or len(draws) != len(first):
             raise InputError(
                 f"Cells are pooled draw by draw, so each needs as many draws of the same kind; {name!r} has "
-                f"{len(other)} {other.method}, another has {len(first)} {first.method}. Give a number of draws."
+                f"{len(draws)} {draws.method}, another has {len(first)} {first.method}. Give a number of draws."
             )
-        same_units = units == item.totals.unit_ids
-        if same_units and not np.array_equal(first.counts, other.counts):
+        _, before = lists.setdefault(tuple(item.totals.unit_ids), (name, draws))
+        if not np.array_equal(before.counts, draws.counts):
             raise InputError(f"Cells with the same units must share their draws; {name!r} has another seed.")
-        if first.method == "exact" and not same_units:
+    for (units, (name, one)), (others, (other_name, other)) in combinations(lists.items(), 2):
+        if first.method == "exact":
             raise InputError("Exact draws can be pooled only over cells with the same units. Give a number of draws.")
+        if first.method == "drawn" and one.seed == other.seed:
+            raise InputError(
+                f"Cells with other units need draws of another seed; {name!r} and {other_name!r} both have "
+                f"{one.seed}: take seeds from deepval.judging.draws.child_seeds, one per list of units."
+            )
+        shared = set(units) & set(others)
+        if shared:
+            warnings.warn(
+                f"{name} and {other_name} share {len(shared)} of their units ({min(shared)}, ...) but not the list of "
+                "them, so these are drawn apart: if they are the same scenes, judge both cells on the same units.",
+                InputWarning,
+                stacklevel=3,
+            )
     return first
 
 

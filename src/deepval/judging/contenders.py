@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Float
-from deepval.errors import InputError
+from deepval.errors import InputError, meant
 from deepval.judging.basis import Basis
 from deepval.judging.draws import Interval
 from deepval.judging.resamples import Sample
@@ -49,13 +50,16 @@ def parsed(name: str) -> Named:
 
 def contenders(held: Basis, name: str) -> dict[BudgetKey, Contender]:
     """What a contender reaches under each budget of a result."""
+    checks.text(name, "An allocator to compare")
     rankings = _rankings(held, name)
     allocator, policy = parsed(name)
     if rankings or policy is None:
         rankings = rankings or _rankings(held, allocator)
         if not rankings:
             names = sorted({item.row.allocator for item in held.judged})
-            raise InputError(f"The result has no allocator {allocator!r}; it has {', '.join(names)}.")
+            raise InputError(
+                f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
+            )
         return rankings
     if not held.streamed:
         raise InputError(
@@ -86,8 +90,7 @@ def oriented(bounds: Interval, of: Statistic) -> Interval:
 
 def checked(of: str) -> None:
     """Raise where a statistic is none."""
-    if of not in STATISTICS:
-        raise InputError(f"What is compared must be one of {', '.join(STATISTICS)}; found {of!r}.")
+    checks.word(of, STATISTICS, "What is compared")
 
 
 def oracle_of(contender: Contender) -> str | None:

@@ -19,6 +19,7 @@ from deepval.judging.budgets import Budget
 from deepval.judging.draws import LEVEL, concentration, units_to_resolve
 from deepval.judging.evaluation import evaluate
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
+from deepval.judging.resting import FEWEST
 from deepval.judging.rows import Judged
 from deepval.progress import Watch, unwatched
 from deepval.results import BudgetRecord, Record, Result, Row, known
@@ -28,8 +29,6 @@ from deepval.tables.values import ValueTable
 DIFFERENCE = 0.01
 """A share of the all-cheap loss that is asked to be resolved where nothing else is said."""
 POWER = 0.8
-FEWEST = 3
-"""Units from which on one can be left out and the rest drawn."""
 TELLING = ("better", "worse", "unresolved")
 NORMAL = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
 STAND_INS = ("random", "oracle")
@@ -285,13 +284,12 @@ def _held(what: str, by: str, table: ValueTable) -> Held:
     if by == "unit":
         parts, ids = np.bincount(table.unit, weights=parts, minlength=len(table.unit_ids)), table.unit_ids
     spread = concentration(parts, ids)
-    largest = np.sort(parts)[::-1].cumsum()
     return Held(
         what=what,
         by=by,
         holders=int(np.count_nonzero(parts)),
         effective=known(spread.effective_units),
-        half=int(np.searchsorted(largest, largest[-1] / 2 * (1 - 1e-12)) + 1) if largest[-1] > 0 else 0,
+        half=spread.half,
         top=spread.top_unit,
         top_share=known(spread.top_share),
         gini=known(spread.gini),

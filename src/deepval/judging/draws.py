@@ -8,21 +8,24 @@ judged on the same units shares the draws, so that every comparison is paired.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 
 EXACT_UP_TO = 50_000
 """Most draws that are enumerated: 24,310 for 9 units fit, 92,378 for 10 do not."""
-MOST_COUNTS = 2**28
-"""Draws times units that are held at once: 2 GiB as numbers."""
+MOST_DRAWS, MOST_COUNTS = 10_000_000, 2**28
+"""Of units, at random; and draws times units that are held at once: 2 GiB as numbers."""
 DRAWN_AT_ONCE = 1 << 20
 """Units that are drawn in one go, so that only the counts of many draws of many units are held."""
 LEVEL = 0.95
+Verdict = Literal["better", "worse", "unresolved"]
 ROUNDING = 1e-12
 """Shares of the all-cheap loss up to this are what is left of 0 after adding in another order."""
 
@@ -95,7 +98,7 @@ class Interval:
         return Interval(*(0.0 if abs(bound) <= ROUNDING * scale else bound for bound in (self.low, self.high)))
 
     @property
-    def verdict(self) -> Literal["better", "worse", "unresolved"] | None:
+    def verdict(self) -> Verdict | None:
         """Better iff the lower bound is above 0, worse iff the upper one is below; exactly 0 is neither.
 
         Without an interval there is no verdict: nobody looked, which is not the same as not being able to tell.
@@ -109,10 +112,11 @@ class Interval:
 
 def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:
     """Draws of `units` units: a number of random ones, or "exact" for all of them."""
-    if draws == "exact":
+    if isinstance(draws, str) and draws == "exact":
         return _enumerated(units)
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 0:
+    if isinstance(draws, str):
         raise InputError(f"draws must be a number of draws or 'exact'; found {draws!r}.")
+    draws, seed = checks.whole(draws, "draws", most=MOST_DRAWS), checks.whole(seed, "seed")
     if draws * units > MOST_COUNTS:
         raise InputError(
             f"{draws:,} draws of {units:,} units are {draws * units:,} counts, and at most {MOST_COUNTS:,} are held: "
@@ -140,7 +144,8 @@ def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, i
     """
     lists = {name: tuple(sorted(map(str, members))) for name, members in units.items()}
     different = sorted(set(lists.values()))
-    seeds = dict(zip(different, child_seeds(seed, len(different)) if len(different) > 1 else [seed], strict=True))
+    own = child_seeds(seed, len(different)) if len(different) > 1 else [seed] * len(different)
+    seeds = dict(zip(different, own, strict=True))
     return {name: seeds[members] for name, members in lists.items()}
 
 
@@ -197,6 +202,38 @@ def simultaneous(
     ]
 
 
+def cautious(point: float, spread: float, *, units: int, effective: float) -> Interval:
+    """The second opinion: point +- Student's t x spread over draws x sqrt(units / (units - 1)).
+
+    The degrees of freedom are those of the effective units, `effective` - 1 and at least 1: where a few units hold the
+    value, few speak for the spread (docs/statistics.md, A second opinion). NaN for unknown effective units counts as 1.
+    """
+    if math.isnan(spread) or units < 2:
+        return Interval(math.nan, math.nan)
+    degrees = max(1.0, effective - 1) if effective >= 1 else 1.0
+    half = student_quantile(1 - (1 - LEVEL) / 2, degrees) * spread / math.sqrt(1 - 1 / units)
+    return Interval(point - half, point + half)
+
+
+@lru_cache(maxsize=256)
+def student_quantile(probability: float, degrees: float) -> float:
+    """The quantile of Student's t with any degrees of freedom from 1 on, of a probability of at least 1/2.
+
+    F(t) = 1/2 + c * integral of cos(x)^(degrees - 1) from 0 to atan(t / sqrt(degrees)), solved by Newton's method.
+    scipy.special has it too, but takes longer to be imported than a table of this size to be judged.
+    """
+    scale = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi)
+    nodes, weights = np.polynomial.legendre.leggauss(48)
+    angle = math.atan(NormalDist().inv_cdf(probability) / math.sqrt(degrees))
+    for _ in range(50):
+        reached = scale * angle / 2 * float(weights @ np.cos(angle * (nodes + 1) / 2) ** (degrees - 1))
+        step = (probability - 0.5 - reached) / (scale * math.cos(angle) ** (degrees - 1))
+        angle = min(angle + step, (angle + math.pi / 2) / 2)
+        if abs(step) <= 1e-15 * angle:
+            break
+    return math.sqrt(degrees) * math.tan(angle)
+
+
 def _for_few(critical: float, units: float) -> float:
     """The bound that Student's t with units - 1 degrees of freedom passes as rarely as the normal passes `critical`."""
     from scipy.special import ndtr, stdtrit
@@ -213,6 +250,10 @@ def units_to_resolve(spread: float, units: int, difference: float, *, power: flo
     U' = U * ((z(0.975) + z(power)) * spread / difference)^2. `power=0.5` asks only that the interval's
     expected bound reaches 0.
     """
+    spread, difference, power = (
+        checks.number(given, what) for given, what in ((spread, "spread"), (difference, "difference"), (power, "power"))
+    )
+    units = checks.whole(units, "units", least=1, most=10**12)
     if not difference or not 0 < power < 1:
         raise InputError(f"A difference other than 0 and a power in (0, 1) are needed; found {difference} and {power}.")
     normal = NormalDist()
@@ -222,30 +263,39 @@ def units_to_resolve(spread: float, units: int, difference: float, *, power: flo
 
 @dataclass(frozen=True)
 class Concentration:
-    """How evenly a total is spread over units (of the positive parts; NaN where there is none).
+    """How evenly a total is spread over units, or over inputs (of the positive parts; NaN where there is none).
 
     Attributes:
         top_unit: Id of the unit with the largest part.
         top_share: Its share of the total.
         effective_units: 1 / sum of squared shares: U where all are equal, 1 where one unit holds everything.
         gini: 0 where all are equal, near 1 where one unit holds everything.
+        half: Fewest units that together hold half of the total; 0 where there is none.
+        half_share: What they hold of it.
     """
 
     top_unit: str | None
     top_share: float
     effective_units: float
     gini: float
+    half: int = 0
+    half_share: float = math.nan
 
 
 def concentration(
     parts: Float[np.ndarray, "unit"], unit_ids: Shaped[np.ndarray, "unit"] | Sequence[str]
 ) -> Concentration:
-    """Concentration of non-negative per-unit parts, such as the oracle's gain per unit."""
-    total = parts.sum()
+    """Concentration of non-negative parts of units (or inputs), such as the oracle's gain per unit."""
+    total, number = parts.sum(), len(parts)
     if not total > 0:
         return Concentration(None, math.nan, math.nan, math.nan)
-    share = np.sort(parts / total)
+    share = np.sort(parts[parts > 0] / total)
     top = int(np.argmax(parts))
-    rank = np.arange(1, len(share) + 1)
-    gini = float((2 * rank - len(share) - 1) @ share / len(share))
-    return Concentration(str(unit_ids[top]), float(parts[top] / total), float(1 / (share @ share)), gini)
+    rank = np.arange(number - len(share) + 1, number + 1)
+    gini = float((2 * rank - number - 1) @ share / number)
+    reached = np.cumsum(share[::-1])
+    half = int(np.searchsorted(reached, reached[-1] / 2 * (1 - 1e-12)))
+    effective = float(1 / (share @ share))
+    return Concentration(
+        str(unit_ids[top]), float(parts[top] / total), effective, gini, half + 1, float(reached[half] / reached[-1])
+    )

@@ -7,28 +7,34 @@ and with every unit left out, under all budgets at once. Everything else is arit
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from deepval.errors import InputError, InputWarning
+from deepval import checks
+from deepval.errors import InputError, InputWarning, quoted
 from deepval.judging import audits, ladder
 from deepval.judging.basis import samples_of
 from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.draws import make_draws
 from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
+from deepval.judging.resting import with_words
 from deepval.judging.rows import judge, with_simultaneous
 from deepval.judging.streams import Cap, Streamed, streams, times
 from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch, unwatched
-from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
+from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed, in_words
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
+from deepval.tables.costs import Convention
 from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
 from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values
 from deepval.version import __version__
 
 MEANS = "charged input by input; a mean over the judged inputs is shown"
+MOST_POINTS = 10_000
+"""Of a curve."""
 
 
 def evaluate(
@@ -70,6 +76,9 @@ def evaluate(
         weights: Weights of some terms other than those given: the losses are made again from the terms.
         watch: Who is told how far long loops are.
     """
+    columns = checks.texts(by, "by")
+    points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
+    every = checks.flag(simultaneous_intervals, "simultaneous_intervals")
     whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
     whole = whole if modes is None else whole.with_modes(modes)
     whole, parts = _recombined(whole, terms, weights)
@@ -79,17 +88,17 @@ def evaluate(
     allowances = [allowance_on(b, judged_on) for b in budget_list(budgets, audits.ALPHAS)]
     _refuse_charging(aligned, allowances)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
-    judged = judge(resamples, given, allowances)
-    sliced = [row for column in _listed(by) for row in _slices(resamples, given, allowances, column)]
+    judged = with_words(judge(resamples, given, allowances), resamples, given, allowances)
+    sliced = [row for column in columns for row in _slices(resamples, given, allowances, column)]
     caps: dict[tuple[str, int], Cap] = {}
     streamed: list[Streamed] = []
     calibration_scores = None
     if calibrated_on is not None:
         calibration_scores = [on_part(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
         streamed, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
-    if simultaneous_intervals:
+    if every:
         judged = with_simultaneous(judged, resamples)
-    notes = [*_notes(judged_on), *_notes_on_order(whole)]
+    notes = [*([] if whole.estimated is None else [whole.estimated]), *_notes(judged_on), *_notes_on_order(whole)]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
     rows = tuple(item.row for item in judged)
@@ -105,7 +114,7 @@ def evaluate(
         streams=tuple(item.row for item in streamed),
         thresholds=thresholds(resamples, given, allowances, calibration=calibration_scores),
         units=audits.units(resamples, given, allowances),
-        curves=audits.curves(resamples, given, curve_points),
+        curves=audits.curves(resamples, given, points),
         ladder=tuple(ladder.optima(judged_on, allowances)),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, given),
@@ -118,6 +127,8 @@ def _recombined(
     table: ValueTable, terms: Any, weights: Mapping[str, float] | None
 ) -> tuple[ValueTable, loss_terms.Terms | None]:
     """The table under other loss weights where some are given, and its terms."""
+    if weights is not None and not isinstance(weights, Mapping):
+        raise InputError(f"weights must be a mapping from terms to numbers; found {quoted(weights)}.")
     if terms is None:
         if weights:
             raise InputError("Other weights need the loss terms; none were given: give terms (--terms FILE).")
@@ -132,10 +143,6 @@ def _recombined(
 def _inputs(judged_on: ValueTable, whole: ValueTable, terms: loss_terms.Terms, scores: Sequence[Scores]) -> Inputs:
     plain = {item.name: item.values for item in scores if not item.modes}
     return loss_terms.inputs_of(judged_on, terms, positions(judged_on.input, whole.input), scores=plain)
-
-
-def _listed(by: str | Sequence[str]) -> Sequence[str]:
-    return [by] if isinstance(by, str) else by
 
 
 def _split(
@@ -171,8 +178,9 @@ def _slices(
 ) -> Iterable[Row]:
     for label, members in groups(resamples.table, column):
         part = Resamples.of(resamples.table.keep(members), resamples.draws, leave_out_up_to=0, watch=resamples.watch)
-        for judged in judge(part, [item.keep(members) for item in scores], allowances, label):
-            yield judged.row
+        for item in judge(part, [item.keep(members) for item in scores], allowances, label):
+            words = in_words(item.row.verdict, effective_units=part.effective_units)
+            yield replace(item.row, verdict_words=words)
 
 
 def _provenance(
@@ -199,7 +207,7 @@ def _charged(table: ValueTable, allowances: Sequence[Allowance]) -> dict[str, An
     if figures is None:
         return None
     told = figures.to_dict()
-    each = dict.fromkeys(a.convention for a in allowances if a.each and a.convention)
+    each: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
     for unit in each:
         for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
             told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}

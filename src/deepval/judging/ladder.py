@@ -193,11 +193,14 @@ def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optim
 
     With two modes there is something to plan only where every input has costs of its own.
     """
+    planned_for = [
+        a for a in allowances if a.costs is not None and a.accounting == "cascade" and (len(table.modes) > 2 or a.each)
+    ]
+    if not planned_for:
+        return  # ids of many inputs as text take longer than judging them
     order = np.argsort(columns.as_text(table.input), kind="stable")
     values = table.mode_values[order]
-    for allowed in allowances:
-        if allowed.costs is None or allowed.accounting != "cascade" or (len(table.modes) == 2 and not allowed.each):
-            continue
+    for allowed in planned_for:
         spend = allowed_spend(allowed, len(table))
         costs = input_costs(allowed, table)[order] if allowed.each else mode_costs(allowed, table.modes)
         plan = knapsack.solve(values, costs, spend)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int
+from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.judging.kernel import top_sums
 from deepval.judging.ties import cumulative_gain, inclusion
@@ -137,19 +137,3 @@ def _overlapping_oracle(
         rest = 1.0 - chosen[tied]
         ideal[tied] = chosen[tied] + rest * ((left - shared) / rest.sum())
     return ideal
-
-
-def abstaining_gain(
-    score: Float[np.ndarray, "input"],
-    values: Float[np.ndarray, "input"],
-    abstain: Bool[np.ndarray, "input"],
-    *,
-    slots: int,
-) -> float:
-    """Expected gain of the k highest scores among the inputs that are not abstained from (a track of its own).
-
-    It equals OPT(k) at every k iff no positive input is abstained from, every negative one is, and positives are
-    ranked first and in order.
-    """
-    kept = ~abstain
-    return float(inclusion(score[kept], slots) @ values[kept])

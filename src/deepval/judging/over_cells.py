@@ -5,16 +5,15 @@ mean; cells with other units have draws of their own. A draw in which any cell h
 mean: it is left out and counted.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Bool, Float
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError
 from deepval.judging.basis import Basis, basis
 from deepval.judging.comparison import can_resample, reasons, shared_draws
 from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
@@ -120,12 +119,22 @@ def compare_over(
         baseline: What it is compared with, likewise.
         of: What is compared: gain, or its parts benefit and harm.
     """
+    return compared_over(together(cells), candidate, baseline, of=of)
+
+
+def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
+    """What the results of cells rest on, whose draws belong together."""
+    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to compare over").items()}
+    shared_draws(held)
+    return held
+
+
+def compared_over(
+    held: Mapping[str, Basis], candidate: str, baseline: str, *, of: Statistic = "gain"
+) -> tuple[PooledComparison, ...]:
+    """As `compare_over`, of what `together` gives for the results or for more of them."""
     checked(of)
-    if not cells:
-        raise InputError("Comparing over cells needs at least one cell; found none.")
-    held = {name: basis(result) for name, result in cells.items()}
-    draws = shared_draws(held)
-    check_apart(held)
+    draws = next(iter(held.values())).totals.draws
     ours = {name: contenders(item, candidate) for name, item in held.items()}
     theirs = {name: contenders(item, baseline) for name, item in held.items()}
     first = next(iter(held))
@@ -137,29 +146,6 @@ def compare_over(
         pairs = [Pair(name, item, ours[name][key], theirs[name][key]) for name, item in held.items()]
         rows.append(over_pairs(pairs, key, (candidate, baseline), of=of, draws=draws))
     return tuple(rows)
-
-
-def check_apart(held: Mapping[str, Basis]) -> None:
-    """Refuse draws of one seed over other units, which move together for no reason; tell of units partly shared."""
-    for (name, one), (other_name, other) in combinations(held.items(), 2):
-        first, second = one.totals, other.totals
-        if first.unit_ids == second.unit_ids:
-            if not np.array_equal(first.draws.counts, second.draws.counts):
-                raise InputError(f"Cells with the same units must share their draws; {other_name!r} has another seed.")
-            continue
-        if first.draws.method == "drawn" and first.draws.seed == second.draws.seed:
-            raise InputError(
-                f"Cells with other units need draws of another seed; {name!r} and {other_name!r} both have "
-                f"{first.draws.seed}: take seeds from deepval.judging.draws.child_seeds, one per list of units."
-            )
-        shared = set(first.unit_ids) & set(second.unit_ids)
-        if shared:
-            warnings.warn(
-                f"{name} and {other_name} share {len(shared)} of their units ({min(shared)}, ...) but not the list of "
-                "them, so these are drawn apart: if they are the same scenes, judge both cells on the same units.",
-                InputWarning,
-                stacklevel=3,
-            )
 
 
 def over_pairs(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.judging.draws import Draws, without_each
+from deepval.judging.draws import Draws, concentration, make_draws, without_each
 from deepval.judging.kernel import top_sums
 from deepval.judging.oracle import oracle_sums
 from deepval.judging.totals import Totals
@@ -54,9 +54,14 @@ class Resamples(Totals):
         """Resamples of a table whose units are those of the draws; few enough units are also left out in turn."""
         units = len(table.unit_ids)
         left_out = without_each(units) if 1 < units <= leave_out_up_to else np.zeros((0, units))
-        counts = np.vstack([np.ones((1, units)), draws.counts, left_out])
+        return cls._counted(table, draws, np.vstack([np.ones((1, units)), draws.counts, left_out]), watch)
+
+    @classmethod
+    def _counted(
+        cls, table: ValueTable, draws: Draws, counts: Float[np.ndarray, "resample unit"], watch: Watch
+    ) -> "Resamples":
+        units, benefits = len(table.unit_ids), np.maximum(table.decision_values, 0.0)
         draws = replace(draws, counts=counts[1 : 1 + len(draws)])  # one array holds both
-        benefits = np.maximum(table.decision_values, 0.0)
         per_unit = [
             np.bincount(table.unit, weights=weights, minlength=units)
             for weights in (None, table.losses[:, 0], table.decision_values, benefits)
@@ -64,7 +69,16 @@ class Resamples(Totals):
         totals = np.ascontiguousarray((counts @ np.column_stack(per_unit)).T)
         inputs, cheap_loss, full_gain, full_benefit = totals
         ids = tuple(map(str, table.unit_ids))
-        return cls(ids, draws, cheap_loss, full_gain, full_benefit, table, counts, inputs, benefits, watch)
+        even = concentration(counts[0] * per_unit[-1], ids).effective_units
+        return cls(ids, draws, cheap_loss, full_gain, full_benefit, even, table, counts, inputs, benefits, watch)
+
+    def without(self, unit: int) -> "Resamples":
+        """The resamples that judging without a unit would have: the other units, and as many draws of them."""
+        units, drawn = len(self.unit_ids), self.draws
+        others = make_draws(units - 1, "exact" if drawn.method == "exact" else len(drawn), drawn.seed or 0)
+        others = replace(others, counts=np.insert(others.counts, unit, 0.0, axis=1))
+        counts = np.vstack([without_each(units)[unit], others.counts])
+        return self._counted(self.table, others, counts, self.watch)
 
     @property
     def left_out(self) -> slice:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Float
-from deepval.errors import InputError, meant
+from deepval.errors import InputError, meant, quoted
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Policy, TokenBucket, UnitStream
 from deepval.judging.prices import Price, PriceStream
 
@@ -41,11 +42,11 @@ class Routing:
     def __post_init__(self) -> None:
         if len(self.modes) < 2 or not all(self.modes) or len(set(self.modes)) < len(self.modes):
             raise InputError(f"A router needs different names of two modes or more, cheap first; got {self.modes!r}.")
-        priced = isinstance(self.policy, Price)
-        if priced and (not self.per_mode or len(self.policy.costs) != len(self.modes) - 1):
+        policy = self.policy
+        if isinstance(policy, Price) and (not self.per_mode or len(policy.costs) != len(self.modes) - 1):
             raise InputError(
                 f"A price needs a score and a cost for each mode above cheap, {len(self.modes) - 1} of "
-                f"{', '.join(self.modes)}; got {len(self.policy.costs)} costs."
+                f"{', '.join(self.modes)}; got {len(policy.costs)} costs."
             )
 
     @classmethod
@@ -62,8 +63,15 @@ class Routing:
         about: Mapping[str, Any] | None = None,
     ) -> "Routing":
         """The routing that escalates a share alpha of validation inputs; as `deepval.Router.from_scores` says it."""
-        found = _scores(scores)
-        names = tuple(modes) if modes is not None else MODES if found.ndim == 1 else ()
+        found = checked_scores(scores)
+        reset = checks.flag(reset, "reset")
+        if costs is not None and not isinstance(costs, Mapping):
+            raise InputError(f"costs must be a mapping from modes to numbers; found {quoted(costs)}.")
+        if about is not None and not isinstance(about, Mapping):
+            raise InputError(f"about must be a mapping of plain facts; found {quoted(about)}.")
+        if not isinstance(policy, str | Price) and not callable(getattr(policy, "start", None)):
+            raise InputError(f"A policy must be named by text, or be one of policies; found {quoted(policy)}.")
+        names = checks.texts(modes, "modes") if modes is not None else MODES if found.ndim == 1 else ()
         if found.ndim == 2 and found.shape[1] != len(names) - 1:
             told = f"the modes {', '.join(names)}" if names else "no names: give modes=[...], cheap first"
             raise InputError(
@@ -90,7 +98,7 @@ class Route:
     def decide(self, score: Any) -> str:
         """The mode of the next input, from its score or from its scores per mode."""
         routing = self.routing
-        if not routing.per_mode:
+        if not routing.per_mode and not isinstance(self.stream, PriceStream):
             self.score = _one(score)
             return routing.modes[-1 if self.stream.decide(self.score) else 0]
         found = _each(score, len(routing.modes) - 1)
@@ -110,8 +118,8 @@ def _priced(
 ) -> Price:
     if scores.ndim != 2 or not set(modes[1:]) <= set(costs):
         raise InputError(
-            f"Costs are for scores per mode, one for each of {', '.join(modes[1:])}; got costs of {', '.join(costs)} "
-            f"and scores of shape {scores.shape}."
+            f"Costs are for scores per mode, one for each of {', '.join(modes[1:])}; got costs "
+            f"of {quoted(list(costs))} and scores of shape {scores.shape}."
         )
     if _spaced(policy) not in ("frozen threshold", "causal cap"):
         raise InputError(f"With costs a router keeps a price, and has no {policy!r}: leave policy or costs out.")
@@ -124,7 +132,7 @@ def _made(name: str, scores: Float[np.ndarray, "input *mode"], alpha: float, par
     if _spaced(name) not in makers:
         raise InputError(f"A policy must be one of {', '.join(makers)}; got {name!r}{meant(name, makers)}")
     if parameter is not None and _spaced(name) not in ("adaptive threshold", "token bucket"):
-        raise InputError(f"A {_spaced(name)} has no parameter to set; got {parameter!r}: leave it out.")
+        raise InputError(f"A {_spaced(name)} has no parameter to set; got {quoted(parameter)}: leave it out.")
     asking = scores.max(axis=1) if scores.ndim == 2 else scores
     frozen = FrozenThreshold.calibrate(asking, _share(alpha))
     if scores.ndim == 2 and frozen.theta <= 0:
@@ -153,15 +161,15 @@ def _spaced(name: str) -> str:
 
 def _share(alpha: Any) -> float:
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1:
-        raise InputError(f"alpha must lie in (0, 1], got {alpha!r}: pass the share of inputs to escalate.")
+        raise InputError(f"alpha must lie in (0, 1], got {quoted(alpha)}: pass the share of inputs to escalate.")
     return float(alpha)
 
 
-def _scores(scores: Any) -> Float[np.ndarray, "input *mode"]:
+def checked_scores(scores: Any) -> Float[np.ndarray, "input *mode"]:
     """Validation scores as numbers: one per input, or one per input and mode."""
     try:
         found = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"Validation scores must be numbers, one per input or per input and mode; {error}.") from error
     if found.ndim not in (1, 2) or not found.size:
         raise InputError(f"Validation scores must be one per input or per input and mode; got shape {found.shape}.")
@@ -176,8 +184,8 @@ def _scores(scores: Any) -> Float[np.ndarray, "input *mode"]:
 def _one(score: Any) -> float:
     try:
         found = float(score)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"This router takes one score per input, a number; got {score!r}.") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"This router takes one score per input, a number; got {quoted(score)}.") from error
     if math.isnan(found):
         raise InputError("Scores must not be NaN, got one: give every input a score.")
     return found
@@ -186,8 +194,8 @@ def _one(score: Any) -> float:
 def _each(score: Any, number: int) -> list[float]:
     try:
         found = [float(each) for each in score]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"This router takes {number} scores per input, one per mode; got {score!r}.") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"This router takes {number} scores per input, one per mode; got {quoted(score)}.") from error
     if len(found) != number or not all(each < math.inf for each in found):
-        raise InputError(f"This router takes {number} scores per input, numbers below inf; got {found}.")
+        raise InputError(f"This router takes {number} scores per input, numbers below inf; got {quoted(found)}.")
     return found

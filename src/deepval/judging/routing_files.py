@@ -10,6 +10,7 @@ import numpy as np
 from deepval import reading
 from deepval.canonical import json_content, json_text, plain
 from deepval.errors import InputError, meant
+from deepval.files import file_path
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Policy, TokenBucket
 from deepval.judging.prices import Price
 from deepval.judging.routing import Routing
@@ -45,7 +46,7 @@ def file_text(routing: Routing) -> str:
 
 def read_routing(path: Path | str) -> Routing:
     """The routing in a file; one that is none, of another version or that does not add up is refused in a sentence."""
-    source = Path(path)
+    source = file_path(path)
     content = json_content(reading.content(source, "a router's file", largest=LARGEST_BYTES), source, "a router's file")
     try:
         return _routing(content)

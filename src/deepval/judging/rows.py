@@ -52,7 +52,9 @@ def judge(
     allowances = [allowed.on(resamples.table) for allowed in allowances]
     oracle, chance = selections.best(resamples, allowances), selections.at_random(resamples, allowances)
     ladders = list(zip(ladder.oracles(resamples, allowances), ladder.chances(resamples, allowances), strict=True))
-    ranked = {item.name: _ranked(resamples, item, allowances) for item in resamples.watch(scores, "ranking inputs")}
+    ranked = {
+        item.name: ranked_samples(resamples, item, allowances) for item in resamples.watch(scores, "ranking inputs")
+    }
     judged = []
     for index, allowed in enumerate(allowances):
         bench = _Bench(resamples, allowed, label=label)
@@ -73,7 +75,7 @@ def judge(
     return judged
 
 
-def _ranked(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
+def ranked_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
     """An allocator's samples under every budget; None where it cannot pay for itself."""
     if scores.modes:
         return ladder.planned(resamples, scores, allowances)
@@ -92,7 +94,7 @@ class _Bench:
 
     def reference(self, name: str, sample: Sample, by: _Yardstick, *, slots: int | None) -> Judged:
         judged = self._row(name, sample, by, slots=slots)
-        return replace(judged, row=replace(judged.row, verdict=None))
+        return replace(judged, row=replace(judged.row, verdict=None, second_verdict=None))
 
     def all_full(self, by: _Yardstick) -> Judged:
         """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
@@ -179,7 +181,12 @@ class _Bench:
             versus_random_loss_lo=known(against.loss.low),
             versus_random_loss_hi=known(against.loss.high),
             versus_random_unit=re.unit_shown,
+            versus_random_second_lo=known(against.second_share.low),
+            versus_random_second_hi=known(against.second_share.high),
+            versus_random_loss_second_lo=known(against.second_loss.low),
+            versus_random_loss_second_hi=known(against.second_loss.high),
             verdict=against.verdict,
+            second_verdict=against.second_verdict,
             draws_dropped=int(np.count_nonzero(~kept)) if resampled and prize[0] > 0 else 0,
             weight_dropped=draws.weight_of(~kept) if resampled and prize[0] > 0 else 0.0,
             versus_random_dropped=against.dropped,

@@ -19,7 +19,7 @@ from deepval.judging.budgets import Allowance
 from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed, unit_totals
 from deepval.judging.resamples import Resamples, Sample
 from deepval.judging.tuning import tune_adaptive_threshold, tune_token_bucket
-from deepval.results import Reason, Stream, joined, known
+from deepval.results import Reason, Stream, in_words, joined, known
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
@@ -74,7 +74,9 @@ def streams(
                 found.append(Streamed(replace(start, reason=Reason.RATE_ONLY.said()), None, prize))
                 continue
             if not allowed.feasible(cost) or not allowed.share(cost) > 0:
-                row = replace(start, verdict="infeasible", reason=Reason.NOTHING_LEFT.said())
+                row = replace(
+                    start, verdict="infeasible", verdict_words="infeasible", reason=Reason.NOTHING_LEFT.said()
+                )
                 found.append(Streamed(row, None, prize))
                 continue
             rate = allowed.share(cost)
@@ -159,7 +161,13 @@ def _streamed(
         versus_random_loss_lo=known(of_random.loss.low),
         versus_random_loss_hi=known(of_random.loss.high),
         versus_random_unit=resamples.unit_shown,
+        versus_random_second_lo=known(of_random.second_share.low),
+        versus_random_second_hi=known(of_random.second_share.high),
+        versus_random_loss_second_lo=known(of_random.second_loss.low),
+        versus_random_loss_second_hi=known(of_random.second_loss.high),
         verdict=of_random.verdict,
+        verdict_words=in_words(of_random.verdict, effective_units=resamples.effective_units),
+        second_verdict=of_random.second_verdict,
         draws=len(draws),
         versus_ranking_dropped=int(np.count_nonzero(np.isnan(in_draws))) if compared else 0,
         versus_random_dropped=of_random.dropped,

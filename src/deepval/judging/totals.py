@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.judging.draws import LEVEL, ROUNDING, Draws, Interval
+from deepval.judging.draws import LEVEL, ROUNDING, Draws, Interval, Verdict, cautious
 from deepval.results import Reason
 
 KEEP_PRIZE = 0.25
@@ -41,16 +41,25 @@ class Versus:
         share: Its interval as a share of the all-cheap loss.
         loss: Its interval in units of the loss: over the draws that the share has, or all where it has none.
         dropped: Draws that the share leaves out for want of a positive all-cheap loss.
+        second_share: The second opinion's interval of the share.
+        second_loss: The second opinion's interval of the loss.
     """
 
     share: Interval
     loss: Interval
     dropped: int
+    second_share: Interval
+    second_loss: Interval
 
     @property
-    def verdict(self) -> Literal["better", "worse", "unresolved"] | None:
+    def verdict(self) -> Verdict | None:
         """That of the share where it has an interval, else that of the loss; None where neither has one."""
         return self.share.verdict or self.loss.verdict
+
+    @property
+    def second_verdict(self) -> Verdict | None:
+        """What the second opinion says of the same."""
+        return self.second_share.verdict or self.second_loss.verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +72,7 @@ class Totals:
         cheap_loss: All-cheap loss in each resample.
         full_gain: Gain of escalating everything in each.
         full_benefit: Its positive part.
+        effective_units: How many equal units would be as uneven in the value to gain; NaN where there is none.
     """
 
     unit_ids: tuple[str, ...]
@@ -70,6 +80,7 @@ class Totals:
     cheap_loss: Float[np.ndarray, "resample"]
     full_gain: Float[np.ndarray, "resample"]
     full_benefit: Float[np.ndarray, "resample"]
+    effective_units: float
 
     @property
     def drawn(self) -> slice:
@@ -108,11 +119,19 @@ class Totals:
         share, loss = difference.share[self.drawn], difference.loss[self.drawn]
         defined = ~np.isnan(share) & self.resampled
         kept = defined if defined.any() else np.full(len(loss), self.resampled)
+        size = float(self.size[0])
         return Versus(
             self.draws.interval(share, defined).snapped(),
-            self.draws.interval(loss, kept).snapped(float(self.size[0])),
+            self.draws.interval(loss, kept).snapped(size),
             int(np.count_nonzero(~defined)) if self.resampled and defined.any() else 0,
+            self._second(difference.share[0], np.where(defined, share, np.nan)).snapped(),
+            self._second(difference.loss[0], np.where(kept, loss, np.nan)).snapped(size),
         )
+
+    def _second(self, point: float, samples: Float[np.ndarray, "draw"]) -> Interval:
+        """The second opinion of a difference from the draws in which it is known."""
+        spread = self.draws.spread(samples)
+        return cautious(float(point), spread, units=len(self.unit_ids), effective=self.effective_units)
 
     @cached_property
     def unit_shown(self) -> Literal["share", "loss"]:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepval.canonical import toml_content
-from deepval.errors import InputError
-from deepval.tables import columns
+from deepval.errors import InputError, quoted
 from deepval.tables.costs import CONVENTIONS, Convention
 from deepval.tables.scores import REFERENCES
 
@@ -157,7 +156,7 @@ def _faults_of_costs(profile: str, entry: Any) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     try:
-        return columns.shown(value)
+        return quoted(value)
     except ValueError:  # Python writes no integer of more than 4,300 digits
         return "a number without end"
 

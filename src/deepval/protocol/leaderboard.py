@@ -18,7 +18,7 @@ from deepval.canonical import digest_of, json_text
 from deepval.errors import InputError, InputWarning
 from deepval.files import write_atomically
 from deepval.judging.budgets import Budget, Energy, Latency, Money, Selection
-from deepval.judging.draws import child_seeds
+from deepval.judging.draws import child_seeds, seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
@@ -128,9 +128,10 @@ def _track(
     alphas, headline = (ALPHAS, HEADLINE) if told is None else (told.alphas, told.headline_alpha)
     overall: list[Standing] = []
     single: dict[str, list[Standing]] = {key: [] for key in cells}
+    seeds = _seeds(cells, seed)
     for convention in _conventions(cells):
         results = {
-            key: _judged(cell, accepted, alphas, convention=convention, draws=draws, seed=seed)
+            key: _judged(cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[key])
             for key, cell in cells.items()
         }
         overall += standings(results, unranked=flagged)
@@ -153,6 +154,17 @@ def _track(
         },
         "incomplete": {key: missing for key, missing in absent.items() if missing},
     }
+
+
+def _seeds(cells: Mapping[str, TrackedCell], seed: int) -> dict[str, int]:
+    """The seed of each cell's draws: one per data set, or where its cells have several lists of units, one per list."""
+    known = {key: cell.split.dataset for key, cell in cells.items()}
+    places = {key: DATASETS.index(data) if data in DATASETS else len(DATASETS) for key, data in known.items()}
+    found = {}
+    for place, own in enumerate(child_seeds(seed, len(DATASETS) + 1)):
+        units = {key: cells[key].split.test for key in cells if places[key] == place}
+        found |= seeds_by_units(units, own) if units else {}
+    return found
 
 
 def _apart(rows: Sequence[Standing], flagged: Collection[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -192,8 +204,6 @@ def _judged(
         entered = [item for item in entered if convention in paid[item.card.key]]
         costs = Costs(cell.table.costs.modes, paid, {}, source=f"profile {profile}")
         budgets = [PAID[convention](a, costs) for a in alphas]
-    seeds = child_seeds(seed, len(DATASETS) + 1)
-    place = DATASETS.index(cell.split.dataset) if cell.split.dataset in DATASETS else len(DATASETS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         return evaluate(
@@ -201,7 +211,7 @@ def _judged(
             {item.card.key: replace(item.scores[cell.name], name=item.card.key) for item in entered},
             budgets,
             draws=draws,
-            seed=seeds[place],
+            seed=seed,
             units=cell.split.test,
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deepval import reading
-from deepval.errors import InputError, reason
+from deepval.errors import InputError, quoted, reason
 from deepval.tables import columns
 from deepval.tables.scores import SCORE_PREFIX, Scores, align
 from deepval.tables.values import ValueTable
@@ -101,7 +101,7 @@ def _check_header(path: Path, head: bytes, allowed: Sequence[str]) -> None:
     if not rest or not set(names) <= set(allowed):
         raise InputError(
             f"{path}: the first line must name columns among {', '.join(allowed)}; found "
-            f"{columns.shown(line[:LONGEST_HEADER].decode('utf-8', errors='replace'))}."
+            f"{quoted(line[:LONGEST_HEADER].decode('utf-8', errors='replace'))}."
         )
 
 
@@ -147,7 +147,7 @@ def _physical(metadata: Any) -> dict[str, str]:
 
 def _check_footer(path: Path, metadata: Any, *, most_rows: int, allowed: Sequence[str]) -> None:
     if metadata.num_columns > len(allowed) or not set(_physical(metadata)) <= set(allowed):
-        names = columns.shown(", ".join(_physical(metadata)))
+        names = quoted(", ".join(_physical(metadata)))
         raise InputError(f"{path}: columns must be among {', '.join(allowed)}; found {names}.")
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
@@ -174,7 +174,7 @@ def _check_lengths(found: columns.Columns) -> None:
         if isinstance(value, str) and len(value) > LONGEST_ID:
             raise InputError(
                 f"{found.source}: an id may have {LONGEST_ID} characters; row {row + 1} has {len(value):,}: "
-                f"{columns.shown(value)}."
+                f"{quoted(value)}."
             )
 
 

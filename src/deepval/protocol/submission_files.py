@@ -16,10 +16,9 @@ from typing import Any
 
 from deepval import reading
 from deepval.canonical import file_digest
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, quoted
 from deepval.protocol.cards import CARD, LARGEST_CARD, card_content, card_of
 from deepval.protocol.score_files import ENDINGS, LARGEST_FILE, WantedScores, read_scores
-from deepval.tables.columns import shown
 from deepval.tables.scores import Scores
 
 LARGEST_FOLDER = 4 * LARGEST_FILE
@@ -72,7 +71,7 @@ def _refused(problems: Sequence[str]) -> Reading:
 
 def plain_name(name: str) -> str:
     """A file's name as a reason shows it: as it is where it is plain, else quoted and short."""
-    return name if re.fullmatch(r"[A-Za-z0-9 ._+()/-]{1,120}", name) else shown(name)
+    return name if re.fullmatch(r"[A-Za-z0-9 ._+()/-]{1,120}", name) else quoted(name)
 
 
 def _check_name(folder: Path) -> None:

@@ -9,6 +9,7 @@ from deepval.judging.audits import setting
 from deepval.report.console import render_brief
 from deepval.report.table_html import table_html
 from deepval.report.tables import (
+    OF_LADDER,
     Table,
     closing_of,
     counted,
@@ -26,7 +27,7 @@ WIDTH = 80
 """Columns of the text: those of the narrowest window that is usual, so that no line is broken."""
 MOST = 20
 """Rows that are shown of a table; a sentence says how many there are."""
-SHOWN = ("allocator", "nDG", "oracle", "vs random", "vs random 95 %", "verdict")
+SHOWN = ("allocator", "nDG", "oracle", OF_LADDER, "vs random", "vs random 95 %", "verdict")
 
 
 @dataclass(frozen=True)

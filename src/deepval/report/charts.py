@@ -1,7 +1,12 @@
 """Rows of an analysis -> a chart in plain data: named rows of dots with intervals. `report/figures` draws it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+from deepval.results import HEADLINE, BudgetRecord
+
+Record = TypeVar("Record", bound=BudgetRecord)
 
 
 @dataclass(frozen=True)
@@ -58,3 +63,10 @@ def shares(axis: str, dots: Iterable[Dot], *, line: float | None = None) -> Char
 def plain(axis: str, dots: Iterable[Dot], *, line: float | None = None) -> Chart:
     """A chart of numbers as they are."""
     return Chart(axis, tuple(dots), line)
+
+
+def at_headline(rows: Sequence[Record]) -> list[Record]:
+    """The rows whose share is nearest to the headline's, the smaller of two: what a chart has room for."""
+    shares_of = {row["alpha"] for row in rows}
+    at = min(shares_of, key=lambda alpha: (round(abs(alpha - HEADLINE), 9), alpha), default=HEADLINE)
+    return [row for row in rows if row["alpha"] == at]

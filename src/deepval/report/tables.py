@@ -3,33 +3,45 @@
 A cell is marked by its row's verdict against random: better (bold) or worse (asterisk).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
-from deepval.results import UNITS, Area, Recovery, Result, Row, Setting, Stream, Threshold
-from deepval.showing import Shown
+from deepval.judging.resamples import LEAVE_OUT_UP_TO
+from deepval.results import FEW_UNITS, UNITS, Area, Recovery, Result, Row, Setting, Stream, Threshold
+from deepval.showing import SelfShown
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
 ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
+LADDER, LADDER_CHANCE = "oracle-ladder", "random-ladder"
+OF_LADDER = "nDG of ladder"
 YARDSTICKS = (
     "oracle 'full': nDG divides by oracle, and the verdict compares with random, over the full mode only; 'ladder': by "
-    "oracle-ladder and with random-ladder, over all modes."
+    f"oracle-ladder and with random-ladder, over all modes. '{OF_LADDER}' divides every gain by oracle-ladder's: "
+    "rows of both kinds on one scale."
 )
 ALL_ROWS = "vs random, all rows"
+SECOND, SECOND_BOUNDS = "second opinion", "second 95 %"
 EXPLAINED = {
     "nDG": "nDG: gain as a share of the oracle's",
     "gain": "gain = benefit - harm",
     "vs random": "vs random: gain less that of random",
     "kept": "kept: whether the rate of escalations stayed within the budget",
     "escalated": "escalated: inputs that get the expensive mode",
+    SECOND: "second opinion: what wider intervals for few or unequal units say (docs/statistics.md)",
 }
 """Headings that a reader may not know."""
 SYMBOLS = {"–": "–: undefined or not measured", "inf.": "inf.: cannot run within the budget"}
+WEAK = {
+    " on few units": f"on few units: the value to gain is spread as over fewer than {FEW_UNITS:g} units, where 95 % "
+    "intervals held the truth in 61 % of simulated samples (docs/statistics.md).",
+    "rests on ": "rests on: without that unit the verdict is another.",
+}
+"""What weakens a verdict in words, and what that means."""
 IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positive or too near zero to take shares of."
 
 
@@ -42,7 +54,7 @@ class TableCell:
 
 
 @dataclass(frozen=True, repr=False)
-class Table(Shown):
+class Table(SelfShown):
     """A title, a header, rows in sections that a rule divides, and notes below.
 
     `extra` are the columns that a narrow terminal can spare, the first to go first.
@@ -138,8 +150,8 @@ def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
         "verdict",
     )
     every = any(row.versus_random_loss_simultaneous_lo is not None for row in rows)
-    if every:
-        header = (*header[:-1], ALL_ROWS, header[-1])
+    second = any(row.second_verdict for row in rows)
+    header = (*header[:-1], *[ALL_ROWS] * every, *[SECOND_BOUNDS, SECOND] * second, header[-1])
     notes = sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason})
     if any(row.versus_random_unit == "loss" for row in rows):
         notes.append(IN_LOSS)
@@ -152,17 +164,37 @@ def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
     sections = []
     for (label, budget), members in groupby(rows, key=lambda row: (row.slice, row.budget.label)):
         first = f"{label}, {budget}" if sliced else budget
-        sections.append(tuple(_verdict(row, first if i == 0 else "", every=every) for i, row in enumerate(members)))
-    extra = ("escalated", "gain", "nDG 95 %", "benefit", "harm", "nDG")
+        lines = (_verdict(row, first if i == 0 else "", every=every, second=second) for i, row in enumerate(members))
+        sections.append(tuple(lines))
+    notes += _weaknesses(rows)
+    extra = (SECOND_BOUNDS, "escalated", "gain", "nDG 95 %", "benefit", "harm", "nDG", SECOND)
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
-    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), extra)
-    return table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
+    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), (*extra[:4], OF_LADDER, *extra[4:]))
+    table = table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
+    return table.widened("oracle", OF_LADDER, list(_of_ladder(rows)))
+
+
+def _of_ladder(rows: Sequence[Row]) -> Iterator[str]:
+    """Every row's gain as a share of what the best plan over all modes gains under its budget."""
+    prizes = {(row.slice, row.budget): row.gain for row in rows if row.allocator == LADDER}
+    for row in rows:
+        prize = prizes.get((row.slice, row.budget))
+        yield number(row.gain / prize if prize and prize > 0 and row.ndg is not None and row.gain is not None else None)
+
+
+def _weaknesses(rows: Sequence[Row]) -> Iterator[str]:
+    """What the words of verdicts mean, and what was not looked for."""
+    words = " ".join(row.verdict_words or "" for row in rows)
+    yield from (said for sign, said in WEAK.items() if sign in words)
+    if any(row.units > LEAVE_OUT_UP_TO and row.verdict_words in ("better", "worse") for row in rows):
+        yield f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}."
 
 
 def explained(table: Table, without: Sequence[str] = ()) -> list[str]:
     """What a table's signs and headings mean, as far as its notes do not say so; `without` headings are left out."""
-    told, texts = " ".join(table.notes), {cell.text for section in table.sections for row in section for cell in row}
+    told = " ".join(note for note in table.notes if note not in WEAK.values())
+    texts = {cell.text for section in table.sections for row in section for cell in row}
     marks = {cell.mark for section in table.sections for row in section for cell in row}
     signs = [said for sign, said in SYMBOLS.items() if sign in texts and f"{sign}:" not in told]
     if "worse" in marks and "asterisk" not in told:
@@ -182,16 +214,27 @@ def closing(result: Result) -> list[str]:
 
 
 def closing_of(every: Sequence[Row]) -> list[str]:
-    """The verdicts of rows in words, budget by budget."""
+    """The verdicts of rows in words, budget by budget, those against random-ladder apart."""
     lines = []
-    for budget, rows in groupby(every, key=lambda row: row.budget.label):
+    places = {row.budget.label: place for place, row in reversed(list(enumerate(every)))}
+    judged = [row for row in every if row.verdict]  # a row of scores per mode is compared with another chance
+    judged.sort(key=lambda row: (places[row.budget.label], row.chance == LADDER_CHANCE))
+    for (budget, chance), rows in groupby(judged, key=lambda row: (row.budget.label, row.chance)):
         found: dict[str, list[str]] = {}
+        other: dict[str, list[str]] = {}
         for row in rows:
             if row.verdict:
-                found.setdefault(row.verdict, []).append(row.allocator)
+                found.setdefault(row.verdict_words or row.verdict, []).append(row.allocator)
+            if row.second_verdict and row.second_verdict != row.verdict:
+                other.setdefault(row.second_verdict, []).append(row.allocator)
         if found:
-            lines.append(f"{budget}, against random: {'; '.join(f'{v}: {_few(names)}' for v, names in found.items())}.")
+            lines.append(f"{budget}, against {chance or 'random'}: {_by_words(found)}.")
+            lines[-1] += f" Second opinion: {_by_words(other)}." if other else ""
     return lines
+
+
+def _by_words(found: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{words}: {_few(names)}" for words, names in found.items())
 
 
 def _few(names: Sequence[str], most: int = 6) -> str:
@@ -212,7 +255,17 @@ def _simultaneous(row: Row) -> str:
     return interval(row.versus_random_simultaneous_lo, row.versus_random_simultaneous_hi, percent)
 
 
-def _verdict(row: Row, budget: str, *, every: bool) -> tuple[TableCell, ...]:
+def _second(row: Row | Stream) -> tuple[str, str]:
+    """The interval of the second opinion, and whether it agrees with the verdict or what it says instead."""
+    if row.second_verdict is None:
+        return "", ""
+    said = "agrees" if row.second_verdict == row.verdict else row.second_verdict
+    if row.versus_random_unit == "loss":
+        return interval(row.versus_random_loss_second_lo, row.versus_random_loss_second_hi), said
+    return interval(row.versus_random_second_lo, row.versus_random_second_hi, percent), said
+
+
+def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
     mark = mark_of(row.verdict)
     loss = row.cheap_loss if row.versus_random_unit == "share" else None
 
@@ -230,7 +283,8 @@ def _verdict(row: Row, budget: str, *, every: bool) -> tuple[TableCell, ...]:
         TableCell(interval(row.ndg_lo, row.ndg_hi)),
         *map(TableCell, _versus_random(row)),
         *([TableCell(_simultaneous(row))] if every else []),
-        TableCell(row.verdict or ""),
+        *(map(TableCell, _second(row)) if second else []),
+        TableCell(row.verdict_words or row.verdict or ""),
     )
 
 
@@ -246,6 +300,7 @@ def _streams(result: Result) -> Table:
         "vs ranking 95 %",
         "vs random",
         "vs random 95 %",
+        SECOND,
         "verdict",
     )
     sections = []
@@ -256,7 +311,7 @@ def _streams(result: Result) -> Table:
             cells = (
                 budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), kept,
                 number(row.ndg), number(row.versus_ranking), interval(row.versus_ranking_lo, row.versus_ranking_hi),
-                *_versus_random(row), row.verdict or "",
+                *_versus_random(row), _second(row)[1], row.verdict_words or row.verdict or "",
             )  # fmt: skip
             rows.append(tuple(TableCell(text) for text in cells))
         sections.append(tuple(rows))
@@ -386,22 +441,35 @@ def _ladder(result: Result) -> Table:
 
 def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
     """Paired differences between two allocators, on one table or as means over cells."""
-    header = ["budget", "difference", "95 %", "nDG", "verdict"]
+    header = ["budget", "difference", "95 %", "nDG", SECOND_BOUNDS, SECOND, "verdict"]
     over = any(isinstance(row, PooledComparison) for row in rows)
     if over:
-        header[4:4] = ["nDG 95 %", "better / worse in"]
+        header[4:6] = ["nDG 95 %", "better / worse in"]
     cells = []
     for row in rows:
         mark = mark_of(row.verdict)
         difference, bounds = percent(row.difference), interval(row.lo, row.hi, percent)
         if isinstance(row, Comparison) and row.unit == "loss":
             difference, bounds = number(row.loss), interval(row.loss_lo, row.loss_hi)
-        ndg = [MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"]
+        more = [MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"]
         if isinstance(row, PooledComparison):
-            ndg += [interval(row.ndg_lo, row.ndg_hi), f"{row.cells_better} / {row.cells_worse} of {row.cells} cells"]
-        texts = (row.budget.label, difference, bounds, *ndg, row.verdict or "")
+            more += [interval(row.ndg_lo, row.ndg_hi), f"{row.cells_better} / {row.cells_worse} of {row.cells} cells"]
+        else:
+            more += _second_of(row)
+        texts = (row.budget.label, difference, bounds, *more, row.verdict or "")
         cells.append(tuple(TableCell(text, mark if i == 1 else "") for i, text in enumerate(texts)))
-    return Table(_comparison_title(rows), tuple(header), (tuple(cells),), tuple(_comparison_notes(rows)))
+    extra = () if over else (SECOND_BOUNDS,)
+    return Table(_comparison_title(rows), tuple(header), (tuple(cells),), tuple(_comparison_notes(rows)), extra)
+
+
+def _second_of(row: Comparison) -> tuple[str, str]:
+    """As of a row: the interval of the second opinion, and what it says."""
+    if row.second_verdict is None:
+        return "", ""
+    said = "agrees" if row.second_verdict == row.verdict else row.second_verdict
+    if row.unit == "loss":
+        return interval(row.second_loss_lo, row.second_loss_hi), said
+    return interval(row.second_lo, row.second_hi, percent), said
 
 
 def _comparison_title(rows: Sequence[Comparison | PooledComparison]) -> str:
@@ -455,9 +523,16 @@ def setting_words(setting: Setting) -> Iterable[str]:
         )
     spread = setting["concentration"]
     if spread["top_unit"] is not None:
+        few = spread["half_inputs"]
+        by_input = (
+            f", and {few:,} of {counted(inputs, 'input')} {'holds' if few == 1 else 'hold'} "
+            f"{percent(spread['half_inputs_share'], 1)}"
+            if few
+            else ""
+        )
         yield (
             f"The value to gain is spread as over {number(spread['effective_units'], 1)} units; "
-            f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it."
+            f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it{by_input}."
         )
 
 

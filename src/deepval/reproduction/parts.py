@@ -6,8 +6,8 @@ Every part rests on the cell's files, on its own settings and on the code that m
 import io
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -16,15 +16,17 @@ import numpy as np
 
 from deepval import reading
 from deepval.allocators.fitted import FittedAllocator, Recipe, Training
-from deepval.allocators.recipes import read_allocator
+from deepval.allocators.recipes import read_allocator, recipe_named
 from deepval.allocators.signals import SIGNALS
+from deepval.analyses.skipping import skippers
 from deepval.canonical import json_canonical, json_content, plain, sha256
 from deepval.cells import study
 from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.ledger import note
+from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
 from deepval.cells.spec import CellSpec
-from deepval.errors import InputWarning
+from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.budgets import Latency, Selection
 from deepval.protocol.code_digest import code_digest
 from deepval.reproduction.keeping import kept
@@ -39,6 +41,13 @@ BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """What the cheap and the full mode of a cell without costs are charged as: public detectors have none of their own."""
 CODE = "deepval.cells.study"
 MODEL = "model.json"
+RELABELLED: dict[str, tuple[Label, ...]] = {
+    "gate-ridge": (VALUE, *GAINS),
+    "gate-gbm": (VALUE, *GAINS),
+    "router-gbm-value": (VALUE, RANK, SIGNED_CDF, *PUBLISHED),
+    "router-gbm-binary": (VALUE, *PUBLISHED),
+}
+"""What is fitted on which labels; networks are left to `deepval analyse`, for they take ten times as long."""
 Role = Literal["fit", "train"]
 
 
@@ -205,6 +214,12 @@ def _free(at: CellAtHand) -> Result:
     return _judged(at, "free", {"recipes": recipes}, judge)
 
 
+def _priced(at: CellAtHand) -> dict[str, Scored]:
+    """The scores whose latency is known; those served in batches again, under their own name."""
+    costs = costs_of(at)
+    return study.priced(study.with_batched(at.part("scores"), costs), costs)
+
+
 def _diagnosed_result(at: CellAtHand) -> Result:
     def judge() -> Result:
         scored = at.part("diagnostics")
@@ -222,10 +237,47 @@ def _charged(at: CellAtHand) -> Result:
     costs = costs_of(at)
 
     def judge() -> Result:
-        scored = study.priced(at.part("scores"), costs)
-        return _noted(at, study.judged(at.cell, scored, [Latency(a, costs) for a in ALPHAS]), scored, "charged")
+        scored = at.part("priced")
+        budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
+        return _noted(at, study.judged(at.cell, scored, budgets), scored, "charged")
 
-    return _judged(at, "charged", {"recipes": _recipes(at), "costs": costs.to_dict()}, judge)
+    settings = {"recipes": _recipes(at), "costs": costs.to_dict(), "budgets": "free and charged"}
+    return _judged(at, "charged", settings, judge)
+
+
+def _relabelled(at: CellAtHand) -> Result | None:
+    """Some recipes on other labels than their own too."""
+    wanted = {
+        taught(recipe, label.name): (recipe, label.target(recipe_named(recipe)))
+        for recipe, labels in RELABELLED.items()
+        if recipe in _recipes(at)
+        for label in labels
+        if label.lacking(at.cell) is None
+    }
+    if not wanted:
+        return None
+
+    def judge() -> Result:
+        scored = {}
+        for name, (recipe, target) in wanted.items():
+            with suppress(NothingToLearnError):
+                scored[name] = replace(score_on(at.cell, fit_on(at.cell, recipe, target=target)), name=name)
+        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "relabelled")
+
+    return _judged(at, "relabelled", {"recipes": wanted}, judge)
+
+
+def _skipping(at: CellAtHand) -> Result | None:
+    costs = costs_of(at)
+    scored = {name: item for name, item in at.part("priced").items() if name in skippers()}
+    if not scored:
+        return None
+
+    def judge() -> Result:
+        budgets = [Latency(a, costs, how) for how in ("cascade", "skipping") for a in ALPHAS]
+        return _noted(at, study.judged(at.cell, scored, budgets), scored, "skipping")
+
+    return _judged(at, "skipping", {"allocators": list(scored), "costs": costs.to_dict()}, judge)
 
 
 def _causal(at: CellAtHand) -> Result | None:
@@ -248,17 +300,23 @@ def _aligned(at: CellAtHand) -> list[Scores]:
 PARTS: dict[str, Callable[[CellAtHand], Any]] = {
     "cells": lambda at: at.cell,
     "located": lambda at: at.spec,
+    "costs": costs_of,
     "fitted": lambda at: _fitted(at, "fit", _recipes(at)),
     "scores": lambda at: _scores(at, "fit", _recipes(at)),
     "train_scores": lambda at: _scores(at, "train", _priced_recipes(at)),
     "diagnostics": _diagnosed,
     "aligned": _aligned,
+    "priced": _priced,
     "results": _free,
     "diagnosed": _diagnosed_result,
     "charged": _charged,
     "causal": _causal,
+    "skipping": _skipping,
+    "relabelled": _relabelled,
 }
-"""What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, allocators
-fitted on its fit units, scores of all inputs by signals and those allocators, the like with allocators that have costs
-fitted on the training units, scores by diagnostics, scores that cover every input aligned with the table, and results
-on the test units with allocators free, of diagnostics, with allocators charged, and charged under causal policies."""
+"""What analyses may take of a cell, by name: the cell itself, its specification with the data at hand, what its modes
+and allocators cost, allocators fitted on its fit units, scores of all inputs by signals and those allocators, the like
+with allocators that have costs fitted on the training units, scores by diagnostics, scores that cover every input
+aligned with the table, those whose cost is known, and results on the test units with allocators free, of diagnostics,
+with allocators charged beside free, charged under causal policies, (those that need no cheap pass) charged for skipping
+it, and free after training on other labels."""

@@ -10,11 +10,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Literal
 
-from deepval.analyses import external
+from deepval.analyses import break_even, budgets, external, gaps, skipping, streams, uniform
 from deepval.analyses.external_tables import external_tables
 from deepval.analyses.target_tables import target_tables
 from deepval.analyses.targets import across_targets
 from deepval.cells.folder import BuiltCell
+from deepval.judging.budgets import Energy, Latency
 from deepval.report.charts import Chart
 from deepval.report.overview import overview
 from deepval.report.tables import Table
@@ -96,7 +97,7 @@ class Analysis:
     def chart(self, rows: Sequence[Any]) -> Chart | None:
         """The rows as a chart, where the analysis has one."""
         draw = getattr(self.module, "chart", None)
-        return None if draw is None or self.told else draw(rows)
+        return None if draw is None else draw(rows)
 
     def plain_records(self, rows: Sequence[Any]) -> list[dict[str, Any]]:
         """The rows as dicts, every field unrounded."""
@@ -111,9 +112,20 @@ def _first_of_pair(cell: BuiltCell) -> bool:
     return (cell.spec.system, cell.spec.geometry) == ("braking", "monocular")
 
 
+def _has_ladder(cell: BuiltCell) -> bool:
+    return len(cell.table.modes) > 2
+
+
+def _both(module: ModuleType) -> Callable[[Sequence[Any]], list[Table]]:
+    """What rows come to over cells, then the rows."""
+    return lambda rows: [module.over_cells_table(module.over_cells(rows)), module.table(rows)]
+
+
 CELLS = {"cells": "cells"}
 READ_AGAIN = {"cells": "cells", "located": "located"}
 RESULTS = {"results": "results"}
+CAUSAL = {"results": "causal"}
+CHARGED = {"budgets": tuple(Latency(alpha) for alpha in ALPHAS)}
 OPERATING = {"with_pairs": True, "with_tuned": True}
 
 ANALYSES: tuple[Analysis, ...] = (
@@ -183,6 +195,9 @@ ANALYSES: tuple[Analysis, ...] = (
         among=(_first_of_pair, "no cell of braking with monocular geometry"),
     ),
     Analysis("transfer", ALLOCATORS, "view", CELLS, {"recipes": FREE}, least=2, judges=True),
+    Analysis("objective-swap", ALLOCATORS, "set", {"results": "relabelled"}),
+    Analysis("published-objectives", ALLOCATORS, "set", {"results": "relabelled"}),
+    Analysis("target-transforms", ALLOCATORS, "set", {"results": "relabelled"}),
     Analysis(
         "overview",
         ALLOCATORS,
@@ -211,5 +226,47 @@ ANALYSES: tuple[Analysis, ...] = (
         called=lambda results: [overview(results, kind="latency", alpha=alpha) for alpha in ALPHAS],
         told=list,
         records=lambda rows: [],
+    ),
+    Analysis(
+        "budgets",
+        COST,
+        "set",
+        {"results": "charged"},
+        told=lambda rows: [budgets.overhead_table(budgets.overheads(rows)), budgets.table(rows)],
+    ),
+    Analysis(
+        "break-even",
+        COST,
+        "set",
+        {"cells": "cells", "scores": "priced", "costs": "costs"},
+        CHARGED,
+        judges=True,
+        told=_both(break_even),
+    ),
+    Analysis(
+        "gaps",
+        COST,
+        "set",
+        CAUSAL,
+        called=lambda results: [row for row in gaps.rows(results) if row.kind == "latency"],
+        told=_both(gaps),
+    ),
+    Analysis("uniform", COST, "set", CAUSAL, told=_both(uniform)),
+    Analysis("capacity", COST, "set", CELLS),
+    Analysis(
+        "ladder",
+        COST,
+        "set",
+        {"cells": "cells", "costs": "costs"},
+        {"budgets": tuple(kind(alpha) for kind in (Latency, Energy) for alpha in ALPHAS)},
+        among=(_has_ladder, "no cell of three modes or more"),
+    ),
+    Analysis("skipping", COST, "set", {"results": "skipping"}, told=_both(skipping)),
+    Analysis(
+        "streams",
+        COST,
+        "set",
+        CAUSAL,
+        called=lambda results: [row for row in streams.rows(results) if row.kind == "selection"],
     ),
 )

@@ -34,9 +34,9 @@ from deepval.reproduction.registry import ANALYSES, Analysis
 from deepval.tables.costs import costs_bytes
 
 ROWS, REFUSED = "rows.json", "refused.txt"
-BARE = frozenset({"cells", "located"})
+BARE = frozenset({"cells", "located", "costs"})
 """Parts that are nothing to be made."""
-CHARGED = frozenset({"charged", "causal", "train_scores"})
+CHARGED = frozenset({"costs", "priced", "charged", "causal", "skipping", "train_scores"})
 """Parts that rest on what things cost."""
 
 

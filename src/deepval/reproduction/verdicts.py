@@ -47,7 +47,7 @@ def of_mean(mark: bool | None, words: str) -> Told:  # noqa: FBT001
 def _counts(marks: Sequence[bool | None]) -> str:
     yes, no = marks.count(True), marks.count(False)
     rest = len(marks) - yes - no
-    return f"borne out in {yes} of {len(marks)} cells, contradicted in {no}" + (f", open in {rest}" if rest else "")
+    return f"borne out in {yes} of {len(marks)}, contradicted in {no}" + (f", open in {rest}" if rest else "")
 
 
 def above(row: Row, field: str, limit: float) -> bool | None:

@@ -28,19 +28,29 @@ class OracleAt(Record):
 
 @dataclass(frozen=True, eq=False)
 class Spread(Record):
-    """How evenly the value to gain is spread over units; None where there is none.
+    """How evenly the value to gain is spread over units and inputs; None where there is none.
 
     Attributes:
         top_unit: Id of the unit with the largest part.
         top_share: Its share of the total.
         effective_units: 1 / sum of squared shares: U where all are equal, 1 where one unit holds everything.
         gini: 0 where all are equal, near 1 where one unit holds everything.
+        top_input: Id of the input with the largest part.
+        top_input_share: Its share of the total.
+        effective_inputs: As many equal inputs would be as uneven.
+        half_inputs: Fewest inputs that together hold half of the total.
+        half_inputs_share: What they hold of it.
     """
 
     top_unit: str | None
     top_share: float | None
     effective_units: float | None
     gini: float | None
+    top_input: str | None = None
+    top_input_share: float | None = None
+    effective_inputs: float | None = None
+    half_inputs: int | None = None
+    half_inputs_share: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +67,7 @@ class Setting(Record):
         harm_ratio: Total harm over total benefit.
         all_full_share: Share of the all-cheap loss that escalating everything removes.
         budgets: What the oracle reaches at several shares.
-        concentration: How the value to gain is spread over units.
+        concentration: How the value to gain is spread over units and inputs.
     """
 
     inputs: int

@@ -13,16 +13,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from deepval import reading
+from deepval import checks, reading
 from deepval.canonical import json_content, plain, sha256
-from deepval.errors import InputError, meant
-from deepval.files import write_atomically
+from deepval.errors import InputError, meant, quoted
+from deepval.files import file_path, write_atomically
 from deepval.forms import formed_file
 from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
 from deepval.results.recovery import Area, CallShare, Recovery
 from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit
 from deepval.results.samples import Samples, read_samples, samples_path
-from deepval.showing import Shown, shown
+from deepval.showing import SelfShown, shown
 
 SCHEMA = "deepval/result/1"
 WHAT = "a result saved by deepval"
@@ -31,7 +31,7 @@ HEADLINE = 0.2
 
 
 @dataclass(frozen=True, repr=False)
-class Result(Shown):
+class Result(SelfShown):
     """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
 
     Attributes:
@@ -118,10 +118,13 @@ class Result(Shown):
         """
         if self.recovery and levels is None:
             return self.recovery
+        if levels is not None and not isinstance(levels, Sequence):
+            raise InputError(f"levels must be a list of shares; found {quoted(levels)}.")
         return shown("recovery", self._fresh("APGR"), *([] if levels is None else [levels]))
 
     def cpt(self, allocator: str, recovered: float = 0.5) -> CallShare:
         """CPT(x): the smallest share of the inputs whose escalation recovers the part x of the gap."""
+        checks.text(allocator, "An allocator")
         found = {row.allocator: row for row in self.apgr([recovered])}
         if allocator not in found:
             raise InputError(f"The result has no CPT of {allocator!r}; it has {', '.join(found)}.")
@@ -129,6 +132,8 @@ class Result(Shown):
 
     def area(self, candidate: str, baseline: str = "random") -> Area:
         """The area between two gain curves over all shares of the inputs, with its paired interval."""
+        checks.text(candidate, "An allocator")
+        checks.text(baseline, "An allocator")
         return shown("area", self._fresh("An area between gain curves"), candidate, baseline)
 
     def _fresh(self, what: str) -> Any:
@@ -155,12 +160,12 @@ class Result(Shown):
             samples: Whether to keep what the rows rest on too, in `<name>.samples.npz` beside it, so that the result
                 can be compared and pooled after it is loaded.
         """
-        text = self.to_json()
-        if samples:
+        file, text = file_path(path), self.to_json()
+        if checks.flag(samples, "samples"):
             if self.samples is None:
                 raise InputError(f"{path}: the result has no samples to save; it must be fresh from evaluate().")
-            write_atomically(samples_path(path), self.samples.to_bytes(sha256(text.encode())))
-        write_atomically(path, text)
+            write_atomically(samples_path(file), self.samples.to_bytes(sha256(text.encode())))
+        write_atomically(file, text)
 
     def to_arrow(self) -> Any:
         """Rows and slices as a pyarrow Table."""
@@ -202,16 +207,17 @@ class Result(Shown):
     @classmethod
     def load(cls, path: str | Path) -> "Result":
         """A saved result, with its samples where they lie beside it; it must be in the published schema."""
-        data = reading.content(path, WHAT)
+        file = file_path(path)
+        data = reading.content(file, WHAT)
         content = json_content(data, path, WHAT)
         found = content.get("schema") if isinstance(content, dict) else type(content).__name__
         if found != SCHEMA:
-            raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {found!r}.")
+            raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {quoted(found)}.")
         told = {name: part for name, part in content.items() if name != "schema"}
         if "samples" in told:
             raise InputError(f"{path}: must be {WHAT}, whose samples lie beside it; it holds samples itself.")
         loaded = formed_file(cls, told, path, WHAT)
-        samples = read_samples(samples_path(path), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
+        samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)
 
 
@@ -230,6 +236,11 @@ Found = TypeVar("Found", Row, Threshold)
 
 def _meant(records: Sequence[Found], allocator: str, asked: Mapping[str, Any]) -> Found:
     """The one record of an allocator under the budget that is asked for, or the headline where several are left."""
+    checks.text(allocator, "An allocator")
+    asked = {
+        part: named if named is None else checks.number(named, part) if part == "alpha" else checks.text(named, part)
+        for part, named in asked.items()
+    }
     held = {record.budget: record for record in reversed(records) if record.allocator == allocator}
     left = {key: record for key, record in held.items() if key.holds(**asked)}
     if len(left) > 1:

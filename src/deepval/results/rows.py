@@ -50,8 +50,18 @@ class Row(BudgetRecord):
         versus_random_loss_simultaneous_lo: Lower bound that holds for all rows of the table at once, where asked for.
         versus_random_loss_simultaneous_hi: Upper bound.
         versus_random_unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
+        versus_random_second_lo: Lower bound of the second opinion on `versus_random`, for few or unequal units.
+        versus_random_second_hi: Upper bound.
+        versus_random_loss_second_lo: Lower bound of the second opinion on `versus_random_loss`.
+        versus_random_loss_second_hi: Upper bound.
         verdict: better, worse or unresolved against random; infeasible where the allocator cannot pay for itself;
             None without an interval, for nobody looked. It rests on the share, or on the loss where that is undefined.
+        verdict_words: The verdict with what weakens it: better on few units (the value to gain is spread as over fewer
+            than 3), better, but rests on 0007 (without that unit the verdict is another).
+        rests_on: That unit; where several would do, the one without which most speaks against the verdict.
+        units_left_out: Among how many units it was looked for; 0 where nobody looked: the verdict is not decided, there
+            are fewer than 3 or more than 100 units, scores are per mode, or only a group of the inputs is judged.
+        second_verdict: What the second opinion says: better, worse or unresolved; None where there is no verdict.
         draws: Number of draws.
         draws_dropped: Draws left out of the nDG interval: their oracle gain is below 1/4 of the full sample's.
         weight_dropped: The probability of those draws.
@@ -97,7 +107,15 @@ class Row(BudgetRecord):
     versus_random_loss_simultaneous_lo: float | None = None
     versus_random_loss_simultaneous_hi: float | None = None
     versus_random_unit: str = "share"
+    versus_random_second_lo: float | None = None
+    versus_random_second_hi: float | None = None
+    versus_random_loss_second_lo: float | None = None
+    versus_random_loss_second_hi: float | None = None
     verdict: str | None = None
+    verdict_words: str | None = None
+    rests_on: str | None = None
+    units_left_out: int = 0
+    second_verdict: str | None = None
     draws: int = 0
     draws_dropped: int = 0
     weight_dropped: float = 0.0
@@ -174,7 +192,13 @@ class Stream(BudgetRecord):
         versus_random_loss_lo: Lower bound of its paired 95 % interval.
         versus_random_loss_hi: Upper bound.
         versus_random_unit: As in `Row`.
+        versus_random_second_lo: As in `Row`.
+        versus_random_second_hi: As in `Row`.
+        versus_random_loss_second_lo: As in `Row`.
+        versus_random_loss_second_hi: As in `Row`.
         verdict: As in `Row`.
+        verdict_words: As in `Row`; units are not left out.
+        second_verdict: As in `Row`.
         draws: Number of draws.
         versus_ranking_dropped: Draws left out of the interval against the ranking: their oracle gains nothing, the
             two differ.
@@ -206,7 +230,13 @@ class Stream(BudgetRecord):
     versus_random_loss_lo: float | None = None
     versus_random_loss_hi: float | None = None
     versus_random_unit: str = "share"
+    versus_random_second_lo: float | None = None
+    versus_random_second_hi: float | None = None
+    versus_random_loss_second_lo: float | None = None
+    versus_random_loss_second_hi: float | None = None
     verdict: str | None = None
+    verdict_words: str | None = None
+    second_verdict: str | None = None
     draws: int = 0
     versus_ranking_dropped: int = 0
     versus_random_dropped: int = 0

@@ -18,7 +18,7 @@ import numpy as np
 
 from deepval import reading
 from deepval.arrays import Float, Shaped
-from deepval.errors import InputError, InputWarning, reason
+from deepval.errors import InputError, InputWarning, quoted, reason
 from deepval.manifests import cell_content
 from deepval.tables.keys import as_text, positions, repeated
 
@@ -34,7 +34,6 @@ __all__ = [
     "positions",
     "read",
     "refuse_repeated",
-    "shown",
 ]
 
 ID_COLUMNS = ("unit", "input")
@@ -42,8 +41,6 @@ READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a map
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 LONGEST_HEADER = 65_536
 """Bytes of a line that are looked at for what separates cells."""
-LONGEST_QUOTE = 60
-"""Characters of a value that a message quotes."""
 LONGEST_ID, LARGEST_IDS = 1_000, 2**33
 """Characters that an id may have, and bytes of a column of them: all ids of a column take the room of the longest."""
 PACKED = 256
@@ -195,7 +192,7 @@ def _refuse_other_separators(path: Path) -> None:
         decimal = " and commas in its numbers" if re.search(r"\d,\d", row) else ""
         raise InputError(
             f"{path}: cells must be separated by commas and numbers have a point; it has {between} between cells"
-            f"{decimal}: {shown(header)}. Save it again with commas between cells and a decimal point."
+            f"{decimal}: {quoted(header)}. Save it again with commas between cells and a decimal point."
         )
 
 
@@ -226,7 +223,7 @@ def _csv_complaint(path: Path) -> str:
         more = row.actual_columns > row.expected_columns
         return (
             f"{path}: rows must be equally long; row {row.number - 1} has {row.actual_columns} cells and the header "
-            f"{row.expected_columns}: {shown(row.text)}. Check that "
+            f"{row.expected_columns}: {quoted(row.text)}. Check that "
             f"{'numbers have a decimal point, not a comma, and that ' if more else ''}the file is not cut."
         )
     return f"{path}: must be a CSV file with a header; it is cut, damaged or of another type ({why})."
@@ -335,7 +332,7 @@ def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "
         if set(map(type, found)) != {str}:
             for row, value in enumerate(found):
                 if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
-                    raise InputError(f"{what} must hold text or integers; {place(row, ids)} holds {shown(value)}.")
+                    raise InputError(f"{what} must hold text or integers; {place(row, ids)} holds {quoted(value)}.")
         _refuse_long(found, what, ids)
         return found.astype(str)
     raise InputError(f"{what} must hold text or integers; found {found.dtype}.")
@@ -349,7 +346,7 @@ def _refuse_long(found: Shaped[np.ndarray, "input"], what: str, ids: Any) -> Non
         most = min(LONGEST_ID, LARGEST_IDS // (4 * len(found)))
         raise InputError(
             f"{what} must hold ids of at most {most:,} characters; {place(row, None)} holds {lengths[row]:,}, "
-            f"{shown(found[row])}."
+            f"{quoted(found[row])}."
         )
 
 
@@ -374,7 +371,7 @@ def number_array(column: Any, what: str, *, ids: Any = None) -> Float[np.ndarray
         except (TypeError, ValueError, OverflowError):
             comma = isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", value)
             advice = f" That is a decimal comma: write {value.strip().replace(',', '.')}." if comma else ""
-            raise InputError(f"{what} must hold numbers; {place(row, ids)} holds {shown(value)}.{advice}") from None
+            raise InputError(f"{what} must hold numbers; {place(row, ids)} holds {quoted(value)}.{advice}") from None
     return numbers
 
 
@@ -386,15 +383,9 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def shown(value: Any) -> str:
-    """A value as a message quotes it: short, and without NumPy's name."""
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."
-
-
 def place(row: int, ids: Any = None) -> str:
     """'row 3 (input 17)': where a complaint points, data rows counted from 1."""
-    return f"row {row + 1}" + (f" (input {shown(str(ids[row]))})" if ids is not None and row < len(ids) else "")
+    return f"row {row + 1}" + (f" (input {quoted(str(ids[row]))})" if ids is not None and row < len(ids) else "")
 
 
 def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:

@@ -16,9 +16,9 @@ from typing import Any, Literal, get_args
 
 from deepval import reading
 from deepval.canonical import toml_content
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 from deepval.manifests import cell_content
-from deepval.showing import Shown
+from deepval.showing import SelfShown
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
@@ -36,7 +36,7 @@ PROFILES = {path.stem: path for path in sorted(_SHIPPED, key=lambda path: path.s
 
 
 @dataclass(frozen=True, repr=False)
-class Costs(Shown):
+class Costs(SelfShown):
     """Cost per input of each mode (cheap first, full last) and of each allocator, by convention.
 
     Attributes:
@@ -52,15 +52,18 @@ class Costs(Shown):
     source: str = "the costs given"
 
     def __post_init__(self) -> None:
+        for table, kind in ((self.modes, "modes"), (self.allocators, "allocators")):
+            if not isinstance(table, Mapping) or not all(isinstance(entry, Mapping) for entry in table.values()):
+                raise InputError(f"{self.source}: {kind} must be costs by name, {{'cheap': {{'ms': 13.2}}}}.")
         if len(self.modes) == 1:
-            raise InputError(f"{self.source}: costs of two or more modes are needed; found {list(self.modes)}.")
+            raise InputError(f"{self.source}: costs of two or more modes are needed; found {quoted(list(self.modes))}.")
         for table, kind in ((self.modes, "mode"), (self.allocators, "allocator")):
             for name, entry in table.items():
                 for convention, cost in entry.items():
-                    if not 0 <= cost < math.inf:
+                    if isinstance(cost, bool) or not isinstance(cost, Real) or not 0 <= float(cost) < math.inf:
                         raise InputError(
                             f"{self.source}: a cost must be finite and not negative; {kind} {name!r} has "
-                            f"{convention} = {cost}."
+                            f"{convention} = {quoted(cost)}."
                         )
         for convention in CONVENTIONS if self.modes else ():
             cheap, *_, full = self.modes

@@ -21,7 +21,7 @@ from deepval.files import write_atomically
 from deepval.tables import columns
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.tables.input_costs import NAMES
-from deepval.tables.values import LOSS_PREFIX, ValueTable
+from deepval.tables.values import ESTIMATED, LOSS_PREFIX, ValueTable
 
 COST = "|total_cost"
 """What RouterBench calls a model's column of costs, after its name."""
@@ -73,7 +73,7 @@ def _table(answers: _Answers, models: Sequence[str] | None, best: float | None, 
     chosen = _chosen(answers, models, source)
     places = [answers.models.index(model) for model in chosen]
     quality, cost = answers.quality[:, places], answers.cost[:, places]
-    whole = ~np.isnan(quality).any(axis=1)
+    whole = np.logical_not(np.isnan(quality).any(axis=1))
     if not whole.any():
         raise InputError(f"{source}: some prompt must have an answer of every model of {', '.join(chosen)}; none has.")
     if not whole.all():
@@ -284,8 +284,10 @@ def _columns_of(table: ValueTable) -> Iterator[tuple[str, np.ndarray]]:
         yield "order", table.order
     for mode, column in zip(table.modes, table.losses.T, strict=True):
         yield f"{LOSS_PREFIX}{mode}", column
-    names = {convention: name for name, convention in reversed(NAMES.items())}
+    names = {convention: name for name, convention in reversed(list(NAMES.items()))}
     for convention, costs in table.input_costs.items():
         for mode, column in zip(table.modes, costs.T, strict=True):
             yield f"{names[convention]}_{mode}", column
     yield from table.attributes.items()
+    if table.estimated is not None:
+        yield ESTIMATED, np.full(len(table), table.estimated)

@@ -12,7 +12,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.canonical import sha256
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 from deepval.tables import columns
 from deepval.tables.values import LOSS_PREFIX, REWARD_PREFIX, ValueTable
 
@@ -63,11 +63,11 @@ def align_all(table: ValueTable, scores: Any) -> list[Scores]:
         )
     for name in scores:
         if not isinstance(name, str) or not name.strip() or name in REFERENCES:
-            raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {name!r}.")
+            raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {quoted(name)}.")
         if len(name) > columns.LONGEST_ID or not _encodes(name):
             raise InputError(
                 f"An allocator's name must be text of at most {columns.LONGEST_ID:,} characters; found "
-                f"{columns.shown(name)}. Write NAME=FILE."
+                f"{quoted(name)}. Write NAME=FILE."
             )
     return [align(table, name, source) for name, source in scores.items()]
 
@@ -127,8 +127,8 @@ def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = J
 
     `role` is what the units of the table are for: JUDGE or CALIBRATE.
     """
-    if missing not in ("error", "worst"):
-        raise InputError(f"missing must be 'error' or 'worst'; found {missing!r}.")
+    if not isinstance(missing, str) or missing not in ("error", "worst"):
+        raise InputError(f"missing must be 'error' or 'worst'; found {quoted(missing)}.")
     absent = np.flatnonzero(~scores.covered)
     if not len(absent):
         return scores

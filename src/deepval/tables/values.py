@@ -9,16 +9,17 @@ a few actions; shares that divide by zero are NaN.
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.canonical import joint_sha256
-from deepval.errors import InputError, InputWarning
-from deepval.showing import Shown
+from deepval.errors import InputError, InputWarning, quoted
+from deepval.showing import SelfShown
 from deepval.tables import columns
 from deepval.tables import input_costs as input_costs_of
 from deepval.tables.costs import Costs
@@ -27,12 +28,14 @@ from deepval.tables.keys import groups
 from deepval.tables.shares import checked_share, quota
 
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
+ESTIMATED = "estimated"
+"""The column that says, in every row alike, how losses were estimated where they were not measured."""
 LARGEST_LOSS = 1e290
 """Losses above this in size are refused: sums over inputs and differences of such could overflow."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ValueTable(Shown):
+class ValueTable(SelfShown):
     """One row per input: its unit, its place in time and its downstream loss under every mode.
 
     Attributes:
@@ -45,6 +48,7 @@ class ValueTable(Shown):
         attributes: Further columns (speed, weather, ...), to evaluate within groups of inputs.
         costs: What each mode costs, where known.
         input_costs: By convention, what each mode costs on each input; modes are charged by it where it is there.
+        estimated: How losses were estimated where they were not measured, in words that every result repeats.
         tolerance: Inputs are affected where |V| is larger; only what is counted depends on it, no sum.
     """
 
@@ -58,6 +62,7 @@ class ValueTable(Shown):
     costs: Costs | None = None
     input_costs: InputCosts = field(default_factory=dict)
     tolerance: float = 0.0
+    estimated: str | None = None
 
     @classmethod
     def from_columns(
@@ -79,6 +84,8 @@ class ValueTable(Shown):
         The first mode is cheap and the last full, in the order of `modes` where it is given: it may leave modes out.
         Costs per input are columns by mode in dollars, or by convention and mode: {"ms": {"small": ..., ...}}.
         """
+        losses, rewards = _by_mode(losses, "losses"), _by_mode(rewards, "rewards")
+        attributes = _by_mode(attributes, "attributes")
         if bool(losses) == bool(rewards):
             raise InputError(
                 f"{source}: losses of the modes are needed, or rewards, not both; "
@@ -190,6 +197,9 @@ class ValueTable(Shown):
 
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "ValueTable":
         """The chosen inputs, with the list of units as it was, so that draws of units stay shared."""
+        rows = columns.as_array(rows, "The array of chosen inputs")
+        if rows.dtype != bool or rows.shape != (len(self),):
+            raise InputError(f"Chosen inputs must be an array of {len(self)} times True or False, one for each input.")
         return type(self)(
             input=self.input[rows],
             unit_ids=self.unit_ids,
@@ -201,6 +211,7 @@ class ValueTable(Shown):
             costs=self.costs,
             input_costs={unit: costs[rows] for unit, costs in self.input_costs.items()},
             tolerance=self.tolerance,
+            estimated=self.estimated,
         )
 
     def restrict(self, units: Any) -> "ValueTable":
@@ -305,7 +316,7 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     priced = input_costs_of.found_in(found.data, losses or rewards)
     taken = {name for named in priced.values() for name in named.values()}
     other = {name: column for name, column in found.data.items() if not _reserved(name) and name not in taken}
-    return ValueTable.from_columns(
+    table = ValueTable.from_columns(
         unit=found.data["unit"],
         input=found.data["input"],
         losses=losses,
@@ -317,6 +328,16 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
         input_costs={n: {m: found.data[c] for m, c in named.items()} for n, named in priced.items()} or None,
         source=found.source,
     )
+    return replace(table, estimated=str(found.data[ESTIMATED][0])) if ESTIMATED in found.data else table
+
+
+def _by_mode(given: Any, what: str) -> Mapping[Any, Any]:
+    """Columns by name: a mapping, or a frame of any library that speaks Arrow; nothing where None."""
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    if hasattr(given, "__arrow_c_stream__"):
+        return columns.read(given).data
+    raise InputError(f"{what} must be columns by name, {{'cheap': ..., 'full': ...}}; found {quoted(given)}.")
 
 
 def vars_of(table: ValueTable) -> dict[str, Any]:
@@ -325,12 +346,13 @@ def vars_of(table: ValueTable) -> dict[str, Any]:
 
 
 def _reserved(name: str) -> bool:
-    return name in ("unit", "input", "order") or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
+    return name in ("unit", "input", "order", ESTIMATED) or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
 
 
 def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
     """The modes to judge, cheap first: all as given, or those named in the order in which they are named."""
-    wanted = given if modes is None else () if isinstance(modes, str) else tuple(map(str, modes))
+    named = () if modes is None or isinstance(modes, str) else checks.texts(modes, f"{source}: modes", numbers=True)
+    wanted = given if modes is None else named
     unknown = [mode for mode in wanted if mode not in given]
     if unknown or len(set(wanted)) < len(wanted):
         raise InputError(
@@ -344,8 +366,8 @@ def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: s
 
 def _unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
     """Names of units as sorted text, each once."""
-    given = np.asarray(units)
-    if given.ndim and not len(given):  # of no type, so this comes before anything about types
+    given = columns.as_array(units, "the list of units")
+    if not len(given):  # of no type, so this comes before anything about types
         raise InputError("At least one unit must be named; found an empty list.")
     return np.unique(columns.as_text(columns.id_array(given, "the list of units")))
 

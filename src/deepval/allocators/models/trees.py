@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from deepval.allocators.models.fits import one_thread
-from deepval.allocators.models.links import Link, checked_link, linked
+from deepval.allocators.models.links import Link, checked_link, linked, linked_one
 from deepval.allocators.models.model import Learner, Model
 from deepval.arrays import Bool, Float, Int
 
@@ -70,7 +70,7 @@ class Trees(Model):
 
     def predict_row(self, row: Float[np.ndarray, "column"]) -> float:
         """The prediction for one row."""
-        return float(linked(np.array([self.raw_row(row)]), self.link)[0])
+        return linked_one(self.raw_row(row), self.link)
 
     def _summed(
         self, values: Float[np.ndarray, "_"], place: Int[np.ndarray, "row 1"] | int

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import deepval
-from deepval import reading
 from deepval.allocators import RECIPES
 from deepval.allocators.signals import SIGNALS
 from deepval.analyses.streams import CONTROL, control_scores
@@ -15,6 +14,7 @@ from deepval.cells import study
 from deepval.cells.case import read_case
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
+from deepval.cells.ledger import note
 from deepval.cells.splits import units_of
 from deepval.cli import options
 from deepval.cli.analysing import shown
@@ -156,6 +156,7 @@ def results(
     paths: Sequence[Path],
     charging: Charging,
     *,
+    by: str,
     causal: bool = False,
     allocators: Sequence[str] | None = None,
     accountings: Sequence[Accounting] = ("cascade",),
@@ -166,17 +167,14 @@ def results(
     Args:
         paths: Results (.json), cells, or folders of cells.
         charging: The budgets.
+        by: Name of the analysis, which the cells' ledgers are told.
         causal: Whether allocators are fitted on the training units and policies calibrated on the validation units;
             else the scores beside each cell are judged.
         allocators: Those to fit, where they are fitted.
         accountings: How measured budgets charge an escalation.
         controls: Scores that know nothing, to be judged too.
     """
-    files = [path for path in paths if not reading.is_folder(path)]
-    cells = shown.named([path for path in paths if reading.is_folder(path)])
-    found = {str(path): Result.load(path) for path in files}
-    if len(found) < len(files):
-        raise InputError("Results must be different files; one is given twice.")
+    found, cells = shown.results_and_cells(paths)
     scores = fitted(cells, charging, allocators) if causal else beside(cells, charging)
     units = {name: list(units_of(cell.split, "test")) for name, cell in cells.items()}
     seeds = seeds_by_units(units, charging.seed)
@@ -200,6 +198,7 @@ def results(
             calibration=list(cell.split.validation) if causal else None,
             watch=options.watch,
         )
+        note(cell, by=f"analyse {by}", units=units[name], scores=given)
     return found
 
 

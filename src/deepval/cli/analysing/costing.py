@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from deepval.cells.ledger import note
+from deepval.cells.splits import units_of
 from deepval.cli import options
 from deepval.cli.analysing import charging, shown
 from deepval.cli.analysing.charging import Charging
@@ -65,7 +67,7 @@ def budgets(
     if figure is not None:
         check_writable(figure)
     set_up = Charging.of(alpha=alpha, budget=budget, rails=rails, costs=costs, draws=draws, seed=seed)
-    rows = analysis.rows(charging.results(cells, set_up))
+    rows = analysis.rows(charging.results(cells, set_up, by="budgets"))
     over = analysis.overheads(rows)
     if figure is not None:
         from deepval.report.figures import write_figure
@@ -100,6 +102,8 @@ def break_even(
     rows = analysis.rows(
         built, scores, set_up.measured(), costs=set_up.costs, units=shown.units(units), watch=options.watch
     )
+    for name, cell in built.items():
+        note(cell, by="analyse break-even", units=units_of(cell.split, shown.units(units)), scores=scores[name])
     over = analysis.over_cells(rows)
     _tell(told, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
 
@@ -125,7 +129,7 @@ def gaps(
     told = Shown.of(form, json=json, out=out)
     charging.check_allocators(allocator)
     set_up = Charging.of(alpha=alpha, usual_alphas=(0.2, 0.5), budget=budget, rails=rails, costs=costs)
-    results = charging.results(cells, set_up, causal=True, allocators=allocator)
+    results = charging.results(cells, set_up, by="gaps", causal=True, allocators=allocator)
     rows = [row for row in analysis.rows(results) if row.kind in set_up.kinds]
     over = analysis.over_cells(rows)
     _tell(told, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
@@ -161,7 +165,8 @@ def uniform(
     set_up = Charging.of(
         alpha=alpha, usual_alphas=(0.3, 0.5), budget=budget, rails=rails, costs=costs, draws=draws, seed=seed
     )
-    rows = analysis.rows(charging.results(cells, set_up, causal=True, allocators=allocator), policy=policy)
+    results = charging.results(cells, set_up, by="uniform", causal=True, allocators=allocator)
+    rows = analysis.rows(results, policy=policy)
     over = analysis.over_cells(rows)
     _tell(told, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
 
@@ -246,7 +251,8 @@ def skipping(
 
     told = Shown.of(form, json=json, out=out)
     set_up = Charging.of(alpha=alpha, budget=budget, rails=rails, costs=costs, draws=draws, seed=seed)
-    rows = analysis.rows(charging.results(cells, set_up, accountings=("cascade", "skipping")), allocator)
+    results = charging.results(cells, set_up, by="skipping", accountings=("cascade", "skipping"))
+    rows = analysis.rows(results, allocator)
     if not rows:
         wanted = ", ".join(allocator or analysis.skippers())
         raise InputError(f"A skipping router must be among the scores of a cell; found none of {wanted}: give -a NAME.")
@@ -293,8 +299,7 @@ def streams(
         draws=draws,
         seed=seed,
     )
-    number = controls
-    found = charging.results(cells, set_up, causal=True, allocators=allocator, controls=number)
+    found = charging.results(cells, set_up, by="streams", causal=True, allocators=allocator, controls=controls)
     rows = [row for row in analysis.rows(found) if row.kind in set_up.kinds]
     told.tell(rows, analysis.table)
 

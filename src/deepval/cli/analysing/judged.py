@@ -7,17 +7,14 @@ from typing import Annotated, Literal
 import typer
 
 import deepval
-from deepval import reading
 from deepval.cells import study
 from deepval.cells.case import read_case
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec_files import is_specification
 from deepval.cli import options
 from deepval.cli.analysing import shown
 from deepval.cli.analysing.shown import Form, Out, Shown
 from deepval.cli.options import DrawNumber, Json, Seed
 from deepval.cli.registering import noted
-from deepval.errors import InputError
 from deepval.judging.draws import seeds_by_units
 from deepval.results import Result
 
@@ -107,7 +104,7 @@ def held_out(
 
     told = Shown.of(form, json=json, out=out)
     number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
-    saved, cells = _named(results)
+    saved, cells = shown.results_and_cells(results)
     found = _judged(saved, cells, number, start, "analyse held-out")
     beside = [score for cell in cells.values() for score in read_case(cell.folder).scores({}).values()]
     knowing = {score.name for score in beside if score.kind == "diagnostic"}
@@ -140,24 +137,15 @@ def benefit_harm(
 
 def _results(paths: Sequence[Path], draws: str, seed: int, by: str) -> dict[str, Result]:
     """Results by the name of their file or cell."""
-    return _judged(*_named(paths), options.draws(draws), seed, by)
-
-
-def _named(paths: Sequence[Path]) -> tuple[list[Path], dict[str, BuiltCell]]:
-    """Files of results, and cells by name."""
-    saved = [path for path in paths if reading.is_file(path) and not is_specification(path)]
-    others = [path for path in paths if path not in saved]
-    if len({reading.resolved(path) for path in saved}) < len(saved):
-        raise InputError("Results must be different files; one is given twice.")
-    return saved, shown.named(others) if others else {}
+    saved, cells = shown.results_and_cells(paths)
+    return _judged(saved, cells, options.draws(draws), seed, by)
 
 
 def _judged(
-    saved: Sequence[Path], cells: Mapping[str, BuiltCell], draws: int | Literal["exact"], seed: int, by: str
+    saved: Mapping[str, Result], cells: Mapping[str, BuiltCell], draws: int | Literal["exact"], seed: int, by: str
 ) -> dict[str, Result]:
     """Results as they were saved, and cells judged by the scores beside them; other units have draws of their own."""
-    found = {str(path): Result.load(path) for path in saved}
-    seeds = _seeds(cells, seed)
+    found, seeds = dict(saved), _seeds(cells, seed)
     for name, cell in options.watch(list(cells.items()), "judging"):
         case = read_case(cell.folder)
         scored = case.scores({})
@@ -169,4 +157,4 @@ def _judged(
 
 
 def _seeds(cells: Mapping[str, BuiltCell], seed: int) -> dict[str, int]:
-    return seeds_by_units({name: cell.split.test for name, cell in cells.items()}, seed) if cells else {}
+    return seeds_by_units({name: cell.split.test for name, cell in cells.items()}, seed)

@@ -15,6 +15,7 @@ from deepval import reading
 from deepval.cells.folder import BuiltCell
 from deepval.cells.located import PlannerPaths, located, needs_files
 from deepval.cells.spec import CellSpec
+from deepval.cells.spec_files import is_specification
 from deepval.cells.splits import ROLES
 from deepval.cli import options
 from deepval.errors import InputError, InputWarning
@@ -23,6 +24,7 @@ from deepval.protocol.gathering import WORK, gathered
 from deepval.report import csv, latex, markdown
 from deepval.report.console import render_tables
 from deepval.report.tables import Table
+from deepval.results import Result
 
 FORMS = ("text", "markdown", "csv", "latex", "json")
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
@@ -174,6 +176,15 @@ def named(names: Sequence[Path]) -> dict[str, BuiltCell]:
         name if called.count(name) == 1 else path: cell
         for name, (path, cell) in zip(called, built.items(), strict=True)
     }
+
+
+def results_and_cells(paths: Sequence[Path]) -> tuple[dict[str, Result], dict[str, BuiltCell]]:
+    """Results saved in files, by path, and the cells that the other names stand for."""
+    saved = [path for path in paths if reading.is_file(path) and not is_specification(path)]
+    others = [path for path in paths if path not in saved]
+    if len({reading.resolved(path) for path in saved}) < len(saved):
+        raise InputError("Results must be different files; one is given twice.")
+    return {str(path): Result.load(path) for path in saved}, named(others) if others else {}
 
 
 def units(text: str) -> str | list[str]:

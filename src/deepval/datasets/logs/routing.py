@@ -21,7 +21,7 @@ REACH_M = 15.0
 AHEAD_M = 300.0
 
 
-class Route(NamedTuple):
+class LoggedRoute(NamedTuple):
     """Roadblocks to follow, and for each step the number of the first one that is still ahead (at least two are)."""
 
     lanes: tuple[str, ...]
@@ -29,7 +29,7 @@ class Route(NamedTuple):
     starts: Int[np.ndarray, "step"]
 
 
-def route_of(lane_map: LaneMap, pose: Float[np.ndarray, "step 3"], *, ahead_m: float = AHEAD_M) -> Route:
+def route_of(lane_map: LaneMap, pose: Float[np.ndarray, "step 3"], *, ahead_m: float = AHEAD_M) -> LoggedRoute:
     """The route of a driven path of poses (x, y, heading), going on for `ahead_m` behind its end.
 
     Args:
@@ -48,7 +48,7 @@ def route_of(lane_map: LaneMap, pose: Float[np.ndarray, "step 3"], *, ahead_m: f
         place.append(len(roadblocks) - 1)
     steps = np.searchsorted(kept, np.arange(len(pose)), side="right") - 1
     starts = np.array(place)[number[steps]]
-    return Route(tuple(lanes), tuple(roadblocks), np.minimum(starts, max(len(roadblocks) - 2, 0)))
+    return LoggedRoute(tuple(lanes), tuple(roadblocks), np.minimum(starts, max(len(roadblocks) - 2, 0)))
 
 
 def spaced(path_m: Float[np.ndarray, "step 2"]) -> Int[np.ndarray, "kept"]:

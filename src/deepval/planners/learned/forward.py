@@ -5,7 +5,7 @@ others share its batch. So a frame's numbers are the same in whatever company it
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,10 +39,6 @@ class Forward:
                 self._answers.popitem(last=False)
         self._answers.move_to_end(key)
         return found
-
-    def all_blocks(self, rasters: Iterable[Bool[np.ndarray, "channel x y"]]) -> Float[np.ndarray, "raster step bx by"]:
-        """The same for several rasters."""
-        return np.stack([self.blocks(raster) for raster in rasters])
 
     def _run(self, raster: Bool[np.ndarray, "channel x y"]) -> Float[np.ndarray, "step bx by"]:
         torch = torch_library()

@@ -22,13 +22,6 @@ def path_m(logits: Float[np.ndarray, "*batch cell"], masks: Masks) -> Float[np.n
     return masks.grid.metres(path_cells(logits, masks))
 
 
-def heat_maps(logits: Float[np.ndarray, "cell"], masks: Masks) -> Float[np.ndarray, "step x y"]:
-    """How likely each cell is at each step: the logistic function within the mask, 0 outside."""
-    found = np.zeros(masks.cells.shape)
-    found[masks.cells] = sigmoid(logits.astype(float))
-    return found
-
-
 def sigmoid(logits: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
     """The logistic function, in the precision of its argument and without overflow."""
     small = np.exp(-np.abs(logits))

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from deepval.errors import InputError, meant
+from deepval import checks
+from deepval.errors import InputError
 from deepval.report.figures import drawn, style
 from deepval.report.figures.budgets import MEASURED, at_one_budget, draw_curves
 from deepval.report.figures.style import Axes, Figure, LeftOutError
@@ -17,9 +18,8 @@ COLOURS = {"better": style.HELPED, "worse": style.HARMED}
 
 def figure(result: Result, kind: str | None = None) -> Figure:
     """Gain against budget, the forest of differences with random, or both where no kind is named."""
-    if kind is not None and kind not in KINDS:
-        raise InputError(f"A plot must be one of {', '.join(KINDS)}; found {kind!r}{meant(kind, KINDS)}")
-    made = drawn(lambda: _figure(result, KINDS if kind is None else (kind,)))
+    kinds = KINDS if kind is None else (checks.word(kind, KINDS, "A plot"),)
+    made = drawn(lambda: _figure(result, kinds))
     if isinstance(made, str):
         raise InputError(f"The result cannot be drawn: {made}.")
     return made

@@ -1,6 +1,6 @@
 // Tables that can be sorted by every column and saved; and the table that stands behind every chart.
 
-const WORDS = ["budget", "allocator", "verdict", "oracle", "chance", "policy", "kept", "modes", "unit", "cell", "term", "mode", "system", "why", "decisive object", "action"];
+const WORDS = ["budget", "allocator", "verdict", "second opinion", "oracle", "chance", "policy", "kept", "modes", "unit", "cell", "term", "mode", "system", "why", "decisive object", "action"];
 
 function sortKey(content) {
   if (content === "–" || content === "" || content === "undefined") return null;
@@ -62,7 +62,7 @@ function behind(title, header, rows) {
 }
 
 const PATCHED = { gain: "gain", benefit: "benefit", harm: "harm", nDG: "ndg", "vs random": "versus_random" };
-const RESTING = ["nDG 95 %", "vs random 95 %", "vs random, all rows", "verdict"];
+const RESTING = ["nDG 95 %", "nDG of ladder", "vs random 95 %", "vs random, all rows", "second 95 %", "second opinion", "verdict"];
 
 // The table of verdicts is made in Python; under other weights its point values are replaced and the rest is stale.
 function resultTable(cell, table, view, index) {

@@ -78,9 +78,10 @@ def as_much_harm(found: KnownRows) -> Told | None:
 def _against_random(found: KnownRows, of: str, *, better: bool | None) -> Told | None:
     """Means over cells of benefit or harm less random's, by allocator."""
     rows = [row for row in found.of("benefit-harm", alpha=0.2, allocator=PUBLISHED) if not row.get("cell")]
-    rows = [row for row in rows if row.get(f"{of}_lo") is not None]
-    resolved = [(row[f"{of}_lo"] > 0) - (row[f"{of}_hi"] < 0) for row in rows]
-    words = f"less random's {span(rows, of)} of the all-cheap loss; "
+    field = f"{of}_difference"
+    rows = [row for row in rows if row["kind"] == "selection" and row[f"{field}_lo"] is not None]
+    resolved = [(row[f"{field}_lo"] > 0) - (row[f"{field}_hi"] < 0) for row in rows]
+    words = f"{of} less random's {span(rows, field)} of the all-cheap loss; "
     words += f"more for {resolved.count(1)} of {len(rows)}, less for {resolved.count(-1)}"
     marks = [(True if sign > 0 else False if sign < 0 else None) if better else sign == 0 for sign in resolved]
     return of_most(marks, words) if rows else None
@@ -162,10 +163,7 @@ def published_objectives(found: KnownRows) -> Told | None:
 def out_of_fold_flatters(found: KnownRows) -> Told | None:
     """Out of fold over all units, gates look stronger than held out."""
     rows = found.of("out-of-fold", alpha=0.2, allocator=("gate-ridge", "gate-gbm"))
-    held = {
-        (row["cell"], row["allocator"]): row["ndg"] for row in _held_out(found, allocator=("gate-ridge", "gate-gbm"))
-    }
-    pairs = [(row["ndg"], held.get((row["cell"], row["allocator"]))) for row in rows]
+    pairs = [(row["ndg"], row["held_out_ndg"]) for row in rows]
     more = [{"more": a - b} for a, b in pairs if a is not None and b is not None]
     return (
         of_most((row["more"] > 0 for row in more), f"out of fold less held out {span(more, 'more', percent=False)}")
@@ -179,9 +177,11 @@ def wins_rest_on_many_units(found: KnownRows) -> Told | None:
     better = {
         (row["cell"], row["allocator"]) for row in _held_out(found, allocator=PUBLISHED) if row["verdict"] == "better"
     }
-    rows = [row for row in found.of("concentration") if (row["cell"], row["allocator"]) in better]
+    rows = [row for row in found.of("concentration", alpha=0.2) if (row["cell"], row["allocator"]) in better]
     rows = [row for row in rows if row["ndg_without_lo"] is not None and row["ndg"]]
     kept = [{"kept": row["ndg_without_lo"] / row["ndg"]} for row in rows]
     words = f"least nDG with one unit left out, of the whole {span(kept, 'kept')}"
     marks = (True if each["kept"] >= 0.5 else False if each["kept"] <= 0 else None for each in kept)
+    if not found.of("concentration"):
+        return None
     return of_every(marks, words) if kept else Told(OPEN, "no win to look at")

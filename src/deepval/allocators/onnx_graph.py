@@ -1,0 +1,136 @@
+"""A fitted allocator on rows of numbers -> an ONNX graph from its row to its score, in double precision throughout.
+
+Trees are one TreeEnsemble whose leaves are added in our order, so that their sums keep every bit; thresholds stay
+doubles, so no row takes another way. Other sums may be added in another order, which costs the last digits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from deepval.allocators.learned import RECALLED, Learned
+from deepval.allocators.models import Linear, Model, Network, Quantile, Trees
+from deepval.allocators.models.links import Link
+from deepval.allocators.models.standard import Standard
+from deepval.allocators.onnx_writer import graph, model, node, shaped
+from deepval.allocators.tree_graph import IR_VERSION, ML, OPSETS, ROW, tree_attributes
+from deepval.canonical import json_canonical
+from deepval.errors import InputError
+
+SCORE = "score"
+
+
+def onnx_of(made: Learned) -> bytes:
+    """The graph: row [n, columns] -> score [n, 1], or [n, modes above cheap] where there is a score for each."""
+    made_of = _Graph()
+    heads = [made_of.head(head) for head in made.heads]
+    if made.per_mode:
+        made_of.add("Concat", heads, SCORE, axis=1)
+    else:
+        signal = heads[0]
+        for place, (other, weight) in enumerate(zip(heads[1:], (-1.0, RECALLED), strict=False)):
+            signal = made_of.add("Add", (signal, made_of.add("Mul", (other, made_of.number(weight)))), f"sum{place}")
+        made_of.add("Identity", (signal,), SCORE)
+    columns = len(made.front.columns)
+    whole = graph(
+        "allocator",
+        made_of.nodes,
+        made_of.constants,
+        inputs=shaped(ROW, ("n", columns), dtype="float64"),
+        outputs=shaped(SCORE, ("n", len(heads) if made.per_mode else 1), dtype="float64"),
+    )
+    return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts=facts_of(made))
+
+
+def facts_of(made: Learned) -> Mapping[str, str]:
+    """What a graph says of itself: what its columns are called, what its scores are of and what it was fitted on."""
+    held: dict[str, Any] = {
+        "allocator": made.name,
+        "front": made.front.name,
+        "columns": list(made.front.columns),
+        "modes": list(made.modes),
+        "target": made.training.target,
+        "cell": made.training.cell,
+    }
+    return {f"deepval.{name}": v if isinstance(v, str) else json_canonical(v) for name, v in held.items()}
+
+
+@dataclass
+class _Graph:
+    """Nodes and constants so far; every signal has a name of its own."""
+
+    nodes: list[bytes] = field(default_factory=list)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    signals: int = 0
+
+    def add(self, operator: str, inputs: Any, output: str | None = None, **attributes: Any) -> str:
+        self.signals += 1
+        output = output or f"signal{self.signals}"
+        self.nodes.append(node(operator, tuple(inputs), output, **attributes))
+        return output
+
+    def constant(self, value: Any, dtype: type = np.float64) -> str:
+        name = f"constant{len(self.constants)}"
+        self.constants[name] = np.asarray(value, dtype)
+        return name
+
+    def number(self, value: float) -> str:
+        return self.constant(value)
+
+    def head(self, head: Model) -> str:
+        """The prediction of a model for each row, [n, 1]."""
+        match head:
+            case Linear():
+                sums = self.add("MatMul", (self.standard(head.standard), self.constant(head.weight[:, None])))
+                return self.add("Add", (sums, self.number(head.intercept)))
+            case Network():
+                return self.network(head)
+            case Trees():
+                return self.linked(self.trees(head), head.link)
+            case Quantile():
+                return self.quantile(head)
+            case _:
+                raise InputError(f"A {type(head).__name__} has no ONNX form; write one in allocators/onnx_graph.py.")
+
+    def standard(self, standard: Standard) -> str:
+        centred = self.add("Sub", (ROW, self.constant(standard.mean)))
+        scaled = self.add("Mul", (centred, self.constant(standard.inverse_spread)))
+        return self.add("Where", (self.add("IsNaN", (scaled,)), self.number(0.0), scaled))
+
+    def network(self, head: Network) -> str:
+        signal = self.standard(head.standard)
+        for number, (weight, bias) in enumerate(head.layers):
+            signal = self.add("Max", (signal, self.number(0.0))) if number else signal
+            signal = self.add("Add", (self.add("MatMul", (signal, self.constant(weight))), self.constant(bias)))
+        scaled = self.add("Mul", (signal, self.number(head.scale)))
+        return self.linked(self.add("Add", (scaled, self.number(head.shift))), head.link)
+
+    def linked(self, raw: str, link: Link) -> str:
+        if link == "identity":
+            return raw
+        small = self.add("Exp", (self.add("Neg", (self.add("Abs", (raw,)),)),))
+        above = self.add("GreaterOrEqual", (raw, self.number(0.0)))
+        return self.add(
+            "Div",
+            (self.add("Where", (above, self.number(1.0), small)), self.add("Add", (small, self.number(1.0)))),
+        )
+
+    def trees(self, head: Trees) -> str:
+        """All trees as one operator; the baseline is the first of them, as it is the first that we add."""
+        return self.add("TreeEnsemble", (ROW,), domain=ML, **tree_attributes(head))
+
+    def quantile(self, head: Quantile) -> str:
+        total = self.number(0.0)
+        for place, weight in head.weight.items():
+            column = self.add("Gather", (ROW, self.constant([place], np.int64)), axis=1)
+            total = self.add("Add", (total, self.add("Mul", (column, self.number(weight)))))
+        reference, axes = self.constant(head.reference[None]), self.constant([1], np.int64)
+        counts = []
+        for operator in ("Less", "LessOrEqual"):
+            below = self.add("Cast", (self.add(operator, (reference, total)),), to=7)
+            counts.append(self.add("ReduceSum", (below, axes), keepdims=1))
+        both = self.add("Cast", (self.add("Add", counts),), to=11)
+        share = self.add("Div", (both, self.number(2.0 * max(len(head.reference), 1))))
+        return self.add("Where", (self.add("IsNaN", (total,)), self.number(0.5), share))

@@ -1,0 +1,77 @@
+"""Nodes, constants and names -> the bytes of an ONNX graph, written field by field as protocol buffers are.
+
+No library is needed to write a graph, and the same graph has the same bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+_VARINT, _BYTES = 0, 2
+_INT, _TENSOR, _INTS = 2, 4, 7
+_TYPES = {"float32": 1, "uint8": 2, "int64": 7, "bool": 9, "float64": 11}
+"""How ONNX numbers the types of arrays."""
+Attribute = int | list[int] | np.ndarray
+
+
+def node(
+    operator: str, inputs: Sequence[str], outputs: str | Sequence[str], *, domain: str = "", **attributes: Attribute
+) -> bytes:
+    """An operator from signals to a signal."""
+    content = b"".join(field(1, each.encode()) for each in inputs)
+    content += b"".join(field(2, each.encode()) for each in ([outputs] if isinstance(outputs, str) else outputs))
+    content += field(4, operator.encode())
+    content += b"".join(field(5, _attribute(name, value)) for name, value in attributes.items())
+    return content + (field(7, domain.encode()) if domain else b"")
+
+
+def tensor(name: str, value: np.ndarray) -> bytes:
+    """A constant."""
+    lengths = b"".join(field(1, length) for length in value.shape)
+    data = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
+    return lengths + field(2, _TYPES[value.dtype.name]) + field(8, name.encode()) + field(9, data)
+
+
+def shaped(name: str, shape: Sequence[int | str], *, dtype: str = "float32") -> bytes:
+    """An input or output; a length may be a name, which leaves it open."""
+    lengths = b"".join(field(1, field(1, n) if isinstance(n, int) else field(2, n.encode())) for n in shape)
+    return field(1, name.encode()) + field(2, field(1, field(1, _TYPES[dtype]) + field(2, lengths)))
+
+
+def graph(
+    name: str, nodes: Sequence[bytes], constants: Mapping[str, np.ndarray], *, inputs: bytes, outputs: bytes
+) -> bytes:
+    """The graph of nodes and constants from its one input to its one output."""
+    content = b"".join(field(1, each) for each in nodes) + field(2, name.encode())
+    content += b"".join(field(5, tensor(key, value)) for key, value in constants.items())
+    return content + field(11, inputs) + field(12, outputs)
+
+
+def model(content: bytes, *, ir_version: int, opsets: Mapping[str, int], facts: Mapping[str, str]) -> bytes:
+    """The whole file: a graph, the versions of its operators by domain, and facts by name."""
+    data = field(1, ir_version) + field(7, content)
+    data += b"".join(field(8, field(1, domain.encode()) + field(2, number)) for domain, number in opsets.items())
+    return data + b"".join(field(14, field(1, k.encode()) + field(2, v.encode())) for k, v in facts.items())
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """A field as protocol buffers write it: its number and kind, then a number or so many bytes."""
+    if isinstance(value, int):
+        return _varint(number << 3 | _VARINT) + _varint(value)
+    return _varint(number << 3 | _BYTES) + _varint(len(value)) + value
+
+
+def _attribute(name: str, value: Attribute) -> bytes:
+    if isinstance(value, np.ndarray):
+        return field(1, name.encode()) + field(5, tensor("", value)) + field(20, _TENSOR)
+    listed = isinstance(value, list)
+    numbers = b"".join(field(8, each) for each in value) if listed else field(3, value)
+    return field(1, name.encode()) + numbers + field(20, _INTS if listed else _INT)
+
+
+def _varint(value: int) -> bytes:
+    groups = []
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*groups, value])

@@ -1,0 +1,197 @@
+"""Results in which recipes stand once per label -> what one label does that another does not, paired, over cells.
+
+Names are those of cells/relabelled.py: `RECIPE on LABEL`. Rows of single cells and the mean over cells have the same
+form; the mean is joint, draw by draw (judging/over_cells.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from deepval.cells.relabelled import recipe_and_label, taught
+from deepval.errors import InputError
+from deepval.judging.over_cells import PooledComparison, compared_over, together
+from deepval.report.charts import Chart, Dot, at_headline, shares
+from deepval.report.tables import Table, TableCell, interval, lines_of, number, percent
+from deepval.results import BudgetRecord, Result
+
+ALL = "all cells"
+
+
+@dataclass(frozen=True)
+class Contrast(BudgetRecord):
+    """One recipe fitted on one label against the same fitted on another, in one cell or as the mean over cells.
+
+    Attributes:
+        recipe: The recipe.
+        label: The label in question.
+        against: The label that it is compared with.
+        cell: The cell, or `all cells` for the equal-weight mean.
+        cells: How many cells the row is over.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        difference: (gain with label - gain with against) / all-cheap loss.
+        lo: Lower bound of its paired interval, every draw kept.
+        hi: Upper bound.
+        ndg_difference: The same in nDG.
+        ndg_lo: Lower bound of its interval over draws whose prize every cell keeps.
+        ndg_hi: Upper bound.
+        verdict: better, worse or unresolved: label against the other, by the difference.
+        versus_random: Verdict of the recipe on the label against random; None of a mean.
+        against_versus_random: The same of the other label.
+        draws: Number of draws.
+        dropped: Draws that could not be compared.
+        reason: Why something is None.
+    """
+
+    recipe: str
+    label: str
+    against: str
+    cell: str
+    cells: int
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    difference: float | None
+    lo: float | None
+    hi: float | None
+    ndg_difference: float | None
+    ndg_lo: float | None
+    ndg_hi: float | None
+    verdict: str | None
+    versus_random: str | None
+    against_versus_random: str | None
+    draws: int
+    dropped: int
+    reason: str | None
+
+
+def contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -> list[Contrast]:
+    """Per recipe and pair of labels: under each budget the mean over the cells that have both, then those cells.
+
+    Args:
+        results: Results by cell, with samples. Cells with the same units need the same draws.
+        pairs: Label and the label that it is compared with.
+    """
+    held = together(results)
+    verdicts = {
+        cell: {(row.allocator, row.budget): row.verdict for row in result.rows} for cell, result in results.items()
+    }
+    named = {cell: {name for name, _ in known} for cell, known in verdicts.items()}
+    every = dict.fromkeys(name for result in results.values() for name in (row.allocator for row in result.rows))
+    recipes = dict.fromkeys(told[0] for name in every if (told := recipe_and_label(name)) is not None)
+    found = []
+    for recipe in recipes:
+        for label, against in pairs:
+            one, other = taught(recipe, label), taught(recipe, against)
+            inside = {cell: item for cell, item in held.items() if {one, other} <= named[cell]}
+            if not inside:
+                continue
+            alone = {cell: compared_over({cell: item}, one, other) for cell, item in inside.items()}
+            for mean in compared_over(inside, one, other):
+                place = (recipe, label, against)
+                found.append(_contrast(mean, place, ALL, (None, None)))
+                for cell, rows in alone.items():
+                    own = next(row for row in rows if row.budget == mean.budget)
+                    both = verdicts[cell][one, own.budget], verdicts[cell][other, own.budget]
+                    found.append(_contrast(own, place, cell, both))
+    if not found:
+        wanted = ", ".join(dict.fromkeys(name for pair in pairs for name in pair))
+        raise InputError(
+            f"Labels are compared in results that judge a recipe on two of them, named 'RECIPE on LABEL'; none of "
+            f"{', '.join(results)} has two of {wanted}."
+        )
+    return found
+
+
+def _contrast(
+    row: PooledComparison, place: tuple[str, str, str], cell: str, verdicts: tuple[str | None, str | None]
+) -> Contrast:
+    recipe, label, against = place
+    return Contrast(
+        recipe=recipe,
+        label=label,
+        against=against,
+        cell=cell,
+        cells=row.cells,
+        **row.budget.fields,
+        difference=row.difference,
+        lo=row.lo,
+        hi=row.hi,
+        ndg_difference=row.ndg_difference,
+        ndg_lo=row.ndg_lo,
+        ndg_hi=row.ndg_hi,
+        verdict=row.verdict,
+        versus_random=verdicts[0],
+        against_versus_random=verdicts[1],
+        draws=row.draws,
+        dropped=row.dropped,
+        reason=row.reason,
+    )
+
+
+def single(rows: Sequence[Contrast]) -> list[Contrast]:
+    """The rows of single cells."""
+    return [row for row in rows if row.cell != ALL]
+
+
+def pooled_table(title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()) -> Table:
+    """The means over cells, with the cells in which either label is ahead."""
+    header = ("labels", "budget", "recipe", "cells", "gain", "95 %", "nDG", "nDG 95 %")
+    counts = {}
+    for row in single(rows):
+        ahead = counts.setdefault((row.recipe, row.label, row.against, row.budget), [0, 0])
+        ahead[0] += row.verdict == "better"
+        ahead[1] += row.verdict == "worse"
+    sections: dict[tuple[str, str], list[tuple[TableCell, ...]]] = {}
+    for row in rows:
+        if row.cell != ALL:
+            continue
+        place = f"{row.label} less {row.against}", row.budget.label
+        lines = sections.setdefault(place, [])
+        first = ("", "") if lines else place
+        ahead, behind = counts[row.recipe, row.label, row.against, row.budget]
+        mark = row.verdict if row.verdict in ("better", "worse") else ""
+        texts = (number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi))
+        lines.append(
+            (
+                *map(TableCell, (*first, row.recipe, f"{ahead}, {behind} of {row.cells}")),
+                TableCell(_tenths(row.difference), mark),
+                TableCell(interval(row.lo, row.hi, _tenths)),
+                *map(TableCell, texts),
+            )
+        )
+    told = (
+        "gain, nDG: with the label less with the other, mean over cells; gain as a share of the all-cheap loss. cells: "
+        "those in which the paired interval of the gain lies above 0, and below, of all.",
+        *notes,
+    )
+    return Table(title, header, tuple(map(tuple, sections.values())), told)
+
+
+def _tenths(share: float | None) -> str:
+    return percent(share, 1)
+
+
+def cell_table(title: str, rows: Sequence[Contrast]) -> Table:
+    """The rows of single cells."""
+    header = ("cell", "budget", "recipe", "label", "less", "gain", "95 %", "nDG", "nDG 95 %")
+    texts = [
+        (
+            *(row.cell, row.budget.label, row.recipe, row.label, row.against),
+            *(_tenths(row.difference), interval(row.lo, row.hi, _tenths)),
+            *(number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi)),
+        )
+        for row in sorted(single(rows), key=lambda row: row.cell)
+    ]
+    return Table(title, header, lines_of(texts))
+
+
+def pooled_chart(rows: Sequence[Contrast]) -> Chart:
+    """Differences of gain as means over cells at the headline budget: a row per pair of labels, a series per recipe."""
+    at = at_headline([row for row in rows if row.cell == ALL])
+    dots = (Dot(f"{row.label} less {row.against}", row.recipe, row.difference, row.lo, row.hi) for row in at)
+    told = " or ".join(dict.fromkeys(percent(row.alpha, 0) for row in at))
+    return shares(f"Difference in gain share at {told}", dots, line=0.0)

@@ -1,0 +1,78 @@
+"""What users pass to public functions -> the same, checked: whatever is wrong with it is one sentence of ours."""
+
+import math
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+from deepval.errors import InputError, meant, quoted
+
+Kind = TypeVar("Kind")
+
+
+def word(value: Any, allowed: Iterable[str], what: str) -> str:
+    """One of a few words."""
+    words = tuple(allowed)
+    if isinstance(value, str) and value in words:
+        return value
+    near = meant(value, words) if isinstance(value, str) else "."
+    raise InputError(f"{what} must be one of {', '.join(words)}; found {quoted(value)}{near}")
+
+
+def flag(value: Any, what: str) -> bool:
+    """True or False."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    raise InputError(f"{what} must be True or False; found {quoted(value)}.")
+
+
+def whole(value: Any, what: str, *, least: int = 0, most: int | None = None) -> int:
+    """A whole number within bounds."""
+    if not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) <= (most or math.inf):
+        return int(value)
+    bounds = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
+    raise InputError(f"{what} must be a whole number, {bounds}; found {quoted(value)}.")
+
+
+def number(value: Any, what: str) -> float:
+    """A finite number."""
+    try:
+        found = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        found = math.inf
+    if math.isfinite(found):
+        return found
+    raise InputError(f"{what} must be a number; found {quoted(value)}.")
+
+
+def texts(value: Any, what: str, *, numbers: bool = False) -> tuple[str, ...]:
+    """A text, or several; whole numbers stand for their spelling where `numbers` are names too."""
+    several = (value,) if isinstance(value, str) else value
+    if isinstance(several, Iterable) and not isinstance(several, bytes | Mapping) and getattr(several, "ndim", 1):
+        found = tuple(several)
+        if all(isinstance(item, str) or (numbers and isinstance(item, Integral)) for item in found):
+            return tuple(map(str, found))
+    raise InputError(f"{what} must be text, or a list of texts; found {quoted(value)}.")
+
+
+def text(value: Any, what: str) -> str:
+    """A text."""
+    if isinstance(value, str):
+        return str(value)
+    raise InputError(f"{what} must be text; found {quoted(value)}.")
+
+
+def instance(value: Any, kind: type[Kind], what: str) -> Kind:
+    """Something of a class of ours."""
+    if isinstance(value, kind):
+        return value
+    raise InputError(f"{what} must be a {kind.__name__}; found {quoted(value)}.")
+
+
+def by_cell(value: Any, kind: type[Kind], what: str) -> Mapping[str, Kind]:
+    """Things of a class of ours by cell, at least one."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{what} must be a mapping from names; found {quoted(value)}.")
+    if not value:
+        raise InputError(f"{what}: at least one cell is needed; found none.")
+    return {str(name): instance(item, kind, f"{what}: {quoted(name)}") for name, item in value.items()}

@@ -1,0 +1,120 @@
+"""Decided verdicts and the draws behind them -> the unit that each rests on, if there is one, and the verdict in words.
+
+A verdict rests on a unit if judging the others alone, with as many draws of the same seed, gives another verdict.
+Judging again without every unit would take as many times as long. Draws that happen to miss a unit say beforehand
+whether that could be: only units without which the bound comes near 0 are left out in earnest, so what is told is true.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.judging import selections
+from deepval.judging.budgets import Allowance
+from deepval.judging.draws import LEVEL
+from deepval.judging.resamples import LEAVE_OUT_UP_TO, Resamples
+from deepval.judging.rows import Judged, ranked_samples
+from deepval.results import BudgetKey, in_words
+from deepval.tables.scores import Scores
+
+FEWEST = 3
+"""Units from which on one can be left out and the rest drawn."""
+NEAR = 0.5
+"""Spreads from 0 within which a bound is near it: three standard errors of a bound over the draws that miss a unit."""
+TRIED = 3
+"""Most units that are left out for one row, those first that matter most."""
+FEW = 8
+"""Units up to which there is no such limit, and one draw near 0 is enough: single draws make the bounds of so few."""
+SIGNS = {"better": 1.0, "worse": -1.0}
+
+
+def with_words(
+    judged: Sequence[Judged], resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance]
+) -> list[Judged]:
+    """The same rows with the unit that each decided verdict rests on, and with the verdict in words."""
+    plain = {item.name: item for item in scores if not item.modes}
+    units, enough = len(resamples.unit_ids), FEWEST <= len(resamples.unit_ids) <= LEAVE_OUT_UP_TO
+    decided = [
+        i for i, item in enumerate(judged) if enough and item.row.verdict in SIGNS and item.row.allocator in plain
+    ]
+    without = _Without(resamples, plain, allowances, [judged[i] for i in decided])
+    rests_on: dict[int, str] = {}
+    for i, suspects in zip(decided, _suspects([judged[i] for i in decided], resamples), strict=True):
+        changing = (unit for unit in suspects if without.verdict(unit, judged[i]) != judged[i].row.verdict)
+        unit = next(changing, None)
+        if unit is not None:
+            rests_on[i] = resamples.unit_ids[unit]
+    found = []
+    for i, item in enumerate(judged):
+        words = in_words(item.row.verdict, effective_units=resamples.effective_units, rests_on=rests_on.get(i))
+        tried = units if i in decided else 0
+        row = replace(item.row, verdict_words=words, rests_on=rests_on.get(i), units_left_out=tried)
+        found.append(replace(item, row=row))
+    return found
+
+
+def _suspects(judged: Sequence[Judged], resamples: Resamples) -> Iterator[list[int]]:
+    """Per row, units without which the bound may pass 0, by the share of draws without them in which the sign turns."""
+    if not judged:
+        return
+    samples = np.stack([_towards(item, resamples) for item in judged])
+    spread = np.array([resamples.draws.spread(row) for row in samples])[:, None]
+    weights = np.ones(len(resamples.draws)) if resamples.draws.weights is None else resamples.draws.weights
+    missing = (resamples.draws.counts == 0) * weights[:, None]
+    known = ~np.isnan(samples) @ missing
+    turned, near = (
+        np.divide((samples <= bound) @ missing, known, out=np.ones_like(known), where=known > 0)
+        for bound in (np.zeros_like(spread), NEAR * spread)
+    )
+    units = len(resamples.unit_ids)
+    holding = np.bincount(resamples.table.unit, minlength=units) > 0
+    few = units <= FEW
+    for own, close in zip(turned, near, strict=True):
+        order = np.lexsort((-close, -own))
+        enough = close > 0 if few else close >= (1 - LEVEL) / 2
+        yield [int(unit) for unit in order if holding[unit] and enough[unit]][: None if few else TRIED]
+
+
+def _towards(item: Judged, resamples: Resamples) -> Float[np.ndarray, "draw"]:
+    """What the verdict rests on in every draw, turned so that below 0 speaks against the verdict."""
+    difference = item.difference.loss if item.row.versus_random_lo is None else item.difference.share
+    return SIGNS[item.row.verdict or ""] * difference[resamples.drawn]
+
+
+@dataclass(frozen=True, eq=False)
+class _Without:
+    """Judges decided rows again without a unit; what one unit and one allocator need is worked out once."""
+
+    resamples: Resamples
+    scores: Mapping[str, Scores]
+    allowances: Sequence[Allowance]
+    decided: Sequence[Judged]
+    others: dict[int, Resamples] = field(default_factory=dict)
+    verdicts: dict[tuple[int, str], dict[BudgetKey, str | None]] = field(default_factory=dict)
+
+    def verdict(self, unit: int, item: Judged) -> str | None:
+        """The verdict of a row on all other units."""
+        key = unit, item.row.allocator
+        if key not in self.verdicts:
+            self.verdicts[key] = self._judged(unit, item.row.allocator)
+        return self.verdicts[key][item.row.budget]
+
+    def _judged(self, unit: int, allocator: str) -> dict[BudgetKey, str | None]:
+        wanted = {item.row.budget for item in self.decided if item.row.allocator == allocator}
+        table = self.resamples.table
+        allowances = [
+            allowed.on(table.keep(table.unit != unit)) if allowed.each else allowed
+            for allowed in self.allowances
+            if allowed.key in wanted
+        ]
+        if unit not in self.others:
+            self.others[unit] = self.resamples.without(unit)
+        others = self.others[unit]
+        own = ranked_samples(others, self.scores[allocator], allowances)
+        chance = selections.at_random(others, allowances)
+        return {
+            allowed.key: others.versus(others.paired(one.gain, other.gain)).verdict if one else "infeasible"
+            for allowed, one, other in zip(allowances, own, chance, strict=True)
+        }
