@@ -119,7 +119,7 @@ def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():
         (("ev",), ["evaluate"]),
         (("analyse", "half"), ["half-widths"]),
         (("evaluate", "v.csv", "--form"), ["--format"]),
-        (("evaluate", "v.csv", "--budget", ""), ["selection", "latency", "energy"]),
+        (("evaluate", "v.csv", "--budget", ""), ["selection", "latency", "energy", "money"]),
     ],
 )
 def test_a_shell_completes_commands_options_and_values(words, offered):
@@ -165,7 +165,7 @@ def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, s
     ("words", "place", "kept"),
     [
         (("evaluate", "v.csv"), "deepval.cli.judging.read_case", WHOLE),
-        (("analyse", "signs", "cell"), "deepval.cli.analysing.shown.read_cell", WHOLE),
+        (("analyse", "signs", "cell"), "deepval.cli.analysing.shown.gathered", WHOLE),
         (("build", "--out", "x"), "deepval.cli.making.sources.synthetic", KEPT["build"]),
     ],
 )
