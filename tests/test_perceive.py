@@ -195,7 +195,7 @@ def test_other_weights_or_config_are_refused(images, tmp_path, weights):
         run(images, tmp_path / "cache", weights)
     assert snapshot(tmp_path / "cache") == before
     (tmp_path / "cache" / "manifest.json").write_text("[]")
-    with pytest.raises(InputError, match="not the manifest of a detection cache"):
+    with pytest.raises(InputError, match="must be the manifest of a detection cache"):
         run(images, tmp_path / "cache", weights)
 
 
@@ -224,7 +224,7 @@ def test_damaged_files_are_noticed(images, tmp_path, weights):
         run(images, tmp_path / "cache", weights)
     (detections / "a.parquet").unlink()
     (detections / "a.parquet").mkdir()
-    with pytest.raises(InputError, match=r"a\.parquet of the detection cache cannot be read"):
+    with pytest.raises(InputError, match=r"a\.parquet: must be a file of the detection cache that can be read"):
         run(images, tmp_path / "cache", weights)
 
 

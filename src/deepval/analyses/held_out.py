@@ -92,7 +92,9 @@ def rows(
         other = (diagnosed or {}).get(cell)
         taken = {row.allocator for _, row, _ in shown}
         if other is not None:
-            shown += [(ROLES[2], r, other) for r in other.rows if _listed(r) and r.allocator not in taken]
+            more = [row for row in other.rows if _listed(row) and row.allocator not in taken]
+            knows: Role = "diagnostic"
+            shown.extend((knows, row, other) for row in more)
         found += sorted(
             (_row(cell, role, row, of) for role, row, of in shown),
             key=lambda row: (row.kind != "selection", row.kind, row.accounting or "", ROLES.index(row.role), row.alpha),
