@@ -86,13 +86,12 @@ def rows(
     names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *knowing}
     found = []
     for cell, result in results.items():
-        shown: list[tuple[Role, Row, Result]] = [
-            (_role(row, names), row, result) for row in result.rows if _listed(row)
-        ]
+        shown: list[tuple[Role, Row, Result]] = []
+        shown += [(_role(row, names), row, result) for row in result.rows if _listed(row)]
         other = (diagnosed or {}).get(cell)
         taken = {row.allocator for _, row, _ in shown}
         if other is not None:
-            shown += [(ROLES[2], r, other) for r in other.rows if _listed(r) and r.allocator not in taken]
+            shown += [("diagnostic", r, other) for r in other.rows if _listed(r) and r.allocator not in taken]
         found += sorted(
             (_row(cell, role, row, of) for role, row, of in shown),
             key=lambda row: (row.kind != "selection", row.kind, row.accounting or "", ROLES.index(row.role), row.alpha),
