@@ -194,7 +194,7 @@ def test_what_is_wrong_is_told_in_a_sentence(tmp_path, name):
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_json_is_told(tmp_path, content):
     (tmp_path / f"{UNIT}.json").write_bytes(content)
-    with pytest.raises(InputError, match="must be a JSON file; |text must be UTF-8"):
+    with pytest.raises(InputError, match=r"must be a JSON file; |text must be UTF-8"):
         Waymo(tmp_path).read_unit(UNIT)
 
 

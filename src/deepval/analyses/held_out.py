@@ -86,17 +86,16 @@ def rows(
     names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *knowing}
     found = []
     for cell, result in results.items():
-        shown: list[tuple[Role, Row, Result]] = [
-            (_role(row, names), row, result) for row in result.rows if _listed(row)
-        ]
-        other = (diagnosed or {}).get(cell)
-        taken = {row.allocator for _, row, _ in shown}
+        rows = [_row(cell, _role(row, names), row, result) for row in result.rows if _listed(row)]
+        other, taken = (diagnosed or {}).get(cell), {row.allocator for row in rows}
         if other is not None:
-            more = [row for row in other.rows if _listed(row) and row.allocator not in taken]
-            knows: Role = "diagnostic"
-            shown.extend((knows, row, other) for row in more)
+            rows += [
+                _row(cell, "diagnostic", row, other)
+                for row in other.rows
+                if _listed(row) and row.allocator not in taken
+            ]
         found += sorted(
-            (_row(cell, role, row, of) for role, row, of in shown),
+            rows,
             key=lambda row: (row.kind != "selection", row.kind, row.accounting or "", ROLES.index(row.role), row.alpha),
         )
     return found

@@ -123,11 +123,9 @@ def budget_list(given: Any, usual: Sequence[float]) -> list[Budget]:
     """Budgets as users give them: one or several, each a share of the inputs or a budget; `usual` shares where None."""
     if given is None:
         return [Selection(alpha) for alpha in usual]
-    if isinstance(given, np.ndarray) and not given.ndim:
-        given = [given.item()]
-    elif isinstance(given, Budget | Real | str | bytes | Mapping) or not isinstance(given, Iterable):
-        given = [given]
     several = given.tolist() if isinstance(given, np.ndarray) else given
+    if isinstance(several, Budget | Real | str | bytes | Mapping) or not isinstance(several, Iterable):
+        several = [several]
     budgets = [item if isinstance(item, Budget) else _of_share(item) for item in several]
     if not budgets:
         raise InputError("At least one budget is needed; found an empty list. Leave budgets out for the usual ones.")
