@@ -15,6 +15,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "--draws": (0, 10_000_000),
     "--every": (0, 1e6),
     "--grid": (1, 4_096),
+    "--memory": (1, 10**9),
     "--replan": (0, 1e6),
     "--resolve": (-1e9, 1e9),
     "--samples": (0, 1_000_000),
