@@ -207,7 +207,8 @@ def test_tables_are_saved_as_csv_and_latex(opened, cells):
     assert opened.run("window.saved.text()") == deepval.report.FORMS["latex"](result)
     opened.run(f"document.querySelector('{VERDICTS} .save-csv').click()")
     lines = opened.run("window.saved.text()").splitlines()
-    assert lines[0] == "budget,allocator,escalated,gain,benefit,harm,nDG,nDG 95 %,vs random,vs random 95 %,verdict"
+    of_random = "vs random,vs random 95 %,second 95 %,second opinion,verdict"
+    assert lines[0] == f"budget,allocator,escalated,gain,benefit,harm,nDG,nDG 95 %,{of_random}"
     assert len(lines) == 1 + len(result.rows)
 
 

@@ -66,13 +66,13 @@ def test_optima_of_the_ladder_carry_the_budget_of_their_rows():
 
 def test_tables_name_cascade_and_skipping_apart(both):
     shown = {table.title: labels(table) for table in tables(both)}
-    assert len(shown) == 3
+    assert len(shown) == 4
     for title, found in shown.items():
         times = 2 if title == "Streaming" else 1  # once per allocator
         assert found == [label for label in (CASCADE, SKIPPING, "selection 50%") for _ in range(times)], title
     for form in ("markdown", "latex"):
         text = FORMS[form](both)
-        assert text.count("skipping") == 4, form
+        assert text.count("skipping") == 5, form
     compared = console.render_comparison(compare(both, "light", "free"))
     assert compared.count("skipping") == 1
     page = html.render({"c": both})

@@ -76,7 +76,7 @@ def test_without_arguments_it_shows_help_and_fails():
 
 
 def test_json_equals_the_python_call():
-    done = evaluate("--json", "--draws", "50", "--seed", "3", "--alpha", "0.2")
+    done = evaluate("--json", "--thresholds", "--draws", "50", "--seed", "3", "--alpha", "0.2")
     assert done.returncode == 0, done.stderr
     scores = {"router": DEMO / "scores" / "router.csv"}
     same = deepval.evaluate(DEMO / "values.csv", scores, [deepval.Selection(0.2)], draws=50, seed=3)

@@ -437,9 +437,9 @@ def test_class_names_from_file_or_metadata(tmp_path):
         with pytest.raises(InputError, match=r"list of text or a mapping.*names\.json"):
             load_detector(path, names=tmp_path / "names.json")
     (tmp_path / "names.json").write_text("{")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="must be class names in JSON"):
         load_detector(path, names=tmp_path / "names.json")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="the model's are neither"):
         load_detector(onnx_models.yolov8(tmp_path / "odd.onnx", metadata={"names": "open("}))
 
 

@@ -170,7 +170,7 @@ def test_the_ladder_s_oracle_is_no_allocator():
     listed = {row[0].text for section in overview({"cell": result}, alpha=0.5).sections for row in section}
     assert not listed & {"oracle", "oracle-ladder", "all-full"}
     closing = console.render(result).splitlines()[-1]
-    assert closing == "selection 50%, against random: better: mine."
+    assert closing == "selection 50%, against random-ladder: better: mine."
     assert "oracle-ladder" in REFERENCES
 
 

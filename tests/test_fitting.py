@@ -316,8 +316,8 @@ def bad_files():
     altered = [json.dumps(content | {"heads": [head | {"intercept": number}]}) for number in (0.5, float("nan"))]
     return {
         "another version": (rewritten(content, version=2), "reads version 1 of allocator files; found version 2"),
-        "truncated": (text[: len(text) // 2], "it is no complete JSON"),
-        "empty": ("", "it is no complete JSON"),
+        "truncated": (text[: len(text) // 2], "must be an allocator"),
+        "empty": ("", "must be an allocator"),
         "altered": (altered[0], "the file was altered after it was written"),
         "no hash": (json.dumps({k: v for k, v in content.items() if k != "sha256"}), "the file was altered"),
         "other columns": (rewritten(content, columns=["speed", *names[1:]]), "column 0 is 'speed' and should be"),
@@ -326,11 +326,11 @@ def bad_files():
         "no columns": (rewritten(content, columns=None), "column 0 is None"),
         "another front": (rewritten(content, front="radar"), "looks at one of cheap, cheap+memory, detection-list"),
         "a list of fronts": (rewritten(content, front=["cheap"]), "looks at one of cheap"),
-        "not JSON": ("hello", "it is no complete JSON"),
+        "not JSON": ("hello", "must be an allocator"),
         "a list": ("[1, 2]", "must be an allocator as `deepval fit` writes it"),
         "a number": ("5", "must be an allocator as `deepval fit` writes it"),
         "another format": ('{"format": "model"}', "must be an allocator as `deepval fit` writes it"),
-        "deep": ("[" * 100_000, "it is no complete JSON"),
+        "deep": ("[" * 100_000, "may nest 100 deep"),
         "NaN": (altered[1], "the file was altered"),
         "another rule": (rewritten(content, rule="best"), "must hold models in plain numbers"),
         "two heads": (rewritten(content, heads=[head, head]), "the rule 'value' needs 1 models; found 2"),
@@ -366,7 +366,7 @@ def test_a_pickle_is_never_opened(tmp_path):
     path.write_bytes(pickle.dumps(Trap()))
     done = run("score", pair_cell().folder, path, "--out", tmp_path / "x.csv")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "must be an allocator as `deepval fit` writes it; it is no complete JSON" in done.stderr
+    assert "text must be UTF-8; line 1 holds the byte 0x80" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -375,7 +375,7 @@ def test_a_bad_file_by_command(tmp_path):
     path.write_text(learned("gate-ridge").to_json()[:-200])
     done = run("score", pair_cell().folder, path, "--out", tmp_path / "x.csv")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "Fit it again" in done.stderr
+    assert "must be an allocator as `deepval fit` writes it" in done.stderr
     assert not (tmp_path / "x.csv").exists()
 
 

@@ -170,7 +170,7 @@ def test_frames_that_are_not_whole_are_refused(cells, tmp_path):
     (tmp_path / "frames.json").write_text(json.dumps(content), encoding="utf-8")
     done = command("report", cells[0], "--frames", tmp_path / "frames.json", "--out", tmp_path / "page.html", ok=False)
     assert done.returncode == 2
-    assert "frames must be whole; a field is missing" in done.stderr
+    assert "must be frames written by deepval build; it.frames[0] must have 'camera'; it has none." in done.stderr
 
 
 def test_a_report_needs_a_result_and_frames_need_theirs():

@@ -260,7 +260,7 @@ class Evil:
         (
             "w.npz",
             lambda: npz_bytes({**small_weights().arrays, "manifest": np.array("{")}),
-            "the manifest in the weights must be JSON",
+            "must be weights with a manifest in JSON",
         ),
     ],
 )
@@ -297,7 +297,7 @@ def test_masks_are_the_same_from_either_kind_of_file():
         ("m.json", b"[[1, 2], [1]]", "rows of equal length"),
         ("m.json", b"[0.5, 1]", "must hold 0 and 1 only; found 0.5"),
         ("m.json", b'{"masks": 1}', "must be a JSON list of lists"),
-        ("m.json", b"[1", "must be a JSON list or an .npz file"),
+        ("m.json", b"[1", "must be masks in a JSON list or an .npz file"),
         ("m.npz", b"[1", "must be an .npz file"),
     ],
 )
@@ -316,7 +316,7 @@ def test_the_published_files_are_known_by_what_git_calls_them(tmp_path, monkeypa
     blobs = {"weights": "587be6b4c3f93f93c489c0111bba5596147a26cb", "masks": ""}
     monkeypatch.setattr(planner_file, "BLOBS", blobs)
     assert file("x", b"x\n").is_published("weights")
-    with pytest.raises(InputError, match="planner's weights; No such file or directory: take planner"):
+    with pytest.raises(InputError, match="planner's weights that can be read; No such file or directory: take planner"):
         read_file(tmp_path / "nowhere.pt", "weights")
 
 

@@ -357,7 +357,7 @@ def test_files_that_do_not_belong_together_are_refused(samples, tmp_path, files)
         (("--weights", "w.pt"), "--weights is of the systems planner-ade, planner-fde"),
         (
             ("--system", "planner-ade", "--weights", "w.pt", "--masks", "m"),
-            "w.pt: must be a planner's weights; No such",
+            "w.pt: must be a planner's weights that can be read; No such",
         ),
     ],
 )
@@ -372,7 +372,7 @@ def test_a_build_says_which_files_it_needs(words, sentence, tmp_path):
     [
         (("--grid", 100), "multiple of 64 cells a side; found 100"),
         (("--every", 0), "--every must be more than 0 seconds; found 0"),
-        (("--width", 0), "width of a training must be 1 or more; found 0"),
+        (("--width", 0), "--width must be 1 or more; found 0"),
         (("--units", "road-9"), "units must be among road-0"),
     ],
 )

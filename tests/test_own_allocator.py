@@ -143,5 +143,5 @@ def test_it_serves_and_is_timed(tmp_path):
     assert [score for _, score in found] == read_allocator(path).score(view).tolist()
     assert {mode for mode, _ in found} <= {LADDER[0], LADDER[-1]}
     name, stages, frames = profiling.stages_of(str(path), ladder_cell().folder)
-    assert (name, list(stages)) == ("toy-crowd", ["score"])
+    assert (name, list(stages)) == ("crowd", ["score"])
     assert stages["score"](frames[:5]) == [stages["score"](frame) for frame in frames[:5]]

@@ -134,7 +134,7 @@ def test_prompts_without_an_answer_are_left_out_and_counted():
 
 WRONG = {
     "pickle": ("routerbench.pkl", b"\x80", "a pickle can run code, so none is read"),
-    "no json": ("log.json", b"{", "must be JSON that can be read"),
+    "no json": ("log.json", b"{", "must be a JSON file"),
     "no records": ("log.json", b'{"a": 1}', "must be a list of records, or have one as 'records'"),
     "twice": (
         "log.csv", b"model_name,index,dataset,score\na,1,x,1\na,1,x,0\n",

@@ -100,7 +100,7 @@ def test_the_command_says_the_same(tmp_path):
     pq.write_table(pa.table(values), tmp_path / "values.parquet")
     pq.write_table(pa.table({"input": IDS, "score": SCORE}), tmp_path / "mine.parquet")
     words = [sys.executable, "-m", "deepval.cli", "evaluate", "values.parquet", "-s", "mine.parquet", "--json"]
-    words += ["--terms", "terms.parquet", "--alpha", "0.5", "--draws", "20"]
+    words += ["--terms", "terms.parquet", "--alpha", "0.5", "--draws", "20", "--thresholds"]
     done = subprocess.run([*words, "--weight", "late=3"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == judged(terms=columns(), weights={"late": 3.0}).to_dict()
     bad = subprocess.run([*words, "--weight", "late"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -130,7 +130,7 @@ class _Run:
         self.place, self.digest = place, digest
         self.masks = Masks(samples.masks)
         network: Any = PlannerNetwork(settings.width)
-        self.network = network.to(memory_format=torch.channels_last).train()
+        self.network = network.train()  # not channels last: narrow networks then write past their memory (torch 2.13)
         self.optimiser = torch.optim.Adam(
             self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
@@ -151,7 +151,7 @@ class _Run:
         targets = np.stack([_one_hot(self.samples.targets[each], self.samples.grid.cells) for each in chosen])
         for held in (rasters, targets):
             held[flipped] = held[flipped][..., ::-1]
-        given = torch.from_numpy(rasters).contiguous(memory_format=torch.channels_last)
+        given = torch.from_numpy(rasters)
         loss = planner_loss(torch, self.network(given), torch.from_numpy(targets), self.within)
         self.optimiser.zero_grad()
         loss.backward()
