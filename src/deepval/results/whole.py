@@ -48,6 +48,7 @@ def _inputs(inputs: Inputs | None) -> Iterator[str]:
         yield f"inputs.unit must name places in a list of {len(inputs.units)} units; it does not"
     for name, by in inputs.terms.items():
         if list(by) != list(inputs.losses):
-            yield f"inputs.terms.{name} must have the modes {', '.join(inputs.losses)}; it has {', '.join(by) or 'none'}"
+            modes, found = ", ".join(inputs.losses), ", ".join(by) or "none"
+            yield f"inputs.terms.{name} must have the modes {modes}; it has {found}"
     if set(inputs.terms) != set(inputs.weights) or not set(inputs.free) <= set(inputs.weights):
         yield "inputs.weights must name the loss terms, and inputs.free some of them; they do not"
