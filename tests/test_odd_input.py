@@ -28,7 +28,7 @@ def world(tmp_path_factory):
     return write_world(tmp_path_factory.mktemp("world"))
 
 
-@pytest.mark.parametrize(("place", "command"), enumerate(COMMANDS))
+@pytest.mark.parametrize(("place", "command"), list(enumerate(COMMANDS)))
 def test_odd_paths(world, monkeypatch, place, command):
     """One kind of path each, in turn; tests/slow tries all."""
     monkeypatch.chdir(world)
