@@ -23,6 +23,8 @@ LONG = frozenset(
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
         *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold"),
+        # They try what cannot be meant.
+        *("mutated", "odd_input"),
         # Money, router logs.
         *("input_costs", "money", "recovery", "router_logs", "off_policy"),
     )
