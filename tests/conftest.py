@@ -12,7 +12,7 @@ LONG = frozenset(
     for name in (
         # They build cells, fit allocators, run commands in processes of their own, draw figures or simulate a world.
         *("allocators", "bounded_reading", "browser", "build", "cell_files", "cli", "diagnostics", "docs", "figures"),
-        *("driving_shared", "engines", "export", "road_view", "terminal", "edges"),
+        *("driving_shared", "export", "road_view", "terminal", "edges"),
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
         *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
         *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "observed_cells"),
