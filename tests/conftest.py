@@ -3,6 +3,8 @@
 import pytest
 from hypothesis import settings
 
+import typechecker
+
 # A busy machine is no reason to fail.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -37,3 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name in LONG:
             item.add_marker(pytest.mark.long)
+
+
+def pytest_runtest_setup() -> None:
+    """In each test the first calls of each function have their annotations checked."""
+    typechecker.begin_test()

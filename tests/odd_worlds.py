@@ -45,7 +45,7 @@ COMMANDS = [
     f"reproduce {CELL} --work {{}}/w --out o", f"reproduce {CELL} --work w --out {{}}/o",
     "drive --dataset scenarionet --root {} --planner idm", "cells --data {}", "validate {} --cells cells",
     "validate subs --cells {}", "leaderboard {} --cells cells --out b", "leaderboard subs --cells {} --out b",
-    "leaderboard subs --cells cells --out {}/b",
+    "leaderboard subs --cells cells --out {}/b", "leaderboard subs --cells cells --out b --cache {}/c",
 ]  # fmt: skip
 
 
