@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -266,8 +266,17 @@ def _named(name: str) -> Analysis:
     return next(each for each in ANALYSES if each.name == name)
 
 
+def _analysis(job: Job) -> Analysis:
+    """The analysis of a job, with no recipes but those of the run."""
+    found, wanted = _named(job.analysis), job.cells[0].recipes
+    if wanted is None or "recipes" not in found.settings:
+        return found
+    recipes = tuple(name for name in found.settings["recipes"] if name in wanted)
+    return replace(found, settings={**found.settings, "recipes": recipes})
+
+
 def _rests_on(job: Job) -> dict[str, Any]:
-    analysis = _named(job.analysis)
+    analysis = _analysis(job)
     parts = set(analysis.takes.values())
     told: dict[str, Any] = {
         "analysis": analysis.name,
@@ -300,7 +309,7 @@ def _kept(job: Job) -> Path:
 
 
 def _made(job: Job) -> dict[str, bytes]:
-    analysis = _named(job.analysis)
+    analysis = _analysis(job)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
