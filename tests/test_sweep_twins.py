@@ -91,9 +91,10 @@ def test_the_sweep_judges_every_configuration_as_if_its_cell_had_been_built(cell
         harmed, affected = int((values < -1e-9).sum()), int((np.abs(values) > 1e-9).sum())
         assert (row.harmed, row.affected, row.inputs, row.units) == (harmed, affected, len(values), len(UNITS))
         assert row.harm_rate == pytest.approx(harmed / affected)
-        assert row.harm_ratio == pytest.approx(-values[values < 0].sum() / values[values > 0].sum())
+        benefit = values[values > 0].sum()
+        assert row.harm_ratio == (pytest.approx(-values[values < 0].sum() / benefit) if benefit else None)
         assert row.task == TASKS[row.system]
-    assert told >= 6  # the sweep has something to tell in nearly all of its eight entries
+    assert told >= 4  # a configuration without benefit has no nDG; most have some
 
 
 def seen(cell, front, units):
