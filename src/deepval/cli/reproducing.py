@@ -10,6 +10,7 @@ import typer
 from deepval import reading
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.engines import engine as making
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.protocol.gathering import WORK
@@ -43,9 +44,17 @@ def reproduce(
     allocators: Annotated[
         list[str] | None, typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable. Default: all.")
     ] = None,
+    engine: options.EngineName = "local",
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Processes. Default: one per core, at most 4.")
+        int | None,
+        typer.Option(
+            "--workers",
+            help="How many cells and analyses at once. Default: one per core, at most 4.",
+            rich_help_panel=options.ENGINE,
+        ),
     ] = None,
+    memory: options.Memory = None,
+    address: options.Address = None,
     json: Json = False,
 ) -> None:
     """Run every analysis, or some, on the cells that this machine can build, and lay the results beside the paper's.
@@ -70,16 +79,18 @@ def reproduce(
         read_costs(costs)
     _check_names(analyses or [], [each.name for each in ANALYSES], "--analysis")
     _check_names(allocators or [], list(RECIPES), "--allocator")
-    done = run(
-        list(names or map(Path, NAMES)),
-        work=work,
-        data=data,
-        costs=costs or BOARD,
-        recipes=None if allocators is None else tuple(allocators),
-        analyses=analyses,
-        workers=min(4, os.cpu_count() or 1) if workers is None else workers,
-        watch=options.watch,
-    )
+    number = min(4, os.cpu_count() or 1) if workers is None else workers
+    with making(engine, workers=number, memory_mb=memory, address=address) as made_by:
+        done = run(
+            list(names or map(Path, NAMES)),
+            work=work,
+            data=data,
+            costs=costs or BOARD,
+            recipes=None if allocators is None else tuple(allocators),
+            analyses=analyses,
+            engine=made_by,
+            watch=options.watch,
+        )
     content = write_report(done, out)
     if json:
         typer.echo(reading.text(out / FILES[2]), nl=False)
