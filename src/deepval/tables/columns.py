@@ -249,10 +249,10 @@ def of_arrow(table: Any, source: str, *, only: Collection[str] | None = None) ->
         raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
     pairs = zip(names, table.columns, strict=True)
     wanted = {name: column for name, column in pairs if only is None or name in only}
-    return Columns(source, {n: _to_numpy(c, f"{source}: column {n!r}") for n, c in wanted.items()})
+    return Columns(source, {n: to_numpy(c, f"{source}: column {n!r}") for n, c in wanted.items()})
 
 
-def _to_numpy(column: Any, what: str) -> np.ndarray:
+def to_numpy(column: Any, what: str) -> np.ndarray:
     """One Arrow column as NumPy; nulls are NaN among floats and None elsewhere."""
     import pyarrow as pa
 
