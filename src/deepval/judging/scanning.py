@@ -130,7 +130,12 @@ class Scan:
     rankings: list[SiftedScores] = field(init=False)
     readings: int = 0
 
-    def read(self, counts: Float[np.ndarray, "resample unit"], best: Slots, ranked: Sequence[Slots]) -> None:
+    def read(
+        self,
+        counts: Float[np.ndarray, "resample unit"],
+        best: Int[np.ndarray, "resample of_oracle"],
+        ranked: Sequence[Slots],
+    ) -> None:
         """Read everything once, and once more if the cuts of these slots were missed.
 
         Args:

@@ -10,8 +10,9 @@ from typing import Any
 from deepval import reading
 from deepval.errors import InputError, quoted
 from deepval.manifests import MANIFEST
+from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Costs
-from deepval.tables.parts import Parts, parquet_files
+from deepval.tables.parts import Parts
 from deepval.tables.values import LOSS_PREFIX, REWARD_PREFIX
 
 VARIABLE = "DEEPVAL_MEMORY"
@@ -45,7 +46,10 @@ def on_disk(source: Any, scores: Any, memory: Any = None) -> OnDisk | None:
     allowed = bound(memory)
     if not isinstance(source, str | Path) or not _is_parquet(Path(source)):
         return None
-    needed = _needed(Path(source), scores)
+    try:
+        needed = _needed(Path(source), scores)
+    except InputError:  # whoever reads it says why
+        return None
     if needed <= (available() * USABLE if allowed is None else allowed):
         return None
     limit = "most of what is free" if allowed is None else f"{_said(allowed)} allowed"

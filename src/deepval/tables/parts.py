@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError, quoted, reason
 from deepval.tables import columns
@@ -19,14 +18,6 @@ CHUNK = 1 << 18
 """Rows that are worked on at once."""
 BUFFER = 1 << 20
 """Bytes of a column that are read ahead."""
-
-
-def parquet_files(path: Path) -> tuple[Path, ...]:
-    """A Parquet file, or those of a folder by name; hidden ones, which kills leave, are none."""
-    if not reading.is_folder(path):
-        return (path,)
-    found = (item for item in reading.inside(path) if item.suffix.lower() == ".parquet" and reading.is_file(item))
-    return tuple(item for item in found if not item.name.startswith("."))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +40,7 @@ class Parts:
     def of(cls, path: Path, name: str | None = None) -> "Parts":
         """The files at a path; `name` is put before it in messages."""
         source = str(path) if name is None else f"{name}: {path}"
-        files = parquet_files(path)
+        files = columns.parquet_files(path)
         if not files or any(file.suffix.lower() != ".parquet" for file in files):
             raise InputError(f"{source}: must be a .parquet file or a folder of them to be read piece by piece.")
         heads = [_head(file, source) for file in files]
@@ -98,6 +89,14 @@ class Parts:
         for chunk in self.chunks(name):
             yield self._as_ids(chunk[name], name, first, text=text)
             first += len(chunk[name])
+
+    def head(self) -> columns.Columns:
+        """The first row."""
+        import pyarrow as pa
+
+        first = next(iter(self.chunks(*self.types)))
+        table = pa.table({name: column.slice(0, 1) for name, column in first.items()})
+        return columns.of_arrow(table, self.source)
 
     def check_numbers(self, *names: str) -> None:
         """Raise where a column is not of numbers."""

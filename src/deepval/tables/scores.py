@@ -124,7 +124,7 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
     values[rows] = np.column_stack(given)
     covered = np.zeros(len(table), dtype=bool)
     covered[rows] = True
-    return Scores(name, values[:, 0] if plain else values, covered, () if plain else table.modes[1:], _kind(found))
+    return Scores(name, values[:, 0] if plain else values, covered, () if plain else table.modes[1:], kind_of(found))
 
 
 def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
@@ -180,7 +180,7 @@ def _advice(scores: Scores, table: ValueTable, role: str) -> str:
     )
 
 
-def _kind(found: columns.Columns) -> Kind:
+def kind_of(found: columns.Columns) -> Kind:
     """What a column `kind` says of all inputs; deployable where there is none."""
     if "kind" not in found.data:
         return "deployable"

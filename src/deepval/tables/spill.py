@@ -5,6 +5,7 @@ The file has no name: nothing is left of it when the process ends, however it en
 
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,6 +22,7 @@ class Spill:
         self.dtype, self._rows = np.dtype(dtype), 0
         with _told():
             self._file = tempfile.TemporaryFile(prefix="deepval-")  # noqa: SIM115 - it lives as long as this object
+        weakref.finalize(self, self._file.close)
 
     def __len__(self) -> int:
         return self._rows
