@@ -108,8 +108,11 @@ def test_a_table_on_disk_is_judged_as_in_memory(tmp_path, monkeypatch, small, un
 
 def test_cuts_that_the_sample_missed_are_read_again(tmp_path, monkeypatch):
     readings = tiny(monkeypatch)
-    assert_judged_alike(world(tmp_path), scores(tmp_path), [0.01, 0.13, 0.5, 0.77, 1.0], draws=60, seed=3)
-    assert readings
+    source, files = world(tmp_path, units=200), scores(tmp_path)
+    for draws in (0, 3, 200):
+        assert_judged_alike(source, files, [0.13, 0.5], draws=draws)
+    assert_judged_alike(source, files, [0.01, 0.3, 0.77, 1.0], draws=60, seed=3)
+    assert len(readings) >= 2
 
 
 def test_many_edges_are_searched(tmp_path, monkeypatch):

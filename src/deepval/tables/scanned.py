@@ -118,7 +118,7 @@ def scan_values(
     if not sizes.sum():
         raise InputError(f"Named units must hold inputs; none of {some(judged)} does.")
     text = parts.has_text("input")
-    reader = _Reader(parts, codes, place, step=math.ceil(int(sizes.sum()) / SAMPLE))
+    reader = _Hashing(parts, codes, place, step=math.ceil(int(sizes.sum()) / SAMPLE))
     digest = hashlib.sha256("\n".join([*wanted, *judged, ""]).encode())
     digest = reader.hash_ids(digest, text=text)
     sample_unit = reader.hash_units(digest)
@@ -186,7 +186,7 @@ def _units(parts: Parts) -> tuple[Shaped[np.ndarray, "unit"], Spill, Int[np.ndar
 
 
 @dataclass(frozen=True, eq=False)
-class _Reader:
+class _Hashing:
     """Reads columns of a table to hash and check them; rows of units that are not judged are only checked."""
 
     parts: Parts
