@@ -3,6 +3,8 @@
 import pytest
 from hypothesis import settings
 
+import typechecker
+
 # A busy machine is no reason to fail.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -23,6 +25,8 @@ LONG = frozenset(
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
         *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold"),
+        # They try what cannot be meant.
+        *("mutated", "odd_input"),
         # Money, router logs.
         *("input_costs", "money", "recovery", "router_logs", "off_policy"),
     )
@@ -35,3 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name in LONG:
             item.add_marker(pytest.mark.long)
+
+
+def pytest_runtest_setup() -> None:
+    """In each test the first calls of each function have their annotations checked."""
+    typechecker.begin_test()

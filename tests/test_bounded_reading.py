@@ -17,6 +17,7 @@ from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.submission_child import NO_MEMORY, Limits
 from deepval.protocol.submission_files import read_folder
+from deepval.protocol.submission_reader import breakdown, reader
 from deepval.protocol.submissions import check, check_all, wanted
 from lying_parquet import lying_parquet
 from protocol_worlds import noisy, speed, write_card, write_cells, write_rows, write_submission
@@ -163,7 +164,8 @@ def test_scores_of_every_mode_come_through(folder, cells):
     (folder / "scores" / f"{CELL}.csv").write_text("input,score_middle,score_full\n" + "".join(rows))
     path = folder.parent / "wanted.npz"
     submissions.write_wanted(path, {CELL: told})
-    found = submissions._checked(folder, {CELL: told}, path, Limits()).submission.scores[CELL]
+    with reader(path) as reads:
+        found = submissions._checked(folder, {CELL: told}, reads, Limits()).submission.scores[CELL]
     assert found.modes == ("middle", "full")
     assert found.values.tolist() == [[i, -i] for i in range(len(rows))]
 
@@ -199,7 +201,7 @@ def test_processor_time_and_output_are_bounded(tmp_path):
     ],
 )
 def test_a_reader_that_breaks_off_is_a_reason(code, said):
-    assert submissions._breakdown(code, Limits()) == said
+    assert breakdown(code, Limits()) == said
 
 
 def told(**other):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +32,7 @@ from deepval.allocators import FRONTS, RECIPES, read_allocator
 from deepval.allocators.models import Boosting, Mlp
 from deepval.allocators.signals import SIGNALS
 from deepval.canonical import digest_of
-from deepval.cells.fitting import allocator_named, fit_on, refit, score_on, units_of
+from deepval.cells.fitting import allocator_named, fit_on, out_of_fold, refit, score_on, units_of
 from deepval.cells.folder import read_cell
 from deepval.cells.splits import split
 from deepval.cells.study import judged
@@ -44,6 +46,7 @@ from deepval.perception.reported.losses import LOSSES, perception_gains, percept
 from deepval.tables.column_files import parquet_columns
 from deepval.targets import TARGETS, labels
 from deepval.targets.objectives import ROUTING, RoutingObjective
+from engine_work import Deadly
 from evidence_worlds import shared_of
 
 FAST = replace(RECIPES["router-gbm-value"], learner=Boosting(trees=5, least_per_leaf=10))
@@ -243,6 +246,37 @@ def test_scores_align_with_a_table_in_any_order():
     assert {"fast", "quick"} <= {row.allocator for row in result.rows}
     with pytest.raises(InputError, match="fast: scores must be aligned with the table, 48 inputs; these are with 192"):
         deepval.evaluate(table, {"fast": over}, draws=0)
+
+
+def test_who_fits_changes_no_byte_even_where_a_worker_is_lost(tmp_path):
+    names = ["gate-ridge", FAST.name]
+    with Deadly(tmp_path / "killed") as two:
+        made = list(two.map(partial(fit_on, pair_cell()), names))
+        folds = out_of_fold(pair_cell(), "gate-ridge", folds=3, map_fits=two.map)
+    assert [each.to_json() for each in made] == [fit_on(pair_cell(), name).to_json() for name in names]
+    alone = out_of_fold(pair_cell(), "gate-ridge", folds=3)
+    assert (folds.input.tolist(), folds.score.tolist()) == (alone.input.tolist(), alone.score.tolist())
+
+
+def test_a_cell_that_was_built_anew_is_not_fitted_on(tmp_path):
+    sent = pickle.dumps(pair_cell())
+    assert pickle.loads(sent).digest == pair_cell().digest
+    shutil.copytree(pair_cell().folder, tmp_path / "cell")
+    sent = pickle.dumps(replace(read_cell(tmp_path / "cell"), digest="0" * 64))
+    with pytest.raises(InputError, match="the cell must stay as it is while it is worked on"):
+        pickle.loads(sent)
+
+
+def test_several_allocators_are_fitted_by_one_command(tmp_path):
+    cell = pair_cell().folder
+    words = ("fit", cell, "-a", "gate-ridge", "-a", "router-recall", "-a", "gate-ridge", "--out", tmp_path / "two")
+    told = json.loads(called(*words, "--workers", "2", "--json"))
+    assert [each["allocator"] for each in told] == ["gate-ridge", "router-recall"]
+    for each in told:
+        assert Path(each["file"]) == tmp_path / "two" / f"{each['allocator']}.json"
+        assert Path(each["file"]).read_text() == fit_on(pair_cell(), each["allocator"]).to_json()
+    assert refused("fit", cell, "-a", "all", "-a", "gate", "--out", tmp_path / "no").startswith("A recipe must be one")
+    assert not (tmp_path / "no").exists()
 
 
 def test_fit_and_score_by_command(tmp_path):

@@ -20,10 +20,13 @@ import deepval
 from deepval.errors import InputError
 from deepval.judging.comparison import compare, pool
 from deepval.judging.draws import Draws, child_seeds
+from deepval.judging.rows import judge
 from deepval.protocol import integrity
+from deepval.protocol import judgements as judgements_module
 from deepval.protocol import leaderboard as board_module
 from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
+from deepval.protocol.resolved_pairs import _pair_by_pair, _places, resolved
 from deepval.protocol.standings import rank_intervals, standings
 from deepval.protocol.submissions import check
 from deepval.tables.scores import Scores
@@ -199,6 +202,53 @@ def test_rank_intervals_hold_the_order_of_the_means_and_no_name_matters(series, 
     names = list(samples)
     random.shuffle(names)
     assert rank_intervals({name: samples[name] for name in names}, drawn(5)) == found
+
+
+@pytest.mark.parametrize("draws", [30, 41, 400])
+def test_many_pairs_are_resolved_as_pairs_are(draws):
+    """Counting draws tells what sorting every pair's differences tells; ties, equals and near misses among them."""
+    rng = np.random.default_rng(draws)
+    samples = rng.normal(size=(60, draws)) + rng.choice([0.0, 0.5, 1.0, 2.0, 4.0], size=(60, 1))
+    samples[1], samples[2], samples[3] = samples[0], samples[0] + 1e-13, np.round(samples[4])
+    samples[5] = samples[6] + np.where(np.arange(draws) < draws // 40, -0.1, 0.1)
+    samples[7] = samples[6] + np.where(np.arange(draws) <= draws // 40, -0.1, 0.1)
+    found, slow = resolved(samples, drawn(draws)), _pair_by_pair(samples, drawn(draws))
+    assert [part.tolist() for part in found] == [part.tolist() for part in slow]
+    assert _places(samples) is not None
+    assert found[0].sum() == found[1].sum() > 0
+
+
+def test_kept_judgements_change_no_byte_and_are_not_made_again(world, tmp_path, monkeypatch):
+    entries = tmp_path / "submissions"
+    shutil.copytree(world / "submissions", entries)
+    cache = tmp_path / "cache"
+
+    def made(name, kept):
+        write_leaderboard(leaderboard(entries, world / "cells", draws=DRAWS, cache=kept), tmp_path / name)
+        return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+
+    plain, first = made("plain", None), made("first", cache)
+    asked = []
+    monkeypatch.setattr(
+        judgements_module, "judge", lambda r, given, a: (asked.extend(s.name for s in given), judge(r, given, a))[1]
+    )
+    assert made("again", cache) == first == plain
+    assert asked == []
+    # One submission changes: it alone is judged, on the cell that changed.
+    path = next((entries / "noise" / "scores").iterdir())
+    head, *rows = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([head, *(f"{row}1" for row in rows)]) + "\n", encoding="utf-8")
+    changed = made("changed", cache)
+    assert set(asked) == {"lab/Noise"}
+    assert len(asked) == 2  # by selection and by latency
+    assert changed == made("changed-plain", None)
+    # A damaged file is as good as none.
+    for kept in cache.iterdir():
+        data = bytearray(kept.read_bytes())
+        data[len(data) // 2] ^= 1
+        kept.write_bytes(bytes(data))
+    assert made("damaged", cache) == changed
+    assert not [path for path in cache.iterdir() if path.name.startswith(".")]
 
 
 def test_tied_allocators_share_a_rank_and_order_by_rank(board):

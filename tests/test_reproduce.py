@@ -2,9 +2,6 @@
 
 import ast
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +21,7 @@ from deepval.reproduction import comparing, run, study_report
 from deepval.reproduction.comparing import laid_beside
 from deepval.reproduction.published import Figure, published
 from deepval.reproduction.registry import ANALYSES
+from engine_work import Deadly
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
 
@@ -35,7 +33,7 @@ geometry = "monocular"
 system = ["braking", "receding-horizon"]
 """
 CHOSEN = ("signs", "ties", "consumers", "wins", "half-widths", "overview", "pooled", "charged")
-SETTINGS = {"recipes": ("gate-ridge",), "analyses": CHOSEN, "workers": 1}
+SETTINGS = {"recipes": ("gate-ridge",), "analyses": CHOSEN}
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +87,14 @@ def test_a_repeat_makes_nothing_and_gives_the_same_bytes(whole, specification, m
     study_report.write_report(again, tmp_path)
     assert made == []
     assert report(tmp_path) == report(folder / "out")
+
+
+def test_a_lost_worker_costs_nothing_and_changes_no_byte(whole, specification, tmp_path):
+    with Deadly(tmp_path / "killed") as two:
+        done = run.run([specification], work=tmp_path / "work", engine=two, **SETTINGS)
+    assert (tmp_path / "killed").exists()
+    study_report.write_report(done, tmp_path / "out")
+    assert report(tmp_path / "out") == report(whole[1] / "out")
 
 
 def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(whole, specification, made, tmp_path):
@@ -334,30 +340,3 @@ def test_what_was_fitted_once_is_not_fitted_again(whole, monkeypatch):
         assert fit_on(at.cell, "gate-ridge").to_json() == kept
     with pytest.raises(pytest.fail.Exception):
         fit_on(at.cell, "gate-ridge")
-
-
-LINGERING = """
-import os, sys, time
-from deepval.reproduction import run
-
-def linger(_):
-    print("at work", flush=True)
-    time.sleep(30)
-    print("left behind", flush=True)
-    os._exit(0)
-
-if __name__ == "__main__":
-    with run._workers(2) as mapped:
-        list(mapped(linger, [1, 2]))
-"""
-
-
-def test_a_kill_leaves_no_worker_behind(tmp_path):
-    """Their common output ends when the last of them is gone, which must not wait for their work to be done."""
-    script = tmp_path / "lingering.py"
-    script.write_text(LINGERING, encoding="utf-8")
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=os.environ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"at work\n"
-        process.kill()
-        assert b"left behind" not in process.stdout.read()

@@ -35,6 +35,11 @@ def is_folder(path: Path | str) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
+def is_link(path: Path | str) -> bool:
+    """Whether a link is there, wherever it leads."""
+    return os.path.islink(path)  # noqa: PTH114
+
+
 def exists(path: Path | str) -> bool:
     """Whether anything is there."""
     return os.path.exists(path)  # noqa: PTH110

@@ -5,8 +5,9 @@ releases such numbers and does not score them: docs/definitions.md, Out of fold.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Literal
 
@@ -14,6 +15,7 @@ from deepval.analyses.pools import ALPHAS
 from deepval.cells.fitting import Scored, out_of_fold
 from deepval.cells.folder import BuiltCell
 from deepval.cells.study import recipes_for
+from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import Selection
 from deepval.judging.draws import seeds_by_units
@@ -81,6 +83,7 @@ def rows(
     alphas: Sequence[float] = ALPHAS,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
+    map_fits: Map = map,
     watch: Watch = unwatched,
 ) -> list[OutOfFoldRow]:
     """One row per cell, budget and recipe, random first.
@@ -93,6 +96,7 @@ def rows(
         alphas: Shares of inputs that may be escalated.
         draws: Number of draws of all units, or "exact".
         seed: Their seed.
+        map_fits: Where folds are fitted.
         watch: Who is told how far it is.
     """
     if folds < 2:
@@ -102,9 +106,8 @@ def rows(
     found = []
     for name, cell in cells.items():
         known = recipes_for(cell)
-        scored = _scored(
-            name, cell, known if wanted is None else [each for each in wanted if each in known], folds, watch
-        )
+        chosen = known if wanted is None else [each for each in wanted if each in known]
+        scored = _scored(name, cell, chosen, partial(out_of_fold, folds=folds, map_fits=map_fits), watch)
         scores = {recipe: item.over(cell.table) for recipe, item in scored.items()}
         units = list(cell.split.units)
         result = evaluate(cell.listed, scores, budgets, units=units, draws=draws, seed=seeds[name], missing="worst")
@@ -137,12 +140,14 @@ def rows(
     return found
 
 
-def _scored(name: str, cell: BuiltCell, recipes: Sequence[str], folds: int, watch: Watch) -> dict[str, Scored]:
+def _scored(
+    name: str, cell: BuiltCell, recipes: Sequence[str], scores: Callable[[BuiltCell, str], Scored], watch: Watch
+) -> dict[str, Scored]:
     """Scores by each recipe; one to which some fold has nothing to teach is left out with a warning."""
     found = {}
     for recipe in watch(list(recipes), f"folds of {name}"):
         try:
-            found[recipe] = out_of_fold(cell, recipe, folds=folds)
+            found[recipe] = scores(cell, recipe)
         except NothingToLearnError as error:
             warnings.warn(f"{name}, left out: {error}", InputWarning, stacklevel=2)
     return found

@@ -4,7 +4,7 @@ What needs many units is found in the combine: the map from raw scores to probab
 objectives from the fit units. The same specification gives the same bytes, whoever mapped the units and in what order.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -17,6 +17,7 @@ from deepval.cells.spec import CellSpec, Material, specs
 from deepval.cells.unit import SharedPart, UnitPart, scored_outcomes, shared_part, unit_parts
 from deepval.cells.view_files import picture_files, view_files
 from deepval.diagnostics import role_column
+from deepval.engines import Map
 from deepval.errors import InputError
 from deepval.features.views import CheapMode, View
 from deepval.perception.reported.ap_swap import numbered_on
@@ -31,9 +32,6 @@ from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
 from deepval.targets.objectives import ROUTING
 from deepval.world.objects import Objects
-
-Map = Callable[[Callable[[str], Any], Iterable[str]], Iterable[Any]]
-"""Applies a function to unit ids and gives the results in their order: the built-in `map`, or an engine's."""
 
 
 @dataclass(frozen=True, eq=False)

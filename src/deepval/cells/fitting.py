@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from deepval.cells.case import ALLOCATORS
 from deepval.cells.folder import BuiltCell
 from deepval.cells.splits import units_of
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
+from deepval.engines import Map
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.progress import Watch, unwatched
@@ -261,21 +263,25 @@ def rows_on(cell: BuiltCell, made: Learned, *, units: str | Sequence[str] = "fit
     return np.concatenate([made.front.rows(sight)[sight.view.detections.run] for sight in sights])
 
 
-def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: int = 0) -> Scored:
+def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: int = 0, map_fits: Map = map) -> Scored:
     """Scores of all inputs, each by an allocator that was fitted on the units of the other folds.
 
     Units that hold inputs, sorted as text, are dealt out to the folds in turn, test units among them: what is judged
-    by these scores is not held out in the sense of the split.
+    by these scores is not held out in the sense of the split. `map_fits` says where folds are fitted.
     """
     made = recipe_named(recipe) if isinstance(recipe, str) else recipe
-    fold, unit = unit_folds(cell.table, folds), cell.table.unit_ids[cell.table.unit]
-    parts = []
-    for held in np.unique(fold):
-        seen, unseen = (sorted(set(unit[rows].tolist())) for rows in (fold != held, fold == held))
-        parts.append(score_on(cell, _fitted(cell, made, seen, made.target, seed=seed), units=unseen))
+    held = np.unique(unit_folds(cell.table, folds)).tolist()
+    parts = list(map_fits(partial(_fold, cell, made, folds, seed), held))
     inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))
     reason = next((part.reason for part in parts if part.reason), None)
     return Scored(made.name, "deployable", inputs, scores, parts[0].modes, len(cell.table), reason)
+
+
+def _fold(cell: BuiltCell, made: Recipe, folds: int, seed: int, held: int) -> Scored:
+    """Scores of the inputs of one fold by a fit on the others."""
+    fold, unit = unit_folds(cell.table, folds), cell.table.unit_ids[cell.table.unit]
+    seen, unseen = (sorted(set(unit[rows].tolist())) for rows in (fold != held, fold == held))
+    return score_on(cell, _fitted(cell, made, seen, made.target, seed=seed), units=unseen)
 
 
 def _scored(

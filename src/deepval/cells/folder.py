@@ -10,7 +10,7 @@ Files are written whole, the manifest last, so a folder without one is not a cel
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,10 @@ class BuiltCell:
     manifest: Manifest
     digest: str = field(repr=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process reads the cell from its folder, once, and finds it as it is here or not at all."""
+        return _found_again, (self.folder.absolute(), self.digest)
+
     @property
     def folder(self) -> Path:
         """Where it lies."""
@@ -172,6 +176,14 @@ def read_cell(folder: Path | str) -> BuiltCell:
     manifest = read_manifest(Path(folder))
     manifest.check()
     return BuiltCell(manifest, digest_of(manifest.files))
+
+
+@lru_cache(maxsize=1)
+def _found_again(folder: Path, digest: str) -> BuiltCell:
+    cell = read_cell(folder)
+    if cell.digest != digest:
+        raise InputError(f"{folder}: the cell must stay as it is while it is worked on; it was built anew: run again.")
+    return cell
 
 
 def _values_file(table: ValueTable) -> bytes:

@@ -10,11 +10,15 @@ EXACT = 2**53
 BOUNDS: dict[str, tuple[float, float]] = {
     "--alpha": (-math.inf, math.inf),  # a share, which the budget checks
     "--batch": (1, 100_000),
+    "--best": (-1e12, 1e12),
+    "--clip": (0, 1),
     "--controls": (0, 1_000),
     "--curve": (0, 10_000),
     "--draws": (0, 10_000_000),
     "--every": (0, 1e6),
+    "--folds": (2, 1_000),
     "--grid": (1, 4_096),
+    "--memory": (1, 10**9),
     "--replan": (0, 1e6),
     "--resolve": (-1e9, 1e9),
     "--samples": (0, 1_000_000),

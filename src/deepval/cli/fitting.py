@@ -1,25 +1,28 @@
 """`deepval fit`, `score` and `export`: a built cell -> a fitted allocator's file, its scores, its ONNX graph."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from deepval.allocators import RECIPES, Learned, PixelRouter, read_allocator
+from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_named
 from deepval.allocators.exporting import exported
 from deepval.cells import fitting
 from deepval.cells.case import SCORES
-from deepval.cells.folder import read_cell
+from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.splits import ROLES
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.saying import say
+from deepval.engines import engine as making
 from deepval.errors import InputError
 from deepval.files import check_writable, write_atomically
 from deepval.report.tables import counted
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.targets import TARGETS
 
+ALL = "all"
 CellFolder = Annotated[Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")]
 
 
@@ -28,9 +31,16 @@ def fit(
     *,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="File for the fitted allocator. Default: CELL/allocators/NAME.json."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="File for the fitted allocator, or folder for several. Default: CELL/allocators/NAME.json.",
+        ),
     ] = None,
-    allocator: Annotated[str | None, typer.Option("--allocator", "-a", help=f"{', '.join(RECIPES)}.")] = None,
+    allocator: Annotated[
+        list[str] | None,
+        typer.Option("--allocator", "-a", help=f"{', '.join(RECIPES)}; all for those without extra. Repeatable."),
+    ] = None,
     target: Annotated[
         str | None, typer.Option("--target", help=f"What to predict; its own if not given. {', '.join(TARGETS)}.")
     ] = None,
@@ -41,42 +51,66 @@ def fit(
     like: Annotated[
         Path | None, typer.Option("--like", help="Fit again as this file was: same bytes on the same cell.")
     ] = None,
+    engine: options.EngineName = "local",
+    workers: options.Workers = 1,
+    memory: options.Memory = None,
+    address: options.Address = None,
     json: Json = False,
 ) -> None:
-    """Fit an allocator on a cell's training and validation units and write it to a plain file.
+    """Fit allocators on a cell's training and validation units and write each to a plain file.
+
+    Each is written when it is fitted, so what is finished stays. Folds are fitted by `deepval analyse out-of-fold`.
 
     Example: deepval fit cells/braking-monocular --allocator gate-gbm
+    Several, two at a time: deepval fit cells/braking-monocular -a gate-gbm -a gate-ridge --workers 2
     """
-    if (allocator is None) == (like is None):
+    if (not allocator) == (like is None):
         raise InputError("Give --allocator, or --like with the file of one: exactly one of them.")
     told = {"--target": target, "--units": units, "--seed": seed}
     ignored = [option for option, given in told.items() if given is not None]
     if like is not None and ignored:
         raise InputError(f"--like takes target, units and seed from its file: leave {' and '.join(ignored)} out.")
+    many = allocator is not None and (len(allocator) > 1 or ALL in allocator)
     if out is not None:
-        check_writable(out)
-    start = seed or 0
+        check_writable(out, folder=many)
     built = read_cell(cell)
-    if like is not None:
-        made = fitting.refit(built, read_allocator(like), watch=options.watch)
-    else:
-        made = fitting.fit_on(
-            built,
-            str(allocator),
-            target=target,
-            units=options.unit_list(units, ROLES) or "fit",
-            seed=start,
-            watch=options.watch,
-        )
-    place = out or fitting.fitted_file(cell, made.name)
-    write_atomically(place, made.to_json(), make_folder=out is None)
-    used = made.training
+    items: list[Any] = _recipes(built, allocator or []) if like is None else [read_allocator(like)]
+    told_of = {"target": target, "units": options.unit_list(units, ROLES) or "fit", "seed": seed or 0}
+    work = partial(fitting.fit_on, built, **told_of) if like is None else partial(fitting.refit, built)
+    described = []
+    with making(engine, workers=workers, memory_mb=memory, address=address) as made_by:
+        alone = made_by.here and len(items) == 1
+        fitted = made_by.map(partial(work, watch=options.watch) if alone else work, items)
+        watched = items if alone else options.watch(items, f"allocators of {cell.name}")
+        for _, made in zip(watched, fitted, strict=True):
+            folder = out / f"{made.name}.json" if many and out is not None else out
+            place = folder or fitting.fitted_file(cell, made.name)
+            write_atomically(place, made.to_json(), make_folder=out is None or many)
+            described.append((place, made))
     if json:
-        content = {"allocator": made.name, "file": str(place), "target": used.target, "units": list(used.units)}
-        typer.echo(options.as_json(content | {"inputs": used.inputs, "seed": used.seed}), nl=False)
+        content = [_described(place, made) for place, made in described]
+        typer.echo(options.as_json(content if many else content[0]), nl=False)
         return
-    fitted_on = f"{counted(used.inputs, 'input')} of {counted(len(used.units), 'unit')}"
-    say(f"{place}: {made.name} for {used.target}, fitted on {fitted_on}.")
+    for place, made in described:
+        used = made.training
+        fitted_on = f"{counted(used.inputs, 'input')} of {counted(len(used.units), 'unit')}"
+        say(f"{place}: {made.name} for {used.target}, fitted on {fitted_on}.")
+
+
+def _recipes(cell: BuiltCell, names: list[str]) -> list[str]:
+    """Recipes by name, each once; `all` for those that make sense on the cell and need no extra."""
+    from deepval.cells.study import recipes_for
+
+    found = [name for told in names for name in (recipes_for(cell) if told == ALL else [told])]
+    for name in found:
+        recipe_named(name)
+    return list(dict.fromkeys(found))
+
+
+def _described(place: Path, made: FittedAllocator) -> dict[str, Any]:
+    used = made.training
+    content = {"allocator": made.name, "file": str(place), "target": used.target, "units": list(used.units)}
+    return content | {"inputs": used.inputs, "seed": used.seed}
 
 
 def score(

@@ -70,6 +70,7 @@ def perceive(
     samples: Annotated[int, typer.Option("--samples", help="Timed calls per mode; 0 measures nothing.")] = 50,
     engine: options.EngineName = "local",
     workers: options.Workers = 1,
+    memory: options.Memory = None,
     address: options.Address = None,
     json: Json = False,
 ) -> None:
@@ -84,7 +85,7 @@ def perceive(
     check_writable(out, folder=True)
     source = _pictures(images, dataset, root, units)
     config: Any = DetectorConfig(style=style, threads=threads)  # pyright: ignore[reportArgumentType]
-    with making(engine, workers=workers, address=address) as made_by, options.step_bar() as step:
+    with making(engine, workers=workers, memory_mb=memory, address=address) as made_by, options.step_bar() as step:
         done = run(
             source,
             out,
@@ -196,6 +197,7 @@ def build(
     units: options.Units = None,
     engine: options.EngineName = "local",
     workers: options.Workers = 1,
+    memory: options.Memory = None,
     address: options.Address = None,
     json: Json = False,
 ) -> None:
@@ -235,7 +237,7 @@ def build(
     if count_matched:
         wanted = _count_matched(wanted, limits)
     made = []
-    with making(engine, workers=workers, address=address) as made_by:
+    with making(engine, workers=workers, memory_mb=memory, address=address) as made_by:
         for cell in building.built(wanted, strict=strict, map_units=made_by.map, watch=options.watch):
             folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
             folders.write(cell, folder, costs=costs, pictures=pictures)

@@ -152,7 +152,7 @@ Weights = Annotated[
 Maps = Annotated[
     Path | None, typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.")
 ]
-Memory = Annotated[
+TableMemory = Annotated[
     str | None,
     typer.Option(
         "--memory",
@@ -179,6 +179,12 @@ EngineName = Annotated[
     ),
 ]
 Workers = Annotated[int, typer.Option("--workers", help="How many units at once.", rich_help_panel=ENGINE)]
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        "--memory", help="Most MB that a worker may take beyond what it starts with (Linux).", rich_help_panel=ENGINE
+    ),
+]
 Address = Annotated[
     str | None,
     typer.Option("--address", help="Of a running Ray cluster. Default: one of this machine.", rich_help_panel=ENGINE),

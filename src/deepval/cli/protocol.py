@@ -103,6 +103,10 @@ def leaderboard(
     draws: Annotated[int, typer.Option("--draws", help="Number of bootstrap draws of units.")] = 1000,
     seed: options.Seed = 0,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 if a submission is refused.")] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option("--cache", help="Folder in which judgements are kept: what is unchanged is not judged again."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Judge every submission of a folder: standings per cell and per track, integrity notes, refusals with reasons.
@@ -110,7 +114,9 @@ def leaderboard(
     Example: deepval leaderboard submissions --cells cells --out leaderboard
     """
     check_writable(out, folder=True)
-    content = boards.leaderboard(folder, cells, draws=draws, seed=seed, watch=options.watch)
+    if cache is not None:
+        check_writable(cache, folder=True)
+    content = boards.leaderboard(folder, cells, draws=draws, seed=seed, cache=cache, watch=options.watch)
     boards.write_leaderboard(content, out)
     if json:
         typer.echo(reading.text(out / "leaderboard.json"), nl=False)

@@ -9,6 +9,7 @@ import typer
 from deepval import reading
 from deepval.cli import options
 from deepval.cli.options import Json
+from deepval.engines import engine as making
 from deepval.errors import InputError
 from deepval.files import check_writable
 from deepval.protocol.gathering import WORK
@@ -36,9 +37,17 @@ def reproduce(
         str | None,
         typer.Option("--costs", help="What modes and allocators cost where a cell does not say: .toml, or a profile."),
     ] = None,
+    engine: options.EngineName = "local",
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Processes. Default: one per core, at most 4.")
+        int | None,
+        typer.Option(
+            "--workers",
+            help="How many cells and analyses at once. Default: one per core, at most 4.",
+            rich_help_panel=options.ENGINE,
+        ),
     ] = None,
+    memory: options.Memory = None,
+    address: options.Address = None,
     json: Json = False,
 ) -> None:
     """Run every analysis on the cells that this machine can build, and lay the results beside the paper's.
@@ -60,9 +69,15 @@ def reproduce(
     if costs is not None:
         read_costs(costs)
     number = min(4, os.cpu_count() or 1) if workers is None else workers
-    done = run(
-        list(names or map(Path, NAMES)), work=work, data=data, costs=costs or BOARD, workers=number, watch=options.watch
-    )
+    with making(engine, workers=number, memory_mb=memory, address=address) as made_by:
+        done = run(
+            list(names or map(Path, NAMES)),
+            work=work,
+            data=data,
+            costs=costs or BOARD,
+            engine=made_by,
+            watch=options.watch,
+        )
     content = write_report(done, out)
     if json:
         typer.echo(reading.text(out / FILES[2]), nl=False)

@@ -39,14 +39,18 @@ class Crew(AbstractContextManager["Crew"], ABC):
 
     Attributes:
         size: How many there should be.
+        memory_mb: How much each may take beyond what it starts with; None for no bound.
+        trouble: Why there was no worker to be had when one was last asked for, in words where that is known.
     """
 
     size: int
+    memory_mb: int | None = None
+    trouble: str | None = None
 
     @abstractmethod
-    def hire(self) -> Worker | None:
-        """Another worker; None where there is no room for one now."""
+    def hire(self, wanted: int) -> Worker | None:
+        """Another worker, of so many that are wanted beside those at work; None where none is there yet."""
 
     @abstractmethod
     def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
-        """What became of those that ended meanwhile; nothing where none did in time."""
+        """What became of those that ended meanwhile; nothing where none did in time, or where a new worker came."""

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from deepval.engines.crew import Crew, Done, LostWorker, Worker
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, reason
 
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Applies a function to items and gives the results in their order: the built-in `map`, or an engine's."""
 ATTEMPTS = 3
 """How many workers an item may cost before it is blamed."""
 PATIENCE_S = 10.0
 """How long there may be no worker before somebody is told."""
-GIVE_UP_S = 600.0
+GIVE_UP_S = 300.0
 """How long there may be no worker at all."""
 
 
@@ -82,7 +84,7 @@ class _Shift:
         for worker, found in ended:
             _, place = self.busy.pop(id(worker))
             if isinstance(found, Done):
-                self.done[place] = found
+                self.done[place] = self._judged(place, found)
                 self.free.append(worker)
             else:
                 self._put_back(place, found)
@@ -97,7 +99,7 @@ class _Shift:
     def _give_out(self) -> None:
         while self.waiting:
             if not self.free and len(self.busy) < self.crew.size:
-                hired = self.crew.hire()
+                hired = self.crew.hire(min(len(self.waiting), self.crew.size - len(self.busy)))
                 self.free += [] if hired is None else [hired]
             if not self.free:
                 return
@@ -105,14 +107,29 @@ class _Shift:
             worker.begin(self.work, self.items[place])
             self.busy[id(worker)] = worker, place
 
+    def _judged(self, place: int, found: Done) -> Done:
+        """What was made of an item; want of memory in words."""
+        if not isinstance(found.error, MemoryError):
+            return found
+        bound = self.crew.memory_mb
+        return Done(
+            error=InputError(
+                f"Work on {_named(self.items[place])} needs more memory than a worker has"
+                + ("" if bound is None else f", which is bounded to {bound:,} MB by --memory")
+                + f" ({reason(found.error)}): give it more, with a larger --memory or fewer --workers; what was "
+                "finished is kept where the command keeps anything."
+            )
+        )
+
     def _put_back(self, place: int, found: LostWorker) -> None:
         self.lost[place] = self.lost.get(place, 0) + 1
         item = _named(self.items[place])
         if self.lost[place] >= ATTEMPTS:
+            bound = "" if self.crew.memory_mb is None else f", which --memory bounds to {self.crew.memory_mb:,} MB each"
             error = InputError(
                 f"Work on {item} ended {ATTEMPTS} workers one after the other, the last one {found.how}: there may not "
-                "be enough memory for it. Use fewer --workers, or one to see what happens; what was finished is kept "
-                "where the command keeps anything."
+                f"be enough memory for it{bound}. Use fewer --workers, or one to see what happens; what was finished "
+                "is kept where the command keeps anything."
             )
             self.done[place] = Done(error=error)
             return
@@ -120,12 +137,18 @@ class _Shift:
         self.waiting.appendleft(place)
 
     def _say_that_nobody_is_there(self, now: float) -> None:
-        if now - self.manned > GIVE_UP_S:
+        why = "" if self.crew.trouble is None else f" ({self.crew.trouble})"
+        alone, left = now - self.manned, len(self.waiting)
+        if alone > GIVE_UP_S:
             raise InputError(
-                f"No worker could be had for {GIVE_UP_S / 60:.0f} minutes and {len(self.waiting)} are waiting: add a "
-                "machine to the cluster, or run the command again where there is room; it goes on from what is kept."
+                f"No worker could be had for {alone:.0f} s{why} and {_counted(left)} waiting: add a machine to the "
+                "cluster, or run the command again where there is room; what was finished is kept where the command "
+                "keeps anything."
             )
-        _remark(f"No worker is to be had; {len(self.waiting)} are waiting for a machine with room.")
+        _remark(
+            f"No worker is to be had for {alone:.0f} s now{why}; {_counted(left)} waiting for a machine with room, and "
+            f"after {GIVE_UP_S:.0f} s without any the command ends."
+        )
 
     def end(self) -> None:
         """Dismiss who is still at work: nobody wants its result any more."""
@@ -134,8 +157,12 @@ class _Shift:
         self.busy.clear()
 
 
+def _counted(units: int) -> str:
+    return "1 unit is" if units == 1 else f"{units:,} units are"
+
+
 def _named(item: Any) -> str:
-    text = item if isinstance(item, str) else type(item).__name__
+    text = item if isinstance(item, str) else str(getattr(item, "unit", type(item).__name__))
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 

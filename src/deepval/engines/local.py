@@ -2,12 +2,16 @@
 
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, parent_process
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
+from deepval import reading
 from deepval.engines.crew import Crew, Done, LostWorker, Worker
 from deepval.errors import InputError
 
@@ -18,10 +22,10 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 class _Process(Worker):
     """A process that waits for work at the other end of a pipe."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory_mb: int | None) -> None:
         spawn = get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process = spawn.Process(target=_serve, args=(theirs, memory_mb), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -51,8 +55,8 @@ class _Process(Worker):
 class LocalCrew(Crew):
     """So many processes of this machine; one that is lost is followed by another."""
 
-    def __init__(self, workers: int) -> None:
-        self.size = workers
+    def __init__(self, workers: int, memory_mb: int | None = None) -> None:
+        self.size, self.memory_mb = workers, memory_mb
         self._before: dict[str, str | None] = {}
 
     def __enter__(self) -> "LocalCrew":
@@ -67,9 +71,9 @@ class LocalCrew(Crew):
             else:
                 os.environ[name] = value
 
-    def hire(self) -> Worker:
+    def hire(self, wanted: int) -> Worker:
         """Another worker."""
-        return _Process()
+        return _Process(self.memory_mb)
 
     def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
         """What became of those that ended meanwhile."""
@@ -78,13 +82,49 @@ class LocalCrew(Crew):
         return [(worker, worker.ended()) for worker in processes if worker.pipe in ready]
 
 
-def _serve(pipe: Any) -> None:
+def _serve(pipe: Any, memory_mb: int | None) -> None:
     """Do what comes through the pipe until it is closed; Ctrl-C is for whoever gave the work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_parent()
+    if memory_mb is not None:
+        bound_memory(memory_mb)
     with suppress(EOFError):
         while True:
             work, item = pipe.recv()
             pipe.send(outcome(work, item))
+
+
+def _end_with_parent() -> None:
+    """Have this process end when the one that started it is gone, however that ended: nobody would take its results."""
+    parent = parent_process()
+
+    def wait() -> None:
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    if parent is not None:
+        Thread(target=wait, daemon=True).start()
+
+
+def check_memory(memory_mb: int | None) -> None:
+    """Raise where this system cannot hold a process to a bound."""
+    if memory_mb is None:
+        return
+    if isinstance(memory_mb, bool) or not isinstance(memory_mb, int) or memory_mb < 1:
+        raise InputError(f"Memory of a worker must be a whole number of MB; found {memory_mb!r}.")
+    if sys.platform != "linux":
+        raise InputError(f"Memory of workers is bounded on Linux alone, and this is {sys.platform}: leave it out.")
+
+
+def bound_memory(most_mb: int) -> None:
+    """Have this process take at most so much beyond what it has: asking for more is a MemoryError from now on."""
+    import resource
+
+    told = reading.text(Path("/proc/self/status"))
+    (has_kb,) = (int(line.split()[1]) for line in told.splitlines() if line.startswith("VmData:"))
+    bound = has_kb * 1024 + most_mb * 10**6
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
 
 
 def outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException | None]:
@@ -92,7 +132,9 @@ def outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException |
     try:
         return work(item), None
     except InputError as error:
-        return None, InputError(str(error))
+        return None, error
+    except MemoryError as error:  # of whatever library, some of whose errors do not travel
+        return None, MemoryError(str(error))
     except Exception as error:  # noqa: BLE001  (it is raised again where the result is asked for)
         error.add_note("".join(traceback.format_exception(error)))
         return None, error

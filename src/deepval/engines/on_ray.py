@@ -1,33 +1,67 @@
 """Actors of a Ray cluster as workers (extra `ray`): what a lost actor or machine was at goes back to the queue."""
 
+import logging
 import os
+import socket
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from deepval.engines.crew import Crew, Done, LostWorker, Worker
-from deepval.engines.local import ONE_THREAD, outcome
-from deepval.errors import InputError
+from deepval.engines.local import bound_memory, outcome
+from deepval.errors import InputError, reason
 
-READY_S = 20.0
-"""How long a new actor may take to answer before it counts as none."""
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_DEDUP_LOGS": "1"}
-"""Nothing is reported to anybody."""
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+"""Nothing is reported to anybody, a cluster of this machine is heard by itself alone, and accelerators stay visible."""
+LOOPBACK = "127.0.0.1"
+ANSWER_S = 10.0
+"""How long a cluster may take to take a call: Ray itself would wait for minutes, in silence."""
+START = ": start one with `ray start --head`, or leave --address out."
 
 
 def _library() -> Any:
-    os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     try:
         import ray  # pyright: ignore[reportMissingImports]  (an extra)
     except ImportError as error:
         raise InputError(
             "The engine ray needs Ray, which is not installed: pip install 'deepval[ray]', or use --engine local."
         ) from error
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    # Ray prints what machines say of lost workers among what the command prints; the driver says it in its own words.
+    ray._private.worker.print_to_stdstream = lambda *told, **more: None  # noqa: SLF001
     return ray
 
 
+def _check_answers(address: str) -> None:
+    """Raise where nobody takes a call at host:port; other forms of an address are Ray's to resolve."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or "/" in address:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"A Ray cluster must answer at {address}; {reason(error)}{START}") from error
+
+
+def _last_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[-1].rstrip(".")
+
+
 class _Seat:
-    """What an actor is: it does what it is told."""
+    """What an actor is: it does what it is told. Ray gives it one thread, as it has one processor."""
+
+    def __init__(self, folder: str, memory_mb: int | None) -> None:
+        os.chdir(folder)  # paths mean what they mean to whoever gave the work
+        if memory_mb is not None:
+            bound_memory(memory_mb)
 
     def ready(self) -> bool:
         return True
@@ -37,10 +71,11 @@ class _Seat:
 
 
 class _Actor(Worker):
-    """An actor, and what it is at."""
+    """An actor, and what it is at: first at getting ready."""
 
     def __init__(self, ray: Any, handle: Any) -> None:
-        self.ray, self.handle, self.result = ray, handle, None
+        self.ray, self.handle = ray, handle
+        self.result = self.handle.ready.remote()
 
     def begin(self, work: Callable[[Any], Any], item: Any) -> None:
         self.result = self.handle.outcome.remote(work, item)
@@ -52,6 +87,9 @@ class _Actor(Worker):
     def ended(self) -> Done | LostWorker:
         try:
             made, error = self.ray.get(self.result)
+        except self.ray.exceptions.RayTaskError as error:  # it never came to the work itself
+            told = f"An actor of the cluster cannot take up its work: {_last_line(error)}. "
+            return Done(error=InputError(told + "The same deepval must be installed on every machine."))
         except self.ray.exceptions.RayError as error:
             self.dismiss()
             return LostWorker(f"with {type(error).__name__}")
@@ -59,50 +97,60 @@ class _Actor(Worker):
 
 
 class RayCrew(Crew):
-    """Actors of one processor each. Ray's own retries are off: the driver's queue decides what is done again."""
+    """Actors of one processor each. Ray's own retries are off: the driver's queue decides what is done again.
 
-    def __init__(self, workers: int, address: str | None = None) -> None:
-        self.size, self.address = workers, address
+    Actors are asked for without waiting: one for which no machine has room comes when there is some.
+    """
+
+    def __init__(self, workers: int, memory_mb: int | None = None, address: str | None = None) -> None:
+        self.size, self.memory_mb, self.address = workers, memory_mb, address
         self._ray: Any = None
+        self._coming: list[_Actor] = []
 
     def __enter__(self) -> "RayCrew":
         self._ray = _library()
-        settings: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": False}
+        settings: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         if self.address is None:
-            settings |= {"num_cpus": self.size, "_node_ip_address": "127.0.0.1"}
+            settings |= {"num_cpus": self.size, "include_dashboard": False, "_node_ip_address": LOOPBACK}
         else:
-            settings = {"address": self.address, "log_to_driver": False, "configure_logging": False}
+            settings |= {"address": self.address}
+            _check_answers(self.address)
         try:
             self._ray.init(**settings)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
             where = self.address or "this machine"
-            told = str(error).partition("\n")[0]
-            raise InputError(f"A Ray cluster must answer at {where}; {type(error).__name__}: {told}") from error
+            raise InputError(f"A Ray cluster must answer at {where}; {reason(error)}{START}") from error
         return self
 
     def __exit__(self, *how: Any) -> None:
+        for actor in self._coming:
+            actor.dismiss()
+        self._coming = []
         self._ray.shutdown()
 
-    def hire(self) -> Worker | None:
-        """Another actor, None where no machine has a processor free."""
-        variables = {"env_vars": dict.fromkeys(ONE_THREAD, "1")}
-        seat = self._ray.remote(_Seat).options(num_cpus=1, max_restarts=0, max_task_retries=0, runtime_env=variables)
-        handle = seat.remote()
-        ready = handle.ready.remote()
-        try:
-            done, _ = self._ray.wait([ready], timeout=READY_S)
-            if done and self._ray.get(done[0]):
-                return _Actor(self._ray, handle)
-        except self._ray.exceptions.RayError:
-            return None
-        with suppress(Exception):
-            self._ray.kill(handle)
+    def hire(self, wanted: int) -> Worker | None:
+        """An actor that is ready; so many are asked for, and none is waited for."""
+        seat = self._ray.remote(_Seat).options(num_cpus=1, max_restarts=0, max_task_retries=0)
+        while len(self._coming) < wanted:
+            self._coming.append(_Actor(self._ray, seat.remote(str(Path.cwd()), self.memory_mb)))
+        ready, _ = self._ray.wait([actor.result for actor in self._coming], num_returns=1, timeout=0)
+        for actor in [actor for actor in self._coming if actor.result in ready]:
+            self._coming.remove(actor)
+            try:
+                self._ray.get(actor.result)
+            except self._ray.exceptions.RayError as error:
+                self.trouble = f"the last one did not start, {type(error).__name__}: {_last_line(error)}"
+                return None
+            return actor
+        self.trouble = "no machine of the cluster has a processor free"
         return None
 
     def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
         """What became of those that ended meanwhile."""
         actors = [worker for worker in busy if isinstance(worker, _Actor)]
-        if not actors:
+        awaited = [actor.result for actor in (*actors, *self._coming)]
+        if not awaited:
+            time.sleep(timeout_s)
             return []
-        ready, _ = self._ray.wait([actor.result for actor in actors], num_returns=1, timeout=timeout_s)
+        ready, _ = self._ray.wait(awaited, num_returns=1, timeout=timeout_s)
         return [(actor, actor.ended()) for actor in actors if actor.result in ready]

@@ -185,17 +185,18 @@ class Pooled(BudgetRecord):
 
 def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     """Equal-weight means over cells of every allocator and budget that all of them judge."""
-    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to pool").items()}
-    draws = shared_draws(held)
-    first = next(iter(held.values()))
+    return pool_held({name: basis(item) for name, item in checks.by_cell(cells, Result, "Cells to pool").items()})
+
+
+def pool_held(held: Mapping[str, Basis]) -> tuple[Pooled, ...]:
+    """The same of what results rest on."""
+    draws, cells = shared_draws(held), list(held.values())
+    places = [{(item.row.allocator, item.row.budget): item for item in cell.judged} for cell in cells]
     pooled = []
-    for judged in first.judged:
-        if judged.row.allocator in REFERENCES:
-            continue
-        key, name = judged.row.budget, judged.row.allocator
-        members = [_by_budget(item, name).get(key) for item in held.values()]
-        if all(member is not None for member in members):
-            pooled.append(_pooled(name, key, [m for m in members if m], list(held.values()), draws))
+    for name, key in places[0]:
+        members = [place.get((name, key)) for place in places]
+        if name not in REFERENCES and all(member is not None for member in members):
+            pooled.append(_pooled(name, key, [m for m in members if m], cells, draws))
     return tuple(pooled)
 
 
@@ -206,17 +207,18 @@ def _pooled(name: str, key: BudgetKey, members: Sequence[Judged], cells: Sequenc
         return Pooled(**start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
     pairs = list(zip(members, cells, strict=True))
     resampled = can_resample(cells)
-    mean = mean_paired(members, cells)
+    paired, each_ndg = [m.paired for m in members], [_ndg(m, c) for m, c in pairs]
+    mean = np.mean([p[c.totals.drawn] for p, c in zip(paired, cells, strict=True)], axis=0)
     bounds = versus_random_bounds(mean, cells)
-    ndg = np.mean([_ndg(m, c)[c.totals.drawn] for m, c in pairs], axis=0)
+    ndg = np.mean([n[c.totals.drawn] for n, c in zip(each_ndg, cells, strict=True)], axis=0)
     kept = np.all([c.totals.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
     of_ndg = draws.interval(ndg, kept & resampled)
     return Pooled(
         **start,
-        versus_random=known(float(np.mean([m.paired[0] for m in members]))),
+        versus_random=known(float(np.mean([p[0] for p in paired]))),
         versus_random_lo=known(bounds.low),
         versus_random_hi=known(bounds.high),
-        ndg=known(float(np.mean([_ndg(m, c)[0] for m, c in pairs]))),
+        ndg=known(float(np.mean([n[0] for n in each_ndg]))),
         ndg_lo=known(of_ndg.low),
         ndg_hi=known(of_ndg.high),
         draws=len(draws),
@@ -293,7 +295,3 @@ def shared_draws(held: Mapping[str, Basis]) -> Draws:
                 stacklevel=3,
             )
     return first
-
-
-def _by_budget(held: Basis, allocator: str) -> dict[BudgetKey, Judged]:
-    return {item.row.budget: item for item in held.judged if item.row.allocator == allocator}

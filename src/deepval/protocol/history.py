@@ -39,9 +39,9 @@ class History(NamedTuple):
 def read_history(folder: Path) -> History:
     """The earlier versions of submissions in a folder; none where there is no history."""
     path = folder / HISTORY
-    if not reading.exists(path) and not path.is_symlink():
+    if not reading.exists(path) and not reading.is_link(path):
         return History({}, {})
-    if path.is_symlink():
+    if reading.is_link(path):
         raise InputError(f"{path}: must be a plain file of at most {LARGEST_HISTORY:,} bytes; it is a link.")
     data = reading.content(path, "a plain file", largest=LARGEST_HISTORY)
     try:

@@ -11,7 +11,7 @@ is made iff the lower bound of the 95 % interval of the excess is above `MARGIN`
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from functools import lru_cache
 
 import numpy as np
 
@@ -111,8 +111,15 @@ def _tracked(table: ValueTable, scores: Scores, units: Sequence[str], *, draws: 
     score = scores.values[rows] if scores.values.ndim == 1 else scores.values[rows, -1]
     if np.all(score == score[0]):
         return "constant scores"
-    counts = np.vstack([np.ones(len(names)), make_draws(len(names), draws, seed).counts])
-    return _correlations(_ranks(score), _ranks(table.decision_values[rows]), place[rows], counts)
+    return _correlations(
+        _ranks(score), _ranks(table.decision_values[rows]), place[rows], _counts(len(names), draws, seed)
+    )
+
+
+@lru_cache(maxsize=8)
+def _counts(units: int, draws: int, seed: int) -> Float[np.ndarray, "resample unit"]:
+    """The units as they are, and draws of them: the same for every submission."""
+    return np.vstack([np.ones(units), make_draws(units, draws, seed).counts])
 
 
 def _correlations(
@@ -192,13 +199,19 @@ def copies(submissions: Sequence[Submission], history: History) -> dict[str, dic
     """
     found: dict[str, dict[str, bool]] = {item.card.key: {} for item in submissions}
     digests = {item.card.key: {cell: s.digest for cell, s in item.scores.items()} for item in submissions}
-    for item, other in permutations(submissions, 2):
-        mine, theirs = digests[item.card.key], digests[other.card.key]
-        shared = mine.keys() & theirs.keys()
-        if shared and all(mine[cell] == theirs[cell] for cell in shared):
-            own, its = history.since(item, shared), history.since(other, shared)
-            first = own is not None and (its is None or own < its)
-            found[item.card.key][other.card.key] = item.card.handle != other.card.handle and not first
+    holders: dict[tuple[str, str], list[Submission]] = {}
+    for item in submissions:
+        for held in digests[item.card.key].items():
+            holders.setdefault(held, []).append(item)
+    for item in submissions:
+        mine = digests[item.card.key]
+        alike = {other.card.key: other for held in mine.items() for other in holders[held] if other is not item}
+        for key, other in sorted(alike.items()):
+            shared = mine.keys() & digests[key].keys()
+            if all(mine[cell] == digests[key][cell] for cell in shared):
+                own, its = history.since(item, shared), history.since(other, shared)
+                first = own is not None and (its is None or own < its)
+                found[item.card.key][key] = item.card.handle != other.card.handle and not first
     return found
 
 

@@ -9,7 +9,6 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,18 @@ from deepval import reading
 from deepval.canonical import digest_of, json_text
 from deepval.errors import InputError, InputWarning
 from deepval.files import write_atomically
+from deepval.judging.basis import Basis
 from deepval.judging.budgets import Budget, Energy, Latency, Money, Selection
 from deepval.judging.draws import child_seeds, seeds_by_units
-from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
 from deepval.protocol.cell_folders import LOCAL, TrackedCell, read_cells
 from deepval.protocol.history import HISTORY, continued, history_file, read_history
+from deepval.protocol.judgements import judgements
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
-from deepval.protocol.standings import Standing, standings
+from deepval.protocol.standings import Standing, standings_held
 from deepval.protocol.submissions import Checked, Submission, check_all
 from deepval.protocol.tracks import NAMES, read_track
-from deepval.results import Result
 from deepval.tables.costs import Convention, Costs
 from deepval.version import __version__
 
@@ -41,7 +40,13 @@ PAID: Mapping[Convention, type[Latency | Energy | Money]] = {"ms": Latency, "mj"
 
 
 def leaderboard(
-    submissions: Path | str, cells: Path | str, *, draws: int = 1000, seed: int = 0, watch: Watch = unwatched
+    submissions: Path | str,
+    cells: Path | str,
+    *,
+    draws: int = 1000,
+    seed: int = 0,
+    cache: Path | None = None,
+    watch: Watch = unwatched,
 ) -> dict[str, Any]:
     """The leaderboard as plain lists, dicts and numbers.
 
@@ -50,6 +55,7 @@ def leaderboard(
         cells: Folder of cells made by `deepval build`.
         draws: Number of bootstrap draws of units.
         seed: Seed of the draws; each data set has a child of it.
+        cache: Folder in which judgements are kept: submissions that are as they were are not judged again.
         watch: Who is told how far long loops are.
     """
     built = read_cells(cells)
@@ -68,7 +74,7 @@ def leaderboard(
         "draws": {"number": draws, "seed": seed},
         "cells": {name: _cell(cell) for name, cell in built.items()},
         "tracks": [
-            _track(name, _of_track(name, built), accepted, flagged, draws=draws, seed=seed)
+            _track(name, _of_track(name, built), accepted, flagged, draws=draws, seed=seed, cache=cache)
             for name in watch(tracks, "judging tracks")
         ],
         "submissions": entries,
@@ -123,6 +129,7 @@ def _track(
     *,
     draws: int,
     seed: int,
+    cache: Path | None,
 ) -> dict[str, Any]:
     told = None if name == LOCAL else read_track(name)
     alphas, headline = (ALPHAS, HEADLINE) if told is None else (told.alphas, told.headline_alpha)
@@ -130,13 +137,13 @@ def _track(
     single: dict[str, list[Standing]] = {key: [] for key in cells}
     seeds = _seeds(cells, seed)
     for convention in _conventions(cells):
-        results = {
-            key: _judged(cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[key])
+        held = {
+            key: _judged(cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[key], cache=cache)
             for key, cell in cells.items()
         }
-        overall += standings(results, unranked=flagged)
-        for key, result in results.items():
-            single[key] += standings({key: result}, unranked=flagged)
+        overall += standings_held(held, unranked=flagged)
+        for key, judged in held.items():
+            single[key] += standings_held({key: judged}, unranked=flagged)
     absent = {item.card.key: sorted({*cells} - {*item.scores}) for item in accepted if {*cells} & {*item.scores}}
     ranked = [row for row in _apart(overall, flagged)[0] if row["verdict"] in ("better", "worse", "unresolved")]
     return {
@@ -194,7 +201,8 @@ def _judged(
     convention: Convention | None,
     draws: int,
     seed: int,
-) -> Result:
+    cache: Path | None,
+) -> Basis:
     """Submissions on a cell's test units; under a measured budget those that say what they cost."""
     entered = [item for item in accepted if cell.name in item.scores]
     budgets: list[Budget] = [Selection(alpha) for alpha in alphas]
@@ -206,14 +214,7 @@ def _judged(
         budgets = [PAID[convention](a, costs) for a in alphas]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
-        return evaluate(
-            cell.scored,
-            {item.card.key: replace(item.scores[cell.name], name=item.card.key) for item in entered},
-            budgets,
-            draws=draws,
-            seed=seed,
-            units=cell.split.test,
-        )
+        return judgements(cell, entered, budgets, draws=draws, seed=seed, cache=cache)
 
 
 def _cell(cell: TrackedCell) -> dict[str, Any]:

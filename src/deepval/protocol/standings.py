@@ -7,7 +7,6 @@ does not resolvedly beat. Differences are taken draw by draw, as equal-weight me
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,14 @@ from deepval.judging.comparison import (
     Pooled,
     can_resample,
     mean_paired,
-    pool,
+    pool_held,
     reasons,
     versus_random_bounds,
     yardsticks,
 )
 from deepval.judging.draws import Draws
 from deepval.judging.rows import Judged
+from deepval.protocol.resolved_pairs import resolved
 from deepval.results import BudgetKey, BudgetRecord, Result, known
 
 SHOWN_REFERENCES = ("oracle", "all-full", "random")
@@ -90,18 +90,21 @@ def standings(results: Mapping[str, Result], *, unranked: Collection[str] = ()) 
         results: Per cell, the same allocators under the same budgets.
         unranked: Allocators that have no rank and count in nobody's.
     """
-    held = {cell: basis(result) for cell, result in results.items()}
+    return standings_held({cell: basis(result) for cell, result in results.items()}, unranked=unranked)
+
+
+def standings_held(held: Mapping[str, Basis], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
+    """The same of what results rest on."""
     judged = {cell: _by_row(item) for cell, item in held.items()}
-    pooled = {(row.allocator, row.budget): row for row in pool(results)}
+    pooled = {(row.allocator, row.budget): row for row in pool_held(held)}
     cells = list(held.values())
-    first = next(iter(results.values()))
-    budgets = list(dict.fromkeys(row.budget for row in first.rows))
+    budgets = list(dict.fromkeys(item.row.budget for item in cells[0].judged))
     table: list[Standing] = []
     for budget in budgets:
         rows = {name: row for (name, key), row in pooled.items() if key == budget}
-        ladder = [name for name in LADDER_REFERENCES if all((name, budget) in judged[cell] for cell in results)]
+        ladder = [name for name in LADDER_REFERENCES if all((name, budget) in judged[cell] for cell in held)]
         references = (*SHOWN_REFERENCES, *ladder)
-        members = {name: [judged[cell][name, budget] for cell in results] for name in (*rows, *references)}
+        members = {name: [judged[cell][name, budget] for cell in held] for name in (*rows, *references)}
         ranked = {name: members[name] for name in rows if name not in unranked}
         ranks = _ranks(ranked, members["random"], cells)
         placed = [_allocator(row, members[name], ranks.get(name)) for name, row in rows.items()]
@@ -114,15 +117,12 @@ def rank_intervals(
     samples: Mapping[str, Float[np.ndarray, "draw"]], draws: Draws, *, resampled: bool = True
 ) -> dict[str, tuple[int, int]]:
     """Best and worst rank of each allocator, from its samples draw by draw; higher samples are better."""
-    better, beaten = dict.fromkeys(samples, 0), dict.fromkeys(samples, 0)
-    for one, other in combinations(samples, 2):
-        difference = samples[one] - samples[other]
-        verdict = draws.interval(difference, ~np.isnan(difference) & resampled).snapped().verdict
-        if verdict in ("better", "worse"):
-            winner, loser = (one, other) if verdict == "better" else (other, one)
-            better[loser] += 1
-            beaten[winner] += 1
-    return {name: (1 + better[name], len(samples) - beaten[name]) for name in samples}
+    if not resampled or not samples or not len(draws):
+        return dict.fromkeys(samples, (1, len(samples)))
+    better, beaten = resolved(np.stack(list(samples.values())), draws)
+    return {
+        name: (1 + int(lost), len(samples) - int(won)) for name, lost, won in zip(samples, better, beaten, strict=True)
+    }
 
 
 def _by_row(held: Basis) -> dict[tuple[str, BudgetKey], Judged]:
@@ -144,7 +144,8 @@ def _from(random: Judged, judged: Judged, cell: Basis) -> Judged:
     """The same row compared with plain random: differences of two allocators need one origin."""
     if judged.row.chance == random.row.chance or judged.sample is None or random.sample is None:
         return judged
-    return replace(judged, difference=cell.totals.paired(judged.sample.gain, random.sample.gain))
+    paired = cell.totals.paired(judged.sample.gain, random.sample.gain)
+    return Judged(judged.row, judged.sample, judged.prize, paired)
 
 
 def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:

@@ -1,18 +1,22 @@
-"""`python -m deepval.protocol.submission_child`: reads one stranger's folder within bounds, and says what it found.
+"""`python -m deepval.protocol.submission_child`: reads strangers' folders within bounds, and says what it found.
 
-It bounds its own memory, processor time and output before it looks at the folder. Standard output is one line of JSON
-and then the scores as little-endian float64, cell after cell, so that whoever reads it runs and unpickles nothing.
+It never looks at a folder itself: for each one that standard input names it forks a process that bounds its memory,
+processor time and output, reads the folder, writes what it found to a file and ends, so that libraries load once and no
+stranger meets another. The file is one line of JSON and then the scores as little-endian float64, cell after cell, so
+that whoever reads it runs and unpickles nothing.
 """
 
 import contextlib
+import gc
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import numpy as np
 
@@ -94,18 +98,40 @@ class _NoPandas(MetaPathFinder):
             raise ModuleNotFoundError(name=fullname)
 
 
-def main(memory_bytes: str, cpu_s: str, output_bytes: str, wanted: str, folder: str) -> None:
-    """Read a folder and write what was found to standard output, which nothing else can write to."""
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+def serve(wanted: str) -> None:
+    """Read every folder that a line of standard input names; answer each with how its reader ended."""
     sys.meta_path.insert(0, _NoPandas())
     cells = read_wanted(Path(wanted))
-    bound(int(memory_bytes), int(cpu_s), int(output_bytes))
+    for module in ("pyarrow.csv", "pyarrow.parquet"):
+        import_module(module)
+    gc.freeze()  # what is shared is not written to, so that a fork copies little
+    gc.disable()
+    for line in sys.stdin:
+        folder, out, *bounds = json.loads(line)
+        process = os.fork()
+        if not process:
+            _read(Path(folder), out, bounds, cells)
+        _, status = os.waitpid(process, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+def _read(folder: Path, out: str, bounds: Sequence[int], cells: Mapping[str, WantedScores]) -> NoReturn:
+    """Read a folder in a process that ends with it; what asks and is answered is out of its reach."""
+    code = 1
     try:
-        write_reading(read_folder(Path(folder), cells), out)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        os.dup2(nowhere, 1)
+        with open(out, "wb") as file:  # noqa: PTH123
+            bound(*bounds)
+            write_reading(read_folder(folder, cells), file)
+        code = 0
     except MemoryError:
-        os._exit(NO_MEMORY)
+        code = NO_MEMORY
+    finally:
+        os._exit(code)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve(sys.argv[1])

@@ -118,7 +118,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _entries(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    if folder.is_symlink() or not reading.is_folder(folder):
+    if reading.is_link(folder) or not reading.is_folder(folder):
         raise InputError(f"{prefix or 'a submission'} must be a folder, not a link or a file.")
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):

@@ -6,15 +6,13 @@ reason to refuse. Nothing that it says is trusted: cards are checked again, and 
 """
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -24,17 +22,15 @@ from deepval.progress import Watch, unwatched
 from deepval.protocol.cards import Card, card_of
 from deepval.protocol.cell_folders import TrackedCell
 from deepval.protocol.score_files import WantedScores
-from deepval.protocol.submission_child import NO_MEMORY, Limits, write_wanted
+from deepval.protocol.submission_child import Limits, write_wanted
 from deepval.protocol.submission_files import plain_name
+from deepval.protocol.submission_reader import Reader, reader
 from deepval.tables.scores import Scores
 
 AT_ONCE = 2
 """Folders that are read at the same time."""
 LARGEST_HEAD = 2**20
 """Bytes of what a reader says besides the scores."""
-ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
-ALONE |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Threads and pools of a reader reserve memory that would count although nobody uses it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +79,24 @@ def check_all(
     with tempfile.TemporaryDirectory(prefix="deepval-") as home:
         path = Path(home) / "wanted.npz"
         write_wanted(path, told)
+        free: SimpleQueue[Reader] = SimpleQueue()
+
+        def checked(folder: Path) -> Checked:
+            mine = free.get()
+            try:
+                return _checked(folder, told, mine, limits or Limits())
+            finally:
+                free.put(mine)
+
         pool = ThreadPoolExecutor(AT_ONCE)
-        try:
-            begun = [pool.submit(_checked, folder, told, path, limits or Limits()) for folder in folders]
-            return [future.result() for future in watch(begun, "checking submissions")]
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with ExitStack() as readers:
+            for number in range(AT_ONCE):
+                free.put(readers.enter_context(reader(path, f"said-{number}")))
+            try:
+                begun = [pool.submit(checked, folder) for folder in folders]
+                return [future.result() for future in watch(begun, "checking submissions")]
+            finally:
+                pool.shutdown(cancel_futures=True)
 
 
 def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, WantedScores]:
@@ -96,11 +104,11 @@ def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, WantedScores]:
     return {name: WantedScores(c.table, (*c.split.validation, *c.split.test), c.profile) for name, c in cells.items()}
 
 
-def _checked(folder: Path, cells: Mapping[str, WantedScores], path: Path, limits: Limits) -> Checked:
+def _checked(folder: Path, cells: Mapping[str, WantedScores], reader: Reader, limits: Limits) -> Checked:
     name = plain_name(folder.name)
     most = LARGEST_HEAD + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
     try:
-        said = _said(folder, path, limits, most)
+        said = _said(folder, reader, limits, most)
     except InputError as error:
         return Checked(name, None, (str(error),))
     try:
@@ -109,33 +117,9 @@ def _checked(folder: Path, cells: Mapping[str, WantedScores], path: Path, limits
         return Checked(name, None, ("must be readable; its reader says what no reader says.",))
 
 
-def _said(folder: Path, path: Path, limits: Limits, most: int) -> bytes:
-    """What the process that reads a folder says, at most so many bytes."""
-    module = "deepval.protocol.submission_child"
-    bounds = [str(bound) for bound in (limits.memory_bytes, limits.cpu_s, most)]
-    with tempfile.TemporaryFile(dir=path.parent) as out:
-        try:
-            done = subprocess.run(
-                [sys.executable, "-P", "-m", module, *bounds, path, folder.absolute()],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL,
-                env={**os.environ, **ALONE}, timeout=limits.wall_s, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise InputError(f"must be readable within {limits.wall_s:g} s; reading it takes longer.") from None
-        if done.returncode or out.seek(0, os.SEEK_END) > most:
-            raise InputError(_breakdown(done.returncode, limits))
-        out.seek(0)
-        return out.read()
-
-
-def _breakdown(code: int, limits: Limits) -> str:
-    """Why a reader that ended with this code said nothing."""
-    if code == NO_MEMORY:
-        return f"must be readable within {limits.memory_bytes // 2**20:,} MiB of memory; reading it takes more."
-    if -code == getattr(signal, "SIGXCPU", None):
-        return f"must be readable within {limits.cpu_s:,} s of processor time; reading it takes more."
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"must be readable; its reader broke off ({how})."
+def _said(folder: Path, reader: Reader, limits: Limits, most: int) -> bytes:
+    """What is said of a folder."""
+    return reader.said(folder, limits, most)
 
 
 def _understood(name: str, said: bytes, cells: Mapping[str, WantedScores]) -> Checked:

@@ -267,7 +267,7 @@ def _second(row: Row | Stream) -> tuple[str, str]:
 
 def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
     mark = mark_of(row.verdict)
-    loss = row.cheap_loss if row.versus_random_unit == "share" else None
+    loss = (row.cheap_loss or None) if row.versus_random_unit == "share" else None
 
     def share(value: float | None) -> str:
         return number(value) if loss is None or value is None else percent(value / loss)

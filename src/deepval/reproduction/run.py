@@ -1,19 +1,14 @@
-"""Cells at hand -> the rows of every analysis on them, made in processes and kept: a second run makes what changed.
+"""Cells at hand -> the rows of every analysis on them, made by an engine and kept: a second run makes what changed.
 
 First cells are built, then what analyses share of each is made (allocators fitted, scores, results), then the analyses.
 A job that is kept is not done again, so that a run which was stopped goes on where it was.
 """
 
 import inspect
-import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from deepval import reading
@@ -23,6 +18,7 @@ from deepval.cells.ledger import note_looks
 from deepval.cells.located import located, needs_files
 from deepval.cells.spec import CellSpec
 from deepval.cells.spec_files import Wanted
+from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning
 from deepval.progress import Watch, unwatched
 from deepval.protocol.code_digest import code_digest
@@ -91,7 +87,7 @@ def run(
     costs: str = BOARD,
     recipes: tuple[str, ...] | None = None,
     analyses: Sequence[str] | None = None,
-    workers: int = 2,
+    engine: Engine | None = None,
     watch: Watch = unwatched,
 ) -> Run:
     """Every analysis on the cells that are named.
@@ -103,62 +99,29 @@ def run(
         costs: What modes and allocators cost where a cell has no costs.
         recipes: What is fitted; all that make sense on a cell where None.
         analyses: Names of analyses; all where None.
-        workers: Number of processes; with 1 everything is done in this one.
+        engine: Who works, already entered; this process where None.
         watch: Who is told how far it is.
     """
     found = meant(names, data=data)
-    with _workers(workers) as mapped:
-        missing = [wanted for wanted in found.wanted if unbuilt(wanted, work)]
-        _all(mapped(_build, [(wanted, work) for wanted in missing]), missing, "building cells", watch)
-        at_hand: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in found.folders]
-        at_hand += [(place_of(spec, work), spec) for wanted in found.wanted for spec in wanted.specs]
-        cells = _labelled(at_hand, work, costs=costs, recipes=recipes)
-        wanted_names = [each.name for each in ANALYSES] if analyses is None else list(analyses)
-        chosen = [each for each in ANALYSES if each.name in wanted_names]
-        idle: dict[str, str] = {}
-        jobs = [job for each in chosen for job in _jobs(each, cells, idle)]
-        undone = [job for job in jobs if not is_kept(_place(job))]
-        shares = _shares(undone)
-        _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
-        _all(mapped(_kept, undone), undone, "analyses", watch)
+    mapped = map if engine is None else engine.map
+    missing = [wanted for wanted in found.wanted if unbuilt(wanted, work)]
+    _all(mapped(_build, [(wanted, work) for wanted in missing]), missing, "building cells", watch)
+    at_hand: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in found.folders]
+    at_hand += [(place_of(spec, work), spec) for wanted in found.wanted for spec in wanted.specs]
+    cells = _labelled(at_hand, work, costs=costs, recipes=recipes)
+    wanted_names = [each.name for each in ANALYSES] if analyses is None else list(analyses)
+    chosen = [each for each in ANALYSES if each.name in wanted_names]
+    idle: dict[str, str] = {}
+    jobs = [job for each in chosen for job in _jobs(each, cells, idle)]
+    undone = [job for job in jobs if not is_kept(_place(job))]
+    shares = _shares(undone)
+    _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
+    _all(mapped(_kept, undone), undone, "analyses", watch)
     outcomes: dict[str, dict[str, AnalysisOutcome]] = {}
     for job in jobs:
         before = outcomes.setdefault(job.analysis, {}).get(job.collection, AnalysisOutcome(()))
         outcomes[job.analysis][job.collection] = _joined(before, _read(_kept(job)))
     return Run(tuple(cells), found.lacking, outcomes, idle)
-
-
-@contextmanager
-def _workers(number: int) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]]:
-    """A map over jobs, in so many processes; each has one thread, for they are as many as there are to be."""
-    if number <= 1:
-        yield map
-        return
-    before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    os.environ.update(dict.fromkeys(before, "1"))
-    pool = ProcessPoolExecutor(number, mp_context=get_context("spawn"), initializer=_end_with_parent)
-    try:
-        yield lambda work, items: pool.map(work, items) if items else ()
-    finally:
-        pool.shutdown(cancel_futures=True)
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _end_with_parent() -> None:
-    """Have this process end when the one that started it is gone, however that ended: nobody would take its results."""
-    parent = parent_process()
-
-    def wait() -> None:
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    if parent is not None:
-        Thread(target=wait, daemon=True).start()
 
 
 def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) -> None:

@@ -22,6 +22,7 @@ from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
 from deepval.results.recovery import Area, CallShare, Recovery
 from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit
 from deepval.results.samples import Samples, read_samples, samples_path
+from deepval.results.whole import check_whole
 from deepval.showing import SelfShown, shown
 
 SCHEMA = "deepval/result/1"
@@ -220,6 +221,7 @@ class Result(SelfShown):
         if "samples" in told:
             raise InputError(f"{path}: must be {WHAT}, whose samples lie beside it; it holds samples itself.")
         loaded = formed_file(cls, told, path, WHAT)
+        check_whole(loaded, path)
         samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)
 

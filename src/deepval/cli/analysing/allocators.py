@@ -10,6 +10,7 @@ from deepval.cli import options
 from deepval.cli.analysing import shown
 from deepval.cli.analysing.shown import Alpha, Cells, Form, Out, Shown
 from deepval.cli.options import Json
+from deepval.engines import engine as making
 from deepval.errors import InputError
 from deepval.judging.budgets import Selection
 
@@ -79,6 +80,10 @@ def out_of_fold(
     seed: options.Seed = 0,
     form: Form = None,
     out: Out = None,
+    engine: options.EngineName = "local",
+    workers: options.Workers = 1,
+    memory: options.Memory = None,
+    address: options.Address = None,
     json: Json = False,
 ) -> None:
     """Show recipes out of fold over all units, test units among them: such numbers are released, never scored.
@@ -93,7 +98,17 @@ def out_of_fold(
     shares = [Selection(each).alpha for each in alpha or analysis.ALPHAS]
     _check(allocator or (), shares[0])
     built = shown.named(cells)
-    rows = analysis.rows(built, allocator, folds=folds, alphas=shares, draws=number, seed=start, watch=options.watch)
+    with making(engine, workers=workers, memory_mb=memory, address=address) as made_by:
+        rows = analysis.rows(
+            built,
+            allocator,
+            folds=folds,
+            alphas=shares,
+            draws=number,
+            seed=start,
+            map_fits=made_by.map,
+            watch=options.watch,
+        )
     note_looks(built.values(), by="analyse out-of-fold")
     told.tell(rows, analysis.table)
 

@@ -1,0 +1,96 @@
+"""A process that reads strangers' folders (`submission_child`) -> what it says of each, within bounds.
+
+The process loads libraries once and forks for every folder; one that takes too long is ended with all that it began,
+and the next folder has a new one.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from deepval.errors import InputError
+from deepval.protocol.submission_child import NO_MEMORY, Limits
+
+ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+ALONE |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Threads and pools of a reader reserve memory that would count although nobody uses it."""
+
+
+class Reader:
+    """Reads one folder after another; `wanted` is the file that tells what cells want of them."""
+
+    def __init__(self, wanted: Path, name: str = "said") -> None:
+        self._wanted, self._out = wanted, wanted.with_name(name)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def said(self, folder: Path, limits: Limits, most: int) -> bytes:
+        """What the process that reads a folder says, at most so many bytes."""
+        process = self._process = self._process or self._begun()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked = [str(folder.absolute()), str(self._out), limits.memory_bytes, limits.cpu_s, most]
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
+            process.stdin.flush()
+        if not select.select([process.stdout], [], [], limits.wall_s)[0]:
+            self.end()
+            raise InputError(f"must be readable within {limits.wall_s:g} s; reading it takes longer.")
+        answer = process.stdout.readline()
+        if not answer:
+            code = process.wait()
+            self.end()
+            raise InputError(breakdown(code, limits))
+        code = int(answer)
+        try:
+            if code or self._out.stat().st_size > most:
+                raise InputError(breakdown(code, limits))
+            return self._out.read_bytes()
+        finally:
+            self._out.unlink(missing_ok=True)
+
+    def _begun(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "deepval.protocol.submission_child", self._wanted],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, **ALONE}, start_new_session=True,
+        )  # fmt: skip
+
+    def end(self) -> None:
+        """End the process and whatever it began."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        for pipe in (process.stdin, process.stdout):
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+        process.wait()
+        self._out.unlink(missing_ok=True)
+
+
+@contextmanager
+def reader(wanted: Path, name: str = "said") -> Iterator[Reader]:
+    """A reader that is ended when it is no longer needed."""
+    made = Reader(wanted, name)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def breakdown(code: int, limits: Limits) -> str:
+    """Why a reader that ended with this code said nothing."""
+    if code == NO_MEMORY:
+        return f"must be readable within {limits.memory_bytes // 2**20:,} MiB of memory; reading it takes more."
+    if -code == getattr(signal, "SIGXCPU", None):
+        return f"must be readable within {limits.cpu_s:,} s of processor time; reading it takes more."
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"must be readable; its reader broke off ({how})."

@@ -1,0 +1,39 @@
+"""Every command of the command line, by its words, and the function that it calls with the types of its parameters."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from deepval.cli.analysing import ANALYSES
+from deepval.cli.commands import COMMANDS
+
+
+def functions() -> Iterator[tuple[str, Any]]:
+    """Words and function of each command."""
+    for names, prefix in ((COMMANDS, ""), (ANALYSES, "analyse ")):
+        for name, module in names.items():
+            made = getattr(import_module(f"deepval.cli.{module}"), name.replace("-", "_"))
+            if callable(made) and hasattr(made, "__name__"):
+                yield f"{prefix}{name}", made
+            else:
+                for inner in getattr(made, "registered_commands", []):
+                    yield f"{name} {inner.name or inner.callback.__name__}", inner.callback
+
+
+def parameters(kinds: tuple[type, ...]) -> Iterator[tuple[str, str]]:
+    """Command and option (or argument) of every parameter that takes one of these types, or several of them."""
+    for words, function in functions():
+        for name, hint in get_type_hints(function, include_extras=True).items():
+            told = get_args(hint)
+            if len(told) > 1 and kinds_of(told[0]) & set(kinds):
+                declared = (getattr(told[1], "default", None), *(getattr(told[1], "param_decls", None) or ()))
+                flags = [text for text in declared if isinstance(text, str) and text.startswith("--")]
+                yield words, flags[0] if flags else name
+
+
+def kinds_of(hint: Any) -> set[type]:
+    """The plain types in an annotation."""
+    if get_origin(hint) is None:
+        return {hint} if hint in (int, float, Path, str) else set()
+    return {kind for part in get_args(hint) for kind in kinds_of(part)}

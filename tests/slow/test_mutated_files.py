@@ -1,0 +1,25 @@
+"""Thousands of changes to saved results and frames: only our own errors come out."""
+
+import json
+
+import pytest
+
+from deepval.results import Result
+from mutated_files import result_content, show_frames, show_result, try_mutations
+from pages import write_cells
+
+pytestmark = pytest.mark.slow
+TIMES = 1_000
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_results(tmp_path, seed):
+    refused = try_mutations(result_content(), show_result, tmp_path / "r.json", times=TIMES, seed=seed)
+    print(f"{refused} of {TIMES} changed results refused, the others shown")
+
+
+def test_frames(tmp_path):
+    (kept,) = write_cells(tmp_path, ("braking",))
+    content = json.loads((kept.parent / "frames.json").read_text(encoding="utf-8"))
+    refused = try_mutations(content, show_frames(Result.load(kept)), tmp_path / "f.json", times=TIMES, seed=1)
+    print(f"{refused} of {TIMES} changed frames refused, the others shown")
