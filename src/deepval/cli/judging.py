@@ -43,7 +43,7 @@ from deepval.judging.contenders import POLICIES, STATISTICS, Named, Statistic, p
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report import FORMS, console
-from deepval.report.tables import area_table
+from deepval.report.comparisons import area_table
 from deepval.results import Result
 
 FAILED_GATE = 3
