@@ -45,7 +45,7 @@ from deepval.judging.draws import seeds_by_units
 from deepval.judging.out_of_core import refuse
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report import FORMS, console
-from deepval.report.tables import area_table
+from deepval.report.comparisons import area_table
 from deepval.results import Result
 from deepval.tables.memory import on_disk
 
