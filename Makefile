@@ -22,7 +22,7 @@ check: .venv/torch
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-slow: .venv/dev .venv/torch .venv/devkit
+slow: .venv/dev .venv/torch .venv/ray .venv/devkit
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -m slow -s
 
 bench: .venv/dev
@@ -43,6 +43,12 @@ bench: .venv/dev
 .venv/torch: .venv/dev requirements/torch.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/torch.txt \
 	  --editable '.[torch]' --no-build-isolation
+	touch $@
+
+# To work on units by a cluster, with the version of requirements/ray.txt.
+.venv/ray: .venv/dev requirements/ray.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/ray.txt \
+	  --editable '.[ray]' --no-build-isolation
 	touch $@
 
 # To compare the nuScenes reader with the devkit's, which wants old versions of what we use.

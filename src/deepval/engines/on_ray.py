@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,6 +20,9 @@ QUIET = {
 }
 """Nothing is reported to anybody, a cluster of this machine is heard by itself alone, and accelerators stay visible."""
 LOOPBACK = "127.0.0.1"
+ANSWER_S = 10.0
+"""How long a cluster may take to take a call: Ray itself would wait for minutes, in silence."""
+START = ": start one with `ray start --head`, or leave --address out."
 
 
 def _library() -> Any:
@@ -34,6 +38,21 @@ def _library() -> Any:
     # Ray prints what machines say of lost workers among what the command prints; the driver says it in its own words.
     ray._private.worker.print_to_stdstream = lambda *told, **more: None  # noqa: SLF001
     return ray
+
+
+def _check_answers(address: str) -> None:
+    """Raise where nobody takes a call at host:port; other forms of an address are Ray's to resolve."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or "/" in address:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"A Ray cluster must answer at {address}; {reason(error)}{START}") from error
+
+
+def _last_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[-1].rstrip(".")
 
 
 class _Seat:
@@ -68,6 +87,9 @@ class _Actor(Worker):
     def ended(self) -> Done | LostWorker:
         try:
             made, error = self.ray.get(self.result)
+        except self.ray.exceptions.RayTaskError as error:  # it never came to the work itself
+            told = f"An actor of the cluster cannot take up its work: {_last_line(error)}. "
+            return Done(error=InputError(told + "The same deepval must be installed on every machine."))
         except self.ray.exceptions.RayError as error:
             self.dismiss()
             return LostWorker(f"with {type(error).__name__}")
@@ -92,14 +114,12 @@ class RayCrew(Crew):
             settings |= {"num_cpus": self.size, "include_dashboard": False, "_node_ip_address": LOOPBACK}
         else:
             settings |= {"address": self.address}
+            _check_answers(self.address)
         try:
             self._ray.init(**settings)
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
             where = self.address or "this machine"
-            raise InputError(
-                f"A Ray cluster must answer at {where}; found {type(error).__name__}: {reason(error)}. Start one with "
-                "`ray start --head`, or leave --address out."
-            ) from error
+            raise InputError(f"A Ray cluster must answer at {where}; {reason(error)}{START}") from error
         return self
 
     def __exit__(self, *how: Any) -> None:
@@ -119,9 +139,7 @@ class RayCrew(Crew):
             try:
                 self._ray.get(actor.result)
             except self._ray.exceptions.RayError as error:
-                self.trouble = (
-                    f"the last one did not start, {type(error).__name__}: {str(error).strip().splitlines()[-1]}"
-                )
+                self.trouble = f"the last one did not start, {type(error).__name__}: {_last_line(error)}"
                 return None
             return actor
         self.trouble = "no machine of the cluster has a processor free"
