@@ -3,7 +3,7 @@
 import math
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -23,10 +23,12 @@ from deepval.perception.placing import PLACINGS
 from deepval.perception.running.decoding import STYLES
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.files import GET
+from deepval.protocol.rebuilding import note_builder, standing
 from deepval.report.tables import counted
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
+from deepval.tables.values import ValueTable
 
 SCORE_KINDS = ("probabilities", "raw", "none")
 
@@ -236,21 +238,34 @@ def build(
     )
     if count_matched:
         wanted = _count_matched(wanted, limits)
-    made = []
+    places = {place: out / f"{place.system}-{place.geometry}" for place in wanted}
+    stand = (
+        {} if strict else {place: standing(place, at, costs=costs, pictures=pictures) for place, at in places.items()}
+    )
+    made: dict[spec.CellSpec, _Made] = {
+        place: _Made(places[place], found.cell.id, found.frames, found.cell.table, now=False)
+        for place, found in stand.items()
+        if found is not None
+    }
+    missing = [place for place in wanted if place not in made]
     with making(engine, workers=workers, memory_mb=memory, address=address) as made_by:
-        for cell in building.built(wanted, strict=strict, map_units=made_by.map, watch=options.watch):
-            folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
-            folders.write(cell, folder, costs=costs, pictures=pictures)
-            made.append((folder, cell))
+        for cell in (
+            building.built(missing, strict=strict, map_units=made_by.map, watch=options.watch) if missing else ()
+        ):
+            folders.write(cell, places[cell.spec], costs=costs, pictures=pictures)
+            note_builder(cell, places[cell.spec])
+            made[cell.spec] = _Made(places[cell.spec], cell.id, len(cell.shared.inputs), cell.table)
+    found = [made[place] for place in wanted]
     too_few = wanted[0].roles.too_few
     if too_few is not None:
         note = f"{too_few}: all of {kind} are judged on, nothing is held out, and no allocator can be fitted here."
         warnings.warn(InputWarning(note), stacklevel=2)
     if json:
-        typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)
+        typer.echo(options.as_json([_described(each) for each in found]), nl=False)
         return
-    for folder, cell in made:
-        say(f"{folder}: {_judges(cell)}{_sentence(cell.table.summary())}")
+    for each in found:
+        before = "" if each.now else "stands as it was built; "
+        say(f"{each.folder}: {before}{_judges(each)}{_sentence(each.table.summary())}")
 
 
 def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
@@ -364,18 +379,28 @@ def _finite(text: str) -> bool:
         return False
 
 
-def _described(folder: Path, cell: building.Cell) -> dict[str, Any]:
+class _Made(NamedTuple):
+    """A cell that was built now, or that stood there."""
+
+    folder: Path
+    id: str
+    frames: int
+    table: ValueTable
+    now: bool = True
+
+
+def _described(made: _Made) -> dict[str, Any]:
     from dataclasses import asdict
 
-    found = {"folder": str(folder), "id": cell.id, "frames": len(cell.shared.inputs)}
-    return found | options.without_nan(asdict(cell.table.summary()))
+    found = {"folder": str(made.folder), "id": made.id, "frames": made.frames}
+    return found | options.without_nan(asdict(made.table.summary()))
 
 
-def _judges(cell: building.Cell) -> str:
+def _judges(made: _Made) -> str:
     """What the system leaves out of the frames that both ends of the ladder were run on, where it does."""
     from deepval.report.tables import percent
 
-    judged, frames = len(cell.table), len(cell.shared.inputs)
+    judged, frames = len(made.table), made.frames
     return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
 
 
