@@ -21,6 +21,7 @@ from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.placing import PLACINGS
 from deepval.perception.running.decoding import STYLES
+from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.files import GET
 from deepval.protocol.rebuilding import note_builder, standing
@@ -51,6 +52,15 @@ def perceive(
         ),
     ] = "auto",
     threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.")] = 2,
+    provider: Annotated[
+        str,
+        typer.Option(
+            "--provider",
+            help=f"What runs the detector: {', '.join(PROVIDERS)}, where ONNX Runtime has it.",
+            autocompletion=options.offered(*PROVIDERS),
+        ),
+    ] = "cpu",
+    batch: Annotated[int, typer.Option("--batch", help="How many images go through the detector at once.")] = 1,
     on_error: Annotated[
         str,
         typer.Option(
@@ -86,7 +96,8 @@ def perceive(
 
     check_writable(out, folder=True)
     source = _pictures(images, dataset, root, units)
-    config: Any = DetectorConfig(style=style, threads=threads)  # pyright: ignore[reportArgumentType]
+    runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
+    config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
     with making(engine, workers=workers, memory_mb=memory, address=address) as made_by, options.step_bar() as step:
         done = run(
             source,
