@@ -1,5 +1,9 @@
 """Material of cells in memory, from made-up drives or from any other material, and the evidence a build finds in it."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 
 from deepval.cells.build import built
@@ -7,10 +11,29 @@ from deepval.cells.spec import Material, ModeSpec, specs
 from deepval.cells.splits import Split
 from deepval.diagnostics import Evidence
 from deepval.perception.reported.detections import DetectionSet
-from deepval.perception.reported.modes import InMemory
+from deepval.perception.reported.modes import ModeReader
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
 from worlds import quietly
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory(ModeReader):
+    """A report in memory, and what was said of it."""
+
+    report: DetectionSet
+    definition: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def scores(self):
+        return self.report.scores
+
+    @property
+    def made(self):
+        return dict(self.definition)
+
+    def detections(self, scene, truth):
+        return self.report[scene.unit]
 
 
 def mode_of(report, *, threshold=None, made=None):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from deepval.cells.build import built
 from deepval.cells.spec import Material, ModeSpec, specs
-from deepval.cells.unit import unit_part, unit_parts
+from deepval.cells.unit import unit_parts
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE, Vehicle
 from deepval.planners.from_scene import agents_of, placed_m, seen_m, situation_at
@@ -207,7 +207,7 @@ def test_cells_that_differ_in_weights_are_planned_once():
     two = unit_parts(wanted(SAFETY, SCALAR), unit)
     assert len(Stopper.made) == 2 * once
     np.testing.assert_array_equal(one[0].outcomes.loss, two[0].outcomes.loss)
-    alone = unit_part(wanted(SCALAR)[0], unit).outcomes
+    alone = unit_parts(wanted(SCALAR)[:1], unit)[0].outcomes
     np.testing.assert_array_equal(alone.loss, two[1].outcomes.loss)
     assert [part.outcomes.system for part in two] == [SAFETY, SCALAR]
     other = Driving(Stopper(half_width_m=1.0))

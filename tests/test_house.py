@@ -13,7 +13,7 @@ import deepval
 from deepval.cells.build import built, cells
 from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec, specs
-from deepval.cells.unit import shared_part, unit_part
+from deepval.cells.unit import shared_part, unit_parts
 from deepval.datasets import DATASETS
 from deepval.engines import engine
 from deepval.systems import SYSTEMS
@@ -80,8 +80,8 @@ def test_a_new_data_set_and_a_new_system_become_a_cell(tmp_path):
 def test_a_unit_s_part_is_pure_and_can_be_sent_to_another_process():
     (spec, _) = wanted()
     unit = spec.roles.test[0]
-    copied, work = pickle.loads(pickle.dumps((spec, unit_part)))
-    here, there = unit_part(spec, unit), pickle.loads(pickle.dumps(work(copied, unit)))
+    copied, work = pickle.loads(pickle.dumps((spec, unit_parts)))
+    (here,), (there,) = unit_parts([spec], unit), pickle.loads(pickle.dumps(work([copied], unit)))
     np.testing.assert_array_equal(here.outcomes.loss, there.outcomes.loss)
     assert here.shown
     assert here.shown == there.shown

@@ -49,8 +49,8 @@ def test_integers_and_text_of_one_spelling_are_the_same_id():
 @pytest.fixture
 def colliding(monkeypatch):
     """All texts have one key, as if every hash collided."""
-    own = keys._keys
-    monkeypatch.setattr(keys, "_keys", lambda ids: np.zeros(len(ids), np.int64) if ids.dtype.kind == "U" else own(ids))
+    own = keys.hashed
+    monkeypatch.setattr(keys, "hashed", lambda ids: np.zeros(len(ids), np.int64) if ids.dtype.kind == "U" else own(ids))
 
 
 @pytest.mark.usefixtures("colliding")

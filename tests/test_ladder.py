@@ -20,6 +20,7 @@ from deepval.protocol.standings import standings
 from deepval.report import FORMS, console
 from deepval.report.overview import overview
 from deepval.report.tables import tables
+from reference.knapsack import relaxed
 from worlds import judge, random_table, table_of
 
 MODES = ("cheap", "middle", "high", "full")
@@ -198,11 +199,10 @@ def test_certificates_and_what_a_plan_spends_elsewhere():
             best, _ = best_plan(table.mode_values, costs, spend)
             assert item["value"] == pytest.approx(best, abs=1e-12)
             assert 0 <= item["gap"] <= item["lp_bound"] - item["value"] + 1e-12
-            curve = knapsack.budget_curve(table.mode_values, np.array(costs))
             # The bound is the relaxed optimum over the modes that the budget can pay for at all.
             if spend >= max(costs):
-                relaxed = float(knapsack.lp_value(curve, np.array([spend]))[0])
-                assert item["lp_bound"] == pytest.approx(max(relaxed, best), rel=1e-9, abs=1e-12)
+                most = relaxed(table.mode_values, np.array(costs), spend)
+                assert item["lp_bound"] == pytest.approx(max(most, best), rel=1e-9, abs=1e-12)
             slots = math.floor(6 * 0.3 + 1e-9)
             full_only = sum(sorted(np.maximum(table.decision_values, 0.0), reverse=True)[:slots])
             assert item["full_only"] == pytest.approx(full_only)
@@ -276,9 +276,7 @@ def test_chance_on_the_ladder_lies_between_random_and_the_relaxed_optimum(seed):
         return
     # A part of an escalation is no plan: the mixture can pass the optimum over whole ones, never the relaxed one.
     costs = np.array(integer_costs(budget, table.modes))
-    curve = knapsack.budget_curve(table.mode_values, costs)
-    relaxed = float(knapsack.lp_value(curve, np.array([spend_of(budget, len(table))]))[0])
-    assert chance[0] <= max(relaxed, 0.0) + 1e-9
+    assert chance[0] <= max(relaxed(table.mode_values, costs, spend_of(budget, len(table))), 0.0) + 1e-9
 
 
 def test_a_mixture_by_hand():

@@ -19,7 +19,7 @@ from deepval.geometry.vehicle import ZOE
 from deepval.perception.placing.oracle import reference_partners
 from deepval.perception.reported.matching import matching
 from deepval.perception.simulated.profile import read_profile
-from deepval.perception.simulated.simulation import simulate
+from deepval.perception.simulated.simulation import detected, draw
 from log_worlds import log, standing, track
 
 ANGLE, PLACE = st.floats(-7, 7), st.floats(-1000, 1000)
@@ -147,9 +147,9 @@ def test_what_is_not_in_the_image_is_ignored_not_refused():
 def test_the_profile_reports_nothing_of_what_is_not_in_the_image():
     tracks = [standing(22, 0), standing(-20, 0, key="behind")]
     scene, truth = unit_of(log(tracks))
-    seen = simulate(read_profile(), scene, truth=truth, size=640, rng=np.random.default_rng(0))
+    seen = detected(draw(read_profile(), scene, truth=truth, rng=np.random.default_rng(0)), 640)
     alone = unit_of(log(tracks[:1]))[1]
-    same = simulate(read_profile(), scene, truth=alone, size=640, rng=np.random.default_rng(0))
+    same = detected(draw(read_profile(), scene, truth=alone, rng=np.random.default_rng(0)), 640)
     assert np.isfinite(seen.box_px).all()
     assert np.array_equal(seen.box_px, same.box_px)
 

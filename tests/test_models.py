@@ -3,9 +3,12 @@
 import json
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from deepval.allocators import RECIPES, Training, read_allocator
 from deepval.allocators.fronts import DetectionList
@@ -13,6 +16,7 @@ from deepval.allocators.models import Boosting, Linear, Mlp, Network, Quantile, 
 from deepval.allocators.models.fits import one_thread
 from deepval.allocators.models.links import linked
 from deepval.allocators.models.standard import Standard
+from deepval.allocators.models.training import trained
 from deepval.allocators.models.trees import binned, flat, without_empty
 from deepval.errors import InputError
 
@@ -233,6 +237,36 @@ def test_ridge_is_the_closed_form_with_the_penalty_that_leave_one_out_likes():
     model = Ridge().fit(rows, labels, classify=False)
     np.testing.assert_allclose(model.weight, weight, rtol=1e-9)
     np.testing.assert_allclose(model.predict(rows), scaled @ weight + intercept, rtol=1e-9)
+
+
+@pytest.mark.parametrize("classify", [False, True])
+@pytest.mark.parametrize(("number", "units", "epochs"), [(450, (16, 8), 12), (130, (5,), 20), (400, (6, 4, 3), 150)])
+def test_a_network_is_that_of_the_library_to_the_bit(number, units, epochs, classify):
+    rng = np.random.default_rng(number)
+    rows = rng.normal(size=(number, 7))
+    labels = rows[:, 0] * rows[:, 1] + 0.1 * rng.normal(size=number)
+    labels = (labels > 0).astype(float) if classify else (labels - labels.mean()) / labels.std()
+    settings = {"hidden_layer_sizes": units, "max_iter": epochs, "alpha": 1e-3, "random_state": 5, "batch_size": 200}
+    if number < 200:
+        settings["batch_size"] = number
+    library = (MLPClassifier if classify else MLPRegressor)(**settings)
+    with one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        library.fit(rows, labels)
+        layers = trained(rows, labels, units, epochs=epochs, penalty=1e-3, classify=classify, seed=5)
+    assert len(layers) == len(units) + 1
+    for (weight, bias), own_weight, own_bias in zip(layers, library.coefs_, library.intercepts_, strict=True):
+        assert np.array_equal(weight, own_weight)
+        assert np.array_equal(bias, own_bias)
+
+
+def test_training_ends_when_the_loss_falls_no_more():
+    def after(epochs):
+        return trained(np.zeros((40, 2)), np.zeros(40), (3,), epochs=epochs, penalty=0.0, classify=False, seed=1)
+
+    # The last bias goes to 0 in steps of 0.001 and then rests: 3,000 epochs are more than it takes.
+    assert np.array_equal(after(3000)[-1][1], after(6000)[-1][1])
+    assert not np.array_equal(after(20)[-1][1], after(6000)[-1][1])
 
 
 def test_what_a_learner_cannot_do_is_refused():

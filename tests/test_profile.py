@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from deepval.datasets.synthetic import WorldSettings
 from deepval.datasets.synthetic.world import SceneParts, visible
@@ -18,7 +19,6 @@ from deepval.perception.simulated.fit import both_below, fit_profile, fit_scores
 from deepval.perception.simulated.outcomes import Specimen, gathered
 from deepval.perception.simulated.profile import (
     Noise,
-    detection_probability,
     expected_logit,
     logit,
     read_profile,
@@ -35,7 +35,6 @@ from deepval.perception.simulated.simulation import (
     disturbance,
     draw,
     loading,
-    simulate,
 )
 from driving import scene, truth
 from shared import shared_data
@@ -47,6 +46,18 @@ PROFILE = read_profile()
 def drives():
     parts = [SceneParts(place, seed=5, settings=WorldSettings(scenes=10)) for place in range(10)]
     return [(part.scene(), visible(part.truth())) for part in parts]
+
+
+def simulate(profile, drive, *, truth, size, rng, conditions=None):
+    """What the detector reports of one draw at one size."""
+    return detected(draw(profile, drive, truth=truth, rng=rng, conditions=conditions), size)
+
+
+def detection_probability(profile, height_px, *, threshold=0.25, **about):
+    """Chance that a latent score, normal about its mean, lies above that of the threshold."""
+    scores = profile.scores
+    least = logit(max(threshold, scores.floor), top=scores.top)
+    return norm.sf(least, expected_logit(profile, height_px, **about), scores.spread)
 
 
 def kind(height_px, *, cls="Car", occlusion=0, range_m=20.0):

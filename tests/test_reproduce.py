@@ -20,7 +20,7 @@ from deepval.protocol.gathering import gathered, meant
 from deepval.reproduction import comparing, run, study_report
 from deepval.reproduction.comparing import laid_beside
 from deepval.reproduction.published import Figure, published
-from deepval.reproduction.registry import ANALYSES
+from deepval.reproduction.registry import ANALYSES, SEEDED
 from engine_work import Deadly
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
@@ -240,6 +240,24 @@ def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, m
     assert "2 cells, 2 analyses, 0 figures beside the paper's" in told
     assert "3 looks at its test units on record" in told
     assert {"report.html", "report.md", "report.json"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
+    _, folder = whole
+    words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
+    app([*map(str, words), "--analysis", "signs", "-a", "gate-ridge"], standalone_mode=False)
+    assert "2 cells, 1 analyses" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"--analysis must be one of signs, .*; found 'sings'"):
+        app([*map(str, words), "--analysis", "sings"], standalone_mode=False)
+    with pytest.raises(InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"):
+        app([*map(str, words), "-a", "gate"], standalone_mode=False)
+
+
+def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
+    some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-recall"))
+    for cell, recipes in ((some, ("gate-gbm", "router-recall")), (replace(some, recipes=None), SEEDED)):
+        assert run._analysis(run.Job("seeds", (cell,))).settings["recipes"] == recipes
+    assert run._analysis(run.Job("signs", (some,))).settings == {}
 
 
 def test_analyses_take_specifications_and_say_what_a_track_lacks(whole, specification, tmp_path, capsys):

@@ -58,7 +58,7 @@ def modes(kitti):
     def mode(name):
         path = shared_data("kitti_tracking", "detections", f"{name}.parquet")
         found = read_detections(path, kitti.scenes, source=Source(scores=KINDS.get(name, "none")))
-        return (found.above(0.25) if name == "RRC" else found).of_classes(["Car"])
+        return (found.above(0.25) if name == "RRC" else found).where(lambda each: each.cls == "Car")
 
     return {name: mode(name) for name in ("CIWT", "RRC", "YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")}
 

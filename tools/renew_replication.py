@@ -3,12 +3,13 @@
     deepval reproduce docs/replication/*.toml --data ../shared/data --work work --out replication
     python tools/renew_replication.py docs/replication.md replication/report.json
 
-Without a report, the table of rules alone is made.
+Of several reports the first that tells a finding is taken, such as one on all cells and one, on fewer, of what takes
+long. Without a report, the table of rules alone is made.
 """
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from renew_results import filled
 from deepval.files import write_atomically
 from deepval.report.tables import Table, lines_of
 from deepval.reproduction.findings import findings
+from deepval.reproduction.telling import MADE_UP
 
 MAIN = "kitti"
 
@@ -28,25 +30,32 @@ def rules() -> Table:
     return Table("Findings and rules", header, lines_of(texts))
 
 
-def tables(report: Mapping[str, Any]) -> dict[str, Table]:
+def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
     """Verdicts, by the names of their marks."""
-    told = report["findings"]
-    header = ("finding", "the paper says", "verdict", "here")
-    texts = [
-        (each["name"], f"{each['says']} ({each['where']})", found["verdict"], found["words"])
-        for each in told
-        if (found := each["told"].get(MAIN)) is not None
+    told: dict[str, dict[str, tuple[str, str, str]]] = {}
+    for report in reports:
+        cells = [cell["collection"] for cell in report["cells"]]
+        for each in report["findings"]:
+            known = told.setdefault(each["name"], {})
+            for name, found in each["told"].items():
+                known.setdefault(name, (str(cells.count(name)), found["verdict"], found["words"]))
+    every = findings()
+    main = [
+        (each.name, f"{each.says} ({each.where})", *told[each.name][MAIN])
+        for each in every
+        if MAIN in told.get(each.name, {})
     ]
     elsewhere = [
-        (each["name"], dataset, found["verdict"], found["words"])
-        for each in told
-        for dataset, found in each["told"].items()
-        if dataset != MAIN
+        (each.name, name, *found)
+        for each in every
+        for name, found in told.get(each.name, {}).items()
+        if name not in (MAIN, MADE_UP)
     ]
-    lacking = [(each["name"], f"{each['says']} ({each['where']})") for each in told if not each["told"]]
+    lacking = [(each.name, f"{each.says} ({each.where})") for each in every if not told.get(each.name)]
+    last = ("cells", "verdict", "here")
     return {
-        "verdicts": Table("KITTI, 20 pairs of public sources", header, lines_of(texts)),
-        "elsewhere": Table("Other scenes", ("finding", "scenes", "verdict", "here"), lines_of(elsewhere)),
+        "verdicts": Table("KITTI, pairs of public sources", ("finding", "the paper says", *last), lines_of(main)),
+        "elsewhere": Table("Other scenes", ("finding", "scenes", *last), lines_of(elsewhere)),
         "lacking": Table("Nothing here can tell", ("finding", "the paper says"), lines_of(lacking)),
     }
 
@@ -55,11 +64,11 @@ def main() -> None:
     """Renew the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
-    parser.add_argument("report", type=Path, nargs="?")
+    parser.add_argument("report", type=Path, nargs="*")
     given = parser.parse_args()
     made = {"rules": rules()}
-    if given.report is not None:
-        made |= tables(json.loads(given.report.read_text(encoding="utf-8")))
+    if given.report:
+        made |= tables([json.loads(path.read_text(encoding="utf-8")) for path in given.report])
     write_atomically(given.page, filled(given.page.read_text(encoding="utf-8"), made))
 
 

@@ -6,13 +6,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from deepval import reading
 from deepval.cells.splits import ROLES, units_of
 from deepval.errors import InputError, InputWarning
 from deepval.judging.budgets import conventions
+from deepval.manifests import MANIFEST
 from deepval.results import Result
+from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scores import Scores, align_all
+from deepval.tables.memory import OnDisk
+from deepval.tables.parts import Parts
+from deepval.tables.scores import Kind, Scores, align_all, kind_of
 from deepval.tables.values import ValueTable, read_values
 
 if TYPE_CHECKING:
@@ -142,8 +148,8 @@ def _charged(costs: Costs, scores: Scores, unit: Convention) -> bool:
 
 
 def read_case(source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None) -> Case:
-    """The cell in a folder, or the losses in a values file; with these costs instead of the cell's, and these modes."""
-    if reading.is_folder(source):
+    """The cell in a folder, or the losses in a values file or several; with these costs, if any, and these modes."""
+    if reading.is_folder(source) and (reading.exists(source / MANIFEST) or not parquet_files(source)):
         from deepval.cells.folder import read_cell
 
         cell = read_cell(source)
@@ -153,3 +159,19 @@ def read_case(source: Path, *, costs: Path | None = None, modes: Sequence[str] |
     if not reading.exists(source) and not source.suffix:
         raise InputError(f"{source}: must be a values file (.csv, .parquet) or a cell's folder; there is neither.")
     return Case(source, read_values(source, costs=costs, modes=modes))
+
+
+def head_of(files: OnDisk, costs: Path | None = None) -> Case:
+    """The first input of a table that is not read into memory: what its modes are, and what they cost."""
+    parts = Parts.of(files.source)
+    parts.require("unit", "input")
+    return Case(files.source, read_values(parts.head(), costs=costs))
+
+
+def heads_of(case: Case, given: Mapping[str, Path]) -> dict[str, Scores]:
+    """The first score of each file beside the first input of a table that is not read into memory."""
+    if not given:
+        raise InputError(f"{case.source}: at least one scores file must be given to judge; found none: give -s.")
+    heads = {name: Parts.of(path, name).head() for name, path in given.items()}
+    kinds: dict[str, Kind] = {name: kind_of(head) for name, head in heads.items()}
+    return {name: Scores(name, np.zeros(1), np.ones(1, dtype=bool), kind=kinds[name]) for name in given}

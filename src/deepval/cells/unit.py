@@ -84,11 +84,6 @@ class Acted:
     outcomes: Outcomes
 
 
-def unit_part(spec: CellSpec, unit: str) -> UnitPart:
-    """What the downstream system makes of one unit under every mode."""
-    return unit_parts([spec], unit)[0]
-
-
 def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
     """What each downstream system makes of one unit under every mode, for cells that share a data set and modes."""
     parts = []

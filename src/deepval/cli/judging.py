@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import deepval
-from deepval.cells.case import Case, read_case
+from deepval.cells.case import Case, head_of, heads_of, read_case
 from deepval.cli import options
 from deepval.cli.options import (
     INTERVALS,
@@ -29,6 +29,7 @@ from deepval.cli.options import (
     ScoreFiles,
     Seed,
     Skipping,
+    TableMemory,
     TermFile,
     Values,
     Weights,
@@ -41,10 +42,12 @@ from deepval.judging import comparison
 from deepval.judging.comparison import Comparison
 from deepval.judging.contenders import POLICIES, STATISTICS, Named, Statistic, parsed
 from deepval.judging.draws import seeds_by_units
+from deepval.judging.out_of_core import refuse
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report import FORMS, console
-from deepval.report.tables import area_table
+from deepval.report.comparisons import area_table
 from deepval.results import Result
+from deepval.tables.memory import on_disk
 
 FAILED_GATE = 3
 """Exit code of `compare --fail-if` when the gate fails; 2 is bad input."""
@@ -73,6 +76,7 @@ def evaluate(
         ),
     ] = None,
     missing: MissingRule = "error",
+    memory: TableMemory = None,
     simultaneous: Annotated[
         bool,
         typer.Option("--simultaneous", help="Add intervals that hold for all rows.", rich_help_panel=INTERVALS),
@@ -123,17 +127,25 @@ def evaluate(
         raise InputError("--simultaneous adds intervals, which need draws: leave --draws 0 out.")
     if out:
         check_writable(out)
-    case = read_case(values, costs=costs, modes=options.mode_list(modes))
+    files = options.score_files(scores)
+    long = on_disk(values, files, memory)
+    case = read_case(values, costs=costs, modes=options.mode_list(modes)) if long is None else head_of(long, costs)
     following = followed(plan, {str(values): case})
-    chosen = case.units(options.unit_list(units, case.roles), usual="test")
-    held = case.units(options.unit_list(calibrate, case.roles))
-    scored = case.scores(options.score_files(scores))
+    if long is None:
+        chosen = case.units(options.unit_list(units, case.roles), usual="test")
+        held = case.units(options.unit_list(calibrate, case.roles))
+        scored = case.scores(files)
+    else:
+        chosen, held = options.unit_list(units), options.unit_list(calibrate)
+        scored = heads_of(case, files)
+        refuse(long, {"--apgr": apgr})
     result = deepval.evaluate(
-        case.table,
-        scored,
+        case.table if long is None else replace(long, costs=case.table.costs),
+        scored if long is None else files,
         options.budgets(case, scored, alpha, budget, rails=rails, skipping=skipping),
         draws=number,
         seed=seed,
+        modes=None if long is None else options.mode_list(modes),
         units=chosen,
         calibration=held,
         by=by or (),

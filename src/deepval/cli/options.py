@@ -152,6 +152,15 @@ Weights = Annotated[
 Maps = Annotated[
     Path | None, typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.")
 ]
+TableMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        help="How much memory may be used, such as 1.5GB: Parquet files that would take more are read piece by piece. "
+        "Default: DEEPVAL_MEMORY, else most of what is free. 0: always piece by piece.",
+        rich_help_panel=SUBJECT,
+    ),
+]
 PlanFile = Annotated[
     Path | None,
     typer.Option(

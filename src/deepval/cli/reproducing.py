@@ -1,6 +1,7 @@
 """`deepval reproduce`: every analysis on every cell at hand -> one report beside the paper's own figures."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,12 @@ def reproduce(
         str | None,
         typer.Option("--costs", help="What modes and allocators cost where a cell does not say: .toml, or a profile."),
     ] = None,
+    analyses: Annotated[
+        list[str] | None, typer.Option("--analysis", help="Analysis to run, as of `deepval analyse`. Repeatable.")
+    ] = None,
+    allocators: Annotated[
+        list[str] | None, typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable. Default: all.")
+    ] = None,
     engine: options.EngineName = "local",
     workers: Annotated[
         int | None,
@@ -50,14 +57,16 @@ def reproduce(
     address: options.Address = None,
     json: Json = False,
 ) -> None:
-    """Run every analysis on the cells that this machine can build, and lay the results beside the paper's.
+    """Run every analysis, or some, on the cells that this machine can build, and lay the results beside the paper's.
 
     Everything that is made is kept by content: a second run makes what changed, and a run that was stopped goes on.
 
     Example: deepval reproduce synthetic kitti-public --data data --work work --out reproduction
     """
+    from deepval.allocators import RECIPES
     from deepval.cells.ledger import openings
     from deepval.reproduction.parts import BOARD
+    from deepval.reproduction.registry import ANALYSES
     from deepval.reproduction.run import run
     from deepval.reproduction.study_report import FILES, write_report
     from deepval.tables.costs import read_costs
@@ -68,6 +77,8 @@ def reproduce(
     check_writable(out, folder=True)
     if costs is not None:
         read_costs(costs)
+    _check_names(analyses or [], [each.name for each in ANALYSES], "--analysis")
+    _check_names(allocators or [], list(RECIPES), "--allocator")
     number = min(4, os.cpu_count() or 1) if workers is None else workers
     with making(engine, workers=number, memory_mb=memory, address=address) as made_by:
         done = run(
@@ -75,6 +86,8 @@ def reproduce(
             work=work,
             data=data,
             costs=costs or BOARD,
+            recipes=None if allocators is None else tuple(allocators),
+            analyses=analyses,
             engine=made_by,
             watch=options.watch,
         )
@@ -91,3 +104,9 @@ def reproduce(
     for at in done.cells:
         typer.echo(f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record")
     typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")
+
+
+def _check_names(given: Sequence[str], known: Sequence[str], option: str) -> None:
+    wrong = [name for name in given if name not in known]
+    if wrong:
+        raise InputError(f"{option} must be one of {', '.join(known)}; found {wrong[0]!r}.")

@@ -9,10 +9,11 @@ import numpy as np
 from deepval.arrays import Float, Num
 from deepval.judging import selections
 from deepval.judging.budgets import Allowance, Selection, allowance
-from deepval.judging.draws import concentration
+from deepval.judging.draws import Concentration, concentration
 from deepval.judging.gaps import split_gap
-from deepval.judging.resamples import Resamples
+from deepval.judging.resamples import Allocator, Resamples, Resampling, held
 from deepval.judging.rows import Judged
+from deepval.judging.sifting import SiftedScores
 from deepval.judging.streams import Cap
 from deepval.results import (
     HEADLINE,
@@ -35,8 +36,8 @@ ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 
 def gaps(
-    resamples: Resamples,
-    scores: Sequence[Scores],
+    resamples: Resampling,
+    scores: Sequence[Allocator],
     allowances: Sequence[Allowance],
     *,
     judged: Sequence[Judged],
@@ -55,7 +56,7 @@ def gaps(
             capped = caps.get((item.name, index))
             after = row.oracle_gain
             if row.cost is not None:
-                after = selections.best_gain(resamples.table, allowed, row.cost)
+                after = selections.best_gain(resamples, allowed, row.cost)
             split = split_gap(
                 oracle=row.oracle_gain or 0.0,
                 oracle_after_cost=after or 0.0,
@@ -66,14 +67,17 @@ def gaps(
                 causal=capped,
             )
             gap = replace(start, **asdict(split))
-            if allowed.costs is not None:
-                even = selections.break_even(resamples.table, item.values, allowed)
+            if allowed.costs is not None and isinstance(item, SiftedScores):
+                gap = replace(gap, reason=Reason.NOT_IN_MEMORY.said())
+            elif allowed.costs is not None:
+                even = selections.break_even(held(resamples).table, item.values, allowed)
                 gap = replace(gap, break_even=even.largest, break_even_set=even.spans)
             gaps.append(gap)
     return tuple(gaps)
 
 
-def _headline(allowances: Sequence[Allowance]) -> Allowance:
+def headline(allowances: Sequence[Allowance]) -> Allowance:
+    """The budget that is meant where one is shown: selection before others, and 20 % of the inputs."""
     selection = [a for a in allowances if a.costs is None]
     return next((a for a in selection if a.budget.alpha == HEADLINE), (selection or allowances)[0])
 
@@ -83,10 +87,10 @@ def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[A
     table, number = resamples.table, len(resamples.table.unit_ids)
     if resamples.left_out.start == resamples.left_out.stop:
         return ()
-    allowed = _headline(allowances)
+    allowed = headline(allowances)
     values = table.decision_values
 
-    def per_unit(weights: Float[np.ndarray, "input"] | None) -> Num[np.ndarray, "unit"]:
+    def per_unit(weights: Float[np.ndarray, "input"]) -> Num[np.ndarray, "unit"]:
         return np.bincount(table.unit, weights=weights, minlength=number)
 
     parts = {}
@@ -94,18 +98,26 @@ def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[A
         cost = allowed.cost_of(item.name)
         if not item.modes and allowed.feasible(cost):
             parts[item.name] = per_unit(selections.weights(table, item.values, allowed, cost) * values)
-    oracle = per_unit(selections.best_weights(table, allowed) * values)
-    inputs, losses = per_unit(None), per_unit(table.losses[:, 0])
+    return unit_rows(resamples, allowed, per_unit(selections.best_weights(table, allowed) * values), parts)
+
+
+def unit_rows(
+    resamples: Resampling,
+    allowed: Allowance,
+    oracle: Num[np.ndarray, "unit"],
+    parts: Mapping[str, Num[np.ndarray, "unit"]],
+) -> tuple[Unit, ...]:
+    """Each unit with what the oracle and each allocator gain in it."""
     return tuple(
         Unit(
-            unit=str(unit),
-            inputs=int(inputs[u]),
-            cheap_loss=float(losses[u]),
+            unit=unit,
+            inputs=int(resamples.per_unit[u, 0]),
+            cheap_loss=float(resamples.per_unit[u, 1]),
             alpha=allowed.budget.alpha,
             oracle_gain=float(oracle[u]),
             gains={name: float(part[u]) for name, part in parts.items()},
         )
-        for u, unit in enumerate(table.unit_ids)
+        for u, unit in enumerate(resamples.unit_ids)
     )
 
 
@@ -176,7 +188,11 @@ def _spread(table: ValueTable) -> Spread:
     """How the value to gain is spread over units and over inputs."""
     parts = np.maximum(table.decision_values, 0.0)
     units = np.bincount(table.unit, weights=parts, minlength=len(table.unit_ids))
-    by_unit, by_input = concentration(units, table.unit_ids), concentration(parts, table.input)
+    return spread(concentration(units, table.unit_ids), concentration(parts, table.input))
+
+
+def spread(by_unit: Concentration, by_input: Concentration) -> Spread:
+    """How evenly the value to gain is spread, as a result says it."""
     return Spread(
         by_unit.top_unit,
         known(by_unit.top_share),

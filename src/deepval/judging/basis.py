@@ -9,7 +9,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.judging.draws import Draws
-from deepval.judging.resamples import Resamples, Sample
+from deepval.judging.resamples import Resampling, Sample
 from deepval.judging.rows import Judged
 from deepval.judging.streams import Streamed
 from deepval.judging.totals import Totals
@@ -25,7 +25,7 @@ class Basis:
     streamed: tuple[Streamed, ...] = ()
 
 
-def samples_of(resamples: Resamples, judged: Sequence[Judged], streamed: Sequence[Streamed] = ()) -> Samples:
+def samples_of(resamples: Resampling, judged: Sequence[Judged], streamed: Sequence[Streamed] = ()) -> Samples:
     """What a result keeps of the samples of its rows and streams."""
     nothing = np.full(len(resamples.counts), np.nan)
 

@@ -4,7 +4,6 @@ One pass per score: its expected sums over the highest scores are read off for t
 and with every unit left out, under all budgets at once. Everything else is arithmetic on those sums.
 """
 
-import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,8 @@ from deepval.judging import audits, ladder
 from deepval.judging.basis import samples_of
 from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.draws import make_draws
+from deepval.judging.notes import charged, notes_on, notes_on_order, refuse_charging
+from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
 from deepval.judging.resting import with_words
@@ -26,13 +27,12 @@ from deepval.progress import Watch, unwatched
 from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed, in_words
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
-from deepval.tables.costs import Convention
+from deepval.tables.memory import OnDisk, on_disk
 from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
 from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values
 from deepval.version import __version__
 
-MEANS = "charged input by input; a mean over the judged inputs is shown"
 MOST_POINTS = 10_000
 """Of a curve."""
 
@@ -53,6 +53,7 @@ def evaluate(
     curve_points: int = 0,
     terms: Any = None,
     weights: Mapping[str, float] | None = None,
+    memory: int | str | None = None,
     watch: Watch = unwatched,
 ) -> Result:
     """Judge allocators on a table of losses under budgets.
@@ -74,11 +75,29 @@ def evaluate(
         terms: Loss terms of every input (a terms file, or columns like one's): the result then holds what its point
             values are made of.
         weights: Weights of some terms other than those given: the losses are made again from the terms.
+        memory: How much may be used, such as "1.5GB"; Parquet files that would take more are read piece by piece, which
+            gives the same rows. Most of what is available where None; 0 reads every Parquet file so.
         watch: Who is told how far long loops are.
     """
     columns = checks.texts(by, "by")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
     every = checks.flag(simultaneous_intervals, "simultaneous_intervals")
+    files = table if isinstance(table, OnDisk) else on_disk(table, scores, memory)
+    if files is not None:
+        asked = {"by (--by)": columns, "calibration (--calibrate)": calibration, "curve_points (--curve)": points}
+        refuse(files, asked | {"terms (--terms)": terms is not None, "weights (--weight)": weights})
+        return evaluate_on_disk(
+            files,
+            scores,
+            budgets,
+            draws=draws,
+            seed=seed,
+            modes=modes,
+            units=units,
+            missing=missing,
+            simultaneous_intervals=every,
+            watch=watch,
+        )
     whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
     whole = whole if modes is None else whole.with_modes(modes)
     whole, parts = _recombined(whole, terms, weights)
@@ -86,7 +105,7 @@ def evaluate(
     aligned = align_all(whole, scores)
     given = [on_part(judged_on, item, whole, missing) for item in aligned]
     allowances = [allowance_on(b, judged_on) for b in budget_list(budgets, audits.ALPHAS)]
-    _refuse_charging(aligned, allowances)
+    refuse_charging(aligned, allowances)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
     judged = with_words(judge(resamples, given, allowances), resamples, given, allowances)
     sliced = [row for column in columns for row in _slices(resamples, given, allowances, column)]
@@ -98,7 +117,11 @@ def evaluate(
         streamed, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
     if every:
         judged = with_simultaneous(judged, resamples)
-    notes = [*([] if whole.estimated is None else [whole.estimated]), *_notes(judged_on), *_notes_on_order(whole)]
+    notes = [
+        *([] if whole.estimated is None else [whole.estimated]),
+        *notes_on(resamples.unit_ids, affected=judged_on.affected, cheap_loss=judged_on.cheap_loss),
+        *notes_on_order(whole.modes, whole.costs, gain=float(whole.decision_values.sum()), harm_ratio=whole.harm_ratio),
+    ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)
     rows = tuple(item.row for item in judged)
@@ -162,17 +185,6 @@ def _split(
     return table.restrict(judged), held
 
 
-def _refuse_charging(scores: Sequence[Scores], allowances: Sequence[Allowance]) -> None:
-    """Raise where a diagnostic would be judged under a measured budget."""
-    knowing = next((item.name for item in scores if item.kind == "diagnostic"), None)
-    measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
-    if knowing and measured:
-        raise InputError(
-            f"{knowing} is a diagnostic: it knows what no vehicle could, so a {measured} budget has no cost to charge "
-            "for it; judge it under selection budgets only, or leave it out."
-        )
-
-
 def _slices(
     resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance], column: str
 ) -> Iterable[Row]:
@@ -194,55 +206,8 @@ def _provenance(
         deepval=__version__,
         table=resamples.table.digest,
         scores={item.name: ScoresUsed(item.digest, float(item.covered.mean())) for item in scores},
-        costs=_charged(resamples.table, allowances),
+        costs=charged(allowances, resamples.table),
         draws=DrawsUsed(draws.method, len(draws), draws.seed),
         units=resamples.unit_ids,
         calibration_units=None if calibrated_on is None else tuple(map(str, calibrated_on.unit_ids)),
     )
-
-
-def _charged(table: ValueTable, allowances: Sequence[Allowance]) -> dict[str, Any] | None:
-    """What was charged, in the shape of a costs file; of costs per input the means over the judged ones."""
-    figures = next((a.costs for a in allowances if a.costs is not None), None)
-    if figures is None:
-        return None
-    told = figures.to_dict()
-    each: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
-    for unit in each:
-        for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
-            told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
-    return told
-
-
-def _notes_on_order(table: ValueTable) -> list[str]:
-    """What suggests that the modes stand the wrong way round, or that rewards were given as losses."""
-    cheap, full = table.modes[0], table.modes[-1]
-    figures = {} if table.costs is None else table.costs.modes
-    one, other = figures.get(cheap, {}), figures.get(full, {})
-    less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
-    told = []
-    if less:
-        told.append(f"costs less than {cheap!r} ({', '.join(less)})")
-    if table.decision_values.sum() < 0:
-        ratio = "it helps nowhere" if math.isnan(table.harm_ratio) else f"harm ratio {table.harm_ratio:.3g}"
-        told.append(f"harms more than it helps ({ratio})")
-    if not told:
-        return []
-    return [
-        f"The last mode, {full!r}, {' and '.join(told)}: is {full!r} really the full mode, and is a lower loss better? "
-        "Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
-    ]
-
-
-def _notes(table: ValueTable) -> list[str]:
-    """What a reader must know: not errors, but nulls follow from them."""
-    notes = []
-    if not table.affected:
-        notes.append("All decision values are zero: no allocator can gain or lose, and nDG is undefined.")
-    if len(table.unit_ids) == 1:
-        notes.append(
-            f"There is a single unit, {str(table.unit_ids[0])!r}: nothing can be resampled, so there is no interval."
-        )
-    if not table.cheap_loss > 0:
-        notes.append(f"The all-cheap loss is {table.cheap_loss:g}, not positive: shares of it are undefined.")
-    return notes

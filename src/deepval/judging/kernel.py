@@ -19,6 +19,8 @@ from deepval.judging.ties import SAMPLE, SORT_UP_TO
 
 EDGES = 120
 """Its quantiles that bound blocks; with heavy values at most twice as many, so that a byte counts them."""
+MOST_COMPARED = 2 * EDGES
+"""Edges that scores are compared with one by one."""
 WALK_ELEMENTS = 1 << 16
 """Numbers that are worked on in one go; few enough for the cache, and for memory to be used again."""
 ONE_THREAD = 1 << 18
@@ -142,9 +144,22 @@ class Sieve:
         counts: Float[np.ndarray, "draw unit"],
         slots: Int[np.ndarray, "draw budget"],
         quantities: int,
+        quantiles: int = EDGES,
+        widest: int | None = None,
     ) -> "Sieve":
-        """A sieve whose blocks are narrow where a sample of one row in `step` puts the cuts."""
-        edges, near = _edges(sample, unit, step=step, counts=counts, slots=slots)
+        """A sieve whose blocks are narrow where a sample of one row in `step` puts the cuts.
+
+        Args:
+            sample: Scores of the sample.
+            unit: Units of the same rows.
+            step: How many rows each of them stands for.
+            counts: The draws.
+            slots: How many rows each draw takes under each budget.
+            quantities: How many quantities are summed.
+            quantiles: Of the sample, that blocks may end at.
+            widest: Quantiles that a block near a cut may span; any number where None.
+        """
+        edges, near = _edges(sample, unit, step=step, counts=counts, slots=slots, quantiles=quantiles, widest=widest)
         single = _single(edges)
         return cls(edges, near, single, np.zeros((1 + quantities, len(single), counts.shape[1])))
 
@@ -152,10 +167,14 @@ class Sieve:
         self, score: Float[np.ndarray, "row"], quantities: Quantities, unit: Int[np.ndarray, "row"]
     ) -> Num[np.ndarray, "row"]:
         """Take in a piece of the rows; returns the block of each."""
-        block, units = _edges_above(score, self.edges), self.tables.shape[2]
+        block, units = self.blocks(score), self.tables.shape[2]
         key = block * np.int64(units) + unit
         self.tables[:] += _per_unit(key, quantities, blocks=len(self.single), units=units)
         return block
+
+    def blocks(self, score: Float[np.ndarray, "row"]) -> Num[np.ndarray, "row"]:
+        """The block of each score."""
+        return _edges_above(score, self.edges)
 
     def sifted(self, counts: Float[np.ndarray, "draw unit"], slots: Num[np.ndarray, "draw budget"]) -> Sifted:
         """Which blocks' rows are still needed, the slots left for them, and the sums of all others."""
@@ -175,13 +194,17 @@ def _edges(
     step: int,
     counts: Float[np.ndarray, "draw unit"],
     slots: Num[np.ndarray, "draw budget"],
+    quantiles: int,
+    widest: int | None,
 ) -> tuple[Float[np.ndarray, "edge"], Bool[np.ndarray, "block"]]:
     """Descending edges of blocks, close together only where a systematic sample puts the cuts, and those blocks.
 
     A value that fills more than one quantile of the sample is shut in between itself and the next float. The sample
     only decides where to look; sums stay exact.
     """
-    picks = np.sort(sample)[np.linspace(0, len(sample) - 1, EDGES + 2)[1:-1].astype(int)]
+    if not len(sample):
+        return np.zeros(0), np.ones(1, dtype=bool)
+    picks = np.sort(sample)[np.linspace(0, len(sample) - 1, quantiles + 2)[1:-1].astype(int)]
     heavy = picks[1:][picks[1:] == picks[:-1]]
     edges = np.unique(np.concatenate([picks, np.nextafter(heavy, np.inf)]))[::-1]
     single = _single(edges)
@@ -192,7 +215,10 @@ def _edges(
     hit = np.bincount(cut.ravel(), minlength=len(single)) > 0
     near = hit | np.append(hit[1:], False) | np.append(False, hit[:-1])
     kind = hit.astype(int) + near + 2 * (near & single)
-    bounds = np.flatnonzero(kind[1:] != kind[:-1])
+    apart = kind[1:] != kind[:-1]
+    if widest is not None:
+        apart |= near[1:] & (np.arange(1, len(near)) % widest == 0)
+    bounds = np.flatnonzero(apart)
     return edges[bounds], near[np.append(bounds, len(near) - 1)]
 
 
@@ -203,6 +229,8 @@ def _single(edges: Float[np.ndarray, "edge"]) -> Bool[np.ndarray, "block"]:
 
 def _edges_above(score: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"]) -> Num[np.ndarray, "input"]:
     """Number of edges above each score, a byte each: few comparisons beat a binary search."""
+    if len(edges) > MOST_COMPARED:
+        return len(edges) - np.searchsorted(edges[::-1], score, side="right")
     above = np.zeros(len(score), dtype=np.uint8)
     for edge in edges:
         above += score < edge

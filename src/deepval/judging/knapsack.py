@@ -8,7 +8,6 @@ value = UB(λ) − (λ·unspent + Σ_i r_i,mode_i) for every plan: the best plan
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,14 +20,6 @@ from deepval.judging.steps import steps
 SOLVE_TOLERANCE = 8 * float(np.finfo(np.float64).eps)  # of the bound: smaller differences of a total are rounding
 FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8  # room of the first search round, and its factor from then on
 MOST_STATES = 2**18  # room of the last round; only values in exact proportion to large costs were seen to need more
-
-
-@dataclass(frozen=True)
-class BudgetCurve:
-    """The relaxed (LP) optimum over all budgets: concave, linear between these points, flat after the last."""
-
-    spend: Int[np.ndarray, "budget"]
-    value: Float[np.ndarray, "budget"]
 
 
 def solve(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) -> Plan:
@@ -64,23 +55,6 @@ def solve(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) ->
         states=found.states,
         stop_loss=found.stop_loss,
     )
-
-
-def budget_curve(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"]) -> BudgetCurve:
-    """The relaxed optimum at its breakpoints, from budget 0 to the least spend that gives all inputs their best."""
-    check_problem(values, costs, 0)
-    menu = _menu(values, costs, int(costs.max()))
-    slopes = hull_slopes(menu.values, menu.costs)
-    descent, step = np.unique(-slopes, return_inverse=True)  # steepest first, equal slopes as one step
-    lengths = np.repeat(np.diff(menu.costs), slopes.shape[1])
-    length = np.bincount(step.ravel(), weights=lengths, minlength=len(descent))[descent < 0]
-    gain = -descent[descent < 0] * length
-    return BudgetCurve(spend=np.append(0, np.cumsum(length)).astype(np.int64), value=np.append(0.0, np.cumsum(gain)))
-
-
-def lp_value(curve: BudgetCurve, budgets: Num[np.ndarray, "budget"]) -> Float[np.ndarray, "budget"]:
-    """The relaxed optimum at each budget ≥ 0; no plan within the budget is worth more."""
-    return np.interp(budgets, curve.spend, curve.value)
 
 
 class _Menu(NamedTuple):

@@ -21,7 +21,7 @@ from deepval.errors import InputError
 from deepval.judging import knapsack, plans, selections, spending, steps
 from deepval.judging.budgets import Allowance
 from deepval.judging.oracle import oracle_gain
-from deepval.judging.resamples import Resamples, Sample
+from deepval.judging.resamples import Resamples, Resampling, Sample, held
 from deepval.results import Optimum, Spending
 from deepval.tables import columns
 from deepval.tables.costs import CONVENTIONS, Convention
@@ -61,11 +61,11 @@ def allowed_spend(allowed: Allowance, inputs: int, cost: float = 0.0) -> int:
     return max(0, math.floor(parts + slack))
 
 
-def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
+def oracles(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Sample | None]:
     """The best multi-fidelity plan of every resample under each budget; None for two modes or a skipping router."""
-    if len(resamples.table.modes) == 2:
+    if len(resamples.modes) == 2:
         return [None] * len(allowances)
-    return [_oracle(resamples, allowed) for allowed in allowances]
+    return [_oracle(held(resamples), allowed) for allowed in allowances]
 
 
 def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
@@ -77,15 +77,16 @@ def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
     return _planned(resamples, values, allowed, cost=0.0)
 
 
-def chances(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
+def chances(resampling: Resampling, allowances: Sequence[Allowance]) -> list[Sample | None]:
     """The best information-free mixture of modes in every resample; None for two modes or a skipping router.
 
     Maximises N*sum_m p_m*mean(V^m) over p >= 0 with sum p <= 1 and N*sum_m p_m*C_m within what a free allocator may
     spend. It is an expectation, so a budget that pays for no whole escalation still buys a part of one.
     """
-    table = resamples.table
-    if len(table.modes) == 2:
+    if len(resampling.modes) == 2:
         return [None] * len(allowances)
+    resamples = held(resampling)
+    table = resamples.table
     parts = (*table.mode_values.T, *np.maximum(table.mode_values, 0.0).T)
     units = len(table.unit_ids)
     totals = resamples.counts @ np.column_stack([np.bincount(table.unit, part, minlength=units) for part in parts])

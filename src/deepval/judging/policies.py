@@ -63,6 +63,11 @@ class Policy(ABC):
         """A stream at the beginning of a unit."""
 
 
+def slots_of(alpha: float, inputs: int) -> int:
+    """The rank of the score that the share alpha of so many inputs is cut at, the highest being 1."""
+    return max(1, math.ceil(alpha * inputs - SLACK))
+
+
 @dataclass(frozen=True)
 class FrozenThreshold(Policy):
     """Escalates scores above theta, and scores equal to it with probability `tie_acceptance` = p.
@@ -92,7 +97,7 @@ class FrozenThreshold(Policy):
         _check_alpha(alpha)
         scores = _validation(validation_scores)
         wanted = alpha * scores.size
-        theta = nth_highest(scores, max(1, math.ceil(wanted - SLACK))) + 0.0  # of two zeros the one without a sign
+        theta = nth_highest(scores, slots_of(alpha, scores.size)) + 0.0  # of two zeros the one without a sign
         above, tied = int((scores > theta).sum()), int((scores == theta).sum())
         return cls(theta, tie_acceptance=min(1.0, (wanted - above) / tied))
 

@@ -4,20 +4,29 @@ Resample 0 is the sample itself; then come the draws, then the sample without ea
 slots and the oracle are those of each resample, so everything below compares like with like.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float, Int
+from deepval.judging.agreement import tie_audit
+from deepval.judging.budgets import Allowance
 from deepval.judging.draws import Draws, concentration, make_draws, without_each
 from deepval.judging.kernel import top_sums
-from deepval.judging.oracle import oracle_sums
+from deepval.judging.oracle import oracle_gain, oracle_sums
+from deepval.judging.sifting import SiftedScores, Sifting
 from deepval.judging.totals import Totals
 from deepval.progress import Watch, unwatched
+from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
 LEAVE_OUT_UP_TO = 100
 """Most units for which each is left out in turn."""
+Ranking = Float[np.ndarray, "input"] | Sifting
+Allocator = Scores | SiftedScores
+"""Scores in memory, or sifted where they are not; and an allocator with such scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,75 +39,55 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Resamples(Totals):
-    """A table under resampling of its units: what does not depend on the allocator.
+class Resampling(Totals):
+    """Units under resampling: what depends neither on the allocator nor on where the rows of the table are.
 
     Attributes:
-        table: The judged inputs.
+        modes: Names of the modes, cheap first, full last.
+        per_unit: Number of inputs of each unit, their all-cheap loss, gain and benefit of escalating them all.
         counts: The full sample, the draws, and each unit left out (or none).
         inputs: Number of inputs in each resample.
-        benefits: Positive part of each input's decision value.
         watch: Who is told how far long loops are.
     """
 
-    table: ValueTable
+    modes: tuple[str, ...]
+    per_unit: Float[np.ndarray, "unit total"]
     counts: Float[np.ndarray, "resample unit"]
     inputs: Float[np.ndarray, "resample"]
-    benefits: Float[np.ndarray, "input"]
-    watch: Watch = unwatched
+    watch: Watch
 
-    @classmethod
-    def of(
-        cls, table: ValueTable, draws: Draws, *, leave_out_up_to: int = LEAVE_OUT_UP_TO, watch: Watch = unwatched
-    ) -> "Resamples":
-        """Resamples of a table whose units are those of the draws; few enough units are also left out in turn."""
-        units = len(table.unit_ids)
-        left_out = without_each(units) if 1 < units <= leave_out_up_to else np.zeros((0, units))
-        return cls._counted(table, draws, np.vstack([np.ones((1, units)), draws.counts, left_out]), watch)
-
-    @classmethod
-    def _counted(
-        cls, table: ValueTable, draws: Draws, counts: Float[np.ndarray, "resample unit"], watch: Watch
-    ) -> "Resamples":
-        units, benefits = len(table.unit_ids), np.maximum(table.decision_values, 0.0)
-        draws = replace(draws, counts=counts[1 : 1 + len(draws)])  # one array holds both
-        per_unit = [
-            np.bincount(table.unit, weights=weights, minlength=units)
-            for weights in (None, table.losses[:, 0], table.decision_values, benefits)
-        ]
-        totals = np.ascontiguousarray((counts @ np.column_stack(per_unit)).T)
-        inputs, cheap_loss, full_gain, full_benefit = totals
-        ids = tuple(map(str, table.unit_ids))
-        even = concentration(counts[0] * per_unit[-1], ids).effective_units
-        return cls(ids, draws, cheap_loss, full_gain, full_benefit, even, table, counts, inputs, benefits, watch)
-
-    def without(self, unit: int) -> "Resamples":
+    def without(self, unit: int) -> "Resampling":
         """The resamples that judging without a unit would have: the other units, and as many draws of them."""
         units, drawn = len(self.unit_ids), self.draws
         others = make_draws(units - 1, "exact" if drawn.method == "exact" else len(drawn), drawn.seed or 0)
         others = replace(others, counts=np.insert(others.counts, unit, 0.0, axis=1))
         counts = np.vstack([without_each(units)[unit], others.counts])
-        return self._counted(self.table, others, counts, self.watch)
+        return replace(self, **drawn_totals(self.unit_ids, self.per_unit, others, counts))
 
     @property
     def left_out(self) -> slice:
         """Where the left-out units stand among the resamples."""
         return slice(1 + len(self.draws), len(self.counts))
 
-    def ranked(self, score: Float[np.ndarray, "input"], slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
-        """Samples of the highest scores, one per column of `slots`."""
-        quantities = self.table.decision_values, self.benefits
-        sums = top_sums(score, quantities, self.table.unit, counts=self.counts, slots=slots)
-        taken = np.minimum(slots, self.inputs[:, None])
-        return [Sample(sums[:, b, 0], sums[:, b, 1], taken[:, b]) for b in range(slots.shape[1])]
+    def allowed(self, allowance: Allowance) -> Allowance:
+        """The allowance on the inputs that are resampled."""
+        return allowance
 
-    def best(
-        self, slots: Int[np.ndarray, "resample budget"], values: Float[np.ndarray, "input"] | None = None
-    ) -> list[Sample]:
-        """Samples of the capacity oracle over values (the full mode's where None), one per column of `slots`."""
-        values = self.table.decision_values if values is None else values
-        gain, taken = oracle_sums(values, self.table.unit, counts=self.counts, slots=slots)
-        return [Sample(gain[:, b], gain[:, b], taken[:, b]) for b in range(slots.shape[1])]
+    @abstractmethod
+    def ranked(self, score: Ranking, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
+        """Samples of the highest scores, one per column of `slots`."""
+
+    @abstractmethod
+    def best(self, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
+        """Samples of the capacity oracle, one per column of `slots`."""
+
+    @abstractmethod
+    def tied_share(self, score: Ranking, slots: int) -> float:
+        """The share of so many highest scores of the sample that tie-breaks decide."""
+
+    @abstractmethod
+    def best_gain(self, slots: int) -> float:
+        """What the capacity oracle gains in the sample."""
 
     def at_random(self, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of random selection in exact expectation, k/N of everything."""
@@ -112,3 +101,92 @@ class Resamples(Totals):
     def all_full(self) -> Sample:
         """Sample of escalating everything."""
         return Sample(self.full_gain, self.full_benefit, self.inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class Resamples(Resampling):
+    """A table in memory under resampling of its units.
+
+    Attributes:
+        table: The judged inputs.
+        benefits: Positive part of each input's decision value.
+    """
+
+    table: ValueTable
+    benefits: Float[np.ndarray, "input"]
+
+    @classmethod
+    def of(
+        cls, table: ValueTable, draws: Draws, *, leave_out_up_to: int = LEAVE_OUT_UP_TO, watch: Watch = unwatched
+    ) -> "Resamples":
+        """Resamples of a table whose units are those of the draws; few enough units are also left out in turn."""
+        units, benefits = len(table.unit_ids), np.maximum(table.decision_values, 0.0)
+        per_unit = [
+            np.bincount(table.unit, weights=weights, minlength=units)
+            for weights in (None, table.losses[:, 0], table.decision_values, benefits)
+        ]
+        counts, ids = resample_counts(draws, units, leave_out_up_to=leave_out_up_to), tuple(map(str, table.unit_ids))
+        totals = drawn_totals(ids, np.column_stack(per_unit), draws, counts)
+        return cls(**totals, modes=table.modes, watch=watch, table=table, benefits=benefits)
+
+    def allowed(self, allowance: Allowance) -> Allowance:
+        """The allowance on these inputs: where each has costs of its own, the means are theirs."""
+        return allowance.on(self.table)
+
+    def ranked(self, score: Ranking, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
+        """Samples of the highest scores, one per column of `slots`."""
+        assert isinstance(score, np.ndarray)
+        quantities = self.table.decision_values, self.benefits
+        sums = top_sums(score, quantities, self.table.unit, counts=self.counts, slots=slots)
+        taken = np.minimum(slots, self.inputs[:, None])
+        return [Sample(sums[:, b, 0], sums[:, b, 1], taken[:, b]) for b in range(slots.shape[1])]
+
+    def best(
+        self, slots: Int[np.ndarray, "resample budget"], values: Float[np.ndarray, "input"] | None = None
+    ) -> list[Sample]:
+        """Samples of the capacity oracle over values (the full mode's where None), one per column of `slots`."""
+        values = self.table.decision_values if values is None else values
+        gain, taken = oracle_sums(values, self.table.unit, counts=self.counts, slots=slots)
+        return [Sample(gain[:, b], gain[:, b], taken[:, b]) for b in range(slots.shape[1])]
+
+    def tied_share(self, score: Ranking, slots: int) -> float:
+        """The share of so many highest scores of the sample that tie-breaks decide."""
+        assert isinstance(score, np.ndarray)
+        return tie_audit(score, slots).share
+
+    def best_gain(self, slots: int) -> float:
+        """What the capacity oracle gains in the sample."""
+        return oracle_gain(self.table.decision_values, slots)
+
+
+def held(resamples: Resampling) -> Resamples:
+    """The same with its table, for what is only ever asked of a table in memory."""
+    assert isinstance(resamples, Resamples)
+    return resamples
+
+
+def resample_counts(draws: Draws, units: int, *, leave_out_up_to: int) -> Float[np.ndarray, "resample unit"]:
+    """The full sample, the draws, and each unit left out where they are few enough."""
+    left_out = without_each(units) if 1 < units <= leave_out_up_to else np.zeros((0, units))
+    return np.vstack([np.ones((1, units)), draws.counts, left_out])
+
+
+def drawn_totals(
+    unit_ids: tuple[str, ...],
+    per_unit: Float[np.ndarray, "unit total"],
+    draws: Draws,
+    counts: Float[np.ndarray, "resample unit"],
+) -> dict[str, Any]:
+    """What every resample holds, as `Resampling` names it, from what every unit holds."""
+    inputs, cheap_loss, full_gain, full_benefit = np.ascontiguousarray((counts @ per_unit).T)
+    return {
+        "unit_ids": unit_ids,
+        "draws": replace(draws, counts=counts[1 : 1 + len(draws)]),  # one array holds both
+        "cheap_loss": cheap_loss,
+        "full_gain": full_gain,
+        "full_benefit": full_benefit,
+        "effective_units": concentration(counts[0] * per_unit[:, -1], unit_ids).effective_units,
+        "per_unit": per_unit,
+        "counts": counts,
+        "inputs": inputs,
+    }

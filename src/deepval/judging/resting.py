@@ -14,10 +14,9 @@ from deepval.arrays import Float
 from deepval.judging import selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import LEVEL
-from deepval.judging.resamples import LEAVE_OUT_UP_TO, Resamples
+from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, held
 from deepval.judging.rows import Judged, ranked_samples
 from deepval.results import BudgetKey, in_words
-from deepval.tables.scores import Scores
 
 FEWEST = 3
 """Units from which on one can be left out and the rest drawn."""
@@ -31,7 +30,7 @@ SIGNS = {"better": 1.0, "worse": -1.0}
 
 
 def with_words(
-    judged: Sequence[Judged], resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance]
+    judged: Sequence[Judged], resamples: Resampling, scores: Sequence[Allocator], allowances: Sequence[Allowance]
 ) -> list[Judged]:
     """The same rows with the unit that each decided verdict rests on, and with the verdict in words."""
     plain = {item.name: item for item in scores if not item.modes}
@@ -55,7 +54,7 @@ def with_words(
     return found
 
 
-def _suspects(judged: Sequence[Judged], resamples: Resamples) -> Iterator[list[int]]:
+def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[int]]:
     """Per row, units without which the bound may pass 0, by the share of draws without them in which the sign turns."""
     if not judged:
         return
@@ -69,7 +68,7 @@ def _suspects(judged: Sequence[Judged], resamples: Resamples) -> Iterator[list[i
         for bound in (np.zeros_like(spread), NEAR * spread)
     )
     units = len(resamples.unit_ids)
-    holding = np.bincount(resamples.table.unit, minlength=units) > 0
+    holding = resamples.per_unit[:, 0] > 0
     few = units <= FEW
     for own, close in zip(turned, near, strict=True):
         order = np.lexsort((-close, -own))
@@ -77,7 +76,7 @@ def _suspects(judged: Sequence[Judged], resamples: Resamples) -> Iterator[list[i
         yield [int(unit) for unit in order if holding[unit] and enough[unit]][: None if few else TRIED]
 
 
-def _towards(item: Judged, resamples: Resamples) -> Float[np.ndarray, "draw"]:
+def _towards(item: Judged, resamples: Resampling) -> Float[np.ndarray, "draw"]:
     """What the verdict rests on in every draw, turned so that below 0 speaks against the verdict."""
     difference = item.difference.loss if item.row.versus_random_lo is None else item.difference.share
     return SIGNS[item.row.verdict or ""] * difference[resamples.drawn]
@@ -87,11 +86,11 @@ def _towards(item: Judged, resamples: Resamples) -> Float[np.ndarray, "draw"]:
 class _Without:
     """Judges decided rows again without a unit; what one unit and one allocator need is worked out once."""
 
-    resamples: Resamples
-    scores: Mapping[str, Scores]
+    resamples: Resampling
+    scores: Mapping[str, Allocator]
     allowances: Sequence[Allowance]
     decided: Sequence[Judged]
-    others: dict[int, Resamples] = field(default_factory=dict)
+    others: dict[int, Resampling] = field(default_factory=dict)
     verdicts: dict[tuple[int, str], dict[BudgetKey, str | None]] = field(default_factory=dict)
 
     def verdict(self, unit: int, item: Judged) -> str | None:
@@ -103,12 +102,7 @@ class _Without:
 
     def _judged(self, unit: int, allocator: str) -> dict[BudgetKey, str | None]:
         wanted = {item.row.budget for item in self.decided if item.row.allocator == allocator}
-        table = self.resamples.table
-        allowances = [
-            allowed.on(table.keep(table.unit != unit)) if allowed.each else allowed
-            for allowed in self.allowances
-            if allowed.key in wanted
-        ]
+        allowances = [_on_others(self.resamples, unit, allowed) for allowed in self.allowances if allowed.key in wanted]
         if unit not in self.others:
             self.others[unit] = self.resamples.without(unit)
         others = self.others[unit]
@@ -118,3 +112,11 @@ class _Without:
             allowed.key: others.versus(others.paired(one.gain, other.gain)).verdict if one else "infeasible"
             for allowed, one, other in zip(allowances, own, chance, strict=True)
         }
+
+
+def _on_others(resamples: Resampling, unit: int, allowed: Allowance) -> Allowance:
+    """The allowance on the inputs of all units but one."""
+    if not allowed.each:
+        return allowed
+    table = held(resamples).table
+    return allowed.on(table.keep(table.unit != unit))

@@ -14,7 +14,7 @@ from deepval.arrays import Float
 from deepval.judging import ladder, selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import simultaneous
-from deepval.judging.resamples import Resamples, Sample
+from deepval.judging.resamples import Allocator, Resampling, Sample, held
 from deepval.judging.totals import Difference
 from deepval.results import Reason, Row, joined, known
 from deepval.tables.scores import Scores
@@ -46,10 +46,10 @@ class _Yardstick:
 
 
 def judge(
-    resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance], label: str | None = None
+    resamples: Resampling, scores: Sequence[Allocator], allowances: Sequence[Allowance], label: str | None = None
 ) -> list[Judged]:
     """Every allocator and every reference under every budget, budget by budget."""
-    allowances = [allowed.on(resamples.table) for allowed in allowances]
+    allowances = [resamples.allowed(allowed) for allowed in allowances]
     oracle, chance = selections.best(resamples, allowances), selections.at_random(resamples, allowances)
     ladders = list(zip(ladder.oracles(resamples, allowances), ladder.chances(resamples, allowances), strict=True))
     ranked = {
@@ -75,10 +75,10 @@ def judge(
     return judged
 
 
-def ranked_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
+def ranked_samples(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[Sample | None]:
     """An allocator's samples under every budget; None where it cannot pay for itself."""
-    if scores.modes:
-        return ladder.planned(resamples, scores, allowances)
+    if isinstance(scores, Scores) and scores.modes:
+        return ladder.planned(held(resamples), scores, allowances)
     costs = [a.cost_of(scores.name) for a in allowances]
     samples = selections.ranked(resamples, scores.values, allowances, costs)
     return [s if a.feasible(c) else None for s, a, c in zip(samples, allowances, costs, strict=True)]
@@ -88,7 +88,7 @@ def ranked_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Al
 class _Bench:
     """Turns samples under one budget into rows."""
 
-    resamples: Resamples
+    resamples: Resampling
     allowed: Allowance
     label: str | None
 
@@ -109,7 +109,7 @@ class _Bench:
         reason = Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)
         return self._blank("all-full", by, reason=reason)
 
-    def allocator(self, scores: Scores, sample: Sample | None, by: _Yardstick) -> Judged:
+    def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick) -> Judged:
         cost = self.allowed.cost_of(scores.name)
         if scores.modes and self.allowed.accounting == "skipping":
             by = replace(by, prize=np.full(len(self.resamples.counts), np.nan))
@@ -121,10 +121,9 @@ class _Bench:
             judged = self._blank(scores.name, by, reason=reason)
             return replace(judged, row=replace(judged.row, cost=cost, verdict="infeasible"))
         plain = not scores.modes
-        table = self.resamples.table
-        slots = selections.slots(self.allowed, len(table), cost) if plain else None
+        slots = selections.slots(self.allowed, int(self.resamples.inputs[0]), cost) if plain else None
         judged = self._row(scores.name, sample, by, slots=slots)
-        ties = selections.ties_decide(table, scores.values, self.allowed, cost) if plain else None
+        ties = selections.ties_decide(self.resamples, scores.values, self.allowed, cost) if plain else None
         charged = None if self.allowed.costs is None else cost
         return replace(judged, row=replace(judged.row, ties=ties, cost=charged))
 
@@ -141,7 +140,7 @@ class _Bench:
             oracle=by.oracle,
             chance=by.chance,
             inputs=int(self.resamples.inputs[0]),
-            units=len(self.resamples.table.unit_ids),
+            units=len(self.resamples.unit_ids),
             cheap_loss=float(self.resamples.cheap_loss[0]),
             draws=len(self.resamples.draws),
         )
@@ -172,7 +171,7 @@ class _Bench:
             ndg_hi=known(of_ndg.high),
             ndg_without_lo=None if np.isnan(without).all() else float(np.nanmin(without)),
             ndg_without_hi=None if np.isnan(without).all() else float(np.nanmax(without)),
-            ndg_without_unit=None if np.isnan(without).all() else str(re.table.unit_ids[np.nanargmin(without)]),
+            ndg_without_unit=None if np.isnan(without).all() else re.unit_ids[np.nanargmin(without)],
             versus_random=known(difference.share[0]),
             versus_random_lo=known(against.share.low),
             versus_random_hi=known(against.share.high),
@@ -195,7 +194,7 @@ class _Bench:
         return Judged(row, sample, prize, difference)
 
 
-def with_simultaneous(judged: Sequence[Judged], resamples: Resamples) -> list[Judged]:
+def with_simultaneous(judged: Sequence[Judged], resamples: Resampling) -> list[Judged]:
     """The same rows with intervals of the paired difference that cover all compared rows at once."""
     shares = _at_once("versus_random", [item.difference.share for item in judged], judged, resamples)
     losses = _at_once("versus_random_loss", [item.difference.loss for item in judged], judged, resamples)
@@ -205,14 +204,14 @@ def with_simultaneous(judged: Sequence[Judged], resamples: Resamples) -> list[Ju
 
 
 def _at_once(
-    name: str, samples: Sequence[Float[np.ndarray, "resample"]], judged: Sequence[Judged], resamples: Resamples
+    name: str, samples: Sequence[Float[np.ndarray, "resample"]], judged: Sequence[Judged], resamples: Resampling
 ) -> dict[int, dict[str, float]]:
     """Simultaneous bounds by the number of the row, of those rows whose difference of this name has an interval."""
     compared = [i for i, item in enumerate(judged) if item.row.verdict and item.row[f"{name}_lo"] is not None]
     if not compared:
         return {}
     table = np.stack([samples[i] for i in compared])
-    units = len(resamples.table.unit_ids)
+    units = len(resamples.unit_ids)
     bounds = simultaneous(table[:, 0], table[:, resamples.drawn], resamples.draws, units=units)
     low, high = f"{name}_simultaneous_lo", f"{name}_simultaneous_hi"
     return {i: {low: each.low, high: each.high} for i, each in zip(compared, bounds, strict=True)}

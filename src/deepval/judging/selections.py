@@ -10,9 +10,8 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.judging import gaps, oracle, spending, ties
-from deepval.judging.agreement import tie_audit
 from deepval.judging.budgets import Allowance
-from deepval.judging.resamples import Resamples, Sample
+from deepval.judging.resamples import Ranking, Resamples, Resampling, Sample, held
 from deepval.results import known
 from deepval.tables.values import ValueTable
 
@@ -21,33 +20,34 @@ Purse = Float[np.ndarray, "resample budget"]
 
 
 def ranked(
-    resamples: Resamples, score: Float[np.ndarray, "input"], allowances: Sequence[Allowance], costs: Sequence[float]
+    resamples: Resampling, score: Ranking, allowances: Sequence[Allowance], costs: Sequence[float]
 ) -> list[Sample]:
     """Samples of the highest scores of an allocator that costs so much under each budget."""
 
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
-        table, counts = resamples.table, resamples.counts
-        return spending.bought(score, _quantities(resamples), table.unit, price=price, counts=counts, purse=purse)
+        table, counts = held(resamples).table, resamples.counts
+        assert isinstance(score, np.ndarray)
+        return spending.bought(score, _quantities(held(resamples)), table.unit, price=price, counts=counts, purse=purse)
 
     return _each(resamples, allowances, costs, lambda slots: resamples.ranked(score, slots), paid)
 
 
-def best(resamples: Resamples, allowances: Sequence[Allowance], costs: Sequence[float] | None = None) -> list[Sample]:
+def best(resamples: Resampling, allowances: Sequence[Allowance], costs: Sequence[float] | None = None) -> list[Sample]:
     """Samples of the oracle that knows the full mode under each budget, free unless costs are given."""
 
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
-        table, counts = resamples.table, resamples.counts
-        values, quantities = table.decision_values, _quantities(resamples)
+        table, counts = held(resamples).table, resamples.counts
+        values, quantities = table.decision_values, _quantities(held(resamples))
         return spending.best_bought(values, quantities, table.unit, price=price, counts=counts, purse=purse)
 
     return _each(resamples, allowances, costs or [0.0] * len(allowances), resamples.best, paid)
 
 
-def at_random(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample]:
+def at_random(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Sample]:
     """Samples of random selection in exact expectation under each budget."""
 
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
-        share = spending.chance(_drawn(resamples, price), purse)
+        share = spending.chance(_drawn(held(resamples), price), purse)
         totals = np.stack([resamples.full_gain, resamples.full_benefit, resamples.inputs], axis=1)
         return share[:, :, None] * totals[:, None, :]
 
@@ -59,12 +59,14 @@ def slots(allowed: Allowance, inputs: int, cost: float = 0.0) -> int | None:
     return None if allowed.each else int(allowed.slots(inputs, cost))
 
 
-def ties_decide(table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance, cost: float) -> float | None:
+def ties_decide(resamples: Resampling, score: Ranking, allowed: Allowance, cost: float) -> float | None:
     """The share of a selection, or of what is spent on it, that tie-breaks decide; None where nothing is selected."""
     if allowed.each:
+        table = held(resamples).table
+        assert isinstance(score, np.ndarray)
         return spending.tied_share(score, _price(table, allowed), _purse_on(table, allowed, cost))
-    number = int(allowed.slots(len(table), cost))
-    return known(tie_audit(score, number).share) if number else None
+    number = int(allowed.slots(int(resamples.inputs[0]), cost))
+    return known(resamples.tied_share(score, number)) if number else None
 
 
 def weights(
@@ -83,12 +85,12 @@ def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Fl
     return oracle.oracle_weights(table.decision_values, int(allowed.slots(len(table), cost)))
 
 
-def best_gain(table: ValueTable, allowed: Allowance, cost: float) -> float:
+def best_gain(resamples: Resampling, allowed: Allowance, cost: float) -> float:
     """What the oracle gains at what an allocator of this cost leaves."""
-    values = table.decision_values
     if allowed.each:
-        return float(best_weights(table, allowed, cost) @ values)
-    return oracle.oracle_gain(values, int(allowed.slots(len(table), cost)))
+        table = held(resamples).table
+        return float(best_weights(table, allowed, cost) @ table.decision_values)
+    return resamples.best_gain(int(allowed.slots(int(resamples.inputs[0]), cost)))
 
 
 def break_even(table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance) -> gaps.BreakEven:
@@ -127,7 +129,7 @@ def _quantities(resamples: Resamples) -> list[Float[np.ndarray, "input"]]:
 
 
 def _each(
-    resamples: Resamples,
+    resamples: Resampling,
     allowances: Sequence[Allowance],
     costs: Sequence[float],
     counted: Callable[[Slots], list[Sample]],
@@ -142,7 +144,7 @@ def _each(
     priced = dict.fromkeys((a.convention, a.accounting) for a in allowances if a.each)
     for key in priced:
         alike = [i for i, a in enumerate(allowances) if a.each and (a.convention, a.accounting) == key]
-        purse = np.column_stack([purses(resamples, allowances[i], costs[i]) for i in alike])
-        sums = paid(_price(resamples.table, allowances[alike[0]]), purse)
+        purse = np.column_stack([purses(held(resamples), allowances[i], costs[i]) for i in alike])
+        sums = paid(_price(held(resamples).table, allowances[alike[0]]), purse)
         samples |= {i: Sample(*sums[:, place].T) for place, i in enumerate(alike)}
     return [samples[i] for i in range(len(allowances))]

@@ -13,16 +13,17 @@ from deepval.arrays import Float
 from deepval.judging import selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import Interval
-from deepval.judging.policies import FrozenThreshold
+from deepval.judging.policies import FrozenThreshold, slots_of
 from deepval.judging.prices import Price
-from deepval.judging.resamples import Resamples
+from deepval.judging.resamples import Allocator, Resamples, Resampling, held
+from deepval.judging.sifting import SiftedScores, Sifting
 from deepval.results import ModeRate, Reason, Threshold, joined, known
 from deepval.tables.scores import Scores
 
 
 def thresholds(
-    resamples: Resamples,
-    scores: Sequence[Scores],
+    resamples: Resampling,
+    scores: Sequence[Allocator],
     allowances: Sequence[Allowance],
     *,
     calibration: Sequence[Scores] | None = None,
@@ -30,28 +31,41 @@ def thresholds(
     """The threshold of every allocator under every budget; of scores of calibration units where there are some."""
     found = []
     for allowed in allowances:
-        for own, held in zip(scores, scores if calibration is None else calibration, strict=True):
+        for own, given in zip(scores, scores if calibration is None else calibration, strict=True):
             start = Threshold(
                 own.name,
                 **allowed.key.fields,
                 calibrated_on="judged" if calibration is None else "calibration",
-                calibration_inputs=len(held.values),
+                calibration_inputs=len(given.values) if isinstance(given, Scores) else int(resamples.inputs[0]),
                 draws=len(resamples.draws),
             )
             cost = allowed.cost_of(own.name)
             reason = _why_none(own, allowed, cost)
             if reason is not None:
                 found.append(replace(start, reason=reason.said()))
-            elif allowed.each:
-                found.append(_paid(replace(start, calibrated_on="judged"), resamples, own.values, allowed))
-            elif own.modes:
-                found.append(_priced(start, resamples, own, held.values, allowed))
-            else:
-                found.append(_plain(start, resamples, own.values, held.values, allowed))
+            elif isinstance(own, Scores) and isinstance(given, Scores):
+                found.append(_in_memory(start, held(resamples), own, given.values, allowed=allowed))
+            elif isinstance(own, SiftedScores):
+                found.append(_sifted(start, resamples, own.values, allowed))
     return tuple(found)
 
 
-def _why_none(scores: Scores, allowed: Allowance, cost: float) -> Reason | None:
+def _in_memory(
+    start: Threshold,
+    resamples: Resamples,
+    own: Scores,
+    given: Float[np.ndarray, "held *mode"],
+    *,
+    allowed: Allowance,
+) -> Threshold:
+    if allowed.each:
+        return _paid(replace(start, calibrated_on="judged"), resamples, own.values, allowed)
+    if own.modes:
+        return _priced(start, resamples, own, given, allowed)
+    return _plain(start, resamples, own.values, given, allowed)
+
+
+def _why_none(scores: Allocator, allowed: Allowance, cost: float) -> Reason | None:
     if scores.modes and allowed.accounting == "skipping":
         return Reason.NO_SKIPPING
     if scores.modes and allowed.each:
@@ -63,11 +77,34 @@ def _plain(
     start: Threshold,
     resamples: Resamples,
     own: Float[np.ndarray, "input"],
-    held: Float[np.ndarray, "held"],
+    given: Float[np.ndarray, "held"],
+    allowed: Allowance,
+) -> Threshold:
+    frozen = FrozenThreshold.calibrate(given, allowed.share(allowed.cost_of(start.allocator)))
+    tied = int(np.count_nonzero(given == frozen.theta))
+    return _frozen(start, resamples, frozen, tied, _by_unit(resamples, frozen.expected(own)), allowed=allowed)
+
+
+def _sifted(start: Threshold, resamples: Resampling, own: Sifting, allowed: Allowance) -> Threshold:
+    """The same of scores that are not in memory, calibrated on the judged inputs."""
+    inputs, wanted = int(resamples.inputs[0]), allowed.share(allowed.cost_of(start.allocator))
+    cut = own.cut(slots_of(wanted, inputs))
+    above, tied = cut.above[0], cut.tied[0]
+    accepted = min(1.0, (wanted * inputs - float(above.sum())) / float(tied.sum()))
+    frozen = FrozenThreshold(cut.score + 0.0, accepted)
+    return _frozen(start, resamples, frozen, int(tied.sum()), above + accepted * tied, allowed=allowed)
+
+
+def _frozen(
+    start: Threshold,
+    resamples: Resampling,
+    frozen: FrozenThreshold,
+    tied: int,
+    accepted: Float[np.ndarray, "unit"],
+    *,
     allowed: Allowance,
 ) -> Threshold:
     wanted = allowed.share(allowed.cost_of(start.allocator))
-    frozen = FrozenThreshold.calibrate(held, wanted)
     cost = allowed.full - (allowed.cheap if allowed.accounting == "skipping" else 0.0)
     finite = bool(np.isfinite(frozen.theta))
     return _expected(
@@ -75,15 +112,20 @@ def _plain(
             start,
             threshold=frozen.theta if finite else None,
             tie_acceptance=frozen.tie_acceptance,
-            tied=int(np.count_nonzero(held == frozen.theta)),
+            tied=tied,
             target_rate=wanted,
             reason=None if finite else Reason.INFINITE_CUT.said(cut="inf" if frozen.theta > 0 else "-inf"),
         ),
         resamples,
-        frozen.expected(own)[:, None],
-        modes={resamples.table.modes[-1]: cost},
+        [accepted],
+        accepted,
+        modes={resamples.modes[-1]: cost},
         spend=None if allowed.costs is None else wanted * cost,
     )
+
+
+def _by_unit(resamples: Resamples, acceptance: Float[np.ndarray, "input"]) -> Float[np.ndarray, "unit"]:
+    return np.bincount(resamples.table.unit, acceptance, minlength=len(resamples.unit_ids))
 
 
 def _paid(start: Threshold, resamples: Resamples, own: Float[np.ndarray, "input"], allowed: Allowance) -> Threshold:
@@ -105,21 +147,23 @@ def _paid(start: Threshold, resamples: Resamples, own: Float[np.ndarray, "input"
     )
     spend = float(share @ prices) / len(own)
     mean = spend / float(share.mean())
-    return _expected(start, resamples, share[:, None], modes={table.modes[-1]: mean}, spend=spend)
+    accepted = _by_unit(resamples, share)
+    return _expected(start, resamples, [accepted], accepted, modes={table.modes[-1]: mean}, spend=spend)
 
 
 def _priced(
     start: Threshold,
     resamples: Resamples,
     own: Scores,
-    held: Float[np.ndarray, "held mode"],
+    given: Float[np.ndarray, "held mode"],
     allowed: Allowance,
 ) -> Threshold:
     costs, convention, wanted = allowed.costs, allowed.convention, allowed.share(allowed.cost_of(own.name))
     each = {m: 1.0 if costs is None or convention is None else costs.of_mode(m, convention) for m in own.modes}
     spend = wanted * (1.0 if costs is None else allowed.full)
-    price = Price.calibrate(held, list(each.values()), spend)
-    least, most = price.bought(held)
+    price = Price.calibrate(given, list(each.values()), spend)
+    least, most = price.bought(given)
+    acceptance = price.expected(own.values)
     return _expected(
         replace(
             start,
@@ -129,7 +173,8 @@ def _priced(
             target_rate=wanted if costs is None else None,
         ),
         resamples,
-        price.expected(own.values),
+        [_by_unit(resamples, column) for column in acceptance.T],
+        _by_unit(resamples, acceptance.sum(axis=1)),
         modes=each,
         spend=None if costs is None else spend,
     )
@@ -137,18 +182,18 @@ def _priced(
 
 def _expected(
     start: Threshold,
-    resamples: Resamples,
-    acceptance: Float[np.ndarray, "input mode"],
+    resamples: Resampling,
+    accepted: Sequence[Float[np.ndarray, "unit"]],
+    altogether: Float[np.ndarray, "unit"],
     *,
     modes: dict[str, float],
     spend: float | None,
 ) -> Threshold:
     """The threshold with the rate of each mode, and of all together, over the judged inputs and over the draws."""
-    table = resamples.table
-    by_mode = [_rate(resamples, column) for column in acceptance.T]
-    rate, bounds = by_mode[0] if len(by_mode) == 1 else _rate(resamples, acceptance.sum(axis=1))
+    by_mode = [_rate(resamples, of_mode) for of_mode in accepted]
+    rate, bounds = _rate(resamples, altogether)
     cost = sum(each * by_mode[place][0] for place, each in enumerate(modes.values()))
-    alone = [] if resamples.resampled else [Reason.SINGLE_UNIT if len(table.unit_ids) == 1 else Reason.NO_DRAWS]
+    alone = [] if resamples.resampled else [Reason.SINGLE_UNIT if len(resamples.unit_ids) == 1 else Reason.NO_DRAWS]
     return replace(
         start,
         rate=rate,
@@ -164,10 +209,9 @@ def _expected(
     )
 
 
-def _rate(resamples: Resamples, acceptance: Float[np.ndarray, "input"]) -> tuple[float, Interval]:
+def _rate(resamples: Resampling, accepted: Float[np.ndarray, "unit"]) -> tuple[float, Interval]:
     """The share of the inputs that is accepted, and its interval over the draws that hold any input."""
-    table, inputs = resamples.table, resamples.inputs
-    accepted = resamples.counts @ np.bincount(table.unit, acceptance, minlength=len(table.unit_ids))
-    shares = np.divide(accepted, inputs, out=np.full(len(inputs), np.nan), where=inputs > 0)
+    inputs = resamples.inputs
+    shares = np.divide(resamples.counts @ accepted, inputs, out=np.full(len(inputs), np.nan), where=inputs > 0)
     drawn = shares[resamples.drawn]
     return float(shares[0]), resamples.draws.interval(drawn, ~np.isnan(drawn) & resamples.resampled)

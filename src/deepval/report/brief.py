@@ -7,6 +7,7 @@ from functools import singledispatch
 
 from deepval.judging.audits import setting
 from deepval.report.console import render_brief
+from deepval.report.headline import setting_words
 from deepval.report.table_html import table_html
 from deepval.report.tables import (
     OF_LADDER,
@@ -16,7 +17,6 @@ from deepval.report.tables import (
     explained,
     lines_of,
     number,
-    setting_words,
     verdicts,
 )
 from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row

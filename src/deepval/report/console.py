@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
+from deepval.report.comparisons import comparison_table
+from deepval.report.headline import headline
 from deepval.report.layout import Style, folded_text, laid_out, printable
-from deepval.report.tables import Table, TableCell, closing, comparison_table, explained, headline, tables
+from deepval.report.tables import Table, TableCell, closing, explained, tables
 from deepval.results import Result
 
 PROSE = 120

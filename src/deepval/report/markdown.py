@@ -1,6 +1,7 @@
 """Result -> Markdown tables: bold where an allocator beats random, an asterisk where it loses to it."""
 
-from deepval.report.tables import Table, TableCell, headline, tables
+from deepval.report.headline import headline
+from deepval.report.tables import Table, TableCell, tables
 from deepval.results import Result
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from deepval.judging.comparison import Comparison
-from deepval.judging.over_cells import PooledComparison
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
-from deepval.results import FEW_UNITS, UNITS, Area, Recovery, Result, Row, Setting, Stream, Threshold
+from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Stream, Threshold
 from deepval.showing import SelfShown
 
 Mark = Literal["better", "worse", ""]
@@ -368,19 +366,6 @@ def recovery_table(rows: Sequence[Recovery]) -> Table:
     return Table("Performance gap recovered", header, lines_of(texts), tuple(notes))
 
 
-def area_table(row: Area) -> Table:
-    """The area between two gain curves."""
-    share = row.unit == "share"
-    form = percent if share else number
-    found = (row.difference, row.lo, row.hi) if share else (row.loss, row.loss_lo, row.loss_hi)
-    header = ("candidate", "baseline", "area between", "95 %", "verdict")
-    text = (row.candidate, row.baseline, form(found[0]), interval(found[1], found[2], form), row.verdict or MISSING)
-    note = "area between gain curves: mean difference over all shares of inputs, " + (
-        "as a share of the all-cheap loss." if share else "in units of the loss."
-    )
-    return Table("Area between gain curves", header, lines_of([text]), (note,))
-
-
 def _cut(row: Threshold) -> str:
     """Where an allocator escalates from, with digits to tell scores apart."""
     if row.price is not None:
@@ -437,116 +422,3 @@ def _ladder(result: Result) -> Table:
         rows.append(tuple(TableCell(text) for text in texts))
     notes = ("'share' is what the best plan restricted to the full mode reaches of the optimum over all modes.",)
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
-
-
-def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
-    """Paired differences between two allocators, on one table or as means over cells."""
-    header = ["budget", "difference", "95 %", "nDG", SECOND_BOUNDS, SECOND, "verdict"]
-    over = any(isinstance(row, PooledComparison) for row in rows)
-    if over:
-        header[4:6] = ["nDG 95 %", "better / worse in"]
-    cells = []
-    for row in rows:
-        mark = mark_of(row.verdict)
-        difference, bounds = percent(row.difference), interval(row.lo, row.hi, percent)
-        if isinstance(row, Comparison) and row.unit == "loss":
-            difference, bounds = number(row.loss), interval(row.loss_lo, row.loss_hi)
-        more = [MISSING if row.ndg_difference is None else f"{row.ndg_difference:+.3f}"]
-        if isinstance(row, PooledComparison):
-            more += [interval(row.ndg_lo, row.ndg_hi), f"{row.cells_better} / {row.cells_worse} of {row.cells} cells"]
-        else:
-            more += _second_of(row)
-        texts = (row.budget.label, difference, bounds, *more, row.verdict or "")
-        cells.append(tuple(TableCell(text, mark if i == 1 else "") for i, text in enumerate(texts)))
-    extra = () if over else (SECOND_BOUNDS,)
-    return Table(_comparison_title(rows), tuple(header), (tuple(cells),), tuple(_comparison_notes(rows)), extra)
-
-
-def _second_of(row: Comparison) -> tuple[str, str]:
-    """As of a row: the interval of the second opinion, and what it says."""
-    if row.second_verdict is None:
-        return "", ""
-    said = "agrees" if row.second_verdict == row.verdict else row.second_verdict
-    if row.unit == "loss":
-        return interval(row.second_loss_lo, row.second_loss_hi), said
-    return interval(row.second_lo, row.second_hi, percent), said
-
-
-def _comparison_title(rows: Sequence[Comparison | PooledComparison]) -> str:
-    if not rows:
-        return "Nothing compared"
-    first = rows[0]
-    part = "" if first.of == "gain" else f"{first.of}, "
-    over = f", mean over {first.cells} cells" if isinstance(first, PooledComparison) else ""
-    return f"{first.candidate} against {first.baseline}, {part}shares of the all-cheap loss{over}"
-
-
-def _comparison_notes(rows: Sequence[Comparison | PooledComparison]) -> Iterator[str]:
-    yield from sorted({row.reason for row in rows if row.reason})
-    if any(isinstance(row, Comparison) and row.unit == "loss" for row in rows):
-        yield IN_LOSS
-    if any(row.of == "harm" for row in rows):
-        yield "Less harm is better: a difference below 0 is in favour of the candidate."
-    left = max((row.dropped for row in rows), default=0)
-    if left:
-        yield f"Up to {left} of {rows[0].draws} draws without a positive all-cheap loss could not be compared."
-    pooled = [row for row in rows if isinstance(row, PooledComparison)]
-    small = max((row.ndg_dropped for row in pooled), default=0)
-    if small:
-        yield f"Up to {small} of {rows[0].draws} draws are left out of an nDG interval (small prize in some cell)."
-    missed = max((row.rates_missed or 0 for row in pooled), default=0)
-    if missed:
-        yield f"In up to {missed} of {pooled[0].cells} cells a causal policy misses its rate."
-
-
-def headline(result: Result) -> Iterable[str]:
-    """What escalation does in this setting, and how intervals were made, in words."""
-    yield from setting_words(result.setting)
-    yield _interval_words(result)
-
-
-def setting_words(setting: Setting) -> Iterable[str]:
-    """What escalation does in a setting, in words."""
-    inputs, affected = setting["inputs"], setting["affected"]
-    modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
-    yield (
-        f"{modes}: of {counted(inputs, 'input')} in {counted(setting['units'], 'unit')}, escalation changes the loss "
-        f"of {affected:,} ({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those "
-        f"worse (harm ratio {number(setting['harm_ratio'])})."
-    )
-    at = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
-    binding = "binding" if at["budget_binds"] else "slack"
-    if setting["all_full_share"] is not None:
-        yield (
-            f"Escalating everything removes {percent(setting['all_full_share'])} of the all-cheap loss; an oracle at "
-            f"20 % removes {percent(at['oracle_share'])} (the budget is {binding})."
-        )
-    spread = setting["concentration"]
-    if spread["top_unit"] is not None:
-        few = spread["half_inputs"]
-        by_input = (
-            f", and {few:,} of {counted(inputs, 'input')} {'holds' if few == 1 else 'hold'} "
-            f"{percent(spread['half_inputs_share'], 1)}"
-            if few
-            else ""
-        )
-        yield (
-            f"The value to gain is spread as over {number(spread['effective_units'], 1)} units; "
-            f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it{by_input}."
-        )
-
-
-def _interval_words(result: Result) -> str:
-    draws = result.provenance["draws"]
-    method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
-        draws["method"], f"all {draws['number']:,} draws of units, enumerated"
-    )
-    every = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
-    corrected = (
-        f"verdicts are not corrected for the others; '{ALL_ROWS}' is to hold for all {every} rows of the table at once "
-        "(how often it does: docs/statistics.md)"
-        if every
-        else "none corrected for the others"
-    )
-    made = f"{counted(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
-    return f"Intervals: {method}. {made}, {corrected}."

@@ -23,7 +23,7 @@ from deepval.archives import npz_arrays
 from deepval.canonical import json_canonical, json_content, plain, sha256
 from deepval.cells import study
 from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
-from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.folder import BuiltCell
 from deepval.cells.ledger import note
 from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
 from deepval.cells.spec import CellSpec
@@ -31,6 +31,7 @@ from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.budgets import Latency, Selection
 from deepval.protocol.code_digest import code_digest
 from deepval.reproduction.keeping import kept
+from deepval.reproduction.seeing import seen_cell
 from deepval.results import Result
 from deepval.results.samples import samples_path
 from deepval.tables.costs import Costs, read_costs
@@ -82,7 +83,7 @@ class CellAtHand:
     @cached_property
     def cell(self) -> BuiltCell:
         """The cell."""
-        return read_cell(self.folder)
+        return seen_cell(self.folder, self.work)
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ A job that is kept is not done again, so that a run which was stopped goes on wh
 import inspect
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -229,8 +229,17 @@ def _named(name: str) -> Analysis:
     return next(each for each in ANALYSES if each.name == name)
 
 
+def _analysis(job: Job) -> Analysis:
+    """The analysis of a job, with no recipes but those of the run."""
+    found, wanted = _named(job.analysis), job.cells[0].recipes
+    if wanted is None or "recipes" not in found.settings:
+        return found
+    recipes = tuple(name for name in found.settings["recipes"] if name in wanted)
+    return replace(found, settings={**found.settings, "recipes": recipes})
+
+
 def _rests_on(job: Job) -> dict[str, Any]:
-    analysis = _named(job.analysis)
+    analysis = _analysis(job)
     parts = set(analysis.takes.values())
     told: dict[str, Any] = {
         "analysis": analysis.name,
@@ -263,7 +272,7 @@ def _kept(job: Job) -> Path:
 
 
 def _made(job: Job) -> dict[str, bytes]:
-    analysis = _named(job.analysis)
+    analysis = _analysis(job)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)

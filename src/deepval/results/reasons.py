@@ -23,6 +23,7 @@ class Reason(Enum):
     OWN_PRICES = "each input has its own cost: no one price per mode"
     NO_GAP = "the full mode is no better than the cheap one in all: no gap to recover"
     NO_RANKING = "per-mode scores are not one ranking"
+    NOT_IN_MEMORY = "the table is larger than memory: no break-even"
     OTHER_ORACLES = "nDG of {one} and nDG of {other} have no difference"
 
     def said(self, **figures: float | str | None) -> str:

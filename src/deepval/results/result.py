@@ -52,7 +52,8 @@ class Result(SelfShown):
         inputs: Every judged input with its loss terms, where terms are given; absent else.
         recovery: APGR and call-performance thresholds, where asked for; absent else.
         samples: What the rows rest on, draw by draw, for comparing and pooling; saved where asked for.
-        fresh: What `apgr` and `area` work on, in results fresh from evaluate(); never saved.
+        fresh: What `apgr` and `area` work on, in results fresh from evaluate(); never saved. Of a
+            table larger than memory, why they cannot.
     """
 
     provenance: Provenance
@@ -138,6 +139,8 @@ class Result(SelfShown):
         return shown("area", self._fresh("An area between gain curves"), candidate, baseline)
 
     def _fresh(self, what: str) -> Any:
+        if isinstance(self.fresh, str):
+            raise InputError(f"{what} needs the scores in memory, and {self.fresh}: allow more (memory=..., --memory).")
         if self.fresh is None:
             raise InputError(f"{what} needs the scores: take the result fresh from evaluate(), not from a file.")
         return self.fresh

@@ -101,6 +101,8 @@ def read(source: Any) -> Columns:
 
 
 def _read_file(path: Path) -> Columns:
+    if reading.is_folder(path) and parquet_files(path):
+        return _read_folder(path)
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"{path}: the name must end in .csv or .parquet; found {path.suffix or 'no ending'!r}.")
     try:
@@ -113,6 +115,38 @@ def _read_file(path: Path) -> Columns:
         return _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
     except OSError as error:
         raise InputError(f"{path}: must be a file that can be read; {reason(error)}.") from error
+
+
+def parquet_files(path: Path) -> tuple[Path, ...]:
+    """A Parquet file, or those of a folder by name; hidden ones, which kills leave, are none."""
+    if not reading.is_folder(path):
+        return (path,)
+    found = (item for item in reading.inside(path) if item.suffix.lower() == ".parquet" and reading.is_file(item))
+    return tuple(item for item in found if not item.name.startswith("."))
+
+
+def _read_folder(path: Path) -> Columns:
+    """Columns of all Parquet files of a folder, one below the other."""
+    import pyarrow as pa
+
+    tables = {file: parquet_table(file, str(file)) for file in parquet_files(path)}
+    first = next(iter(tables))
+    for file, table in tables.items():
+        if table.column_names != tables[first].column_names:
+            raise InputError(
+                f"{path}: all files must have the same columns; {file.name} has {', '.join(table.column_names)}, "
+                f"{first.name} {', '.join(tables[first].column_names)}."
+            )
+    if all(table.schema.equals(tables[first].schema) for table in tables.values()):
+        return of_arrow(pa.concat_tables(tables.values()), str(path))
+    found = [of_arrow(table, str(file)).data for file, table in tables.items()]
+    return Columns(str(path), {name: _stacked([part[name] for part in found]) for name in found[0]})
+
+
+def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """One column below the other; text and numbers together stay what they are."""
+    texts = any(part.dtype.kind in "OUT" for part in parts)
+    return np.concatenate([part.astype(object) if texts else part for part in parts])
 
 
 def _read_parquet(path: Path) -> Columns:
@@ -249,10 +283,10 @@ def of_arrow(table: Any, source: str, *, only: Collection[str] | None = None) ->
         raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
     pairs = zip(names, table.columns, strict=True)
     wanted = {name: column for name, column in pairs if only is None or name in only}
-    return Columns(source, {n: _to_numpy(c, f"{source}: column {n!r}") for n, c in wanted.items()})
+    return Columns(source, {n: to_numpy(c, f"{source}: column {n!r}") for n, c in wanted.items()})
 
 
-def _to_numpy(column: Any, what: str) -> np.ndarray:
+def to_numpy(column: Any, what: str) -> np.ndarray:
     """One Arrow column as NumPy; nulls are NaN among floats and None elsewhere."""
     import pyarrow as pa
 

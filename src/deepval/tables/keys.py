@@ -38,7 +38,7 @@ def repeated(ids: Shaped[np.ndarray, "input"]) -> tuple[int, int] | None:
         return None
     if _dense(ids) and np.bincount(ids - ids.min()).max() == 1:
         return None
-    keys = np.sort(_keys(ids))
+    keys = np.sort(hashed(ids))
     if bool(np.all(keys[1:] != keys[:-1])):
         return None
     order = np.argsort(ids, kind="stable")
@@ -63,7 +63,7 @@ def groups(ids: Shaped[np.ndarray, "input"]) -> tuple[Shaped[np.ndarray, "group"
 
 def _distinct(ids: Shaped[np.ndarray, "row"]) -> tuple[Int[np.ndarray, "group"], Int[np.ndarray, "row"]]:
     """A row of each different id, and which of them each row is the same as."""
-    _, first, inverse = np.unique(_keys(ids), return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(hashed(ids), return_index=True, return_inverse=True)
     if ids.dtype.kind == "U" and not bool(np.all(ids[first][inverse] == ids)):
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     return first, inverse
@@ -86,7 +86,7 @@ def _looked_up(wanted: Int[np.ndarray, "wanted"], ids: Int[np.ndarray, "input"])
 
 def _matched(wanted: Shaped[np.ndarray, "wanted"], ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "wanted"]:
     """Rows of ids by their keys: both are sorted, so that looking one up in the other goes through memory once."""
-    key, known = _keys(wanted), _keys(ids)
+    key, known = hashed(wanted), hashed(ids)
     order, ascending = np.argsort(key), np.argsort(known)
     key, known = key[order], known[ascending]
     at = np.minimum(np.searchsorted(known, key), len(ids) - 1)
@@ -100,13 +100,13 @@ def _matched(wanted: Shaped[np.ndarray, "wanted"], ids: Shaped[np.ndarray, "inpu
     return np.where(same, found, -1)
 
 
-def _keys(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
+def hashed(ids: Shaped[np.ndarray, "input"], seed: int = 0) -> Int[np.ndarray, "input"]:
     """A number of 64 bits for each id, the same for equal ids whatever the width of their array."""
     if ids.dtype.kind != "U":
         return ids
     width = ids.dtype.itemsize // 4
     characters = np.ascontiguousarray(ids).view(np.uint32).reshape(len(ids), width)
-    odd = np.random.default_rng(0).integers(0, 2**63, width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    odd = np.random.default_rng(seed).integers(0, 2**63, width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     keys = np.empty(len(ids), dtype=np.uint64)
     for first in range(0, len(ids), HASHED_AT_ONCE):
         part = slice(first, first + HASHED_AT_ONCE)

@@ -57,6 +57,12 @@ class Scores:
 
 def align_all(table: ValueTable, scores: Any) -> list[Scores]:
     """Every allocator's scores by its name, aligned with the table; inputs without a score are marked, not filled."""
+    check_names(scores)
+    return [align(table, name, source) for name, source in scores.items()]
+
+
+def check_names(scores: Any) -> None:
+    """Raise where scores do not come by the names of allocators, or a name is none."""
     if not isinstance(scores, Mapping):
         raise InputError(
             f"Scores must be a mapping from allocator names, {{'mine': ...}}; found {type(scores).__name__}."
@@ -69,7 +75,6 @@ def align_all(table: ValueTable, scores: Any) -> list[Scores]:
                 f"An allocator's name must be text of at most {columns.LONGEST_ID:,} characters; found "
                 f"{quoted(name)}. Write NAME=FILE."
             )
-    return [align(table, name, source) for name, source in scores.items()]
 
 
 def _encodes(text: str) -> bool:
@@ -119,7 +124,7 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
     values[rows] = np.column_stack(given)
     covered = np.zeros(len(table), dtype=bool)
     covered[rows] = True
-    return Scores(name, values[:, 0] if plain else values, covered, () if plain else table.modes[1:], _kind(found))
+    return Scores(name, values[:, 0] if plain else values, covered, () if plain else table.modes[1:], kind_of(found))
 
 
 def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
@@ -127,8 +132,7 @@ def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = J
 
     `role` is what the units of the table are for: JUDGE or CALIBRATE.
     """
-    if not isinstance(missing, str) or missing not in ("error", "worst"):
-        raise InputError(f"missing must be 'error' or 'worst'; found {quoted(missing)}.")
+    check_missing(missing)
     absent = np.flatnonzero(~scores.covered)
     if not len(absent):
         return scores
@@ -140,6 +144,12 @@ def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = J
     values = scores.values.copy()
     values[absent] = -np.inf
     return replace(scores, values=values)
+
+
+def check_missing(missing: Any) -> None:
+    """Raise where the rule for inputs without a score is none."""
+    if not isinstance(missing, str) or missing not in ("error", "worst"):
+        raise InputError(f"missing must be 'error' or 'worst'; found {quoted(missing)}.")
 
 
 def on_part(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
@@ -170,7 +180,7 @@ def _advice(scores: Scores, table: ValueTable, role: str) -> str:
     )
 
 
-def _kind(found: columns.Columns) -> Kind:
+def kind_of(found: columns.Columns) -> Kind:
     """What a column `kind` says of all inputs; deployable where there is none."""
     if "kind" not in found.data:
         return "deployable"

@@ -8,7 +8,7 @@ a few actions; shares that divide by zero are NaN.
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -92,7 +92,7 @@ class ValueTable(SelfShown):
                 f"found {'both' if losses else 'neither'}."
             )
         prefix, given = (LOSS_PREFIX, losses) if losses else (REWARD_PREFIX, rewards or {})
-        wanted = _chosen_modes(tuple(map(str, given)), modes, source)
+        wanted = chosen_modes(tuple(map(str, given)), modes, source)
         priced = {} if input_costs is None else input_costs_of.by_name(input_costs, source)
         optional = {"input": input, "order": order}
         found = columns.Columns.of(
@@ -110,7 +110,7 @@ class ValueTable(SelfShown):
         _check_inputs(ids, {f"{prefix}{mode}": column for mode, column in named.items()}, places, source)
         if rewards:
             named = {mode: 0.0 - column for mode, column in named.items()}  # no negative zeros
-        _warn_of_frames(unit_ids, ids, source)
+        warn_of_frames(unit_ids, ids, source)
         return cls(
             input=ids,
             unit_ids=unit_ids,
@@ -128,7 +128,7 @@ class ValueTable(SelfShown):
 
     def with_modes(self, modes: Sequence[str]) -> "ValueTable":
         """The table with these modes only, in this order: the first is cheap, the last full."""
-        wanted = _chosen_modes(self.modes, modes, "the table")
+        wanted = chosen_modes(self.modes, modes, "the table")
         places = [self.modes.index(mode) for mode in wanted]
         parts = {"modes": wanted, "losses": np.asfortranarray(self.losses[:, places])}
         parts |= {"input_costs": {unit: costs[:, places] for unit, costs in self.input_costs.items()}}
@@ -216,17 +216,11 @@ class ValueTable(SelfShown):
 
     def restrict(self, units: Any) -> "ValueTable":
         """The inputs of the named units only; every name must be in the table's list of units."""
-        wanted = _unit_names(units)
-        unknown = wanted[columns.positions(wanted, self.unit_ids) < 0]
-        if len(unknown):
-            raise InputError(
-                f"Named units must be in the table; {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not. "
-                f"It has {_some(self.unit_ids)}."
-            )
+        wanted = named_units(units, self.unit_ids)
         place = columns.positions(self.unit_ids, wanted)
         kept = self.keep(place[self.unit] >= 0)
         if not len(kept):
-            raise InputError(f"Named units must hold inputs; none of {_some(wanted)} does.")
+            raise InputError(f"Named units must hold inputs; none of {some(wanted)} does.")
         return type(self)(**{**vars_of(kept), "unit_ids": wanted, "unit": place[kept.unit]})
 
     def listing(self, units: Any) -> "ValueTable":
@@ -235,7 +229,7 @@ class ValueTable(SelfShown):
         Units that are listed can be named in `restrict` and are drawn, so that tables of one data set share their
         draws whatever inputs each of them lacks.
         """
-        listed = np.unique(np.concatenate([self.unit_ids, _unit_names(units)]))
+        listed = np.unique(np.concatenate([self.unit_ids, unit_names(units)]))
         return type(self)(
             **{**vars_of(self), "unit_ids": listed, "unit": columns.positions(self.unit_ids, listed)[self.unit]}
         )
@@ -250,7 +244,7 @@ class ValueTable(SelfShown):
 
     def _hashed(self) -> Iterator[bytes | memoryview]:
         yield "\n".join([*self.modes, *self.unit_ids, ""]).encode()
-        ids = _integers(self.input)
+        ids = integers(self.input)
         yield "\n".join(self.input).encode() if ids is None else np.ascontiguousarray(ids, dtype="<i8").data
         yield self.unit.astype("<i4").data
         for column in (*self.losses.T, *(() if self.order is None else (self.order,))):
@@ -294,25 +288,10 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     the like) is what it costs on each input.
     """
     found = columns.read(source)
-    if "unit" not in found.data and any(name == "score" or name.startswith("score_") for name in found.data):
-        raise InputError(
-            f"{found.source}: losses are needed here (unit, input, loss_<mode>), and this looks like scores: it has "
-            f"{', '.join(found.data)}. Are values and scores exchanged? Values come first, scores after -s."
-        )
+    prefix, given = loss_columns(found.data, found.source)
     found.require("unit", "input")
-    losses, rewards = (
-        {name.removeprefix(prefix): column for name, column in found.data.items() if name.startswith(prefix)}
-        for prefix in (LOSS_PREFIX, REWARD_PREFIX)
-    )
-    if losses and rewards:
-        raise InputError(
-            f"{found.source}: columns 'loss_<mode>' or 'reward_<mode>' are needed, not both; found "
-            f"{', '.join(found.data)}."
-        )
-    if len(losses or rewards) < 2:
-        raise InputError(
-            f"{found.source}: two or more columns 'loss_<mode>' are needed, cheap first; found {', '.join(found.data)}."
-        )
+    by_mode = {mode: found.data[f"{prefix}{mode}"] for mode in given}
+    losses, rewards = (by_mode if prefix == kind else {} for kind in (LOSS_PREFIX, REWARD_PREFIX))
     priced = input_costs_of.found_in(found.data, losses or rewards)
     taken = {name for named in priced.values() for name in named.values()}
     other = {name: column for name, column in found.data.items() if not _reserved(name) and name not in taken}
@@ -329,6 +308,29 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
         source=found.source,
     )
     return replace(table, estimated=str(found.data[ESTIMATED][0])) if ESTIMATED in found.data else table
+
+
+def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, ...]]:
+    """What the columns of losses or rewards of a values file start with, and their modes in order."""
+    if "unit" not in names and any(name == "score" or name.startswith("score_") for name in names):
+        raise InputError(
+            f"{source}: losses are needed here (unit, input, loss_<mode>), and this looks like scores: it has "
+            f"{', '.join(names)}. Are values and scores exchanged? Values come first, scores after -s."
+        )
+    found = {
+        prefix: tuple(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        for prefix in (LOSS_PREFIX, REWARD_PREFIX)
+    }
+    if all(found.values()):
+        raise InputError(
+            f"{source}: columns 'loss_<mode>' or 'reward_<mode>' are needed, not both; found {', '.join(names)}."
+        )
+    prefix = REWARD_PREFIX if found[REWARD_PREFIX] else LOSS_PREFIX
+    if len(found[prefix]) < 2 and "unit" in names and "input" in names:
+        raise InputError(
+            f"{source}: two or more columns 'loss_<mode>' are needed, cheap first; found {', '.join(names)}."
+        )
+    return prefix, found[prefix]
 
 
 def _by_mode(given: Any, what: str) -> Mapping[Any, Any]:
@@ -349,7 +351,7 @@ def _reserved(name: str) -> bool:
     return name in ("unit", "input", "order", ESTIMATED) or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
 
 
-def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
+def chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
     """The modes to judge, cheap first: all as given, or those named in the order in which they are named."""
     named = () if modes is None or isinstance(modes, str) else checks.texts(modes, f"{source}: modes", numbers=True)
     wanted = given if modes is None else named
@@ -364,7 +366,7 @@ def _chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: s
     return wanted
 
 
-def _unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
+def unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
     """Names of units as sorted text, each once."""
     given = columns.as_array(units, "the list of units")
     if not len(given):  # of no type, so this comes before anything about types
@@ -372,12 +374,24 @@ def _unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
     return np.unique(columns.as_text(columns.id_array(given, "the list of units")))
 
 
-def _some(names: Shaped[np.ndarray, "unit"]) -> str:
+def named_units(units: Any, known: Shaped[np.ndarray, "known"]) -> Shaped[np.ndarray, "unit"]:
+    """Names of units as sorted text, each of which must be known."""
+    wanted = unit_names(units)
+    unknown = wanted[columns.positions(wanted, known) < 0]
+    if len(unknown):
+        raise InputError(
+            f"Named units must be in the table; {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not. "
+            f"It has {some(known)}."
+        )
+    return wanted
+
+
+def some(names: Shaped[np.ndarray, "unit"]) -> str:
     """The first names of a list, and how many there are where it is long."""
     return ", ".join(names[:10]) + (f", ... ({len(names)} units)" if len(names) > 10 else "")
 
 
-def _integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | None:
+def integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | None:
     """Ids as integers, None where one of them is spelled otherwise."""
     try:
         numbers = ids.astype(np.int64, copy=False)
@@ -408,7 +422,8 @@ def _check_inputs(
             )
 
 
-def _warn_of_frames(unit_ids: Shaped[np.ndarray, "unit"], ids: Shaped[np.ndarray, "input"], source: str) -> None:
+def warn_of_frames(unit_ids: Shaped[np.ndarray, "unit"], ids: Shaped[np.ndarray, "input"], source: str) -> None:
+    """Warn where every input is a unit of its own."""
     if len(unit_ids) == len(ids) > 1:
         warnings.warn(
             InputWarning(

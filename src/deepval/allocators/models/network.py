@@ -1,6 +1,5 @@
 """Multi-layer perceptron -> layers of weights that NumPy multiplies."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from deepval.allocators.models.fits import one_thread
 from deepval.allocators.models.links import Link, checked_link, linked
 from deepval.allocators.models.model import Learner, Model
 from deepval.allocators.models.standard import Standard
+from deepval.allocators.models.training import trained
 from deepval.arrays import Float
 from deepval.errors import InputError
 
@@ -76,7 +76,7 @@ class Network(Model):
 
 @dataclass(frozen=True)
 class Mlp(Learner):
-    """Two layers of 64 units, trained for a fixed number of epochs; depends on the seed."""
+    """Two layers of 64 units, trained for a number of epochs, or until the loss falls no more; depends on the seed."""
 
     units: tuple[int, ...] = (64, 64)
     epochs: int = 200
@@ -94,22 +94,16 @@ class Mlp(Learner):
         """The fitted network, early stopping off; labels of a regression are standardised first."""
         if weights is not None:
             raise InputError("A network cannot weight its inputs; choose trees for a weighted target.")
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.neural_network import MLPClassifier, MLPRegressor
-
         standard = Standard.of(rows)
         shift, scale = (0.0, 1.0) if classify else (float(labels.mean()), float(labels.std()) or 1.0)
-        kind = MLPClassifier if classify else MLPRegressor
-        model: Any = kind(
-            hidden_layer_sizes=self.units,
-            max_iter=self.epochs,
-            alpha=self.penalty,
-            early_stopping=False,
-            random_state=seed,
-        )
-        with one_thread(), warnings.catch_warnings():
-            # The number of epochs is fixed; that more would lower the training loss is no news.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(standard.applied(rows), labels if classify else (labels - shift) / scale)
-        layers = tuple(zip(map(np.asarray, model.coefs_), map(np.asarray, model.intercepts_), strict=True))
+        with one_thread():
+            layers = trained(
+                standard.applied(rows),
+                labels if classify else (labels - shift) / scale,
+                self.units,
+                epochs=self.epochs,
+                penalty=self.penalty,
+                classify=classify,
+                seed=seed,
+            )
         return Network(standard, layers, "logistic" if classify else "identity", scale, shift)

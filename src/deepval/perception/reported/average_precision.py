@@ -10,7 +10,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.geometry.classes import SUPER_CLASS, super_class
+from deepval.geometry.classes import super_class
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.matching import MatchSettings, match_candidates
 from deepval.world.truth import Truth
@@ -111,17 +111,3 @@ def average_precision(
     parts = [graded(d, t, settings=settings, group=group) for d, t in zip(detections, truths, strict=True)]
     whole = pooled(parts)
     return area(precision_curve(whole.score, whole.right), whole.objects, rule=rule)
-
-
-def mean_average_precision(
-    detections: Sequence[Detections],
-    truths: Sequence[Truth],
-    *,
-    rule: Rule = "101-point",
-    settings: MatchSettings | None = None,
-) -> float:
-    """Mean AP over the super-classes that have something to find; NaN where none has."""
-    groups = sorted(set(SUPER_CLASS.values()))
-    found = [average_precision(detections, truths, rule=rule, group=group, settings=settings) for group in groups]
-    known = [value for value in found if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")

@@ -3,8 +3,6 @@
 A frame that a file does not mention was run without result unless the file, or `frames_run`, says it was not.
 """
 
-import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,11 +14,10 @@ import numpy as np
 from deepval import reading
 from deepval.canonical import json_content, read_json
 from deepval.errors import InputError
-from deepval.files import write_atomically
 from deepval.forms import formed_file
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
 from deepval.perception.reported.detection_rows import DetectionFile, Rows, Source, detection_file
-from deepval.perception.reported.detections import DONE, FAILED, DetectionSet
+from deepval.perception.reported.detections import DetectionSet
 from deepval.tables import columns
 from deepval.world.scene import Scene
 
@@ -308,27 +305,3 @@ def nuscenes_detections(results: Any, path: Path, source: Source) -> DetectionFi
 def _tokens_of(tokens: frozenset[str], scene: Scene) -> list[str]:
     """The frames of a scene that are among the tokens."""
     return [token for token in scene.frame_ids.tolist() if str(token) in tokens]
-
-
-def write_parquet(detections: DetectionSet, path: Path | str, *, scenes: Sequence[Scene]) -> None:
-    """Write detections with image boxes so that `read_parquet` gives them back, failed frames too."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    parts, run, failed = [], {}, {}
-    for scene in scenes:
-        found = detections[scene.unit]
-        run[scene.unit] = scene.frame_ids[found.status == DONE].tolist()
-        failed[scene.unit] = scene.frame_ids[found.status == FAILED].tolist()
-        held: dict[str, Any] = {
-            "unit": np.repeat(scene.unit, len(found)),
-            "frame": scene.frame_ids[found.frame],
-        }
-        held |= {"cls": found.cls, "score": found.score}
-        held |= {name: found.box_px[:, place] for place, name in enumerate(("x1", "y1", "x2", "y2"))}
-        parts.append(pa.table({k: pa.array(v, pa.string()) if v.dtype.kind == "U" else v for k, v in held.items()}))
-    meta = {"mode": detections.mode, "scores": detections.scores}
-    meta |= {"frames_run": json.dumps(run), "frames_failed": json.dumps(failed)}
-    out = io.BytesIO()
-    pq.write_table(pa.concat_tables(parts).replace_schema_metadata(meta), out, compression="zstd")
-    write_atomically(path, out.getvalue())

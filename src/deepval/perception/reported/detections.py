@@ -107,11 +107,6 @@ class DetectionSet:
         """The set restricted to `units`."""
         return replace(self, units={unit: self[unit] for unit in units})
 
-    def of_classes(self, classes: Iterable[str]) -> "DetectionSet":
-        """The detections of those classes."""
-        wanted = np.array(sorted(classes), dtype=str)
-        return self.where(lambda found: np.isin(found.cls, wanted))
-
     def above(self, threshold: float) -> "DetectionSet":
         """The detections with score >= threshold; an error where the source has no scores."""
         if self.scores == "none":

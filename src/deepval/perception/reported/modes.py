@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from deepval.canonical import file_digest, folder_digests
 from deepval.errors import InputError
 from deepval.perception.reported.detection_files import is_cache, open_detections
 from deepval.perception.reported.detection_rows import DetectionFile, Source
-from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
+from deepval.perception.reported.detections import Detections, ScoreKind
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -48,28 +48,6 @@ class ModeReader(ABC):
     @abstractmethod
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """All that the mode reports on one unit; only a simulation looks at the truth."""
-
-
-@dataclass(frozen=True, eq=False)
-class InMemory(ModeReader):
-    """A report in memory."""
-
-    report: DetectionSet
-    definition: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def scores(self) -> ScoreKind:
-        """What its scores are."""
-        return self.report.scores
-
-    @property
-    def made(self) -> dict[str, Any]:
-        """What was said of it."""
-        return dict(self.definition)
-
-    def detections(self, scene: Scene, truth: Truth) -> Detections:
-        """What the mode reports on one unit."""
-        return self.report[scene.unit]
 
 
 @dataclass(frozen=True)

@@ -184,23 +184,6 @@ def expected_logit(
     return grown + with_fallback(scores.class_logit, cls) + hidden + far
 
 
-def detection_probability(
-    profile: Profile,
-    height_px: Float[np.ndarray, "obj"],
-    *,
-    cls: Shaped[np.ndarray, "obj"],
-    occlusion: Int[np.ndarray, "obj"],
-    range_m: Float[np.ndarray, "obj"],
-    threshold: float = 0.25,
-) -> Float[np.ndarray, "obj"]:
-    """Probability that an object is reported with score >= threshold, over all objects of its kind."""
-    from scipy.special import ndtr
-
-    mean = expected_logit(profile, height_px, cls=cls, occlusion=occlusion, range_m=range_m)
-    least = logit(max(threshold, profile.scores.floor), top=profile.scores.top)
-    return ndtr((mean - least) / profile.scores.spread)
-
-
 def is_person(cls: Shaped[np.ndarray, "obj"]) -> Bool[np.ndarray, "obj"]:
     """Whether an object is a person or a cyclist."""
     return ~np.isin(cls, [name for name in CLASSES if SUPER_CLASS[name] == "vehicle"])

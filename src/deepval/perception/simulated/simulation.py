@@ -103,22 +103,6 @@ def draw(
     return Draw(profile, conditions, scene.unit, len(scene), size_px, things, scores, edges, tail, seed)
 
 
-def simulate(
-    profile: Profile,
-    scene: Scene,
-    *,
-    truth: Truth,
-    size: int,
-    rng: np.random.Generator,
-    conditions: Conditions | None = None,
-) -> Detections:
-    """What the detector reports when the picture's long side is resized to `size` pixels.
-
-    Generators in the same state give the modes of one draw, however many are asked for.
-    """
-    return detected(draw(profile, scene, truth=truth, rng=rng, conditions=conditions), size)
-
-
 def object_things(profile: Profile, truth: Truth, *, rng: np.random.Generator) -> Things:
     """Reference objects and their doubles; the reported class of a track is drawn once, that of a double again."""
     track, place = np.unique(truth.objects.track, return_inverse=True)

@@ -1,0 +1,154 @@
+"""Standardised rows and labels -> the layers of a network, by Adam over shuffled batches.
+
+What scikit-learn's MLPRegressor and MLPClassifier do with their own settings, to the bit, without the checks and copies
+at every step that make them take half as long again: tests/test_models.py holds it to them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from deepval.arrays import Float
+
+Layers = tuple[tuple[Float[np.ndarray, "_ _"], Float[np.ndarray, "_"]], ...]
+BATCH = 200
+RATE, FADING, SQUARES_FADING, LEAST = 1e-3, 0.9, 0.999, 1e-8
+"""Adam: step, how much of the mean gradient and of the mean square is kept, and what keeps the quotient finite."""
+TOLERANCE, PATIENCE = 1e-4, 10
+"""Training ends after more epochs than these in a row of which none lowers the loss by as much."""
+
+
+def trained(
+    rows: Float[np.ndarray, "row column"],
+    labels: Float[np.ndarray, "row"],
+    units: Sequence[int],
+    *,
+    epochs: int,
+    penalty: float,
+    classify: bool,
+    seed: int,
+) -> Layers:
+    """Weight and bias of each layer after at most so many epochs; labels are 0 and 1 where it classifies."""
+    random = np.random.RandomState(seed)
+    parameters = _Parameters(rows.shape[1], units)
+    parameters.draw(random)
+    step = _Step(parameters, min(BATCH, len(rows)), penalty=penalty, classify=classify)
+    order, wanted = np.arange(len(rows)), labels.astype(float)[:, None]
+    best, idle = np.inf, 0
+    for _ in range(epochs):
+        drawn = np.arange(len(rows))
+        random.shuffle(drawn)
+        order = order[drawn]
+        shuffled, targets = rows[order], wanted[order]
+        total = 0.0
+        for first in range(0, len(rows), BATCH):
+            batch, target = shuffled[first : first + BATCH], targets[first : first + BATCH]
+            total += step(batch, target) * len(batch)
+        loss = total / len(rows)
+        idle = idle + 1 if loss > best - TOLERANCE else 0
+        best = min(best, loss)
+        if idle > PATIENCE:
+            break
+    return tuple((weight.copy(), bias.copy()) for weight, bias in zip(*parameters.parts(), strict=True))
+
+
+class _Parameters:
+    """The weights and biases of all layers in one array, so that a step of Adam is a few passes over it."""
+
+    def __init__(self, columns: int, units: Sequence[int]) -> None:
+        self.widths = (columns, *units, 1)
+        self.shapes = tuple(zip(self.widths[:-1], self.widths[1:], strict=True))
+        self.weights = sum(before * after for before, after in self.shapes)
+        self.all = np.zeros(self.weights + sum(self.widths[1:]))
+
+    def parts(self, of: np.ndarray | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Weights and biases, layer by layer, as views of the array or of one like it."""
+        source = self.all if of is None else of
+        lengths = [before * after for before, after in self.shapes] + list(self.widths[1:])
+        pieces = np.split(source, np.cumsum(lengths)[:-1])
+        weights = [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=False)]
+        return weights, pieces[len(self.shapes) :]
+
+    def draw(self, random: np.random.RandomState) -> None:
+        """Uniform about 0, the narrower the wider the layers are (Glorot and Bengio, 2010)."""
+        for weight, bias in zip(*self.parts(), strict=True):
+            bound = np.sqrt(6.0 / sum(weight.shape))
+            weight[:] = random.uniform(-bound, bound, weight.shape)
+            bias[:] = random.uniform(-bound, bound, bias.shape)
+
+
+class _Step:
+    """One step of Adam: a batch changes the parameters; memory is taken once."""
+
+    def __init__(self, parameters: _Parameters, batch: int, *, penalty: float, classify: bool) -> None:
+        self.parameters, self.penalty, self.classify = parameters, penalty, classify
+        self.weights, self.biases = parameters.parts()
+        self.gradient, self.mean, self.square, self.spare, self.other = (np.zeros_like(parameters.all) for _ in "gmsop")
+        self.of_weights, self.of_biases = parameters.parts(self.gradient)
+        self.signals = [np.empty((batch, width)) for width in parameters.widths[1:]]
+        self.errors = [np.empty((batch, width)) for width in parameters.widths[1:]]
+        self.steps = 0
+
+    def __call__(self, rows: np.ndarray, target: np.ndarray) -> float:
+        """Take the step; the batch's loss before it."""
+        signals = [rows, *(signal[: len(rows)] for signal in self.signals)]
+        self._forward(signals)
+        loss = self._loss(signals[-1], target)
+        self._backward(signals, target)
+        self._adam()
+        return loss
+
+    def _forward(self, signals: list[np.ndarray]) -> None:
+        from scipy.special import expit
+
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            found = np.matmul(signals[layer], weight, out=signals[layer + 1])
+            found += bias
+            if layer < len(self.weights) - 1:
+                np.maximum(found, 0.0, out=found)
+            elif self.classify:
+                expit(found, out=found)
+
+    def _loss(self, found: np.ndarray, target: np.ndarray) -> float:
+        """Mean over the batch of half the squared error, or of the log loss, and the penalty on weights."""
+        from scipy.special import xlogy
+
+        if self.classify:
+            least = np.finfo(float).eps
+            p = np.clip(found, least, 1.0 - least)
+            loss = -np.mean(xlogy(target, p) + xlogy(1.0 - target, 1.0 - p), axis=0).sum()
+        else:
+            loss = 0.5 * np.mean((target - found) ** 2, axis=0).mean()
+        squares = sum(np.dot(weight.ravel(), weight.ravel()) for weight in self.weights)
+        return float(loss + 0.5 * self.penalty * squares / len(found))
+
+    def _backward(self, signals: list[np.ndarray], target: np.ndarray) -> None:
+        number, last = len(target), len(self.weights) - 1
+        errors = [error[:number] for error in self.errors]
+        np.subtract(signals[-1], target, out=errors[last])
+        for layer in range(last, -1, -1):
+            np.matmul(signals[layer].T, errors[layer], out=self.of_weights[layer])
+            np.sum(errors[layer], axis=0, out=self.of_biases[layer])
+            self.of_biases[layer] /= number
+            if layer:
+                np.matmul(errors[layer], self.weights[layer].T, out=errors[layer - 1])
+                errors[layer - 1] *= signals[layer] > 0.0
+        end = self.parameters.weights
+        own = self.gradient[:end]
+        own += np.multiply(self.parameters.all[:end], self.penalty, out=self.spare[:end])
+        own /= number
+
+    def _adam(self) -> None:
+        self.steps += 1
+        gradient, spare = self.gradient, self.spare
+        self.mean *= FADING
+        self.mean += np.multiply(gradient, 1.0 - FADING, out=spare)
+        self.square *= SQUARES_FADING
+        np.multiply(gradient, gradient, out=spare)
+        self.square += np.multiply(spare, 1.0 - SQUARES_FADING, out=spare)
+        rate = RATE * np.sqrt(1.0 - SQUARES_FADING**self.steps) / (1.0 - FADING**self.steps)
+        np.sqrt(self.square, out=spare)
+        spare += LEAST
+        change = np.multiply(self.mean, -rate, out=self.other)
+        change /= spare
+        self.parameters.all += change

@@ -1,0 +1,70 @@
+"""What is judged -> sentences that its reader must see, what was charged, and what cannot be judged at all."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from deepval.errors import InputError
+from deepval.judging.budgets import Allowance
+from deepval.tables.costs import Convention, Costs
+from deepval.tables.scanned import ScannedScores
+from deepval.tables.scores import Scores
+from deepval.tables.values import ValueTable
+
+MEANS = "charged input by input; a mean over the judged inputs is shown"
+
+
+def refuse_charging(scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance]) -> None:
+    """Raise where a diagnostic would be judged under a measured budget."""
+    knowing = next((item.name for item in scores if item.kind == "diagnostic"), None)
+    measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
+    if knowing and measured:
+        raise InputError(
+            f"{knowing} is a diagnostic: it knows what no vehicle could, so a {measured} budget has no cost to charge "
+            "for it; judge it under selection budgets only, or leave it out."
+        )
+
+
+def notes_on_order(modes: Sequence[str], costs: Costs | None, *, gain: float, harm_ratio: float) -> list[str]:
+    """What suggests that the modes stand the wrong way round, or that rewards were given as losses."""
+    cheap, full = modes[0], modes[-1]
+    figures = {} if costs is None else costs.modes
+    one, other = figures.get(cheap, {}), figures.get(full, {})
+    less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
+    told = []
+    if less:
+        told.append(f"costs less than {cheap!r} ({', '.join(less)})")
+    if gain < 0:
+        ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {harm_ratio:.3g}"
+        told.append(f"harms more than it helps ({ratio})")
+    if not told:
+        return []
+    return [
+        f"The last mode, {full!r}, {' and '.join(told)}: is {full!r} really the full mode, and is a lower loss better? "
+        "Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
+    ]
+
+
+def notes_on(unit_ids: Sequence[str], *, affected: int, cheap_loss: float) -> list[str]:
+    """What a reader must know: not errors, but nulls follow from them."""
+    notes = []
+    if not affected:
+        notes.append("All decision values are zero: no allocator can gain or lose, and nDG is undefined.")
+    if len(unit_ids) == 1:
+        notes.append(f"There is a single unit, {unit_ids[0]!r}: nothing can be resampled, so there is no interval.")
+    if not cheap_loss > 0:
+        notes.append(f"The all-cheap loss is {cheap_loss:g}, not positive: shares of it are undefined.")
+    return notes
+
+
+def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) -> dict[str, Any] | None:
+    """What was charged, in the shape of a costs file; of costs per input the means over the judged ones."""
+    figures = next((a.costs for a in allowances if a.costs is not None), None)
+    if figures is None:
+        return None
+    told = figures.to_dict()
+    each: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
+    for unit in each if table is not None else ():
+        for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
+            told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
+    return told

@@ -1,0 +1,59 @@
+"""Result -> sentences above its tables: what escalation does in this setting, and how intervals were made."""
+
+from collections.abc import Iterable
+
+from deepval.report.tables import ALL_ROWS, counted, number, percent
+from deepval.results import Result, Setting
+
+
+def headline(result: Result) -> Iterable[str]:
+    """What escalation does in this setting, and how intervals were made, in words."""
+    yield from setting_words(result.setting)
+    yield _interval_words(result)
+
+
+def setting_words(setting: Setting) -> Iterable[str]:
+    """What escalation does in a setting, in words."""
+    inputs, affected = setting["inputs"], setting["affected"]
+    modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
+    yield (
+        f"{modes}: of {counted(inputs, 'input')} in {counted(setting['units'], 'unit')}, escalation changes the loss "
+        f"of {affected:,} ({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those "
+        f"worse (harm ratio {number(setting['harm_ratio'])})."
+    )
+    at = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
+    binding = "binding" if at["budget_binds"] else "slack"
+    if setting["all_full_share"] is not None:
+        yield (
+            f"Escalating everything removes {percent(setting['all_full_share'])} of the all-cheap loss; an oracle at "
+            f"20 % removes {percent(at['oracle_share'])} (the budget is {binding})."
+        )
+    spread = setting["concentration"]
+    if spread["top_unit"] is not None:
+        few = spread["half_inputs"]
+        by_input = (
+            f", and {few:,} of {counted(inputs, 'input')} {'holds' if few == 1 else 'hold'} "
+            f"{percent(spread['half_inputs_share'], 1)}"
+            if few
+            else ""
+        )
+        yield (
+            f"The value to gain is spread as over {number(spread['effective_units'], 1)} units; "
+            f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it{by_input}."
+        )
+
+
+def _interval_words(result: Result) -> str:
+    draws = result.provenance["draws"]
+    method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
+        draws["method"], f"all {draws['number']:,} draws of units, enumerated"
+    )
+    every = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
+    corrected = (
+        f"verdicts are not corrected for the others; '{ALL_ROWS}' is to hold for all {every} rows of the table at once "
+        "(how often it does: docs/statistics.md)"
+        if every
+        else "none corrected for the others"
+    )
+    made = f"{counted(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
+    return f"Intervals: {method}. {made}, {corrected}."

@@ -1,0 +1,141 @@
+"""Ids of two long tables in any order -> the scores of one in the order of the other, in little memory.
+
+Rows go to partitions by a key of their id, so that equal ids meet in one that fits in memory; what is found there goes
+to ranges of rows, which are put in order one after the other. The key of an integer is itself; that of a text is two
+independent hashes of 64 bits.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Float, Int, Shaped
+from deepval.errors import InputError
+from deepval.tables.keys import hashed
+from deepval.tables.parts import Parts
+from deepval.tables.spill import GroupedSpill, Spill
+
+AT_ONCE = 1 << 21
+"""Rows of a partition, and of a range of rows, about."""
+MOST = 4096
+"""Partitions."""
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MISSING = np.nan
+FOUND = np.dtype([("row", np.int64), ("score", np.float64)])
+
+
+class Twice(NamedTuple):
+    """Rows of an id that stands twice: where it stood before, and where again."""
+
+    before: int
+    again: int
+
+
+def keyed(
+    parts: Parts, *, text: bool, partitions: int, scores: Iterable[Float[np.ndarray, "row"]] | None
+) -> GroupedSpill:
+    """The ids of a table by their keys, with the number of each row and, where there are some, its score."""
+    kind = [("key", np.int64), ("row", np.int64)]
+    kind += ([("other", np.int64)] if text else []) + ([] if scores is None else [("score", np.float64)])
+    found = GroupedSpill(np.dtype(kind), partitions)
+    numbers = iter(()) if scores is None else iter(scores)
+    first = 0
+    for ids in parts.ids("input", text=text):
+        rows = np.empty(len(ids), dtype=kind)
+        rows["key"], rows["row"] = hashed(ids), np.arange(first, first + len(ids))
+        if text:
+            rows["other"] = hashed(ids, seed=1)
+        if scores is not None:
+            rows["score"] = next(numbers)
+        mixed = rows["key"].view(np.uint64) * GOLDEN >> np.uint64(48)
+        found.add((mixed % np.uint64(partitions)).astype(np.uint16), rows)
+        first += len(ids)
+    return found
+
+
+def partitions_for(rows: int) -> int:
+    """Number of partitions of a table."""
+    return min(MOST, -(-rows // AT_ONCE))
+
+
+def refuse_repeated(found: GroupedSpill, parts: Parts) -> None:
+    """Raise where an id stands twice, naming both rows."""
+    twice = min((pair for part in found if (pair := _twice(part)) is not None), key=lambda p: p.again, default=None)
+    if twice is not None:
+        raise InputError(
+            f"{parts.source}: input ids must differ; {parts.id_at(twice.again)!r} stands in rows {twice.before + 1} "
+            f"and {twice.again + 1}."
+        )
+
+
+def joined(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) -> Spill:
+    """The scores of each of so many rows, NaN where there is none; every scored id must be one of theirs."""
+    refuse_repeated(scores, parts)
+    size = -(-rows // partitions_for(rows))
+    ranges, unknown = GroupedSpill(FOUND, -(-rows // size)), []
+    for own, given in zip(values, scores, strict=True):
+        at = _positions(given, own)
+        known = at >= 0
+        unknown.append(given["row"][~known])
+        found = np.empty(np.count_nonzero(known), dtype=FOUND)
+        found["row"], found["score"] = own["row"][at[known]], given["score"][known]
+        ranges.add((found["row"] // size).astype(np.uint16), found)
+    absent = np.concatenate(unknown)
+    if len(absent):
+        row = int(absent.min())
+        raise InputError(
+            f"{parts.source}: every scored input must be in the table; row {row + 1} (input {parts.id_at(row)!r}) is "
+            f"not{f', nor are {len(absent) - 1} more' if len(absent) > 1 else ''}."
+        )
+    aligned = Spill(np.float64)
+    for number, part in enumerate(ranges):
+        scored = np.full(min(size, rows - number * size), MISSING)
+        scored[part["row"] - number * size] = part["score"]
+        aligned.append(scored)
+    return aligned
+
+
+def _sorted(rows: Shaped[np.ndarray, "row"]) -> Int[np.ndarray, "row"]:
+    """Order of rows by key, equal keys in the order of the table."""
+    return np.lexsort(
+        (rows["row"], rows["other"], rows["key"]) if "other" in _names(rows) else (rows["row"], rows["key"])
+    )
+
+
+def _names(rows: Shaped[np.ndarray, "row"]) -> tuple[str, ...]:
+    return rows.dtype.names or ()
+
+
+def _same(one: Shaped[np.ndarray, "row"], other: Shaped[np.ndarray, "row"]) -> Shaped[np.ndarray, "row"]:
+    same = one["key"] == other["key"]
+    return same & (one["other"] == other["other"]) if "other" in _names(one) else same
+
+
+def _twice(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
+    """The first id of a partition that stands again."""
+    ordered = rows[_sorted(rows)]
+    same = np.flatnonzero(_same(ordered[1:], ordered[:-1]))
+    if not len(same):
+        return None
+    at = same[np.argmin(ordered["row"][same + 1])]
+    return Twice(int(ordered["row"][at]), int(ordered["row"][at + 1]))
+
+
+def _positions(wanted: Shaped[np.ndarray, "wanted"], rows: Shaped[np.ndarray, "row"]) -> Int[np.ndarray, "wanted"]:
+    """Where each wanted id stands among rows of different ids, -1 where it does not."""
+    if not len(rows):
+        return np.full(len(wanted), -1)
+    order = _sorted(rows)
+    key = rows["key"][order]
+    at = np.searchsorted(key, wanted["key"])
+    found = np.full(len(wanted), -1)
+    while True:  # once, and again only where several texts have one first hash
+        open_ = np.flatnonzero((found < 0) & (at < len(key)))
+        open_ = open_[key[at[open_]] == wanted["key"][open_]]
+        if not len(open_):
+            return found
+        here = order[at[open_]]
+        same = _same(rows[here], wanted[open_])
+        found[open_[same]] = here[same]
+        at[open_[~same]] += 1

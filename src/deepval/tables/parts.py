@@ -1,0 +1,269 @@
+"""A Parquet file, or a folder of them -> its rows in order, so many at a time, in little memory.
+
+Files of a folder follow each other by name. Complaints name the source, the column and the row, counted over all files.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float, Int, Shaped
+from deepval.errors import InputError, quoted, reason
+from deepval.tables import columns
+
+CHUNK = 1 << 18
+"""Rows that are worked on at once."""
+BUFFER = 1 << 20
+"""Bytes of a column that are read ahead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Parquet files with the same columns.
+
+    Attributes:
+        source: What they are called in messages.
+        files: The files in order.
+        lengths: Rows of each.
+        types: Arrow types of the columns by name.
+    """
+
+    source: str
+    files: tuple[Path, ...]
+    lengths: tuple[int, ...]
+    types: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, path: Path, name: str | None = None) -> "Parts":
+        """The files at a path; `name` is put before it in messages."""
+        source = str(path) if name is None else f"{name}: {path}"
+        files = columns.parquet_files(path)
+        if not files or any(file.suffix.lower() != ".parquet" for file in files):
+            raise InputError(f"{source}: must be a .parquet file or a folder of them to be read piece by piece.")
+        heads = [_head(file, source) for file in files]
+        for file, (_, types) in zip(files, heads, strict=True):
+            if list(types) != list(heads[0][1]):
+                raise InputError(
+                    f"{source}: all files must have the same columns; {file.name} has {', '.join(types)}, "
+                    f"{files[0].name} {', '.join(heads[0][1])}."
+                )
+        merged = {name: _common([types[name] for _, types in heads]) for name in heads[0][1]}
+        return cls(source, files, tuple(rows for rows, _ in heads), merged)
+
+    def __len__(self) -> int:
+        return sum(self.lengths)
+
+    def require(self, *names: str) -> None:
+        """Raise where a column is missing or there is no row."""
+        missing = [name for name in names if name not in self.types]
+        if missing:
+            raise InputError(f"{self.source}: column {missing[0]!r} is needed; found {', '.join(self.types)}.")
+        if not len(self):
+            raise InputError(f"{self.source}: at least one row is needed; found none.")
+
+    def chunks(self, *names: str) -> Iterator[Mapping[str, Any]]:
+        """Columns of CHUNK rows at a time, the last time of what is left."""
+        held: list[Any] = []
+        number = 0
+        for batch in self._batches(names):
+            held.append(batch)
+            number += len(batch)
+            while number >= CHUNK:
+                taken, held = _cut(held, CHUNK)
+                number -= CHUNK
+                yield _by_name(taken, names)
+        if number:
+            yield _by_name(held, names)
+
+    def numbers(self, name: str) -> Iterator[Float[np.ndarray, "row"]]:
+        """A column as float64, CHUNK rows at a time; nulls become NaN."""
+        self.check_numbers(name)
+        return (as_numbers(chunk[name]) for chunk in self.chunks(name))
+
+    def ids(self, name: str, *, text: bool) -> Iterator[Shaped[np.ndarray, "row"]]:
+        """A column of ids as text or integers, CHUNK rows at a time."""
+        first = 0
+        for chunk in self.chunks(name):
+            yield self._as_ids(chunk[name], name, first, text=text)
+            first += len(chunk[name])
+
+    def head(self) -> columns.Columns:
+        """The first row."""
+        import pyarrow as pa
+
+        first = next(iter(self.chunks(*self.types)))
+        table = pa.table({name: column.slice(0, 1) for name, column in first.items()})
+        return columns.of_arrow(table, self.source)
+
+    def check_numbers(self, *names: str) -> None:
+        """Raise where a column is not of numbers."""
+        for name in names:
+            if not _is_number(self.types[name]):
+                raise InputError(f"{self.source}: column {name!r} must hold numbers; found {self.types[name]}.")
+
+    def has_text(self, name: str) -> bool:
+        """Whether ids are text; raises where they are neither that nor integers."""
+        import pyarrow as pa
+
+        kind = self.types[name]
+        if pa.types.is_integer(kind):
+            return pa.types.is_uint64(kind)
+        if not _is_text(kind):
+            raise InputError(f"{self.source}: column {name!r} must hold text or integers; found {kind}.")
+        return True
+
+    def grouped(self, name: str) -> Iterator[tuple[Sequence[str], Int[np.ndarray, "row"]]]:
+        """CHUNK rows of ids at a time: the different ones as text, and which of them each row has."""
+        import pyarrow as pa
+
+        self.has_text(name)
+        first = 0
+        for chunk in self.chunks(name):
+            column = chunk[name]
+            number = len(column)
+            self._refuse_null(column, name, first)
+            plain = pa.types.is_dictionary(column.type)
+            coded = (column if plain else column.dictionary_encode()).unify_dictionaries().combine_chunks()
+            coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
+            names = columns.as_text(
+                columns.id_array(coded.dictionary.to_numpy(zero_copy_only=False), f"{self.source}: column {name!r}")
+            )
+            yield names.tolist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            first += number
+
+    def width(self, name: str) -> float:
+        """Bytes of a column per row, as its files hold it, uncompressed."""
+        import pyarrow.parquet as pq
+
+        size = 0
+        for path in self.files:
+            with columns.native(path) as file:
+                found = pq.ParquetFile(file).metadata
+                groups = [found.row_group(number) for number in range(found.num_row_groups)]
+                columns_of = (group.column(at) for group in groups for at in range(group.num_columns))
+                size += sum(c.total_uncompressed_size for c in columns_of if c.path_in_schema == name)
+        return size / max(1, len(self))
+
+    def id_at(self, row: int, name: str = "input") -> str:
+        """The id of one row."""
+        for at, ids in enumerate(self.ids(name, text=self.has_text(name))):
+            if row < (at + 1) * CHUNK:
+                return str(ids[row - at * CHUNK])
+        raise IndexError(row)
+
+    def _as_ids(self, column: Any, name: str, first: int, *, text: bool) -> Shaped[np.ndarray, "row"]:
+        self._refuse_null(column, name, first)
+        found = columns.id_array(columns.to_numpy(column, f"{self.source}: column {name!r}"), self.source)
+        return columns.as_text(found) if text else found
+
+    def _refuse_null(self, column: Any, name: str, first: int) -> None:
+        if column.null_count:
+            row = first + column.is_null().to_numpy().argmax()
+            raise InputError(f"{self.source}: column {name!r} must hold text or integers; row {row + 1} holds None.")
+
+    def _batches(self, names: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        coded = [n for n in names if n == "unit" and _is_text(self.types[n])]
+        for path in self.files:
+            try:
+                with columns.native(path) as file:
+                    parquet = pq.ParquetFile(file, read_dictionary=coded, buffer_size=BUFFER, pre_buffer=False)
+                    yield from parquet.iter_batches(CHUNK, columns=list(names), use_threads=False)
+            except (pa.ArrowException, OSError, ValueError) as error:
+                raise _damaged(path, error) from error
+
+
+def as_numbers(column: Any) -> Float[np.ndarray, "row"]:
+    """A column as float64; nulls become NaN."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    return column.to_numpy().astype(np.float64, copy=False)
+
+
+def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:
+    """Rows and columns of a file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with columns.native(path) as file:
+            parquet = pq.ParquetFile(file)
+            schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    names = schema.names
+    if len(set(names)) < len(names):
+        raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
+    return rows, dict(zip(names, schema.types, strict=True))
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    if isinstance(error, InputError):
+        return error
+    return InputError(
+        f"{path}: must be a complete Parquet file; it is cut, damaged or of another type ({reason(error)})."
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _common(kinds: Sequence[Any]) -> Any:
+    """The type of a column over several files: text where one has text, or numbers that no signed integer holds."""
+    import pyarrow as pa
+
+    return next((kind for kind in kinds if _is_text(kind) or pa.types.is_uint64(kind)), kinds[0])
+
+
+def _cut(held: list[Any], rows: int) -> tuple[list[Any], list[Any]]:
+    """So many rows of batches, and the rest."""
+    taken, left = [], list(held)
+    while rows:
+        batch = left.pop(0)
+        taken.append(batch.slice(0, rows))
+        if len(batch) > rows:
+            left.insert(0, batch.slice(rows))
+        rows -= len(taken[-1])
+    return taken, left
+
+
+def _by_name(batches: list[Any], names: Sequence[str]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    found = {name: [batch.column(name) for batch in batches] for name in names}
+    return {name: pa.chunked_array(_alike(arrays)) for name, arrays in found.items()}
+
+
+def _alike(arrays: list[Any]) -> list[Any]:
+    """Arrays of one type: where files differ in it, text if one of them has text."""
+    import pyarrow as pa
+
+    kinds = {array.type for array in arrays}
+    if len(kinds) == 1:
+        return arrays
+    whole = pa.int64() if all(map(pa.types.is_integer, kinds)) else pa.float64()
+    wanted = pa.string() if any(map(_is_text, kinds)) else whole
+    return [array.cast(wanted) for array in arrays]
+
+
+def told(parts: Parts, name: str, row: int, value: float, need: str) -> InputError:
+    """The complaint about a number in a row."""
+    at = columns.place(row) + (f" (input {quoted(parts.id_at(row))})" if "input" in parts.types else "")
+    return InputError(f"{parts.source}: column {name!r} must {need}; {at} holds {value}.")

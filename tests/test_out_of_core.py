@@ -1,0 +1,345 @@
+"""Tables that are read piece by piece against the same tables in memory, with every branch made to happen."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import deepval
+from deepval.errors import InputError
+from deepval.judging import kernel, scanning, sifting
+from deepval.tables import joining, keys, memory, parts, scanned
+from deepval.tables.spill import Spill
+from protocol_worlds import run
+from worlds import COSTS, quietly
+
+INPUTS = 700
+
+
+def world(folder: Path, *, units: int = 6, seed: int = 0, share: float = 0.5, text: bool = False, **more) -> Path:
+    """A values file: losses in tenths, so that values are tied, and `share` of them affected."""
+    rng = np.random.default_rng(seed)
+    unit = rng.integers(0, units, INPUTS)
+    value = np.where(rng.random(INPUTS) < share, rng.integers(-20, 25, INPUTS) / 10, 0.0)
+    cheap = np.maximum(value, 0.0) + rng.integers(1, 9, INPUTS) / 10
+    columns = {"unit": [f"u{u}" for u in unit], "input": ids(text), "loss_cheap": cheap, "loss_full": cheap - value}
+    pq.write_table(pa.table(columns | more), folder / "values.parquet", row_group_size=130)
+    return folder / "values.parquet"
+
+
+def ids(text: bool) -> list:
+    return [f"frame {i}" for i in range(INPUTS)] if text else list(range(INPUTS))
+
+
+def scores(folder: Path, seed: int = 1, *, text: bool = False, order=None) -> dict[str, Path]:
+    """Continuous, whole, constant, heavily tied and infinite scores, in the order of the table or in another."""
+    rng = np.random.default_rng(seed)
+    plain = rng.normal(size=INPUTS)
+    held = {
+        "continuous": plain,
+        "whole": np.floor(3 * plain).astype(np.int64),
+        "constant": np.zeros(INPUTS),
+        "tied": np.where(rng.random(INPUTS) < 0.7, -0.0, plain),
+        "endless": np.where(rng.random(INPUTS) < 0.3, rng.choice([-math.inf, math.inf], INPUTS), plain),
+    }
+    order = np.arange(INPUTS) if order is None else order
+    for name, score in held.items():
+        table = pa.table({"input": np.array(ids(text))[order].tolist(), "score": score[order]})
+        pq.write_table(table, folder / f"{name}.parquet", row_group_size=150)
+    return {name: folder / f"{name}.parquet" for name in held}
+
+
+def tiny(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Pieces so small, and a sample so poor, that every branch is taken; returns a list of further readings."""
+    for module in (parts, scanned, scanning):
+        monkeypatch.setattr(module, "CHUNK", 64)
+    monkeypatch.setattr(scanned, "SAMPLE", 30)
+    monkeypatch.setattr(sifting, "QUANTILES", 28)
+    monkeypatch.setattr(sifting, "SORTED", 40)
+    monkeypatch.setattr(sifting, "TAKEN", 400)
+    monkeypatch.setattr(kernel, "WALK_ELEMENTS", 16)
+    monkeypatch.setattr(joining, "AT_ONCE", 90)
+    again, readings = scanning.Scan.read_again, []
+    monkeypatch.setattr(scanning.Scan, "read_again", lambda scan: (readings.append(1), again(scan))[1])
+    return readings
+
+
+def assert_same(one, other, where: str = "") -> None:
+    if isinstance(one, dict):
+        assert list(one) == list(other), where
+        for name in one:
+            assert_same(one[name], other[name], f"{where}/{name}")
+    elif isinstance(one, list):
+        assert len(one) == len(other), where
+        for at, pair in enumerate(zip(one, other, strict=True)):
+            assert_same(*pair, f"{where}[{at}]")
+    elif isinstance(one, float):
+        assert other == pytest.approx(one, rel=1e-12, abs=1e-12), where
+    else:
+        assert one == other, where
+
+
+def assert_judged_alike(source: Path, files, budgets=None, **options) -> deepval.Result:
+    whole = quietly(deepval.evaluate, source, files, budgets, memory="1TB", **options)
+    found = quietly(deepval.evaluate, source, files, budgets, memory=0, **options)
+    assert_same(whole.to_dict(), found.to_dict())
+    for name in ("gain", "benefit", "escalated", "prize", "versus_random", "cheap_loss"):
+        one, other = (getattr(result.samples, name) for result in (whole, found))
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-9, err_msg=name)
+    return found
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize(
+    ("units", "share", "draws"),
+    [(6, 0.5, 40), (1, 0.5, 20), (120, 0.5, 30), (4, 0.05, "exact"), (6, 0.0, 10), (3, 1.0, 0)],
+    ids=["few", "one", "many", "slack", "nothing", "no draws"],
+)
+def test_a_table_on_disk_is_judged_as_in_memory(tmp_path, monkeypatch, small, units, share, draws):
+    if small:
+        tiny(monkeypatch)
+    source = world(tmp_path, units=units, share=share)
+    assert_judged_alike(source, scores(tmp_path), draws=draws, simultaneous_intervals=bool(draws))
+
+
+def test_cuts_that_the_sample_missed_are_read_again(tmp_path, monkeypatch):
+    readings = tiny(monkeypatch)
+    source, files = world(tmp_path, units=200), scores(tmp_path)
+    for draws in (0, 3, 200):
+        assert_judged_alike(source, files, [0.13, 0.5], draws=draws)
+    assert_judged_alike(source, files, [0.01, 0.3, 0.77, 1.0], draws=60, seed=3)
+    assert len(readings) >= 2
+
+
+def test_many_edges_are_searched(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel, "MOST_COMPARED", 3)
+    monkeypatch.setattr(sifting, "WIDEST", 1)
+    assert_judged_alike(world(tmp_path), scores(tmp_path), draws=20)
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("text", [False, True])
+def test_scores_in_another_order_are_joined(tmp_path, monkeypatch, text, small):
+    if small:
+        tiny(monkeypatch)
+    order = np.random.default_rng(5).permutation(INPUTS)
+    assert_judged_alike(world(tmp_path, text=text), scores(tmp_path, text=text, order=order), draws=15)
+
+
+def test_texts_of_one_hash_are_told_apart(tmp_path, monkeypatch):
+    real = keys.hashed
+    monkeypatch.setattr(joining, "hashed", lambda ids, seed=0: real(ids, seed) if seed else real(ids) % 7)
+    files = scores(tmp_path, text=True, order=np.arange(INPUTS)[::-1])
+    assert_judged_alike(world(tmp_path, text=True), files, draws=5)
+
+
+def test_ids_are_the_same_as_text_and_as_integers(tmp_path):
+    source, files = world(tmp_path), scores(tmp_path)
+    for name in files:
+        table = pq.read_table(files[name])
+        pq.write_table(table.set_column(0, "input", table["input"].cast(pa.string())), files[name])
+    found = assert_judged_alike(source, files, draws=5)
+    as_text = pq.read_table(source)
+    pq.write_table(as_text.set_column(1, "input", as_text["input"].cast(pa.string())), source)
+    assert assert_judged_alike(source, files, draws=5).provenance.table == found.provenance.table
+
+
+def test_folders_of_files_are_one_table(tmp_path, monkeypatch):
+    tiny(monkeypatch)
+    source, files = world(tmp_path), scores(tmp_path)
+    table = pq.read_table(source)
+    (tmp_path / "parts").mkdir()
+    for number, (first, size) in enumerate([(0, 100), (100, 1), (101, 400), (501, INPUTS)]):
+        piece = table.slice(first, size)
+        if number == 1:
+            piece = piece.set_column(1, "input", piece["input"].cast(pa.int32()))
+        pq.write_table(piece, tmp_path / "parts" / f"{number}.parquet")
+    (tmp_path / "parts" / ".0.parquet.0123abcd.tmp").write_bytes(b"left by a kill")
+    one = assert_judged_alike(tmp_path / "parts", files, draws=10)
+    assert one.to_dict() == quietly(deepval.evaluate, source, files, draws=10, memory=0).to_dict()
+    pq.write_table(table.rename_columns(["unit", "input", "loss_a", "loss_b"]), tmp_path / "parts" / "9.parquet")
+    for size in (0, "1TB"):
+        with pytest.raises(InputError, match=r"same columns; 9\.parquet has unit, input, loss_a"):
+            deepval.evaluate(tmp_path / "parts", files, memory=size)
+
+
+def test_some_units_are_judged_and_missing_scores_rank_last(tmp_path, monkeypatch):
+    tiny(monkeypatch)
+    source, files = world(tmp_path, units=7), scores(tmp_path)
+    lacking = pq.read_table(files["continuous"]).slice(20, INPUTS - 90)
+    pq.write_table(lacking, files["continuous"])
+    found = assert_judged_alike(source, files, draws=10, units=["u5", "u1", "u3"], missing="worst")
+    assert found.provenance.scores["continuous"].coverage < 1
+    with pytest.raises(InputError, match="continuous: every input needs a score; input '0' has none, nor have 89 more"):
+        deepval.evaluate(source, files, memory=0)
+    for units in (["u9"], []):
+        messages = set()
+        for size in (0, "1TB"):
+            with pytest.raises(InputError) as error:
+                deepval.evaluate(source, files, units=units, memory=size)
+            messages.add(str(error.value))
+        assert len(messages) == 1
+
+
+@pytest.mark.parametrize("accounting", ["cascade", "skipping"])
+def test_measured_budgets_have_all_but_a_break_even(tmp_path, accounting):
+    source, files = world(tmp_path), scores(tmp_path)
+    named = {"dear": files["continuous"], "light": files["whole"], "free": files["tied"]}
+    budgets = [deepval.Latency(a, COSTS, accounting) for a in (0.2, 0.5, 0.9)] + [deepval.Energy(0.3, COSTS), 0.2]
+    whole = quietly(deepval.evaluate, source, named, budgets, draws=20, memory="1TB").to_dict()
+    found = quietly(deepval.evaluate, source, named, budgets, draws=20, memory=0).to_dict()
+    for one, other in zip(whole["gaps"], found["gaps"], strict=True):
+        if one["break_even_set"] is not None:
+            assert other["reason"] == "the table is larger than memory: no break-even"
+            other |= {name: one[name] for name in ("break_even", "break_even_set", "reason")}
+    assert_same(whole, found)
+
+
+def test_rewards_order_and_how_they_were_estimated_are_read(tmp_path):
+    source = world(tmp_path, order=np.arange(INPUTS)[::-1], estimated=["by a model"] * INPUTS)
+    table = pq.read_table(source)
+    names = [name.replace("loss", "reward") for name in table.column_names]
+    pq.write_table(table.rename_columns(names), source)
+    found = assert_judged_alike(source, scores(tmp_path), draws=5, modes=["full", "cheap"])
+    assert "by a model" in found.warnings
+
+
+def test_huge_losses_do_not_overflow(tmp_path):
+    source = world(tmp_path)
+    table = pq.read_table(source)
+    for at in (2, 3):
+        table = table.set_column(at, table.column_names[at], pa.array(table.column(at).to_numpy() * 1e280))
+    pq.write_table(table, source)
+    files = scores(tmp_path)
+    whole, found = (quietly(deepval.evaluate, source, files, draws=0, memory=size) for size in (0, "1TB"))
+    assert found.setting.concentration.effective_inputs == pytest.approx(whole.setting.concentration.effective_inputs)
+    assert found.row("whole", alpha=0.2).ndg == pytest.approx(whole.row("whole", alpha=0.2).ndg, rel=1e-12)
+
+
+def altered(path: Path, column: str, values) -> None:
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(table.column_names.index(column), column, pa.array(values)), path)
+
+
+ORDER = np.arange(INPUTS)
+TEXT = [f"frame {i}" for i in range(INPUTS)]
+BROKEN = {
+    "repeated value": lambda v, s: altered(v, "input", np.where(ORDER == 600, 5, ORDER)),
+    "repeated score": lambda v, s: altered(s, "input", np.where(ORDER == 600, 5, ORDER)),
+    "repeated text": lambda v, s: altered(v, "input", [*TEXT[:600], TEXT[5], *TEXT[601:]]),
+    "unknown": lambda v, s: altered(s, "input", np.where(ORDER > 690, ORDER + 1000, ORDER)),
+    "nan score": lambda v, s: altered(s, "score", np.where(ORDER == 300, math.nan, 0.0)),
+    "nan loss": lambda v, s: altered(v, "loss_full", np.where(ORDER == 300, math.nan, 0.0)),
+    "huge loss": lambda v, s: altered(v, "loss_full", np.where(ORDER == 300, 1e300, 0.0)),
+    "no unit": lambda v, s: altered(v, "unit", [None if i == 300 else "u" for i in ORDER]),
+    "no id": lambda v, s: altered(v, "input", [None if i == 300 else str(i) for i in ORDER]),
+    "ids that are numbers": lambda v, s: altered(v, "input", np.zeros(INPUTS)),
+    "values for scores": lambda v, s: s.write_bytes(v.read_bytes()),
+    "scores for values": lambda v, s: v.write_bytes(s.read_bytes()),
+    "no column": lambda v, s: pq.write_table(pq.read_table(s).rename_columns(["input", "points"]), s),
+    "cut": lambda v, s: s.write_bytes(s.read_bytes()[:-20]),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("repeated value", r"values\.parquet: input ids must differ; '5' stands in rows 6 and 601\."),
+        ("repeated score", r"whole: .*whole\.parquet: input ids must differ; '5' stands in rows 6 and 601\."),
+        ("repeated text", r"input ids must differ; 'frame 5' stands in rows 6 and 601\."),
+        ("unknown", r"every scored input must be in the table; row 692 \(input '1691'\) is not, nor are 8 more\."),
+        ("nan score", r"column 'score' must hold numbers; row 301 \(input '300'\) holds nan"),
+        ("nan loss", r"column 'loss_full' must be finite; row 301 \(input '300'\) holds nan"),
+        ("huge loss", r"column 'loss_full' must be at most 1e\+290 in size; row 301 \(input '300'\) holds 1e\+300"),
+        ("no unit", "column 'unit' must hold text or integers; row 301 holds None"),
+        ("no id", "column 'input' must hold text or integers; row 301 holds None"),
+        ("ids that are numbers", "column 'input' must hold text or integers; found"),
+        ("values for scores", "Are values and scores exchanged"),
+        ("scores for values", "Are values and scores exchanged"),
+        ("no column", "column 'score' is needed"),
+        ("cut", "must be a complete Parquet file"),
+    ],
+)
+def test_bad_files_are_one_sentence(tmp_path, monkeypatch, name, words):
+    tiny(monkeypatch)
+    source, files = world(tmp_path), scores(tmp_path)
+    BROKEN[name](source, files["whole"])
+    with pytest.raises(InputError, match=words):
+        quietly(deepval.evaluate, source, {"whole": files["whole"]}, memory=0)
+
+
+def test_what_needs_the_rows_is_refused_by_its_name(tmp_path):
+    source, files = world(tmp_path, speed=np.arange(INPUTS)), scores(tmp_path)
+    for options, words in [
+        ({"by": "speed"}, r"by \(--by\) needs the table in memory, and it is larger \(about .* 0 MB allowed\)"),
+        ({"calibration": ["u1"]}, r"calibration \(--calibrate\) needs"),
+        ({"curve_points": 5}, r"curve_points \(--curve\) needs"),
+        ({"terms": {"input": [1]}}, r"terms \(--terms\) needs"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            deepval.evaluate(source, files, memory=0, **options)
+    with pytest.raises(InputError, match=r"must be a .parquet file or a folder of them; found ndarray"):
+        deepval.evaluate(source, {"mine": np.zeros(INPUTS)}, memory=0)
+    (tmp_path / "a.csv").write_text("input,score\n1,2\n")
+    with pytest.raises(InputError, match=r"a\.csv: must be a \.parquet file"):
+        deepval.evaluate(source, {"mine": tmp_path / "a.csv"}, memory=0)
+    found = quietly(deepval.evaluate, source, files, draws=5, memory=0)
+    for asked in (found.apgr, lambda: found.area("whole")):
+        with pytest.raises(InputError, match=r"needs the scores in memory, and .* is larger than memory"):
+            asked()
+    three = world(tmp_path, loss_middle=np.ones(INPUTS))
+    with pytest.raises(InputError, match=r"more than two modes .* need the table in memory: name two"):
+        deepval.evaluate(three, files, memory=0)
+    assert_judged_alike(three, files, draws=5, modes=["middle", "full"])
+    priced = world(tmp_path, cost_cheap=np.ones(INPUTS), cost_full=np.full(INPUTS, 2.0))
+    with pytest.raises(InputError, match=r"costs per input \(cost_cheap\) need the table in memory"):
+        deepval.evaluate(priced, files, memory=0)
+    by_mode = {"input": ids(False), "score_middle": np.zeros(INPUTS), "score_full": np.zeros(INPUTS)}
+    pq.write_table(pa.table(by_mode), files["whole"])
+    with pytest.raises(InputError, match=r"scores per mode .* need the table in memory"):
+        deepval.evaluate(world(tmp_path), files, memory=0)
+
+
+def test_memory_is_a_size(tmp_path, monkeypatch):
+    source, files = world(tmp_path), scores(tmp_path)
+    assert [memory.bound(given) for given in ("1.5GB", "800 mb", 0, "0", 7)] == [1_500_000_000, 800_000_000, 0, 0, 7]
+    for given in ("much", "-1", True, "1e3", "1500", "1 pint", "9" * 30):
+        with pytest.raises(InputError, match=r"memory must be a size such as 1.5GB"):
+            memory.bound(given)
+    assert memory.on_disk(source, files, "1GB") is None
+    assert memory.on_disk(source, files, "1KB") is not None
+    monkeypatch.setenv(memory.VARIABLE, "1KB")
+    assert memory.on_disk(source, files) is not None
+    assert memory.on_disk(source, files, "1GB") is None
+    monkeypatch.setenv(memory.VARIABLE, "")
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    assert memory.on_disk(source, files) is not None
+    monkeypatch.setattr(memory, "available", lambda: 10**12)
+    assert memory.on_disk(source, files) is None
+    (tmp_path / "manifest.json").write_text("{}")
+    assert memory.on_disk(source, files, 0) is None  # a cell's file is read whole, and verified
+    assert memory.available() == 10**12
+
+
+def test_temporary_files_have_no_name(tmp_path, monkeypatch):
+    held = tmp_path / "held"
+    held.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(held))
+    spill = Spill(np.float64)
+    spill.append(np.arange(5.0))
+    assert spill.read(1, 3).tolist() == [1, 2, 3]
+    assert list(held.iterdir()) == []
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+    with pytest.raises(InputError, match=r"absent: must have room for temporary files; .* Set TMPDIR"):
+        Spill(np.float64)
+
+
+def test_the_command_reads_piece_by_piece(tmp_path):
+    source, files = world(tmp_path), scores(tmp_path)
+    given = ["evaluate", source, "-s", files["whole"], files["tied"], "--draws", "20", "--json"]
+    whole, found = (json.loads(run(*given, *more).out) for more in ([], ["--memory", "0"]))
+    assert_same(whole, found)
