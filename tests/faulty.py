@@ -1,0 +1,128 @@
+"""Commands in forks of this process, stopped at random moments and run again: what is left, and is it the same?"""
+
+import hashlib
+import os
+import random
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Words = Callable[[Path], Sequence[object]]
+"""A command, given the folder that it writes to."""
+
+
+@dataclass
+class Tally:
+    """One line of the table of faults."""
+
+    fault: str
+    tried: int = 0
+    lost: int = 0
+    recovered: str = "the same command again: the same bytes"
+    amiss: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """The line in Markdown."""
+        return f"| {self.fault} | {self.tried} | {self.lost} | {self.recovered} |"
+
+
+def begun(words: Sequence[object], *, said: Path | None = None, before: Callable[[], None] | None = None) -> int:
+    """A fork that runs a command and ends with its exit code; what it says to people goes to a file where given."""
+    process = os.fork()
+    if process:
+        return process
+    code = 99
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for place in (0, 1, 2):
+            os.dup2(nowhere, place)
+        if said is not None:
+            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        from deepval import cli
+
+        sys.argv = ["deepval", *map(str, words)]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        warnings.resetwarnings()
+        warnings.simplefilter("ignore")
+        if before is not None:
+            before()
+        cli.main()
+        code = 0
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
+        os.write(2, f"traceback: {type(error).__name__}: {error}".encode())
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(process: int) -> int:
+    """How a fork ended."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def done(words: Sequence[object], *, said: Path | None = None, before: Callable[[], None] | None = None) -> int:
+    """Run a command to its end."""
+    return ended(begun(words, said=said, before=before))
+
+
+def refused(
+    fault: str, words: Words, home: Path, *, before: Callable[[], None] | None, expected: dict[str, str], tally: Tally
+) -> None:
+    """Run a command under a fault that it must say in a sentence; then without, which must give the same bytes."""
+    out, said = home / f"out-{tally.tried}-{fault}", home / f"said-{tally.tried}-{fault}"
+    out.mkdir()
+    tally.tried += 1
+    code = done(words(out), said=said, before=before)
+    told, left = said.read_text(encoding="utf-8", errors="replace"), temporary(out)
+    again = done(words(out))
+    if code not in (0, 2) or left or again or digests(out) != expected or (code == 2) != ("deepval: " in told):
+        tally.lost += 1
+        tally.amiss.append(f"{fault}: exit code {code}, then {again}; left {left[:3]}; said {told[-300:]!r}")
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below a folder."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def temporary(folder: Path) -> list[str]:
+    """Left-over temporary files."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.tmp"))
+
+
+def stopped(name: str, words: Words, home: Path, *, kills: int, seed: int, by: int = signal.SIGKILL) -> Tally:
+    """Stop a command at random moments, up to five times before it may end; compare with one that nobody stopped."""
+    rng, tally = random.Random(seed), Tally(f"{signal.Signals(by).name} of `{name}` at a random moment")
+    whole = home / f"{name}-whole"
+    whole.mkdir()
+    start = time.monotonic()
+    assert done(words(whole)) == 0, name
+    took, expected = time.monotonic() - start, digests(whole)
+    turn = 0
+    while tally.tried < kills and turn < 4 * kills:
+        cut = home / f"{name}-cut-{turn}"
+        cut.mkdir()
+        turn += 1
+        for _ in range(rng.randint(1, 5)):
+            process = begun(words(cut))
+            time.sleep(rng.random() * took)
+            if os.waitpid(process, os.WNOHANG)[0] == 0:
+                os.kill(process, by)
+                tally.tried += ended(process) != 0
+        code = done(words(cut))
+        found = digests(cut)
+        if code or found != expected or temporary(cut):
+            differ = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+            tally.lost += 1
+            tally.amiss.append(f"{name}: exit code {code}, other files {differ[:5]}, left {temporary(cut)[:5]}")
+    return tally

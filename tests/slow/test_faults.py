@@ -1,0 +1,171 @@
+"""What happens to long jobs, made to happen: nothing finished is lost, nothing half-written is read; prints a table.
+
+Commands run in forks of the test's process, so that hundreds of them can be stopped; see docs/faults.md.
+"""
+
+import errno
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import warnings
+
+import pytest
+
+from alterations import missed
+from deepval.cli import commands as command_line
+from fault_worlds import commands, write_fault_world
+from faulty import Tally, begun, digests, done, ended, refused, stopped, temporary
+
+pytestmark = pytest.mark.slow
+NAMES = ("build", "fit", "evaluate", "perceive", "leaderboard", "reproduce")
+KILLS, ALTERATIONS = 18, 1_000
+TABLE: list[Tally] = []
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    home = tmp_path_factory.mktemp("faults")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        write_fault_world(home)
+    for module in set(command_line.COMMANDS.values()):
+        __import__(f"deepval.cli.{module}")
+    yield home
+    print("\n| fault | times tried | lost | recovered by |\n|---|---|---|---|")
+    for tally in TABLE:
+        print(tally.line())
+
+
+def judged(tally: Tally) -> None:
+    TABLE.append(tally)
+    assert tally.amiss == []
+    assert tally.tried > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("by", "times"), [(signal.SIGKILL, KILLS), (signal.SIGTERM, 4), (signal.SIGINT, 4)])
+def test_stopped_at_random_moments(world, tmp_path, name, by, times):
+    judged(stopped(name, commands(world)[name], tmp_path, kills=times, seed=len(TABLE), by=by))
+
+
+def test_alterations_of_a_cell(world, tmp_path):
+    shutil.copytree(world / "cells" / "braking-monocular", tmp_path / "cell")
+    cell = tmp_path / "cell"
+    files = sorted(path for path in cell.rglob("*") if path.is_file() and path.name != "ledger.jsonl")
+    left = missed(cell, files, times=ALTERATIONS, seed=1)
+    tally = Tally("a file of a cell cut, emptied, swapped, gone or with a turned bit", ALTERATIONS, len(left))
+    tally.recovered, tally.amiss = "`deepval doctor` finds it; `deepval build` again", left
+    judged(tally)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_room(world, tmp_path, name):
+    """Files may not grow beyond a bound: what a full disk and a quota say."""
+    words, tally = commands(world)[name], Tally(f"no room for files of `{name}`")
+    (tmp_path / "whole").mkdir()
+    assert done(words(tmp_path / "whole")) == 0
+    expected = digests(tmp_path / "whole")
+    for bound in (0, 100, 2_000):
+        refused(
+            f"{bound}", words, tmp_path, expected=expected, tally=tally,
+            before=lambda bound=bound: resource.setrlimit(resource.RLIMIT_FSIZE, (bound, bound)),
+        )  # fmt: skip
+    judged(tally)
+
+
+def mounted(place, options):
+    place.mkdir()
+    return subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=False, capture_output=True)
+
+
+@pytest.mark.parametrize(("fault", "options"), [("a full disk", "size=16k"), ("a read-only folder", "ro")])
+def test_disks(world, tmp_path, fault, options):
+    """A file system that is full, or read-only, for every command."""
+    place = tmp_path / "disk"
+    if not shutil.which("mount") or mounted(place, options).returncode:
+        pytest.skip("no file system can be mounted here")
+    tally = Tally(f"{fault}, each command", recovered="one sentence and exit code 2; nothing half-written")
+    try:
+        for name in NAMES:
+            out, said = place / name, tmp_path / f"said-{name}"
+            if options != "ro":
+                out.mkdir()
+            tally.tried += 1
+            code = done(commands(world)[name](out), said=said)
+            told = said.read_text(encoding="utf-8")
+            whole = options != "ro" and code == 0  # what is small enough fits
+            if not (whole or (code == 2 and "deepval: " in told and told.count("\n") <= 3)) or temporary(place):
+                tally.lost += 1
+                tally.amiss.append(f"{name}: exit code {code}: {told[-300:]}; left {temporary(place)}")
+            shutil.rmtree(out, ignore_errors=True)
+    finally:
+        subprocess.run(["umount", place], check=True)
+    judged(tally)
+
+
+def test_a_corrupt_image(world, tmp_path):
+    shutil.copytree(world / "images", tmp_path / "images")
+    shutil.copy(world / "tiny.onnx", tmp_path)
+    words, tally = commands(tmp_path)["perceive"], Tally("a corrupt image", recovered="named; mended and run again")
+    (tmp_path / "whole").mkdir()
+    assert done(words(tmp_path / "whole")) == 0
+    rng = random.Random(0)
+    for number, path in enumerate(sorted(tmp_path.glob("images/*/*.png"))):
+        data, out, said = path.read_bytes(), tmp_path / f"out-{number}", tmp_path / f"said-{number}"
+        path.write_bytes(data[: rng.randrange(40)])
+        tally.tried += 1
+        code = done(words(out), said=said)
+        path.write_bytes(data)
+        again = done(words(out))
+        if code != 2 or path.name not in said.read_text() or again or digests(out) != digests(tmp_path / "whole"):
+            tally.lost += 1
+            tally.amiss.append(f"{path.name}: {code}, {again}: {said.read_text()[-300:]}")
+    judged(tally)
+
+
+def failing_session(after):
+    """Sessions of ONNX Runtime raise after so many runs."""
+    import onnxruntime
+
+    real, runs = onnxruntime.InferenceSession.run, []
+
+    def run(self, *words, **options):
+        runs.append(1)
+        if len(runs) > after:
+            raise RuntimeError("the device was lost\nin the middle")
+        return real(self, *words, **options)
+
+    onnxruntime.InferenceSession.run = run
+
+
+def test_a_session_that_raises(world, tmp_path):
+    words, tally = commands(world)["perceive"], Tally("a detector session that raises")
+    (tmp_path / "whole").mkdir()
+    assert done(words(tmp_path / "whole")) == 0
+    for after in range(5):
+        refused(
+            f"{after}", words, tmp_path, expected=digests(tmp_path / "whole"), tally=tally,
+            before=lambda after=after: failing_session(after),
+        )  # fmt: skip
+    judged(tally)
+
+
+@pytest.mark.parametrize("name", ["build", "perceive", "fit", "leaderboard", "reproduce"])
+def test_two_writers(world, tmp_path, name):
+    """Two of the same command into one folder: one may be told to wait; what is there is whole."""
+    words, tally = commands(world)[name], Tally(f"two writers: `{name}` twice into one folder")
+    tally.recovered = "each its own temporary names, or the second is told to wait; the same bytes"
+    (tmp_path / "whole").mkdir()
+    assert done(words(tmp_path / "whole")) == 0
+    for number in range(3):
+        out = tmp_path / f"both-{number}"
+        out.mkdir()
+        codes = [ended(process) for process in [begun(words(out)), begun(words(out))]]
+        tally.tried += 1
+        if not set(codes) <= {0, 2} or 0 not in codes or digests(out) != digests(tmp_path / "whole"):
+            tally.lost += 1
+            tally.amiss.append(f"{name}: {codes}, {os.strerror(errno.EIO) if temporary(out) else ''}")
+    judged(tally)
