@@ -30,8 +30,8 @@ class Tally:
         return f"| {self.fault} | {self.tried} | {self.lost} | {self.recovered} |"
 
 
-def begun(words: Sequence[object], *, said: Path | None = None, before: Callable[[], None] | None = None) -> int:
-    """A fork that runs a command and ends with its exit code; what it says to people goes to a file where given."""
+def begun(words: Sequence[object], *, told: int | None = None, before: Callable[[], None] | None = None) -> int:
+    """A fork that runs a command and ends with its exit code; what it says of errors goes to a pipe where given."""
     process = os.fork()
     if process:
         return process
@@ -40,8 +40,9 @@ def begun(words: Sequence[object], *, said: Path | None = None, before: Callable
         nowhere = os.open(os.devnull, os.O_RDWR)
         for place in (0, 1, 2):
             os.dup2(nowhere, place)
-        if said is not None:
-            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        if told is not None:
+            os.dup2(told, 2)
+        sys.stdout, sys.stderr = (open(place, "w", closefd=False, buffering=1) for place in (1, 2))  # noqa: SIM115
         from deepval import cli
 
         sys.argv = ["deepval", *map(str, words)]
@@ -66,20 +67,30 @@ def ended(process: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def done(words: Sequence[object], *, said: Path | None = None, before: Callable[[], None] | None = None) -> int:
+def done(words: Sequence[object], *, before: Callable[[], None] | None = None) -> int:
     """Run a command to its end."""
-    return ended(begun(words, said=said, before=before))
+    return heard(words, before=before)[0]
+
+
+def heard(words: Sequence[object], *, before: Callable[[], None] | None = None) -> tuple[int, str]:
+    """Run a command to its end; its exit code and what it said of errors, by a pipe, which no full disk touches."""
+    listening, told = os.pipe()
+    process = begun(words, told=told, before=before)
+    os.close(told)
+    with os.fdopen(listening, "rb") as pipe:
+        said = pipe.read().decode(errors="replace")
+    return ended(process), said
 
 
 def refused(
     fault: str, words: Words, home: Path, *, before: Callable[[], None] | None, expected: dict[str, str], tally: Tally
 ) -> None:
     """Run a command under a fault that it must say in a sentence; then without, which must give the same bytes."""
-    out, said = home / f"out-{tally.tried}-{fault}", home / f"said-{tally.tried}-{fault}"
+    out = home / f"out-{tally.tried}-{fault}"
     out.mkdir()
     tally.tried += 1
-    code = done(words(out), said=said, before=before)
-    told, left = said.read_text(encoding="utf-8", errors="replace"), temporary(out)
+    code, told = heard(words(out), before=before)
+    left = temporary(out)
     again = done(words(out))
     if code not in (0, 2) or left or again or digests(out) != expected or (code == 2) != ("deepval: " in told):
         tally.lost += 1

@@ -20,7 +20,7 @@ from deepval.allocators.files import check_hash
 from deepval.canonical import digest_of, file_digest, json_content, json_text, read_json, sha256
 from deepval.errors import InputError, InputWarning
 from deepval.files import locked
-from deepval.manifests import MANIFEST, Manifest, read_manifest
+from deepval.manifests import MANIFEST, TOP, Manifest, read_manifest
 from deepval.perception.reported import cache as detections
 from deepval.planners.learned.training import CHECKPOINT
 from deepval.protocol.history import HISTORY, read_history
@@ -126,6 +126,8 @@ def _look(place: Path, up: Checkup) -> None:
     listed: set[str] = set()
     if MANIFEST in names:
         listed = _manifest(place, up)
+    elif len(TOP & files.keys()) > 1:
+        up.wrong(place / MANIFEST, "a cell's files lie there without it", f"deepval build --out {place.parent}")
     if LIST in names:
         listed |= _kept(place, up)
     for name, path in files.items():

@@ -17,7 +17,7 @@ import pytest
 from alterations import missed
 from deepval.cli import commands as command_line
 from fault_worlds import commands, write_fault_world
-from faulty import Tally, begun, digests, done, ended, refused, stopped, temporary
+from faulty import Tally, begun, digests, done, ended, heard, refused, stopped, temporary
 
 pytestmark = pytest.mark.slow
 NAMES = ("build", "fit", "evaluate", "perceive", "leaderboard", "reproduce")
@@ -90,12 +90,11 @@ def test_disks(world, tmp_path, fault, options):
     tally = Tally(f"{fault}, each command", recovered="one sentence and exit code 2; nothing half-written")
     try:
         for name in NAMES:
-            out, said = place / name, tmp_path / f"said-{name}"
+            out = place / name
             if options != "ro":
                 out.mkdir()
             tally.tried += 1
-            code = done(commands(world)[name](out), said=said)
-            told = said.read_text(encoding="utf-8")
+            code, told = heard(commands(world)[name](out))
             whole = options != "ro" and code == 0  # what is small enough fits
             if not (whole or (code == 2 and "deepval: " in told and told.count("\n") <= 3)) or temporary(place):
                 tally.lost += 1
@@ -114,15 +113,15 @@ def test_a_corrupt_image(world, tmp_path):
     assert done(words(tmp_path / "whole")) == 0
     rng = random.Random(0)
     for number, path in enumerate(sorted(tmp_path.glob("images/*/*.png"))):
-        data, out, said = path.read_bytes(), tmp_path / f"out-{number}", tmp_path / f"said-{number}"
+        data, out = path.read_bytes(), tmp_path / f"out-{number}"
         path.write_bytes(data[: rng.randrange(40)])
         tally.tried += 1
-        code = done(words(out), said=said)
+        code, told = heard(words(out))
         path.write_bytes(data)
         again = done(words(out))
-        if code != 2 or path.name not in said.read_text() or again or digests(out) != digests(tmp_path / "whole"):
+        if code != 2 or path.name not in told or again or digests(out) != digests(tmp_path / "whole"):
             tally.lost += 1
-            tally.amiss.append(f"{path.name}: {code}, {again}: {said.read_text()[-300:]}")
+            tally.amiss.append(f"{path.name}: {code}, {again}: {told[-300:]}")
     judged(tally)
 
 

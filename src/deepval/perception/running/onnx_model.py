@@ -112,7 +112,7 @@ def run(model: OnnxModel, tensor: Float[np.ndarray, "image 3 h w"]) -> dict[str,
     feed = tensor.astype(np.float16) if model.half else tensor
     try:
         arrays = model.session.run(None, {model.input_name: feed})
-    except _runtime_errors() as error:
+    except (*_runtime_errors(), RuntimeError) as error:  # of the last kind are devices that are lost
         columns, rows = tensor.shape[3], tensor.shape[2]
         raise InputError(f"The model cannot be run at {columns} x {rows}: {_first_line(error)}.") from error
     return {output.name: array for output, array in zip(model.session.get_outputs(), arrays, strict=True)}
