@@ -16,11 +16,11 @@ from deepval.perception.running.detector import decoded_image, inferred, load_de
 from deepval.perception.running.image_units import units_in_folder
 from deepval.perception.running.perceive import perceive
 
-TURNS = 5
+TURNS = 3
 LIMITS = {320: 1.25, 640: 1.05}
 
 
-def bench_perceive():
+def main():
     shared = Path(os.environ.get("DEEPVAL_SHARED", "../shared"))
     weights, pictures = shared / "data/weights/yolov8s.onnx", shared / "data/kitti_tracking/training/image_02"
     if not weights.is_file():
@@ -37,9 +37,10 @@ def bench_perceive():
         wall, cpu = told[:, 1] / told[:, 0], told[:, 3] / told[:, 2]
         alone, whole, alone_cpu, whole_cpu = 1000 * np.median(told, axis=0) / len(images)
         print(
-            f"  {size} px: ONNX Runtime alone {alone:6.1f} ms wall {alone_cpu:6.1f} ms CPU, perceive {whole:6.1f} ms wall "
-            f"{whole_cpu:6.1f} ms CPU; ratio {np.median(wall):.2f} wall (limit {limit}), {np.median(cpu):.2f} CPU; "
-            f"load {os.getloadavg()[0]:.1f}"
+            f"  {size} px: ONNX Runtime alone {alone:.1f} ms wall, {alone_cpu:.1f} ms CPU; perceive {whole:.1f} "
+            f"ms wall, {whole_cpu:.1f} ms CPU; ratio {np.median(wall):.2f} wall (limit {limit}), "
+            f"{np.median(cpu):.2f} CPU; load {os.getloadavg()[0]:.1f}",
+            flush=True,
         )
 
 
@@ -58,4 +59,4 @@ def _turn(detector, tensors, units, weights, size):
 
 
 if __name__ == "__main__":
-    bench_perceive()
+    main()
