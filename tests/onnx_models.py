@@ -18,11 +18,20 @@ def save(
     metadata: dict[str, str] | None = None,
     half: bool = False,
     external: bool = False,
+    batched: bool = False,
 ) -> Path:
-    """Save a model whose outputs are `constant + slope * mean(input)`, with those shapes stated in the file."""
+    """Save a model whose outputs are `constant + slope * mean(input)`, with those shapes stated in the file.
+
+    The mean is over all that goes in; where `batched`, over each image of it, with a row of outputs for each.
+    """
     kind = TensorProto.FLOAT16 if half else TensorProto.FLOAT
     dtype = np.float16 if half else np.float32
     nodes = [helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0)]
+    if batched:
+        nodes = [
+            helper.make_node("ReduceMean", ["images"], ["columns"], axes=[2], keepdims=0),
+            helper.make_node("ReduceMean", ["columns"], ["mean"], axes=[1, 2], keepdims=1),
+        ]
     constants, results = [], []
     for name, (constant, slope) in outputs.items():
         constants += [

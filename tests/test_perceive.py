@@ -581,3 +581,39 @@ def test_real_images_through_the_cache_equal_the_published_detections(tmp_path):
         np.testing.assert_allclose(held.scores, rows.score, atol=1e-3, rtol=0)
         np.testing.assert_allclose(held.boxes_px, rows[["x1", "y1", "x2", "y2"]], atol=0.01, rtol=0)
     assert [(mode.frames, mode.failed) for mode in result.modes] == [(6, 0), (6, 0)]
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_images_that_go_through_together_have_the_boxes_they_have_alone(images, tmp_path, half):
+    weights = onnx_models.yolov8(tmp_path / "tiny.onnx", batched=True, half=half)
+    write_image(images / "a" / "000009.png", 130)
+    (images / "a" / "000007.png").write_bytes(b"no image")
+    cv2.imwrite(str(images / "b" / "000008.png"), np.full((60, 40, 3), 99, dtype=np.uint8))  # stands upright
+    run(images, tmp_path / "alone", weights, on_error="record")
+    for together in (2, 3, 8):
+        cache = tmp_path / f"by-{together}"
+        done = run(images, cache, weights, on_error="record", config=DetectorConfig(batch=together))
+        assert [mode.failed for mode in done.modes] == [1, 1]
+        files = snapshot(cache)
+        assert json.loads(files.pop("manifest.json"))["recipe"]["batch"] == together
+        alone = snapshot(tmp_path / "alone")
+        assert "batch" not in json.loads(alone.pop("manifest.json"))["recipe"]
+        assert {n: d for n, d in files.items() if n.endswith(".parquet")} == {
+            n: d for n, d in alone.items() if n.endswith(".parquet")
+        }
+
+
+def test_a_model_that_cannot_take_several_images_says_so(images, tmp_path):
+    several = DetectorConfig(batch=2)
+    one = onnx_models.yolov8(tmp_path / "one.onnx", input_shape=(1, 3, "height", "width"))
+    with pytest.raises(
+        InputError, match=r"one.onnx takes one image at a time, and 2 were asked for: leave --batch out"
+    ):
+        run(images, tmp_path / "cache", one, config=several)
+    mixing = onnx_models.yolov8(tmp_path / "mixing.onnx")
+    with pytest.raises(
+        InputError, match=r"one row of output0 per image, and gives \(1, 6, 3\) for 2: leave --batch out"
+    ):
+        run(images, tmp_path / "mixed", mixing, config=several)
+    with pytest.raises(InputError, match="one image at a time are needed, and are 300, 2 and 0"):
+        DetectorConfig(batch=0)

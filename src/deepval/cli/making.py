@@ -3,7 +3,7 @@
 import math
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,12 +21,15 @@ from deepval.files import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.placing import PLACINGS
 from deepval.perception.running.decoding import STYLES
+from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.files import GET
+from deepval.protocol.rebuilding import note_builder, standing
 from deepval.report.tables import counted
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
+from deepval.tables.values import ValueTable
 
 SCORE_KINDS = ("probabilities", "raw", "none")
 
@@ -49,6 +52,15 @@ def perceive(
         ),
     ] = "auto",
     threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.")] = 2,
+    provider: Annotated[
+        str,
+        typer.Option(
+            "--provider",
+            help=f"What runs the detector: {', '.join(PROVIDERS)}, where ONNX Runtime has it.",
+            autocompletion=options.offered(*PROVIDERS),
+        ),
+    ] = "cpu",
+    batch: Annotated[int, typer.Option("--batch", help="How many images go through the detector at once.")] = 1,
     on_error: Annotated[
         str,
         typer.Option(
@@ -84,7 +96,8 @@ def perceive(
 
     check_writable(out, folder=True)
     source = _pictures(images, dataset, root, units)
-    config: Any = DetectorConfig(style=style, threads=threads)  # pyright: ignore[reportArgumentType]
+    runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
+    config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
     with making(engine, workers=workers, memory_mb=memory, address=address) as made_by, options.step_bar() as step:
         done = run(
             source,
@@ -236,21 +249,34 @@ def build(
     )
     if count_matched:
         wanted = _count_matched(wanted, limits)
-    made = []
+    places = {place: out / f"{place.system}-{place.geometry}" for place in wanted}
+    stand = (
+        {} if strict else {place: standing(place, at, costs=costs, pictures=pictures) for place, at in places.items()}
+    )
+    made: dict[spec.CellSpec, _Made] = {
+        place: _Made(places[place], found.cell.id, found.frames, found.cell.table, now=False)
+        for place, found in stand.items()
+        if found is not None
+    }
+    missing = [place for place in wanted if place not in made]
     with making(engine, workers=workers, memory_mb=memory, address=address) as made_by:
-        for cell in building.built(wanted, strict=strict, map_units=made_by.map, watch=options.watch):
-            folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
-            folders.write(cell, folder, costs=costs, pictures=pictures)
-            made.append((folder, cell))
+        for cell in (
+            building.built(missing, strict=strict, map_units=made_by.map, watch=options.watch) if missing else ()
+        ):
+            folders.write(cell, places[cell.spec], costs=costs, pictures=pictures)
+            note_builder(cell, places[cell.spec])
+            made[cell.spec] = _Made(places[cell.spec], cell.id, len(cell.shared.inputs), cell.table)
+    found = [made[place] for place in wanted]
     too_few = wanted[0].roles.too_few
     if too_few is not None:
         note = f"{too_few}: all of {kind} are judged on, nothing is held out, and no allocator can be fitted here."
         warnings.warn(InputWarning(note), stacklevel=2)
     if json:
-        typer.echo(options.as_json([_described(folder, cell) for folder, cell in made]), nl=False)
+        typer.echo(options.as_json([_described(each) for each in found]), nl=False)
         return
-    for folder, cell in made:
-        say(f"{folder}: {_judges(cell)}{_sentence(cell.table.summary())}")
+    for each in found:
+        before = "" if each.now else "stands as it was built; "
+        say(f"{each.folder}: {before}{_judges(each)}{_sentence(each.table.summary())}")
 
 
 def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
@@ -364,18 +390,28 @@ def _finite(text: str) -> bool:
         return False
 
 
-def _described(folder: Path, cell: building.Cell) -> dict[str, Any]:
+class _Made(NamedTuple):
+    """A cell that was built now, or that stood there."""
+
+    folder: Path
+    id: str
+    frames: int
+    table: ValueTable
+    now: bool = True
+
+
+def _described(made: _Made) -> dict[str, Any]:
     from dataclasses import asdict
 
-    found = {"folder": str(folder), "id": cell.id, "frames": len(cell.shared.inputs)}
-    return found | options.without_nan(asdict(cell.table.summary()))
+    found = {"folder": str(made.folder), "id": made.id, "frames": made.frames}
+    return found | options.without_nan(asdict(made.table.summary()))
 
 
-def _judges(cell: building.Cell) -> str:
+def _judges(made: _Made) -> str:
     """What the system leaves out of the frames that both ends of the ladder were run on, where it does."""
     from deepval.report.tables import percent
 
-    judged, frames = len(cell.table), len(cell.shared.inputs)
+    judged, frames = len(made.table), made.frames
     return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deepval import reading
-from deepval.canonical import sha256
 from deepval.cells import folder as folders
 from deepval.cells.build import built
 from deepval.cells.folder import BuiltCell, read_cell
@@ -20,18 +19,14 @@ from deepval.cells.spec_files import Wanted, is_specification, read_specificatio
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.files import check_writable, write_atomically
+from deepval.files import check_writable
 from deepval.manifests import MANIFEST
 from deepval.progress import Watch, unwatched
-from deepval.protocol.code_digest import code_digest
+from deepval.protocol.rebuilding import note_builder, standing
 from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
-from deepval.tables.costs import costs_bytes
 
 WORK = Path("deepval-work")
 """Where cells are built unless somebody says otherwise."""
-BUILT_BY = "built-by.txt"
-"""Beside a cell in the work folder: the digest of the code that built it."""
-BUILDER = "deepval.cells.folder"
 
 
 @dataclass(frozen=True)
@@ -173,7 +168,7 @@ def built_cells(wanted: Wanted, work: Path, *, watch: Watch = unwatched) -> Iter
         for cell in built(missing, watch=watch):
             folder = place_of(cell.spec, work)
             folders.write(cell, folder, costs=wanted.costs)
-            write_atomically(folder / BUILT_BY, code_digest(BUILDER) + "\n")
+            note_builder(cell, folder)
     for spec in wanted.specs:
         yield spec, read_cell(place_of(spec, work))
 
@@ -185,15 +180,4 @@ def place_of(spec: CellSpec, work: Path) -> Path:
 
 def unbuilt(wanted: Wanted, work: Path) -> list[CellSpec]:
     """Those of the cells that are not in the work folder, not whole, or built by other code."""
-    return [spec for spec in wanted.specs if not _whole(place_of(spec, work), wanted.costs)]
-
-
-def _whole(place: Path, costs: Path | None) -> bool:
-    """Whether a cell is there, unaltered, with these costs, built by this code."""
-    try:
-        told = reading.text(place / BUILT_BY).strip()
-        cell = read_cell(place)
-    except InputError:
-        return False
-    wanted = None if costs is None else sha256(costs_bytes(costs))
-    return told == code_digest(BUILDER) and cell.manifest.files.get("costs.toml") == wanted
+    return [spec for spec in wanted.specs if standing(spec, place_of(spec, work), costs=wanted.costs) is None]

@@ -33,6 +33,7 @@ class DetectorConfig:
     max_boxes: int = 300
     threads: int = 2
     provider: str = "CPUExecutionProvider"
+    batch: int = 1
 
     def __post_init__(self) -> None:
         """Refuse figures outside their range."""
@@ -42,9 +43,10 @@ class DetectorConfig:
             raise InputError(
                 f"Lowest score and NMS IoU must lie in (0, 1], and are {self.min_score} and {self.nms_iou}."
             )
-        if self.max_boxes < 1 or self.threads < 1:
+        if min(self.max_boxes, self.threads, self.batch) < 1:
             raise InputError(
-                f"At least one box and one thread are needed, and are {self.max_boxes} and {self.threads}."
+                "At least one box, one thread and one image at a time are needed, and are "
+                f"{self.max_boxes}, {self.threads} and {self.batch}."
             )
 
 
@@ -71,6 +73,11 @@ def load_detector(weights: Path, *, names: Path | None = None, config: DetectorC
     """The detector of an ONNX file; class names from a JSON file, else from the model's own metadata."""
     config = config or DetectorConfig()
     model = onnx_model.open_model(weights, threads=config.threads, provider=config.provider)
+    if config.batch > 1 and model.one_at_a_time:
+        raise InputError(
+            f"{weights} takes one image at a time, and {config.batch} were asked for: leave --batch out, or export it "
+            "with a dynamic batch."
+        )
     found = onnx_model.class_names(model, names)
     return Detector(model, _style(model, config.style, found), found, config)
 
@@ -124,6 +131,20 @@ def prepared(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size
 def inferred(detector: Detector, tensor: Float[np.ndarray, "1 3 h w"]) -> dict[str, Shaped[np.ndarray, "..."]]:
     """The model's raw output arrays by name."""
     return onnx_model.run(detector.model, tensor)
+
+
+def inferred_together(detector: Detector, tensors: Sequence[Float[np.ndarray, "1 3 h w"]]) -> list[onnx_model.Outputs]:
+    """The model's raw output arrays for each of several inputs of one shape, in one call."""
+    if len(tensors) == 1:
+        return [inferred(detector, tensors[0])]
+    outputs = onnx_model.run(detector.model, np.concatenate(tensors))
+    odd = [name for name, array in outputs.items() if array.shape[:1] != (len(tensors),)]
+    if odd:
+        raise InputError(
+            f"The model must give one row of {odd[0]} per image, and gives {outputs[odd[0]].shape} for {len(tensors)}: "
+            "leave --batch out."
+        )
+    return [{name: array[place : place + 1] for name, array in outputs.items()} for place in range(len(tensors))]
 
 
 def finished(

@@ -16,6 +16,15 @@ from deepval.arrays import Float, Shaped
 from deepval.canonical import joint_sha256, read_json
 from deepval.errors import InputError, reason
 
+Outputs = Mapping[str, Shaped[np.ndarray, "..."]]
+"""A model's output arrays by name."""
+PROVIDERS = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+    "coreml": "CoreMLExecutionProvider",
+}
+"""What ONNX Runtime calls the processors that it runs a model on."""
 HALF_BY_TYPE = {"tensor(float)": False, "tensor(float16)": True}
 
 
@@ -28,6 +37,7 @@ class OnnxModel:
     half: bool
     fixed_hw_px: tuple[int, int] | None
     metadata: Mapping[str, str]
+    one_at_a_time: bool = False
 
     @property
     def stride(self) -> int:
@@ -63,12 +73,22 @@ def open_model(weights: Path, *, threads: int, provider: str) -> OnnxModel:
         raise InputError(f"The weights must be an ONNX file, and there is none at {weights}.")
     available = onnxruntime.get_available_providers()
     if provider not in available:
-        raise InputError(f"The provider must be one of {', '.join(available)}, and is {provider!r}.")
+        known = {full: name for name, full in PROVIDERS.items()}
+        here = ", ".join(known.get(each, each) for each in available)
+        raise InputError(
+            f"The provider must be one that ONNX Runtime has here ({here}), and is {known.get(provider, provider)}: "
+            "install the build of onnxruntime that has it, or take another --provider."
+        )
     session = open_session(str(weights), name=str(weights), threads=threads, provider=provider)
     metadata = session.get_modelmeta().custom_metadata_map
     _refuse_other_tasks(metadata, weights)
     name, half, fixed = _input_layout(session, weights)
-    return OnnxModel(session, name, half, fixed, metadata)
+    if provider not in session.get_providers():
+        raise InputError(
+            f"The provider {provider} must take {weights}, and ONNX Runtime fell back to "
+            f"{', '.join(session.get_providers())}: its libraries may be missing; take another --provider."
+        )
+    return OnnxModel(session, name, half, fixed, metadata, session.get_inputs()[0].shape[0] == 1)
 
 
 def open_session(source: str | bytes, *, name: str, threads: int, provider: str = "CPUExecutionProvider") -> Any:
@@ -87,7 +107,7 @@ def open_session(source: str | bytes, *, name: str, threads: int, provider: str 
         ) from error
 
 
-def run(model: OnnxModel, tensor: Float[np.ndarray, "1 3 h w"]) -> dict[str, Shaped[np.ndarray, "..."]]:
+def run(model: OnnxModel, tensor: Float[np.ndarray, "image 3 h w"]) -> dict[str, Shaped[np.ndarray, "..."]]:
     """The model's output arrays by name."""
     feed = tensor.astype(np.float16) if model.half else tensor
     try:

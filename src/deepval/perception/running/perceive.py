@@ -7,8 +7,8 @@ Latencies differ from run to run, so they go to a costs file of their own, writt
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -29,12 +29,15 @@ from deepval.perception.running.detector import (
     DetectorConfig,
     check_size,
     decoded_image,
-    detect,
+    finished,
+    inferred_together,
     load_detector,
+    prepared,
 )
 from deepval.perception.running.image_units import Units, checked_units, image_bytes, image_sha256, units_in_folder
 from deepval.perception.running.latency import cost_entry, mode_timing
-from deepval.perception.running.onnx_model import weights_sha256
+from deepval.perception.running.letterbox import Prepared
+from deepval.perception.running.onnx_model import Outputs, weights_sha256
 
 Step = Literal["run", "skip", "measure"]
 
@@ -207,55 +210,101 @@ def _run(
     item: _Undone,
     tick: Callable[[str, str], None] | None = None,
 ) -> None:
-    """Run a unit at all its modes and write each; an image is decoded once, while the one before it is looked at."""
+    """Run a unit at all its modes and write each.
+
+    An image is decoded and prepared once, ahead of the one that the detector is at; boxes are found behind it.
+    """
     detector = _loaded(*loading)
     records: dict[str, list[FrameRecord]] = {mode: [] for mode in item.modes}
-    with ThreadPoolExecutor(1) as ahead:
-        images = [ahead.submit(_picture, path) for _, path in item.frames[:1]]
-        for place, (frame, path) in enumerate(item.frames):
-            image = images.pop().result()
-            images += [ahead.submit(_picture, after) for _, after in item.frames[place + 1 : place + 2]]
-            for mode, size in item.modes.items():
-                found = _record(detector, frame, path, image, size=size)
-                if found.reason is not None and not record:
-                    raise InputError(
-                        f"Every frame must be usable, and frame {frame} of unit {item.unit} ({path}) is not: "
-                        f"{found.reason}; repair it, or record errors to go on without it."
-                    )
-                records[mode].append(found)
-                if tick is not None:
-                    tick(mode, item.unit)
-    for mode, found in records.items():
-        store.write_unit(cache, mode, unit=item.unit, records=found)
+
+    def take(found: Iterable[tuple[str, FrameRecord, Path]]) -> None:
+        for mode, made, path in found:
+            if made.reason is not None and not record:
+                raise InputError(
+                    f"Every frame must be usable, and frame {made.frame} of unit {item.unit} ({path}) is not: "
+                    f"{made.reason}; repair it, or record errors to go on without it."
+                )
+            records[mode].append(made)
+            if tick is not None:
+                tick(mode, item.unit)
+
+    together = detector.config.batch
+    groups = [item.frames[start : start + together] for start in range(0, len(item.frames), together)]
+    look = partial(_looked_at, detector, item.modes)
+    with ThreadPoolExecutor(1) as ahead, ThreadPoolExecutor(1) as behind:
+        coming = [ahead.submit(look, group) for group in groups[:1]]
+        found: list[Future[list[tuple[str, FrameRecord, Path]]]] = []
+        for place, group in enumerate(groups):
+            pictures = coming.pop().result()
+            coming += [ahead.submit(look, after) for after in groups[place + 1 : place + 2]]
+            for mode in item.modes:
+                outputs = _outputs(detector, [picture.ready.get(mode) for picture in pictures])
+                found.append(behind.submit(_recorded, detector, mode, group, pictures, outputs))
+            while len(found) > len(item.modes):
+                take(found.pop(0).result())
+        for rest in found:
+            take(rest.result())
+    for mode, made in records.items():
+        store.write_unit(cache, mode, unit=item.unit, records=made)
 
 
 class _Picture(NamedTuple):
-    """What lies in an image file, or why it cannot be used."""
+    """What lies in an image file, ready for the detector at every mode, or why it cannot be used."""
 
     digest: str | None
-    image: np.ndarray | None
+    hw_px: tuple[int, int] | None
+    ready: Mapping[str, Prepared]
     reason: str | None
 
 
-def _picture(path: Path) -> _Picture:
+def _looked_at(detector: Detector, modes: Mapping[str, int], frames: Sequence[tuple[int, Path]]) -> list[_Picture]:
+    return [_picture(detector, modes, path) for _, path in frames]
+
+
+def _picture(detector: Detector, modes: Mapping[str, int], path: Path) -> _Picture:
     digest = None
     try:
         data = image_bytes(path)
         digest = sha256(data)
-        return _Picture(digest, decoded_image(data), None)
+        image = decoded_image(data)
     except FrameError as error:
-        return _Picture(digest, None, str(error))
+        return _Picture(digest, None, {}, str(error))
+    ready = {mode: prepared(detector, image, size=size) for mode, size in modes.items()}
+    return _Picture(digest, (image.shape[0], image.shape[1]), ready, None)
 
 
-def _record(detector: Detector, frame: int, path: Path, picture: _Picture, *, size: int) -> FrameRecord:
-    digest, image, reason = picture
-    hw_px = None if image is None else (image.shape[0], image.shape[1])
-    if image is not None:
-        try:
-            return FrameRecord(frame, path.name, digest, hw_px, detect(detector, image, size=size))
-        except FrameError as error:
-            reason = str(error)
-    return FrameRecord(frame, path.name, digest, hw_px, None, reason)
+def _outputs(detector: Detector, ready: Sequence[Prepared | None]) -> list[Outputs | None]:
+    """The model's outputs for each image that is ready; images of one shape go through it together."""
+    found: list[Outputs | None] = [None] * len(ready)
+    shapes: dict[tuple[int, ...], list[int]] = {}
+    for place, each in enumerate(ready):
+        if each is not None:
+            shapes.setdefault(each.tensor.shape, []).append(place)
+    for places in shapes.values():
+        tensors = [each.tensor for place in places if (each := ready[place]) is not None]
+        for place, outputs in zip(places, inferred_together(detector, tensors), strict=True):
+            found[place] = outputs
+    return found
+
+
+def _recorded(
+    detector: Detector,
+    mode: str,
+    frames: Sequence[tuple[int, Path]],
+    pictures: Sequence[_Picture],
+    outputs: Sequence[Outputs | None],
+) -> list[tuple[str, FrameRecord, Path]]:
+    """What is kept of each frame at a mode."""
+    records = []
+    for (frame, path), picture, raw in zip(frames, pictures, outputs, strict=True):
+        boxes, why = None, picture.reason
+        if raw is not None:
+            try:
+                boxes = finished(detector, raw, picture.ready[mode].placement)
+            except FrameError as error:
+                why = str(error)
+        records.append((mode, FrameRecord(frame, path.name, picture.digest, picture.hw_px, boxes, why), path))
+    return records
 
 
 def _unmeasured(costs: Path, modes: Mapping[str, int], digest: str) -> dict[str, int]:
@@ -291,10 +340,13 @@ def _recipe(detector: Detector, weights: Path) -> dict[str, Any]:
     import cv2
     import onnxruntime
 
+    settings = asdict(detector.config)
+    if settings["batch"] == 1:
+        del settings["batch"]  # as caches were written before there were batches
     return {
         "weights": weights.name,
         "weights_sha256": weights_sha256(weights),
-        **asdict(detector.config),
+        **settings,
         "style": detector.style,
         "onnxruntime": onnxruntime.__version__,
         "opencv": cv2.__version__,

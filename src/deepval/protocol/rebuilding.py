@@ -1,0 +1,59 @@
+"""A specification and a folder -> the cell that stands there already, or nothing: only what changed is built again.
+
+A cell's definition holds the hash of every file that it rests on, its manifest that of every file that it consists of,
+and a note beside it that of the code which built it. Where all of them agree there is nothing to do.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from deepval.canonical import digest_of, json_text, plain, read_json, sha256
+from deepval.cells.build import Cell
+from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.spec import CellSpec
+from deepval.cells.view_files import PICTURES
+from deepval.errors import InputError
+from deepval.files import write_atomically
+from deepval.protocol.code_digest import code_digest
+from deepval.tables.costs import costs_bytes
+
+BUILT_BY = "built-by.json"
+"""Beside a cell: the digest of the code that built it, and on how many frames both ends of its ladder were run."""
+BUILDER = "deepval.cells.folder"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A cell that need not be built.
+
+    Attributes:
+        cell: The cell.
+        frames: On how many frames both ends of its ladder were run.
+    """
+
+    cell: BuiltCell
+    frames: int
+
+
+def note_builder(cell: Cell, folder: Path) -> None:
+    """Write beside a cell what its next build is compared with."""
+    told = {"code": code_digest(BUILDER), "frames": len(cell.shared.inputs)}
+    write_atomically(folder / BUILT_BY, json_text(told, sort_keys=True))
+
+
+def standing(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool = False) -> Standing | None:
+    """The cell in a folder where it is the specified one, every file unaltered, with these costs, of this code."""
+    try:
+        told = read_json(folder / BUILT_BY)
+        code, frames = str(told["code"]), int(told["frames"])
+        cell = read_cell(folder)
+    except (InputError, KeyError, TypeError, ValueError):
+        return None
+    files, wanted = cell.manifest.files, None if costs is None else sha256(costs_bytes(costs))
+    same = (
+        code == code_digest(BUILDER)
+        and digest_of(cell.definition) == digest_of(plain(spec.definition))
+        and files.get("costs.toml") == wanted
+        and any(name.startswith(f"{PICTURES}/") for name in files) == pictures
+    )
+    return Standing(cell, frames) if same else None
