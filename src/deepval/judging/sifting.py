@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int
+from deepval.arrays import Bool, Float, Int, Num
 from deepval.judging import kernel
 from deepval.judging.agreement import TieAudit
 from deepval.judging.kernel import Sieve, sorted_sums
-from deepval.tables.spill import Spill
+from deepval.tables.spill import GroupedSpill
 
 QUANTILES, WIDEST = 500, 2
 """Of the sample, that blocks may end at; and how many of them a block near a cut may span."""
@@ -59,8 +59,7 @@ class Sifting:
         read_again: Reads the table again, to give `again` every piece.
         held: Blocks whose rows are held.
         wanted: Blocks whose rows the next reading shall hold.
-        rows: The rows that are held.
-        places: Where the rows of each block are among them: first and number.
+        rows: The rows that are held, by block.
     """
 
     sieve: Sieve
@@ -68,12 +67,11 @@ class Sifting:
     read_again: Callable[[], None]
     held: Bool[np.ndarray, "block"] = field(init=False)
     wanted: Bool[np.ndarray, "block"] = field(init=False)
-    rows: Spill = field(init=False)
-    places: list[list[tuple[int, int]]] = field(init=False)
+    rows: GroupedSpill = field(init=False)
 
     def __post_init__(self) -> None:
         self.wanted, self.held = self.sieve.near & ~self.sieve.single, np.zeros_like(self.sieve.near)
-        self.rows, self.places = Spill(ROW), [[] for _ in self.wanted]
+        self.rows = GroupedSpill(ROW, len(self.wanted))
 
     def add(
         self, score: Float[np.ndarray, "row"], value: Float[np.ndarray, "row"], unit: Int[np.ndarray, "row"]
@@ -111,7 +109,7 @@ class Sifting:
             sifted = self.sieve.sifted(counts[part], slots[part])
             found[part], left = sifted.sums, sifted.left
             for blocks in self._groups(sifted.kept):
-                rows = self._rows(blocks)
+                rows = self.rows.read(*blocks.tolist())
                 score, value, unit = (np.ascontiguousarray(rows[name]) for name in ROW.names or ())
                 weight = counts[part] @ self.sieve.tables[0][blocks].sum(axis=0)
                 own = np.clip(left, 0.0, weight[:, None])
@@ -138,7 +136,7 @@ class Sifting:
         """The rows of one block, which holds more than one value."""
         self.wanted[block] |= not self.held[block]
         self._complete()
-        return self._rows(np.array([block]))
+        return self.rows.read(block)
 
     def _complete(self) -> None:
         if self.wanted.any():
@@ -154,7 +152,7 @@ class Sifting:
 
     def _keep(
         self,
-        block: np.ndarray,
+        block: Num[np.ndarray, "row"],
         score: Float[np.ndarray, "row"],
         value: Float[np.ndarray, "row"],
         unit: Int[np.ndarray, "row"],
@@ -162,18 +160,9 @@ class Sifting:
         rows = np.flatnonzero(self.wanted[block])
         if not len(rows):
             return
-        rows = rows[np.argsort(block[rows], kind="stable")]
         kept = np.empty(len(rows), dtype=ROW)
         kept["score"], kept["value"], kept["unit"] = score[rows], value[rows], unit[rows]
-        place = self.rows.append(kept)
-        number = np.bincount(block[rows], minlength=len(self.places))
-        for each in np.flatnonzero(number):
-            self.places[each].append((place, int(number[each])))
-            place += int(number[each])
-
-    def _rows(self, blocks: Int[np.ndarray, "block"]) -> np.ndarray:
-        pieces = [self.rows.read(*place) for block in blocks for place in self.places[block]]
-        return np.concatenate([np.empty(0, dtype=ROW), *pieces])
+        self.rows.add(block[rows], kept)
 
     def _groups(self, kept: Bool[np.ndarray, "block"]) -> Iterator[Int[np.ndarray, "block"]]:
         """Kept blocks in order, so many at once as can be sorted."""

@@ -5,7 +5,7 @@ to ranges of rows, which are put in order one after the other. The key of an int
 independent hashes of 64 bits.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +14,12 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.tables.keys import hashed
 from deepval.tables.parts import Parts
-from deepval.tables.spill import Spill
+from deepval.tables.spill import GroupedSpill, Spill
 
 AT_ONCE = 1 << 21
 """Rows of a partition, and of a range of rows, about."""
-MOST = 256
-"""Partitions, each an open file."""
+MOST = 4096
+"""Partitions."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MISSING = np.nan
 FOUND = np.dtype([("row", np.int64), ("score", np.float64)])
@@ -32,35 +32,13 @@ class Twice(NamedTuple):
     again: int
 
 
-class Partitions:
-    """Keyed rows of a table in partitions."""
-
-    def __init__(self, dtype: np.dtype, number: int) -> None:
-        self._spills = [Spill(dtype) for _ in range(number)]
-
-    def __len__(self) -> int:
-        return len(self._spills)
-
-    def add(self, place: Int[np.ndarray, "row"], rows: Shaped[np.ndarray, "row"]) -> None:
-        """Put rows into the partitions with these numbers."""
-        order = np.argsort(place.astype(np.uint16), kind="stable")
-        bounds = np.searchsorted(place[order], np.arange(len(self) + 1))
-        rows = rows[order]
-        for spill, first, end in zip(self._spills, bounds[:-1], bounds[1:], strict=True):
-            if end > first:
-                spill.append(rows[first:end])
-
-    def __iter__(self) -> Iterator[Shaped[np.ndarray, "row"]]:
-        return (spill.read(0, len(spill)) for spill in self._spills)
-
-
 def keyed(
     parts: Parts, *, text: bool, partitions: int, scores: Iterable[Float[np.ndarray, "row"]] | None
-) -> Partitions:
+) -> GroupedSpill:
     """The ids of a table by their keys, with the number of each row and, where there are some, its score."""
     kind = [("key", np.int64), ("row", np.int64)]
     kind += ([("other", np.int64)] if text else []) + ([] if scores is None else [("score", np.float64)])
-    found = Partitions(np.dtype(kind), partitions)
+    found = GroupedSpill(np.dtype(kind), partitions)
     numbers = iter(()) if scores is None else iter(scores)
     first = 0
     for ids in parts.ids("input", text=text):
@@ -71,7 +49,7 @@ def keyed(
         if scores is not None:
             rows["score"] = next(numbers)
         mixed = rows["key"].view(np.uint64) * GOLDEN >> np.uint64(48)
-        found.add((mixed % np.uint64(partitions)).astype(np.int64), rows)
+        found.add((mixed % np.uint64(partitions)).astype(np.uint16), rows)
         first += len(ids)
     return found
 
@@ -81,7 +59,7 @@ def partitions_for(rows: int) -> int:
     return min(MOST, -(-rows // AT_ONCE))
 
 
-def refuse_repeated(found: Partitions, parts: Parts) -> None:
+def refuse_repeated(found: GroupedSpill, parts: Parts) -> None:
     """Raise where an id stands twice, naming both rows."""
     twice = min((pair for part in found if (pair := _twice(part)) is not None), key=lambda p: p.again, default=None)
     if twice is not None:
@@ -91,18 +69,18 @@ def refuse_repeated(found: Partitions, parts: Parts) -> None:
         )
 
 
-def joined(values: Partitions, scores: Partitions, parts: Parts, rows: int) -> Spill:
+def joined(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) -> Spill:
     """The scores of each of so many rows, NaN where there is none; every scored id must be one of theirs."""
     refuse_repeated(scores, parts)
     size = -(-rows // partitions_for(rows))
-    ranges, unknown = Partitions(FOUND, -(-rows // size)), []
+    ranges, unknown = GroupedSpill(FOUND, -(-rows // size)), []
     for own, given in zip(values, scores, strict=True):
         at = _positions(given, own)
         known = at >= 0
         unknown.append(given["row"][~known])
         found = np.empty(np.count_nonzero(known), dtype=FOUND)
         found["row"], found["score"] = own["row"][at[known]], given["score"][known]
-        ranges.add(found["row"] // size, found)
+        ranges.add((found["row"] // size).astype(np.uint16), found)
     absent = np.concatenate(unknown)
     if len(absent):
         row = int(absent.min())

@@ -20,7 +20,7 @@ VARIABLE = "DEEPVAL_MEMORY"
 USABLE = 0.8
 """Part of the memory that is available which may be used where nobody says how much."""
 SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-PER_ROW, PER_LOSS, PER_SCORE, PER_CHARACTER = 72, 16, 24, 8
+PER_ROW, PER_LOSS, PER_SCORE, PER_CHARACTER = 80, 16, 24, 8
 """Bytes that judging in memory takes of every row, loss and score, and of every byte of a text id: a little above what
 is measured (docs/scale.md)."""
 

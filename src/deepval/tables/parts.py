@@ -226,8 +226,10 @@ def _is_number(kind: Any) -> bool:
 
 
 def _common(kinds: Sequence[Any]) -> Any:
-    """The type of a column over several files: text where one has text."""
-    return next((kind for kind in kinds if _is_text(kind)), kinds[0])
+    """The type of a column over several files: text where one has text, or numbers that no signed integer holds."""
+    import pyarrow as pa
+
+    return next((kind for kind in kinds if _is_text(kind) or pa.types.is_uint64(kind)), kinds[0])
 
 
 def _cut(held: list[Any], rows: int) -> tuple[list[Any], list[Any]]:

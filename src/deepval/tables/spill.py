@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from deepval.arrays import Shaped
+from deepval.arrays import Num, Shaped
 from deepval.errors import InputError, reason
 
 
@@ -53,6 +53,32 @@ class Spill:
         """All rows, so many at a time."""
         for first in range(0, self._rows, rows):
             yield self.read(first, min(rows, self._rows - first))
+
+
+class GroupedSpill:
+    """Rows of one type in groups, all in one temporary file."""
+
+    def __init__(self, dtype: np.dtype | type, groups: int) -> None:
+        self._rows, self._places = Spill(dtype), [[] for _ in range(groups)]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, group: Num[np.ndarray, "row"], rows: Shaped[np.ndarray, "row"]) -> None:
+        """Put rows into the groups with these numbers."""
+        first = self._rows.append(rows[np.argsort(group, kind="stable")])
+        number = np.bincount(group, minlength=len(self))
+        for each in np.flatnonzero(number):
+            self._places[each].append((first, int(number[each])))
+            first += int(number[each])
+
+    def read(self, *groups: int) -> Shaped[np.ndarray, "row"]:
+        """The rows of some groups, one after the other."""
+        pieces = [self._rows.read(*place) for group in groups for place in self._places[group]]
+        return np.concatenate([np.empty(0, dtype=self._rows.dtype), *pieces])
+
+    def __iter__(self) -> Iterator[Shaped[np.ndarray, "row"]]:
+        return (self.read(group) for group in range(len(self)))
 
 
 @contextmanager
