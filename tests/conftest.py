@@ -26,7 +26,7 @@ LONG = frozenset(
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
         *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold"),
         # They try what cannot be meant.
-        *("mutated", "odd_input"),
+        *("doctor", "mutated", "odd_input"),
         # Money, router logs.
         *("input_costs", "money", "recovery", "router_logs", "off_policy"),
     )

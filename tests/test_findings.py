@@ -1,10 +1,15 @@
 """Findings of the paper: every rule says what it must on rows made up for it, and each finding has all its parts."""
 
+import runpy
+from pathlib import Path
+
 import pytest
 
 from deepval.reproduction.findings import KnownRows, findings
 from deepval.reproduction.registry import THEMES
 from deepval.reproduction.verdicts import FAILS, HOLDS, OPEN, above, apart, at_most, of_every, of_mean, of_most, within
+
+ROOT = Path(__file__).parent.parent
 
 
 def row(value: float, lo: float | None, hi: float | None, **more: object) -> dict[str, object]:
@@ -73,3 +78,42 @@ def test_every_finding_is_whole_and_silent_without_rows():
     assert {each.theme for each in found} <= set(THEMES)
     assert all(each.says.endswith(".") and each.where and each.rule.endswith(".") for each in found)
     assert all(each.told(KnownRows({}, {})) is None for each in found)
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """What tools/renew_replication.py has."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return runpy.run_path(str(ROOT / "tools" / "renew_replication.py"))
+
+
+def test_the_page_has_the_rules_of_the_code(tool):
+    page = (ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
+    assert tool["filled"](page, {"rules": tool["rules"]()}) == page
+
+
+def test_of_several_reports_the_first_that_tells_is_taken(tool):
+    first, second, third = (each.name for each in findings()[:3])
+
+    def report(cells, told):
+        return {
+            "cells": [{"collection": "kitti"}] * cells + [{"collection": "synthetic"}],
+            "findings": [
+                {"name": name, "told": {where: {"verdict": verdict, "words": f"of {cells}"}}}
+                for name, where, verdict in told
+            ],
+        }
+
+    whole = report(80, [(first, "kitti", "holds"), (third, "synthetic", "holds")])
+    part = report(12, [(first, "kitti", "does not hold"), (second, "kitti", "cannot be told")])
+    made = {
+        name: [[cell.text for cell in row] for section in table.sections for row in section]
+        for name, table in tool["tables"]([whole, part]).items()
+    }
+    assert [(row[0], *row[2:]) for row in made["verdicts"]] == [
+        (first, "80", "holds", "of 80"),
+        (second, "12", "cannot be told", "of 12"),
+    ]
+    assert made["elsewhere"] == []  # what is made up tells of no real scene
+    assert third in [row[0] for row in made["lacking"]]
+    assert len(made["lacking"]) == len(findings()) - 2

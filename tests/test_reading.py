@@ -1,10 +1,12 @@
 """Files of all kinds -> their content, or one sentence: never a wait, a traceback or all of the memory."""
 
+import io
 import json
 import os
 import socket
 import subprocess
 import sys
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
@@ -15,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval import canonical, reading
+from deepval.archives import npz_arrays
 from deepval.errors import LONGEST, InputError, InputWarning, one_line, reason
 from deepval.forms import formed, formed_file
 
@@ -331,3 +334,29 @@ def test_pictures_are_bounded_by_their_heads():
 
         lying = lying[:29] + zlib.crc32(lying[12:29]).to_bytes(4, "big") + lying[33:]
         assert f"a.png: a picture may have {MOST_PIXELS:,} pixels; it has " in told(check_pixels, lying, "a.png")
+
+
+def test_archives_are_bounded_and_damaged_ones_are_said():
+    file = io.BytesIO()
+    np.savez_compressed(file, a=np.arange(1000), b=np.asfortranarray(np.arange(6.0).reshape(2, 3)), c=np.array("text"))
+    data = file.getvalue()
+    held = npz_arrays(data)
+    assert {name: held[name].tolist() for name in "bc"} == {"b": [[0, 1, 2], [3, 4, 5]], "c": "text"}
+    with pytest.raises(ValueError, match="are more than"):
+        npz_arrays(data, largest=1000)
+    for header in ({"descr": "<f8", "fortran_order": False, "shape": (10**12,)}, {"descr": "|O", "shape": (1,)}):
+        lying, member = io.BytesIO(), io.BytesIO()
+        np.lib.format.write_array_header_1_0(member, {"fortran_order": False, **header})
+        with zipfile.ZipFile(lying, "w") as archive:
+            archive.writestr("a.npy", member.getvalue() + bytes(8))
+        with pytest.raises(ValueError, match="must hold"):
+            npz_arrays(lying.getvalue())
+    rng, found = np.random.default_rng(0), 0
+    for place in rng.integers(0, len(data), 300):
+        turned = bytearray(data)
+        turned[place] ^= 1 << rng.integers(8)
+        try:
+            npz_arrays(bytes(turned))
+        except ValueError:
+            found += 1
+    assert found > 200

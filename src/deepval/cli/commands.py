@@ -35,6 +35,7 @@ COMMANDS = {
     "validate": "protocol",
     "leaderboard": "protocol",
     "report": "reporting",
+    "doctor": "doctoring",
 }
 """The module here that holds each command, or group of commands; it is imported when the command is asked for."""
 

@@ -5,7 +5,6 @@ file holds all submissions of a cell under one kind of budget, with a hash over 
 another version is judged again, and who is no longer there goes. Kept or judged, a leaderboard has the same bytes.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -184,7 +183,7 @@ def read_kept(path: Path, resamples: int | None = None) -> Iterator[tuple[str, K
     if not isinstance(told, dict) or told.get("schema") != SCHEMA or told.get("sha256") != sha256(body):
         raise InputError(f"{path}: must be {WHAT}, and is not as it was written: take it away and run it again.")
     head, _, numbers = body.partition(b"\n")
-    entries = json.loads(head)
+    entries = json_content(head, path, WHAT)
     gains = sum(runs for rows in entries.values() for _, runs in rows)
     length = resamples if resamples is not None else (len(numbers) // 8 // gains if gains else 0)
     if 8 * gains * length != len(numbers):

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from deepval import reading
 from deepval.errors import InputError
 from deepval.protocol.submission_child import NO_MEMORY, Limits
 
@@ -50,7 +51,7 @@ class Reader:
         try:
             if code or self._out.stat().st_size > most:
                 raise InputError(breakdown(code, limits))
-            return self._out.read_bytes()
+            return reading.content(self._out, largest=most)
         finally:
             self._out.unlink(missing_ok=True)
 

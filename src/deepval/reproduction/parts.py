@@ -19,6 +19,7 @@ from deepval.allocators.fitted import FittedAllocator, Recipe, Training
 from deepval.allocators.recipes import read_allocator, recipe_named
 from deepval.allocators.signals import SIGNALS
 from deepval.analyses.skipping import skippers
+from deepval.archives import npz_arrays
 from deepval.canonical import json_canonical, json_content, plain, sha256
 from deepval.cells import study
 from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
@@ -164,15 +165,15 @@ def _packed(scored: Mapping[str, Scored]) -> bytes:
 
 
 def _unpacked(data: bytes) -> dict[str, Scored]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as held:
-        told = json_content(str(held["about"]).encode(), "what is kept")
-        return {
-            name: Scored(
-                about["name"], about["kind"], held[f"input{i}"], held[f"score{i}"], tuple(about["modes"]),
-                about["inputs"], about["reason"],
-            )
-            for i, (name, about) in enumerate(zip(told["names"], told["about"], strict=True))
-        }  # fmt: skip
+    held = npz_arrays(data)
+    told = json_content(str(held["about"]).encode(), "what is kept")
+    return {
+        name: Scored(
+            about["name"], about["kind"], held[f"input{i}"], held[f"score{i}"], tuple(about["modes"]),
+            about["inputs"], about["reason"],
+        )
+        for i, (name, about) in enumerate(zip(told["names"], told["about"], strict=True))
+    }  # fmt: skip
 
 
 def costs_of(at: CellAtHand) -> Costs:
@@ -216,9 +217,10 @@ def _free(at: CellAtHand) -> Result:
 
 
 def _priced(at: CellAtHand) -> dict[str, Scored]:
-    """The scores whose latency is known; those served in batches again, under their own name."""
+    """The scores whose latency is known, of what scores at all; those served in batches again, under their own name."""
     costs = costs_of(at)
-    return study.priced(study.with_batched(at.part("scores"), costs), costs)
+    found = study.priced(study.with_batched(at.part("scores"), costs), costs)
+    return {name: item for name, item in found.items() if len(item.input)}
 
 
 def _diagnosed_result(at: CellAtHand) -> Result:

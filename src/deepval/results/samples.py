@@ -5,7 +5,6 @@ Resample 0 is the sample itself; then come the draws, then the sample without ea
 
 import io
 import warnings
-import zipfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from deepval import reading
+from deepval.archives import npz_arrays
 from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
 
@@ -75,13 +75,12 @@ def read_samples(path: Path, result: str, *, rows: int, streams: int = 0) -> Sam
     if not reading.is_file(path):
         return None
     try:
-        with reading.opened(path) as opened, np.load(opened, allow_pickle=False) as file:
-            held: dict[str, Any] = {name: file[name] for name in file.files}
+        held: dict[str, Any] = dict(npz_arrays(reading.content(path)))
         bound = str(held.pop("result"))
         held["unit_ids"] = tuple(map(str, held["unit_ids"]))
         held |= {"weights": held.get("weights"), "seed": int(held["seed"]) if "seed" in held else None}
         samples = Samples(**held)
-    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: must be samples saved by deepval; {error}. Save the result again.") from error
     if bound != result:
         told = f"{path}: must be the samples of the result beside it; they are of another, and are left out."

@@ -1,12 +1,11 @@
 """Masks: the cells that a planned vehicle can be in at each step, from the published JSON or from arrays."""
 
-import io
 from dataclasses import dataclass
 from functools import cached_property
-from zipfile import BadZipFile
 
 import numpy as np
 
+from deepval.archives import npz_arrays
 from deepval.arrays import Bool, Float, Int
 from deepval.canonical import json_content
 from deepval.errors import InputError
@@ -81,9 +80,8 @@ def masks_bytes(masks: Masks) -> bytes:
 
 def _npz(file: PlannerFile) -> np.ndarray:
     try:
-        with np.load(io.BytesIO(file.data), allow_pickle=False) as held:
-            return held["masks"]
-    except (KeyError, ValueError, OSError, BadZipFile, EOFError) as error:
+        return npz_arrays(file.data)["masks"]
+    except (KeyError, ValueError) as error:
         raise InputError(f"{file.path}: must be an .npz file with the array `masks`; {error}.") from error
 
 

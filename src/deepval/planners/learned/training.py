@@ -4,18 +4,17 @@ The same samples, settings and threads give the same bytes. A run that was stopp
 ends with the same bytes as one that was not. This is one of the modules that need torch.
 """
 
-import io
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
 from deepval import reading
+from deepval.archives import npz_arrays
 from deepval.arrays import Float, Int
 from deepval.canonical import digest_of, json_text, sha256
 from deepval.errors import InputError
@@ -176,10 +175,9 @@ class _Run:
             return
         torch = self.torch
         try:
-            with np.load(io.BytesIO(reading.content(self.place)), allow_pickle=False) as file:
-                held = {name: file[name] for name in file.files}
+            held = npz_arrays(reading.content(self.place))
             digest, losses = str(held.pop("digest")), held.pop("losses").tolist()
-        except (ValueError, OSError, BadZipFile, EOFError, KeyError) as error:
+        except (ValueError, KeyError) as error:
             raise InputError(f"{self.place}: must be a checkpoint of this training; {error}: remove it.") from error
         if digest != self.digest:
             raise InputError(

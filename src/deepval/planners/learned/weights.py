@@ -9,10 +9,10 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from deepval.archives import npz_arrays
 from deepval.canonical import json_content
 from deepval.errors import InputError
 from deepval.forms import formed_file
@@ -79,9 +79,8 @@ def _checked_width(arrays: Mapping[str, np.ndarray], source: str) -> int:
 
 def _npz(file: PlannerFile) -> tuple[dict[str, np.ndarray], Mapping[str, Any] | None]:
     try:
-        with np.load(io.BytesIO(file.data), allow_pickle=False) as held:
-            arrays = {name: held[name] for name in held.files}
-    except (ValueError, OSError, BadZipFile, EOFError) as error:
+        arrays = npz_arrays(file.data)
+    except ValueError as error:
         raise InputError(f"{file.path}: weights must be plain arrays in an .npz file; {error}.") from error
     told = arrays.pop(MANIFEST, None)
     what = "weights with a manifest in JSON"

@@ -1,0 +1,48 @@
+"""Files of a folder -> one of them cut short, with a bit turned, emptied or gone: what disks and people do to files."""
+
+import random
+from pathlib import Path
+
+WAYS = ("bit", "bit", "bit", "cut", "cut", "empty", "gone", "more", "swapped")
+
+
+def alter(files: list[Path], rng: random.Random) -> tuple[Path, bytes, str]:
+    """Alter one file; returns it with what it held, and what was done."""
+    path, way = rng.choice(files), rng.choice(WAYS)
+    data = path.read_bytes()
+    other = rng.choice(files).read_bytes()
+    place = rng.randrange(len(data))
+    if way == "gone" or (way == "swapped" and other == data):
+        path.unlink()
+        return path, data, "gone"
+    turned = bytearray(data)
+    turned[place] ^= 1 << rng.randrange(8)
+    made = {
+        "bit": bytes(turned),
+        "cut": data[:place],
+        "empty": b"",
+        "more": data + b"\0",
+        "swapped": other,
+    }[way]
+    path.write_bytes(made)
+    return path, data, f"{way} at {place}"
+
+
+def missed(folder: Path, files: list[Path], *, times: int, seed: int) -> list[str]:
+    """What `deepval doctor` does not find among so many alterations, each made good again."""
+    from deepval.doctor import doctor
+    from deepval.errors import InputError
+
+    rng, left = random.Random(seed), []
+    for _ in range(times):
+        path, data, what = alter(files, rng)
+        try:
+            up = doctor(folder)
+            told = [*(problem.path for problem in up.problems), *up.notes]
+        except InputError as error:
+            told = [str(error)]
+        name = path.relative_to(folder).as_posix()
+        if not any(name in text for text in told):
+            left.append(f"{name}: {what}")
+        path.write_bytes(data)
+    return left
