@@ -272,6 +272,27 @@ def test_bad_files_are_one_sentence(tmp_path, monkeypatch, name, words):
         quietly(deepval.evaluate, source, {"whole": files["whole"]}, memory=0)
 
 
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
+    source, files = world(tmp_path), scores(tmp_path)
+    read = scanning.Scan.read
+
+    def changed(scan, *given):
+        pq.write_table(pq.read_table(source).slice(0, 9), source)
+        read(scan, *given)
+
+    monkeypatch.setattr(scanning.Scan, "read", changed)
+    with pytest.raises(InputError, match=r"values\.parquet: must stay as it is while it is read"):
+        deepval.evaluate(source, files, draws=5, memory=0)
+
+
+def test_files_must_have_the_rows_that_they_say(tmp_path, monkeypatch):
+    source, files = world(tmp_path), scores(tmp_path)
+    head = parts._head
+    monkeypatch.setattr(parts, "_head", lambda path, name: (10**9 + head(path, name)[0], head(path, name)[1]))
+    with pytest.raises(InputError, match="they say that they have 1,000,000,700 rows, and have 700"):
+        deepval.evaluate(source, files, draws=5, memory=0)
+
+
 def test_what_needs_the_rows_is_refused_by_its_name(tmp_path):
     source, files = world(tmp_path, speed=np.arange(INPUTS)), scores(tmp_path)
     for options, words in [

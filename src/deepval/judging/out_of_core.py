@@ -63,8 +63,8 @@ def evaluate_on_disk(
     check_names(scores)
     check_missing(missing)
     wanted = budget_list(budgets, audits.ALPHAS)
-    table = scan_values(source.source, modes=modes, costs=source.costs, units=units)
-    given = scan_scores(table, scores, missing)
+    table = scan_values(source.source, modes=modes, costs=source.costs, units=units, watch=watch)
+    given = scan_scores(table, scores, missing, watch)
     allowances = [allowance(budget, table.modes, table.costs) for budget in wanted]
     refuse_charging(given, allowances)
     drawn = make_draws(len(table.unit_ids), draws, seed)
