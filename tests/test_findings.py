@@ -109,6 +109,19 @@ def test_labels_are_told_by_their_means_and_by_their_wins():
     assert published(KnownRows({"published-objectives": rows}, {})).verdict == FAILS
 
 
+def test_the_sweep_is_told_of_the_paper_s_two_tasks():
+    rows = [
+        {"task": "longitudinal", "fn_ndg": 0.2, "fn_ndg_lo": 0.1, "fn_ndg_hi": 0.3, "multi_ndg": 0.4, "affected": 30},
+        {"task": "lateral", "fn_ndg": 0.3, "fn_ndg_lo": 0.2, "fn_ndg_hi": 0.4, "multi_ndg": 0.5, "affected": 30},
+        {"task": "lateral", "fn_ndg": 0.9, "fn_ndg_lo": 0.8, "fn_ndg_hi": 1.0, "multi_ndg": 0.9, "affected": 29},
+        {"task": "receding-horizon", "fn_ndg": 0.9, "fn_ndg_lo": 0.8, "fn_ndg_hi": 1, "multi_ndg": 0.9, "affected": 99},
+    ]
+    for name in ("missed objects tell little", "all perception errors together tell little"):
+        told = named(name)(KnownRows({"robustness": rows}, {}))
+        assert told.verdict == HOLDS
+        assert "borne out in 2 of 2" in told.words
+
+
 @pytest.fixture
 def tool(monkeypatch):
     """What tools/renew_replication.py has."""
