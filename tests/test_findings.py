@@ -122,6 +122,20 @@ def test_the_sweep_is_told_of_the_paper_s_two_tasks():
         assert "borne out in 2 of 2" in told.words
 
 
+def test_leaders_of_equal_number_are_told_in_the_order_in_which_they_are_met():
+    """A set would tell them in another order in every process, and a report would not repeat."""
+    names = [f"{name}-{kind}" for name in ("router-mlp", "router-gbm") for kind in ("binary", "value")]
+    names += ["gate-gbm", "gate-ridge", "criticality", "uncertainty"]
+    rows = [
+        {"cell": str(cell), "system": "braking", "alpha": 0.2, "allocator": name, "ndg": float(name == leader)}
+        | {"verdict": "unresolved"}
+        for cell, leader in enumerate(names)
+        for name in (*names, "ego-speed")
+    ]
+    told = named("ego speed leads on KITTI braking")(KnownRows({"held-out": rows}, {}))
+    assert told.words.endswith("leading: " + ", ".join(f"{name} 1" for name in names))
+
+
 @pytest.fixture
 def tool(monkeypatch):
     """What tools/renew_replication.py has."""

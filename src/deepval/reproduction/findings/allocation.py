@@ -62,7 +62,8 @@ def ego_speed_leads(found: KnownRows) -> Told | None:
             by_cell.setdefault(row["cell"], {})[row["allocator"]] = row["ndg"]
     asked = [each for each in by_cell.values() if "ego-speed" in each]
     leads = [max(each, key=lambda name: each[name]) for each in asked]
-    words = ", ".join(f"{name} {leads.count(name)}" for name in sorted(set(leads), key=leads.count, reverse=True))
+    names = sorted(dict.fromkeys(leads), key=leads.count, reverse=True)
+    words = ", ".join(f"{name} {leads.count(name)}" for name in names)
     return of_most((name == "ego-speed" for name in leads), f"leading: {words}") if leads else None
 
 

@@ -96,8 +96,9 @@ def best_diagnostic_depends(found: KnownRows) -> Told | None:
         if about.get("system") in CONTROLLERS:
             leaders.setdefault((about["cheap"], about["full"], about["geometry"]), []).append(top["score"])
     pairs = [names for names in leaders.values() if len(names) == 2]
-    names = sorted({name for pair in pairs for name in pair}, key=lambda n: -sum(pair.count(n) for pair in pairs))
-    words = f"leading most often: {', '.join(f'{n} ({sum(pair.count(n) for pair in pairs)})' for n in names[:3])}"
+    every = [name for pair in pairs for name in pair]
+    names = sorted(dict.fromkeys(every), key=every.count, reverse=True)
+    words = f"leading most often: {', '.join(f'{name} ({every.count(name)})' for name in names[:3])}"
     return of_most((one != other for one, other in pairs), words) if pairs else None
 
 
