@@ -80,6 +80,62 @@ def test_every_finding_is_whole_and_silent_without_rows():
     assert all(each.told(KnownRows({}, {})) is None for each in found)
 
 
+def contrast(cell, label="oric", against="value", *, own=None, other=None, lo=-0.1, hi=0.1):
+    """One label less another for a gate at 20 %."""
+    return {
+        **{"recipe": "gate-gbm", "label": label, "against": against, "cell": cell, "alpha": 0.2},
+        **{"difference": (lo + hi) / 2, "lo": lo, "hi": hi, "versus_random": own, "against_versus_random": other},
+    }
+
+
+def test_labels_are_told_by_their_means_and_by_their_wins():
+    swap, published = named("training on perception gain"), named("published routing objectives")
+    mean = contrast("all cells", "value", "gain-E1", lo=0.01, hi=0.03)
+    cell = contrast("one", "value", "gain-E1", lo=-0.5, hi=0.5)
+    found = swap(KnownRows({"objective-swap": [mean, cell]}, {}))
+    assert found.verdict == FAILS
+    assert "gate-gbm, gain-E1 +0.020 [0.010, 0.030]" in found.words
+    assert swap(KnownRows({"objective-swap": [mean | {"lo": -0.01}, cell]}, {})).verdict == HOLDS
+    assert swap(KnownRows({"objective-swap": [cell]}, {})) is None
+    # Decision value wins in one cell of two, the same whatever it is laid beside; the objective in none.
+    rows = [
+        contrast(cell, label, own="unresolved", other="better" if cell == "one" else "unresolved")
+        for cell in ("one", "two")
+        for label in ("oric", "ap-swap")
+    ]
+    told = published(KnownRows({"published-objectives": [contrast("all cells", own=None), *rows]}, {}))
+    assert (told.verdict, told.words) == (HOLDS, "wins against random: value 1 of 2, oric 0 of 2, ap-swap 0 of 2")
+    rows = [{**row, "versus_random": "better"} for row in rows]
+    assert published(KnownRows({"published-objectives": rows}, {})).verdict == FAILS
+
+
+def test_the_sweep_is_told_of_the_paper_s_two_tasks():
+    rows = [
+        {"task": "longitudinal", "fn_ndg": 0.2, "fn_ndg_lo": 0.1, "fn_ndg_hi": 0.3, "multi_ndg": 0.4, "affected": 30},
+        {"task": "lateral", "fn_ndg": 0.3, "fn_ndg_lo": 0.2, "fn_ndg_hi": 0.4, "multi_ndg": 0.5, "affected": 30},
+        {"task": "lateral", "fn_ndg": 0.9, "fn_ndg_lo": 0.8, "fn_ndg_hi": 1.0, "multi_ndg": 0.9, "affected": 29},
+        {"task": "receding-horizon", "fn_ndg": 0.9, "fn_ndg_lo": 0.8, "fn_ndg_hi": 1, "multi_ndg": 0.9, "affected": 99},
+    ]
+    for name in ("missed objects tell little", "all perception errors together tell little"):
+        told = named(name)(KnownRows({"robustness": rows}, {}))
+        assert told.verdict == HOLDS
+        assert "borne out in 2 of 2" in told.words
+
+
+def test_leaders_of_equal_number_are_told_in_the_order_in_which_they_are_met():
+    """A set would tell them in another order in every process, and a report would not repeat."""
+    names = [f"{name}-{kind}" for name in ("router-mlp", "router-gbm") for kind in ("binary", "value")]
+    names += ["gate-gbm", "gate-ridge", "criticality", "uncertainty"]
+    rows = [
+        {"cell": str(cell), "system": "braking", "alpha": 0.2, "allocator": name, "ndg": float(name == leader)}
+        | {"verdict": "unresolved"}
+        for cell, leader in enumerate(names)
+        for name in (*names, "ego-speed")
+    ]
+    told = named("ego speed leads on KITTI braking")(KnownRows({"held-out": rows}, {}))
+    assert told.words.endswith("leading: " + ", ".join(f"{name} 1" for name in names))
+
+
 @pytest.fixture
 def tool(monkeypatch):
     """What tools/renew_replication.py has."""

@@ -32,9 +32,6 @@ from deepval.tables.scores import Missing, check_missing, check_names
 from deepval.tables.shares import quota
 from deepval.version import __version__
 
-ROWS_NEEDED = "The table is larger than memory"
-"""How a sentence about what cannot be done without the rows begins."""
-
 
 def refuse(source: OnDisk, asked: Mapping[str, Any]) -> None:
     """Raise where something is asked for that needs the rows in memory; by what it is called in both worlds."""
