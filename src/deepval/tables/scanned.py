@@ -241,7 +241,7 @@ class _Hashing:
         for column, judged in zip(self.parts.numbers(name), self.judged(), strict=True):
             if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
                 bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
-                value = column[bad[0]]
+                value = float(column[bad[0]])
                 need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
                 raise told(self.parts, name, row + int(bad[0]), value, need)
             kept = _loss(column if judged.all() else column[judged], rewards=rewards)
