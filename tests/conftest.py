@@ -24,7 +24,7 @@ LONG = frozenset(
         *("paper_cells", "labels", "cost_analyses", "variants", "sweep_twins", "seeing"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
-        *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold"),
+        *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold", "out_of_core"),
         # They try what cannot be meant.
         *("doctor", "faults", "mutated", "odd_input"),
         # Money, router logs.

@@ -37,9 +37,15 @@ def cluster(head_cpus: int) -> Iterator[Any]:
         made.shutdown()
 
 
-def node(on: Any) -> Any:
-    """Another machine of one processor."""
-    return on.add_node(num_cpus=1, **NODE)
+def node(on: Any, tries: int = 5) -> Any:
+    """Another machine of one processor; Ray waits for one no longer than 30 s, which a busy machine may need."""
+    for left in reversed(range(tries)):
+        try:
+            return on.add_node(num_cpus=1, **NODE)
+        except Exception as error:
+            if not left or "timed out during startup" not in str(error):
+                raise
+    raise AssertionError("it is returned or raised above")
 
 
 def losing_its_node(mark: str, head: str, work: Callable[[Any], Any], item: Any) -> Any:

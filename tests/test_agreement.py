@@ -290,3 +290,15 @@ def test_reversal_is_found_iff_there_is_one():
 def test_bad_input_is_refused(call, words):
     with pytest.raises(InputError, match=words):
         call()
+
+
+@pytest.mark.parametrize("inputs", [129, 300, 1025])
+def test_pairs_of_many_inputs_are_counted_as_one_by_one(inputs):
+    """Enough inputs that long halves are merged; several of them tied in either order."""
+    rng = np.random.default_rng(inputs)
+    first, second = rng.integers(0, 60, inputs), rng.integers(0, 900, inputs)
+    one, other = (np.sign(each[:, None] - each)[np.triu_indices(inputs, 1)] for each in (first, second))
+    found = agreement.pair_counts(first.astype(float), second.astype(float))
+    assert found.concordant == np.count_nonzero(one * other > 0)
+    assert found.discordant == np.count_nonzero(one * other < 0)
+    assert found.tied_both == np.count_nonzero((one == 0) & (other == 0))

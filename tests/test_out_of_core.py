@@ -12,6 +12,8 @@ import pytest
 import deepval
 from deepval.errors import InputError
 from deepval.judging import kernel, scanning, sifting
+from deepval.judging.agreement import tie_audit
+from deepval.judging.ties import inclusion
 from deepval.tables import joining, keys, memory, parts, scanned
 from deepval.tables.spill import Spill
 from protocol_worlds import run
@@ -91,6 +93,42 @@ def assert_judged_alike(source: Path, files, budgets=None, **options) -> deepval
         one, other = (getattr(result.samples, name) for result in (whole, found))
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-9, err_msg=name)
     return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sifted_sums_and_cuts_are_those_of_all_rows(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(sifting, "SORTED", int(rng.integers(1, 60)))
+    monkeypatch.setattr(sifting, "TAKEN", int(rng.integers(1, 500)))
+    rows, units = int(rng.integers(1, 300)), int(rng.integers(1, 9))
+    score = rng.choice([rng.normal(size=rows), rng.integers(0, 4, rows) / 2, np.full(rows, 3.0)])
+    score = np.where(rng.random(rows) < 0.05, rng.choice([-math.inf, math.inf]), score)
+    value, unit = rng.normal(size=rows), rng.integers(0, units, rows)
+    counts = np.vstack([np.ones(units), rng.integers(0, 4, (6, units))]).astype(float)
+    slots = rng.integers(0, rows + 2, (7, 3))
+    step = int(rng.integers(1, rows + 5))
+    sieve = kernel.Sieve.over(
+        score[::step], unit[::step], step=step, counts=counts, slots=slots, quantities=2, quantiles=5, widest=1
+    )
+
+    def again() -> None:
+        found.again(score, value, unit)
+        found.read()
+
+    found = sifting.Sifting(sieve, signed=True, read_again=again)
+    for part in np.array_split(np.arange(rows), 3):
+        found.add(score[part], value[part], unit[part])
+    found.read()
+    quantities = [value, np.maximum(value, 0.0)]
+    expected = kernel.top_sums(score, quantities, unit, counts=counts, slots=slots)
+    np.testing.assert_allclose(found.sums(counts, slots), expected, rtol=1e-12, atol=1e-12)
+    for k in {1, rows, int(rng.integers(1, rows + 1))}:
+        cut, lowest = found.cut(k), np.sort(score)[rows - k]
+        assert cut.score == lowest
+        assert cut.audit(k) == tie_audit(score, k)
+        np.testing.assert_allclose(
+            cut.taken(k)[1], np.bincount(unit, inclusion(score, k) * value, minlength=units), rtol=1e-12, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("small", [False, True])
@@ -270,6 +308,27 @@ def test_bad_files_are_one_sentence(tmp_path, monkeypatch, name, words):
     BROKEN[name](source, files["whole"])
     with pytest.raises(InputError, match=words):
         quietly(deepval.evaluate, source, {"whole": files["whole"]}, memory=0)
+
+
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
+    source, files = world(tmp_path), scores(tmp_path)
+    read = scanning.Scan.read
+
+    def changed(scan, *given):
+        pq.write_table(pq.read_table(source).slice(0, 9), source)
+        read(scan, *given)
+
+    monkeypatch.setattr(scanning.Scan, "read", changed)
+    with pytest.raises(InputError, match=r"values\.parquet: must stay as it is while it is read"):
+        deepval.evaluate(source, files, draws=5, memory=0)
+
+
+def test_files_must_have_the_rows_that_they_say(tmp_path, monkeypatch):
+    source, files = world(tmp_path), scores(tmp_path)
+    head = parts._head
+    monkeypatch.setattr(parts, "_head", lambda path, name: (10**9 + head(path, name)[0], head(path, name)[1]))
+    with pytest.raises(InputError, match="they say that they have 1,000,000,700 rows, and have 700"):
+        deepval.evaluate(source, files, draws=5, memory=0)
 
 
 def test_what_needs_the_rows_is_refused_by_its_name(tmp_path):

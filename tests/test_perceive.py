@@ -16,6 +16,7 @@ import pytest
 
 import deepval
 import onnx_models
+from deepval.engines import engine
 from deepval.errors import InputError, InputWarning
 from deepval.metering.cost_files import read_entries, write_entries
 from deepval.metering.timing import Timing
@@ -617,3 +618,14 @@ def test_a_model_that_cannot_take_several_images_says_so(images, tmp_path):
         run(images, tmp_path / "mixed", mixing, config=several)
     with pytest.raises(InputError, match="one image at a time are needed, and are 300, 2 and 0"):
         DetectorConfig(batch=0)
+
+
+def test_workers_that_write_at_once_lose_nothing(images, tmp_path, weights):
+    """More units than workers, none of which takes long: their entries in the manifest are written by one process."""
+    for number in range(24):
+        write_image(images / f"more-{number:02d}" / "000000.png", 10 * number)
+    run(images, tmp_path / "alone", weights)
+    with engine("local", workers=3) as three:
+        done = run(images, tmp_path / "three", weights, engine=three)
+    assert [mode.units_run for mode in done.modes] == [26, 26]
+    assert snapshot(tmp_path / "three") == snapshot(tmp_path / "alone")

@@ -10,6 +10,7 @@ import pytest
 from deepval import analyses
 from deepval.allocators.learned import RowRecipe
 from deepval.analyses import signs
+from deepval.analyses.gaps import GapRow
 from deepval.cells.fitting import fit_on
 from deepval.cells.ledger import openings
 from deepval.cells.spec_files import Places, read_specification
@@ -17,8 +18,9 @@ from deepval.cli import app
 from deepval.errors import InputError
 from deepval.protocol import code_digest as digests
 from deepval.protocol.gathering import gathered, meant
-from deepval.reproduction import comparing, run, study_report
+from deepval.reproduction import comparing, parts, run, study_report
 from deepval.reproduction.comparing import laid_beside
+from deepval.reproduction.findings import KnownRows, findings
 from deepval.reproduction.published import Figure, published
 from deepval.reproduction.registry import ANALYSES, SEEDED
 from engine_work import Deadly
@@ -358,3 +360,25 @@ def test_what_was_fitted_once_is_not_fitted_again(whole, monkeypatch):
         assert fit_on(at.cell, "gate-ridge").to_json() == kept
     with pytest.raises(pytest.fail.Exception):
         fit_on(at.cell, "gate-ridge")
+
+
+def test_what_scores_nothing_has_no_price(whole):
+    cell = replace(whole[0].cells[0])
+    scores = cell.part("scores")
+    some = next(iter(scores.values()))
+    cell._made["scores"] = {**scores, "uncertainty": replace(some, input=some.input[:0], score=some.score[:0])}
+    priced = parts.PARTS["priced"](cell)
+    assert "uncertainty" not in priced
+    assert "ego-speed" in priced
+
+
+def test_findings_read_means_over_cells():
+    """Two cells of one router: the gap is 0.3 on average, of which ranking makes two thirds."""
+    budget = ("router-mlp-value", "latency", 0.2, "ms", "cascade", True)
+    rows = [GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None), GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None)]
+    found = next(each for each in ANALYSES if each.name == "gaps").plain_records(rows)
+    assert [record.get("cell") for record in found] == ["a", "b", None]
+    known = KnownRows({"gaps": found}, {})
+    (told,) = (each.told(known) for each in findings() if each.name == "ranking makes most of the gap")
+    assert told.verdict == "holds"
+    assert "66.7 %" in told.words

@@ -111,7 +111,9 @@ class RayCrew(Crew):
         self._ray = _library()
         settings: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         if self.address is None:
-            settings |= {"num_cpus": self.size, "include_dashboard": False, "_node_ip_address": LOOPBACK}
+            # "local": a cluster of our own, whoever has one running on this machine.
+            settings |= {"address": "local", "num_cpus": self.size}
+            settings |= {"include_dashboard": False, "_node_ip_address": LOOPBACK}
         else:
             settings |= {"address": self.address}
             _check_answers(self.address)

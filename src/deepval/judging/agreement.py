@@ -17,6 +17,8 @@ from deepval.tables.values import most_helpful
 
 PAIRED = 16
 """Inputs of a block that are compared pair by pair: a short merge costs more."""
+MERGED = 64
+"""Items of a half from which on NumPy's stable sort, which merges runs, is the faster one."""
 
 
 @dataclass(frozen=True)
@@ -301,13 +303,14 @@ def _inversions(ranks: Int[np.ndarray, "input"]) -> int:
     rows = blocks.reshape(-1, PAIRED)
     across = np.ascontiguousarray(rows.T)
     inversions = sum(int(np.count_nonzero(across[:-lag] > across[lag:])) for lag in range(1, PAIRED))
-    blocks, width = np.sort(rows, axis=1), PAIRED
+    blocks, width = np.sort(rows, axis=1) << 1, PAIRED
     while width < size:
-        rows = blocks.reshape(-1, 2 * width) << 1
+        rows = blocks.reshape(-1, 2 * width)
         rows[:, width:] |= 1
-        rows.sort(axis=1)
-        right = np.flatnonzero(rows & 1)
-        places = int(right.sum()) - 2 * width * width * (len(rows) * (len(rows) - 1) // 2)
+        rows.sort(axis=1, kind="stable" if width >= MERGED else None)
+        of_right = rows & 1
+        places = int(of_right.sum(axis=0, dtype=np.int64) @ np.arange(2 * width))
         inversions += len(rows) * (width * width + width * (width - 1) // 2) - places
-        blocks, width = rows >> 1, 2 * width
+        rows ^= of_right
+        blocks, width = rows, 2 * width
     return inversions

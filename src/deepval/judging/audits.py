@@ -67,8 +67,8 @@ def gaps(
                 causal=capped,
             )
             gap = replace(start, **asdict(split))
-            if allowed.costs is not None and isinstance(item, SiftedScores):
-                gap = replace(gap, reason=Reason.NOT_IN_MEMORY.said())
+            if isinstance(item, SiftedScores):
+                gap = gap if allowed.costs is None else replace(gap, reason=Reason.NOT_IN_MEMORY.said())
             elif allowed.costs is not None:
                 even = selections.break_even(held(resamples).table, item.values, allowed)
                 gap = replace(gap, break_even=even.largest, break_even_set=even.spans)

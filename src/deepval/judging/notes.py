@@ -64,7 +64,9 @@ def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) ->
         return None
     told = figures.to_dict()
     each: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
-    for unit in each if table is not None else ():
+    if table is None:
+        return told
+    for unit in each:
         for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
             told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
     return told

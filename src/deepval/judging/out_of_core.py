@@ -32,9 +32,6 @@ from deepval.tables.scores import Missing, check_missing, check_names
 from deepval.tables.shares import quota
 from deepval.version import __version__
 
-ROWS_NEEDED = "The table is larger than memory"
-"""How a sentence about what cannot be done without the rows begins."""
-
 
 def refuse(source: OnDisk, asked: Mapping[str, Any]) -> None:
     """Raise where something is asked for that needs the rows in memory; by what it is called in both worlds."""
@@ -63,8 +60,8 @@ def evaluate_on_disk(
     check_names(scores)
     check_missing(missing)
     wanted = budget_list(budgets, audits.ALPHAS)
-    table = scan_values(source.source, modes=modes, costs=source.costs, units=units)
-    given = scan_scores(table, scores, missing)
+    table = scan_values(source.source, modes=modes, costs=source.costs, units=units, watch=watch)
+    given = scan_scores(table, scores, missing, watch)
     allowances = [allowance(budget, table.modes, table.costs) for budget in wanted]
     refuse_charging(given, allowances)
     drawn = make_draws(len(table.unit_ids), draws, seed)

@@ -4,7 +4,7 @@ Resample 0 is the sample itself; then come the draws, then the sample without ea
 slots and the oracle are those of each resample, so everything below compares like with like.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,7 +39,7 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Resampling(Totals):
+class Resampling(Totals, ABC):
     """Units under resampling: what depends neither on the allocator nor on where the rows of the table are.
 
     Attributes:

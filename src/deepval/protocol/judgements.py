@@ -54,7 +54,7 @@ class Gained(Judged):
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRows:
     """A submission's rows on a cell, one per budget, and its gain in every resample; none where it cannot pay."""
 
     rows: tuple[Row, ...]
@@ -90,14 +90,14 @@ def judgements(
     return _basis(resamples, [found[keys[item.card.key]] for item in entered], allowances)
 
 
-def _judged(resamples: Resamples, given: Sequence[Scores], allowances: Sequence[Allowance]) -> dict[str, Kept]:
+def _judged(resamples: Resamples, given: Sequence[Scores], allowances: Sequence[Allowance]) -> dict[str, KeptRows]:
     """Rows and gains by allocator."""
     by_name: dict[str, list[Judged]] = {scores.name: [] for scores in given}
     for item in judge(resamples, given, allowances):
         if item.row.allocator in by_name:
             by_name[item.row.allocator].append(item)
     return {
-        name: Kept(
+        name: KeptRows(
             tuple(item.row for item in items),
             # Copied: a sample is a column of a table that need not be held.
             tuple(None if item.sample is None else item.sample.gain.copy() for item in items),
@@ -106,14 +106,14 @@ def _judged(resamples: Resamples, given: Sequence[Scores], allowances: Sequence[
     }
 
 
-def _basis(resamples: Resamples, kept: Iterable[Kept], allowances: Sequence[Allowance]) -> Basis:
+def _basis(resamples: Resamples, kept: Iterable[KeptRows], allowances: Sequence[Allowance]) -> Basis:
     references = judge(resamples, [], allowances)
     samples = {(item.row.allocator, item.row.budget): item for item in references}
     nothing = np.full(len(resamples.counts), np.nan)
     judged: list[Judged] = list(references)
     for item in kept:
         for row, gain in zip(item.rows, item.gains, strict=True):
-            oracle, chance = (samples.get((name, row.budget)) for name in (row.oracle, row.chance))
+            oracle, chance = (samples.get((name or "", row.budget)) for name in (row.oracle, row.chance))
             prize = nothing if oracle is None or oracle.sample is None else oracle.sample.gain
             origin = nothing if chance is None or chance.sample is None else chance.sample.gain
             sample = None if gain is None else Sample(gain, nothing, nothing)
@@ -154,18 +154,18 @@ def _file_name(cell: TrackedCell, allowed: Allowance) -> str:
     return f"{plain_name}-{digest_of([cell.name])[:8]}-{allowed.key.convention or allowed.key.kind}.judged"
 
 
-def _write(path: Path, kept: Mapping[str, Kept]) -> None:
+def _write(path: Path, kept: Mapping[str, KeptRows]) -> None:
     head = {
         key: [[plain(row), gain is not None] for row, gain in zip(item.rows, item.gains, strict=True)]
         for key, item in kept.items()
     }
     gains = (gain for item in kept.values() for gain in item.gains if gain is not None)
-    body = json_packed(head).encode() + b"\n" + b"".join(np.ascontiguousarray(gain, dtype="<f8") for gain in gains)
+    body = json_packed(head).encode() + b"\n" + b"".join(gain.astype("<f8").tobytes() for gain in gains)
     first = {"schema": SCHEMA, "sha256": sha256(body)}
     write_atomically(path, json_packed(first).encode() + b"\n" + body, make_folder=True)
 
 
-def _read(path: Path, resamples: int, wanted: set[str]) -> dict[str, Kept]:
+def _read(path: Path, resamples: int, wanted: set[str]) -> dict[str, KeptRows]:
     """What is kept of wanted keys; nothing where there is no file, or it is damaged or of another version."""
     if not reading.is_file(path):
         return {}
@@ -175,7 +175,7 @@ def _read(path: Path, resamples: int, wanted: set[str]) -> dict[str, Kept]:
         return {}
 
 
-def read_kept(path: Path, resamples: int | None = None) -> Iterator[tuple[str, Kept]]:
+def read_kept(path: Path, resamples: int | None = None) -> Iterator[tuple[str, KeptRows]]:
     """Keys and what is kept under them; an InputError where a file is not what was written."""
     data = reading.content(path, WHAT)
     first, _, body = data.partition(b"\n")
@@ -194,4 +194,4 @@ def read_kept(path: Path, resamples: int | None = None) -> Iterator[tuple[str, K
         for _, runs in rows:
             found.append(values[place] if runs else None)
             place += runs
-        yield key, Kept(tuple(Row(**row) for row, _ in rows), tuple(found))
+        yield key, KeptRows(tuple(Row(**row) for row, _ in rows), tuple(found))

@@ -23,7 +23,7 @@ BUILDER = "deepval.cells.folder"
 
 
 @dataclass(frozen=True)
-class Standing:
+class StandingCell:
     """A cell that need not be built.
 
     Attributes:
@@ -41,7 +41,7 @@ def note_builder(cell: Cell, folder: Path) -> None:
     write_atomically(folder / BUILT_BY, json_text(told, sort_keys=True), alone=True)
 
 
-def standing(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool = False) -> Standing | None:
+def standing(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool = False) -> StandingCell | None:
     """The cell in a folder where it is the specified one, every file unaltered, with these costs, of this code."""
     try:
         told = read_json(folder / BUILT_BY)
@@ -56,4 +56,4 @@ def standing(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool
         and files.get("costs.toml") == wanted
         and any(name.startswith(f"{PICTURES}/") for name in files) == pictures
     )
-    return Standing(cell, frames) if same else None
+    return StandingCell(cell, frames) if same else None

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from deepval.report.charts import Chart, Dot
 
 WIDTH, LINE, TOP, BOTTOM = 920, 22, 8, 40
-LETTER = 6.4
+STEP = 11
+"""From one series of a row to the next, and from the last to the next row."""
+LETTER = 6.9
 MOST = 58
 """Characters of a row's name that are shown; the whole of it stands in a title."""
 SERIES = 8
@@ -16,12 +18,13 @@ TRIMMED = 0.9
 
 
 def dots_svg(chart: Chart) -> str:
-    """The chart, from top to bottom; several series of a row lie one below the other."""
+    """The chart, from top to bottom; several series of a row lie one below the other, and a line divides such rows."""
     rows, series = chart.rows, chart.series
     known = [dot for dot in chart.dots if dot.point is not None]
     low, high, ticks = _axis(chart, known)
     left = 16 + LETTER * min(MOST, max(map(len, rows)))
-    height = max(LINE, 11 * len(series)) * len(rows)
+    each = LINE if len(series) == 1 else STEP * (len(series) + 1)
+    height = each * len(rows)
     legend = 22 * (len(series) > 1)
 
     def x(value: float) -> float:
@@ -40,16 +43,18 @@ def dots_svg(chart: Chart) -> str:
     if chart.line is not None and low <= chart.line <= high:
         at = x(chart.line)
         lines.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{top}" y2="{top + height}"/>')
-    each = height / len(rows)
     for place, name in enumerate(rows):
         y = top + each * (place + 0.5)
+        if place and len(series) > 1:
+            above = top + each * place
+            lines.append(f'<line class="grid" x1="{left:.1f}" x2="{WIDTH - 20}" y1="{above}" y2="{above}"/>')
         short = name if len(name) <= MOST else name[: MOST - 1] + "…"
         lines.append(
             f'<text x="{left - 10:.1f}" y="{y + 4:.1f}" text-anchor="end"><title>{_e(name)}</title>{_e(short)}</text>'
         )
     for dot in known:
         below = series.index(dot.series)
-        y = top + each * (rows.index(dot.row) + (below + 0.5) / len(series))
+        y = top + each * (rows.index(dot.row) + 0.5) + STEP * (below - (len(series) - 1) / 2)
         lines.append(_dot(dot, y, f"d{below % SERIES}", x, chart))
     label = f'<text class="dim" x="{(left + WIDTH) / 2:.1f}" y="{top + height + 34}" text-anchor="middle">'
     lines.append(f"{label}{_e(chart.axis)}</text></svg>")

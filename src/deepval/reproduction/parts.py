@@ -217,9 +217,10 @@ def _free(at: CellAtHand) -> Result:
 
 
 def _priced(at: CellAtHand) -> dict[str, Scored]:
-    """The scores whose latency is known; those served in batches again, under their own name."""
+    """The scores whose latency is known, of what scores at all; those served in batches again, under their own name."""
     costs = costs_of(at)
-    return study.priced(study.with_batched(at.part("scores"), costs), costs)
+    found = study.priced(study.with_batched(at.part("scores"), costs), costs)
+    return {name: item for name, item in found.items() if len(item.input)}
 
 
 def _diagnosed_result(at: CellAtHand) -> Result:

@@ -125,6 +125,11 @@ def _both(module: ModuleType) -> Callable[[Sequence[Any]], list[Table]]:
     return lambda rows: [module.over_cells_table(module.over_cells(rows)), module.table(rows)]
 
 
+def _with_means(module: ModuleType) -> Callable[[Sequence[Any]], list[Any]]:
+    """The rows, then what they come to over cells, which findings read."""
+    return lambda rows: [*rows, *module.over_cells(rows)]
+
+
 CELLS = {"cells": "cells"}
 READ_AGAIN = {"cells": "cells", "located": "located"}
 RESULTS = {"results": "results"}
@@ -254,6 +259,7 @@ ANALYSES: tuple[Analysis, ...] = (
         CHARGED,
         judges=True,
         told=_both(break_even),
+        records=_with_means(break_even),
     ),
     Analysis(
         "gaps",
@@ -262,6 +268,7 @@ ANALYSES: tuple[Analysis, ...] = (
         CAUSAL,
         called=lambda results: [row for row in gaps.rows(results) if row.kind == "latency"],
         told=_both(gaps),
+        records=_with_means(gaps),
     ),
     Analysis("uniform", COST, "set", CAUSAL, told=_both(uniform)),
     Analysis("capacity", COST, "set", CELLS),

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -26,7 +26,7 @@ Keeper = Callable[[str], Mapping[str, Float[np.ndarray, "time column"]]]
 class KeptSight(Sight):
     """A sight whose rows are asked of somebody who may have them."""
 
-    keeper: Keeper = dict
+    keeper: Keeper = field(kw_only=True)
 
     def rows(self, row: Row, columns: int) -> Float[np.ndarray, "time column"]:
         """The rows as they were kept; those of no front are made as ever."""
@@ -41,7 +41,7 @@ class KeptSight(Sight):
 class SeenCell(BuiltCell):
     """A cell whose rows are kept in a work folder, under the hash of its view."""
 
-    work: Path = Path()
+    work: Path = field(kw_only=True)
 
     @cached_property
     def sights(self) -> tuple[Sight, ...]:
@@ -54,7 +54,7 @@ class SeenCell(BuiltCell):
                 held[front] = self._rows(front, plain)
             return held[front]
 
-        return tuple(KeptSight(sight.view, sight.images, keeper) for sight in plain)
+        return tuple(KeptSight(sight.view, sight.images, keeper=keeper) for sight in plain)
 
     def _rows(self, front: str, sights: tuple[Sight, ...]) -> dict[str, np.ndarray]:
         view = {name: digest for name, digest in self.manifest.files.items() if name.startswith("view/")}
@@ -76,4 +76,4 @@ class SeenCell(BuiltCell):
 def seen_cell(folder: Path, work: Path) -> SeenCell:
     """The cell in a folder, its rows kept in a work folder."""
     found = read_cell(folder)
-    return SeenCell(found.manifest, found.digest, work)
+    return SeenCell(found.manifest, found.digest, work=work)

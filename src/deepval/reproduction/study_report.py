@@ -174,7 +174,7 @@ def _beside_paper(agreement: Agreement) -> Part:
         blocks.append(Passage(tables=(_figures(table, rows), *_orders(table, agreement)), folded=True))
     if agreement.without:
         told = (f"{table} ({_count(number_of, 'figure')})" for table, number_of in agreement.without.items())
-        words = f"Without a like cell or analysis here: {', '.join(told)}."
+        words = f"Without a like cell or analysis here: {'; '.join(told)}."
         blocks.append(Passage("What of the paper has no like here", (words,)))
     return Part("Beside the paper", lead, tuple(blocks))
 

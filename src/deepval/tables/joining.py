@@ -16,7 +16,7 @@ from deepval.tables.keys import hashed
 from deepval.tables.parts import Parts
 from deepval.tables.spill import GroupedSpill, Spill
 
-AT_ONCE = 1 << 21
+AT_ONCE = 1 << 19
 """Rows of a partition, and of a range of rows, about."""
 MOST = 4096
 """Partitions."""
@@ -96,13 +96,6 @@ def joined(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) 
     return aligned
 
 
-def _sorted(rows: Shaped[np.ndarray, "row"]) -> Int[np.ndarray, "row"]:
-    """Order of rows by key, equal keys in the order of the table."""
-    return np.lexsort(
-        (rows["row"], rows["other"], rows["key"]) if "other" in _names(rows) else (rows["row"], rows["key"])
-    )
-
-
 def _names(rows: Shaped[np.ndarray, "row"]) -> tuple[str, ...]:
     return rows.dtype.names or ()
 
@@ -114,7 +107,11 @@ def _same(one: Shaped[np.ndarray, "row"], other: Shaped[np.ndarray, "row"]) -> S
 
 def _twice(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
     """The first id of a partition that stands again."""
-    ordered = rows[_sorted(rows)]
+    keys = np.sort(np.ascontiguousarray(rows["key"]))
+    if bool(np.all(keys[1:] != keys[:-1])):
+        return None
+    by = ("row", "other", "key") if "other" in _names(rows) else ("row", "key")
+    ordered = rows[np.lexsort([rows[name] for name in by])]
     same = np.flatnonzero(_same(ordered[1:], ordered[:-1]))
     if not len(same):
         return None
@@ -123,19 +120,24 @@ def _twice(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
 
 
 def _positions(wanted: Shaped[np.ndarray, "wanted"], rows: Shaped[np.ndarray, "row"]) -> Int[np.ndarray, "wanted"]:
-    """Where each wanted id stands among rows of different ids, -1 where it does not."""
+    """Where each wanted id stands among rows of different ids, -1 where it does not.
+
+    Both are sorted, so that looking one up in the other goes through memory once.
+    """
     if not len(rows):
         return np.full(len(wanted), -1)
-    order = _sorted(rows)
-    key = rows["key"][order]
-    at = np.searchsorted(key, wanted["key"])
-    found = np.full(len(wanted), -1)
-    while True:  # once, and again only where several texts have one first hash
-        open_ = np.flatnonzero((found < 0) & (at < len(key)))
-        open_ = open_[key[at[open_]] == wanted["key"][open_]]
-        if not len(open_):
-            return found
-        here = order[at[open_]]
-        same = _same(rows[here], wanted[open_])
-        found[open_[same]] = here[same]
-        at[open_[~same]] += 1
+    key, asked = (np.ascontiguousarray(each["key"]) for each in (rows, wanted))
+    order, rising = np.argsort(key), np.argsort(asked)
+    key, at, found = key[order], np.empty(len(asked), dtype=np.int64), np.full(len(wanted), -1)
+    at[rising] = np.searchsorted(key, asked[rising])
+    still = np.flatnonzero(at < len(key))
+    while len(still := still[key[at[still]] == asked[still]]):  # once; again only where texts share their first hash
+        here = order[at[still]]
+        same = np.ones(len(still), dtype=bool)
+        if "other" in _names(rows):
+            same = rows["other"][here] == wanted["other"][still]
+        found[still[same]] = here[same]
+        still = still[~same]
+        at[still] += 1
+        still = still[at[still] < len(key)]
+    return found

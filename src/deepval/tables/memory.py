@@ -69,7 +69,7 @@ def bound(memory: Any) -> int | None:
 
 
 def available() -> int:
-    """Bytes that can be used without others having to give way; of a container, what it has left."""
+    """Bytes that can be used without others having to give way; in a container at most what it may have."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path, pattern in (("/proc/meminfo", r"MemAvailable:\s+(\d+) kB"), ("/sys/fs/cgroup/memory.max", r"(\d+)")):
         try:

@@ -3,6 +3,7 @@
 Files of a folder follow each other by name. Complaints name the source, the column and the row, counted over all files.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from deepval import reading
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError, quoted, reason
 from deepval.tables import columns
@@ -29,12 +31,14 @@ class Parts:
         files: The files in order.
         lengths: Rows of each.
         types: Arrow types of the columns by name.
+        stamps: Size and time of each file.
     """
 
     source: str
     files: tuple[Path, ...]
     lengths: tuple[int, ...]
     types: Mapping[str, Any]
+    stamps: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, path: Path, name: str | None = None) -> "Parts":
@@ -43,6 +47,7 @@ class Parts:
         files = columns.parquet_files(path)
         if not files or any(file.suffix.lower() != ".parquet" for file in files):
             raise InputError(f"{source}: must be a .parquet file or a folder of them to be read piece by piece.")
+        stamps = tuple(map(_stamp, files))
         heads = [_head(file, source) for file in files]
         for file, (_, types) in zip(files, heads, strict=True):
             if list(types) != list(heads[0][1]):
@@ -51,7 +56,7 @@ class Parts:
                     f"{files[0].name} {', '.join(heads[0][1])}."
                 )
         merged = {name: _common([types[name] for _, types in heads]) for name in heads[0][1]}
-        return cls(source, files, tuple(rows for rows, _ in heads), merged)
+        return cls(source, files, tuple(rows for rows, _ in heads), merged, stamps)
 
     def __len__(self) -> int:
         return sum(self.lengths)
@@ -67,14 +72,19 @@ class Parts:
     def chunks(self, *names: str) -> Iterator[Mapping[str, Any]]:
         """Columns of CHUNK rows at a time, the last time of what is left."""
         held: list[Any] = []
-        number = 0
+        number = read = 0
         for batch in self._batches(names):
             held.append(batch)
-            number += len(batch)
+            number, read = number + len(batch), read + len(batch)
             while number >= CHUNK:
                 taken, held = _cut(held, CHUNK)
                 number -= CHUNK
                 yield _by_name(taken, names)
+        if read != len(self):
+            raise InputError(
+                f"{self.source}: must be complete Parquet files; they say that they have {len(self):,} rows, and have "
+                f"{read:,}."
+            )
         if number:
             yield _by_name(held, names)
 
@@ -169,8 +179,10 @@ class Parts:
         import pyarrow.parquet as pq
 
         coded = [n for n in names if n == "unit" and _is_text(self.types[n])]
-        for path in self.files:
+        for path, stamp in zip(self.files, self.stamps, strict=True):
             try:
+                if _stamp(path) != stamp:
+                    raise InputError(f"{path}: must stay as it is while it is read, and it was changed: start again.")
                 with columns.native(path) as file:
                     parquet = pq.ParquetFile(file, read_dictionary=coded, buffer_size=BUFFER, pre_buffer=False)
                     yield from parquet.iter_batches(CHUNK, columns=list(names), use_threads=False)
@@ -185,6 +197,13 @@ def as_numbers(column: Any) -> Float[np.ndarray, "row"]:
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     return column.to_numpy().astype(np.float64, copy=False)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What changes with a file: its size and its time."""
+    with reading.opened(path) as file:
+        found = os.fstat(file.fileno())
+    return found.st_size, found.st_mtime_ns
 
 
 def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:

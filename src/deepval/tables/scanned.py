@@ -15,6 +15,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
+from deepval.progress import Watch, unwatched
 from deepval.tables import input_costs, joining
 from deepval.tables.columns import as_text
 from deepval.tables.costs import Costs
@@ -100,6 +101,7 @@ def scan_values(
     modes: Sequence[str] | None = None,
     costs: Any = None,
     units: Sequence[str] | None = None,
+    watch: Watch = unwatched,
 ) -> ScannedTable:
     """The table in a Parquet file or a folder of them, of which these units are judged, or all."""
     parts = Parts.of(source)
@@ -123,7 +125,7 @@ def scan_values(
     digest = reader.hash_ids(digest, text=text)
     sample_unit = reader.hash_units(digest)
     largest, samples = 0.0, []
-    for name in names:
+    for name in watch(names, "checking losses"):
         size, sample = reader.hash_losses(digest, name, rewards=prefix == REWARD_PREFIX)
         largest, samples = max(largest, size), [*samples, sample]
     for name in ordered:
@@ -239,7 +241,7 @@ class _Hashing:
         for column, judged in zip(self.parts.numbers(name), self.judged(), strict=True):
             if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
                 bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
-                value = column[bad[0]]
+                value = float(column[bad[0]])
                 need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
                 raise told(self.parts, name, row + int(bad[0]), value, need)
             kept = _loss(column if judged.all() else column[judged], rewards=rewards)
@@ -288,9 +290,11 @@ class ScannedScores:
         return (_filled(chunk) for chunk in self.aligned.chunks(CHUNK))
 
 
-def scan_scores(table: ScannedTable, scores: Mapping[str, Any], missing: Missing) -> list[ScannedScores]:
+def scan_scores(
+    table: ScannedTable, scores: Mapping[str, Any], missing: Missing, watch: Watch = unwatched
+) -> list[ScannedScores]:
     """Every allocator's scores in Parquet files, aligned with the table by id."""
-    return [_scan(table, name, source, missing) for name, source in scores.items()]
+    return [_scan(table, name, scores[name], missing) for name in watch(list(scores), "aligning scores")]
 
 
 def _scan(table: ScannedTable, name: str, source: Any, missing: Missing) -> ScannedScores:

@@ -40,7 +40,7 @@ class Spill:
         """So many rows from the first on."""
         found = np.empty(number, dtype=self.dtype)
         with _told():
-            content = memoryview(found).cast("B") if number else memoryview(b"")
+            content = found.data.cast("B") if number else memoryview(b"")
             done = 0
             while done < len(content):
                 read = os.preadv(self._file.fileno(), [content[done:]], first * self.dtype.itemsize + done)

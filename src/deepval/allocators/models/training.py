@@ -32,7 +32,7 @@ def trained(
     random = np.random.RandomState(seed)
     parameters = _Parameters(rows.shape[1], units)
     parameters.draw(random)
-    step = _Step(parameters, min(BATCH, len(rows)), penalty=penalty, classify=classify)
+    step = _Gradient(parameters, min(BATCH, len(rows)), penalty=penalty, classify=classify)
     order, wanted = np.arange(len(rows)), labels.astype(float)[:, None]
     best, idle = np.inf, 0
     for _ in range(epochs):
@@ -77,7 +77,7 @@ class _Parameters:
             bias[:] = random.uniform(-bound, bound, bias.shape)
 
 
-class _Step:
+class _Gradient:
     """One step of Adam: a batch changes the parameters; memory is taken once."""
 
     def __init__(self, parameters: _Parameters, batch: int, *, penalty: float, classify: bool) -> None:

@@ -73,20 +73,34 @@ def unit_done(cache: Path, mode: str, unit: str) -> bool:
 
 def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> None:
     """Write a unit of a mode: its frames, its detections, and last the entry of the manifest with which it is done."""
+    enter(cache, {mode: unit_files(cache, mode, unit=unit, records=records)}, unit=unit)
+
+
+def unit_files(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> dict[str, Any]:
+    """Write the frames and the detections of a unit, and return its entry of the manifest, which makes it done.
+
+    Several processes may each write units of their own; one of them alone, the one that holds the lock, enters all.
+    """
     records = sorted(records, key=lambda record: record.frame)
     frames, detections = _parquet(_frames_table(unit, records)), _parquet(_detections_table(unit, records))
     write_atomically(frames_path(cache, mode, unit), frames, make_folder=True, alone=True)
     write_atomically(detections_path(cache, mode, unit), detections, make_folder=True, alone=True)
     found = [record.detections for record in records if record.detections is not None]
-    entry = {
+    return {
         "frames": len(records),
         "failed": len(records) - len(found),
         "boxes": sum(item.scores.size for item in found),
         "detections_sha256": sha256(detections),
         "frames_sha256": sha256(frames),
     }
+
+
+def enter(cache: Path, entries: Mapping[str, Mapping[str, Any]], *, unit: str) -> None:
+    """Write a unit's entry of each mode to the manifest: from then on it is done."""
     manifest = _manifest(cache)
-    modes = {**manifest["modes"], mode: {**manifest["modes"].get(mode, {}), unit: entry}}
+    modes = dict(manifest["modes"])
+    for mode, entry in entries.items():
+        modes[mode] = {**modes.get(mode, {}), unit: dict(entry)}
     _write_manifest(cache, manifest["recipe"], modes)
 
 

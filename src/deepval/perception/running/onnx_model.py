@@ -74,7 +74,7 @@ def open_model(weights: Path, *, threads: int, provider: str) -> OnnxModel:
     available = onnxruntime.get_available_providers()
     if provider not in available:
         known = {full: name for name, full in PROVIDERS.items()}
-        here = ", ".join(known.get(each, each) for each in available)
+        here = ", ".join(str(known.get(each, each)) for each in available)
         raise InputError(
             f"The provider must be one that ONNX Runtime has here ({here}), and is {known.get(provider, provider)}: "
             "install the build of onnxruntime that has it, or take another --provider."

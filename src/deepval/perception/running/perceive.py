@@ -135,7 +135,8 @@ def perceive(
         work = partial(_run, cache, (weights, names, config, digest), on_error == "record")
         here = engine is None or engine.here
         every = partial(work, tick=partial(tally.add, 1, "run")) if here else work
-        for item, _ in zip(undone, (map if engine is None else engine.map)(every, undone), strict=True):
+        for item, entries in zip(undone, (map if engine is None else engine.map)(every, undone), strict=True):
+            store.enter(cache, entries, unit=item.unit)
             for mode in () if here else item.modes:
                 tally.add(len(item.frames), "run", mode, item.unit)
         units_run = {mode: sum(mode in item.modes for item in undone) for mode in modes}
@@ -209,8 +210,8 @@ def _run(
     record: bool,  # noqa: FBT001  (bound by position, so that it can be sent to another process)
     item: _Undone,
     tick: Callable[[str, str], None] | None = None,
-) -> None:
-    """Run a unit at all its modes and write each.
+) -> dict[str, dict[str, Any]]:
+    """Run a unit at all its modes, write each, and return their entries of the manifest.
 
     An image is decoded and prepared once, ahead of the one that the detector is at; boxes are found behind it.
     """
@@ -244,8 +245,7 @@ def _run(
                 take(found.pop(0).result())
         for rest in found:
             take(rest.result())
-    for mode, made in records.items():
-        store.write_unit(cache, mode, unit=item.unit, records=made)
+    return {mode: store.unit_files(cache, mode, unit=item.unit, records=made) for mode, made in records.items()}
 
 
 class _Picture(NamedTuple):

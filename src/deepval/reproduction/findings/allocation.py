@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
+from deepval.analyses.contrasts import ALL
 from deepval.reproduction.findings.finding import CONTROLLERS, PUBLISHED, KnownRows
 from deepval.reproduction.verdicts import OPEN, Row, Told, at_most, of_every, of_mean, of_most, span
 
@@ -61,7 +62,8 @@ def ego_speed_leads(found: KnownRows) -> Told | None:
             by_cell.setdefault(row["cell"], {})[row["allocator"]] = row["ndg"]
     asked = [each for each in by_cell.values() if "ego-speed" in each]
     leads = [max(each, key=lambda name: each[name]) for each in asked]
-    words = ", ".join(f"{name} {leads.count(name)}" for name in sorted(set(leads), key=leads.count, reverse=True))
+    names = sorted(dict.fromkeys(leads), key=leads.count, reverse=True)
+    words = ", ".join(f"{name} {leads.count(name)}" for name in names)
     return of_most((name == "ego-speed" for name in leads), f"leading: {words}") if leads else None
 
 
@@ -133,31 +135,29 @@ def own_consumer_wins_more(found: KnownRows) -> Told | None:
     return of_mean(None if wins[0] == wins[1] else wins[0] > wins[1], words)
 
 
-def _differences(rows: Sequence[Row]) -> str:
-    return "; ".join(f"{r['allocator']} {r['difference']:+.3f} [{r['lo']:.3f}, {r['hi']:.3f}]" for r in rows)
-
-
 def objective_swap(found: KnownRows) -> Told | None:
     """Training on perception gain instead makes no resolved difference on average."""
-    rows = [row for row in found.of("objective-swap", alpha=0.2, allocator=PUBLISHED) if not row.get("cell")]
-    rows = [row for row in rows if row.get("lo") is not None]
-    marks = (None if row["lo"] is None else row["lo"] <= 0 <= row["hi"] for row in rows)
-    return of_every(marks, _differences(rows)) if rows else None
+    rows = [row for row in found.of("objective-swap", alpha=0.2, recipe=PUBLISHED, cell=ALL) if row["lo"] is not None]
+    told = [f"{r['recipe']}, {r['against']} {r['difference']:+.3f} [{r['lo']:.3f}, {r['hi']:.3f}]" for r in rows]
+    marks = (row["lo"] <= 0 <= row["hi"] for row in rows)
+    return of_every(marks, f"decision value less the gain: {'; '.join(told)}") if rows else None
 
 
 def published_objectives(found: KnownRows) -> Told | None:
     """Published routing objectives win less often than decision value."""
-    rows = [row for row in found.of("published-objectives") if row.get("better") is not None]
-    wins = {str(row["objective"]): row["better"] for row in rows}
-    own = wins.get("value")
-    others = {name: number for name, number in wins.items() if name != "value"}
-    words = ", ".join(f"{name} {number}" for name, number in wins.items())
+    rows = [row for row in found.of("published-objectives") if row["cell"] != ALL]
+    verdicts: dict[str, dict[tuple[str, str, float], str | None]] = {}
+    for row in rows:
+        place = (row["recipe"], row["cell"], row["alpha"])
+        verdicts.setdefault(row["against"], {})[place] = row["against_versus_random"]
+        verdicts.setdefault(row["label"], {})[place] = row["versus_random"]
+    wins = {label: list(each.values()).count("better") for label, each in verdicts.items()}
+    own, others = wins.pop("value", None), list(wins.values())
     if own is None or not others:
         return None
-    return of_mean(
-        True if own > max(others.values()) else False if own < min(others.values()) else None,
-        f"wins against random: {words}",
-    )
+    words = f"wins against random: value {own} of {len(verdicts['value'])}"
+    words += "".join(f", {label} {number} of {len(verdicts[label])}" for label, number in wins.items())
+    return of_mean(True if own > max(others) else False if own < min(others) else None, words)
 
 
 def out_of_fold_flatters(found: KnownRows) -> Told | None:

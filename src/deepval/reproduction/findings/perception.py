@@ -96,14 +96,21 @@ def best_diagnostic_depends(found: KnownRows) -> Told | None:
         if about.get("system") in CONTROLLERS:
             leaders.setdefault((about["cheap"], about["full"], about["geometry"]), []).append(top["score"])
     pairs = [names for names in leaders.values() if len(names) == 2]
-    names = sorted({name for pair in pairs for name in pair}, key=lambda n: -sum(pair.count(n) for pair in pairs))
-    words = f"leading most often: {', '.join(f'{n} ({sum(pair.count(n) for pair in pairs)})' for n in names[:3])}"
+    every = [name for pair in pairs for name in pair]
+    names = sorted(dict.fromkeys(every), key=every.count, reverse=True)
+    words = f"leading most often: {', '.join(f'{name} ({every.count(name)})' for name in names[:3])}"
     return of_most((one != other for one, other in pairs), words) if pairs else None
+
+
+def _sweep(found: KnownRows, field: str) -> list[Row]:
+    """The configurations of the paper's two tasks in which something is defined, of those with enough to go by."""
+    rows = found.of("robustness", task=("longitudinal", "lateral"))
+    return [row for row in rows if row[field] is not None and row["affected"] >= LEAST_AFFECTED]
 
 
 def misses_recover_little(found: KnownRows) -> Told | None:
     """The false-negative gain recovers at most a third of the oracle's value."""
-    rows = [row for row in found.of("robustness") if row["fn_ndg"] is not None and row["affected"] >= LEAST_AFFECTED]
+    rows = _sweep(found, "fn_ndg")
     negative = sum(row["fn_ndg"] < 0 for row in rows)
     words = f"nDG {span(rows, 'fn_ndg', percent=False)}, negative in {negative}"
     marks = (True if row["fn_ndg"] <= 0.337 else False if above(row, "fn_ndg", 0.337) else None for row in rows)
@@ -112,7 +119,7 @@ def misses_recover_little(found: KnownRows) -> Told | None:
 
 def multi_metric(found: KnownRows) -> Told | None:
     """A model of all perception errors seldom passes half of the oracle's value."""
-    rows = [row for row in found.of("robustness") if row["multi_ndg"] is not None and row["affected"] >= LEAST_AFFECTED]
+    rows = _sweep(found, "multi_ndg")
     words = f"nDG {span(rows, 'multi_ndg', percent=False)}, above 0.5 in {sum(row['multi_ndg'] > 0.5 for row in rows)}"
     return of_most((row["multi_ndg"] <= 0.5 for row in rows), words) if rows else None
 

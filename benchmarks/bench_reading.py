@@ -1,0 +1,128 @@
+"""Reading and aligning beside the obvious way: integer and text ids, CSV, many units, Kendall's tau-b.
+
+Run: python benchmarks/bench_reading.py. CPU seconds of this process, polars on one thread, the better of two turns of
+each in the same run. maq, the natural neighbour of scores per mode, cannot be installed where this is written: no
+figure stands beside it.
+"""
+
+import os
+import resource
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+from figures import Figure, report
+from scipy.stats import kendalltau
+
+import deepval
+from deepval.judging.agreement import pair_counts
+from deepval.tables.scores import align
+
+MANY, SOME, UNITS = 10_000_000, 1_000_000, 1_000
+TURNS = 2
+BUDGETS = [deepval.Selection(alpha) for alpha in (0.1, 0.2, 0.3, 0.5)]
+
+
+def cpu_s(work: Callable[[], Any]) -> float:
+    """The better of some turns."""
+    taken = []
+    for _ in range(TURNS):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def files(folder: Path, rows: int, *, text: bool, csv: bool) -> tuple[Path, Path]:
+    """A values file and a scores file in another order."""
+    rng = np.random.default_rng(0)
+    ids = pa.array(np.arange(rows))
+    ids = pa.array([f"frame-{number:08d}" for number in range(rows)]) if text else ids
+    unit = pa.array(np.repeat(np.arange(UNITS), rows // UNITS))
+    cheap = rng.exponential(size=rows)
+    values = pa.table({"unit": unit, "input": ids, "loss_cheap": cheap, "loss_full": cheap - rng.normal(0.1, 1, rows)})
+    order = rng.permutation(rows)
+    scores = pa.table({"input": ids.take(pa.array(order)), "score": rng.normal(size=rows)})
+    ending = "csv" if csv else "parquet"
+    paths = folder / f"values.{ending}", folder / f"scores.{ending}"
+    for table, path in zip((values, scores), paths, strict=True):
+        pc.write_csv(table, path) if csv else pq.write_table(table, path)
+    return paths
+
+
+def ours(values: Path, scores: Path) -> None:
+    align(deepval.read_values(values), "score", scores)
+
+
+def joined(values: Path, scores: Path) -> None:
+    """What somebody with polars would do: join by id, sort by score."""
+    read = pl.read_csv if values.suffix == ".csv" else pl.read_parquet
+    read(values).join(read(scores), on="input").sort("score", descending=True)
+
+
+def reading(rows: int, limit: float, *, text: bool, csv: bool, sort_alone: bool = False) -> Figure:
+    with tempfile.TemporaryDirectory() as folder:
+        values, scores = files(Path(folder), rows, text=text, csv=csv)
+
+        def read_and_sort() -> None:
+            pq.read_table(values)
+            np.argsort(pq.read_table(scores)["score"].to_numpy())
+
+        mine = cpu_s(lambda: ours(values, scores))
+        beside = cpu_s(read_and_sort if sort_alone else lambda: joined(values, scores))
+    kind = f"{'text' if text else 'integer'} ids, {'CSV' if csv else 'Parquet'}, {rows:,} rows"
+    other = "read + argsort" if sort_alone else "polars join + sort"
+    return Figure(kind, f"{mine:.2f} s", f"{other} {beside:.2f} s", f"at most {limit} times", mine <= limit * beside)
+
+
+def units(number: int, limit_s: float) -> Figure:
+    rng = np.random.default_rng(1)
+    rows = 10 * number
+    cheap = rng.exponential(size=rows)
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat(np.arange(number), 10),
+        input=np.arange(rows),
+        losses={"cheap": cheap, "full": cheap - rng.normal(size=rows)},
+    )
+    start = time.process_time()
+    deepval.evaluate(table, {"score": rng.normal(size=rows)}, BUDGETS, draws=1000)
+    taken = time.process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    told = f"{taken:.1f} s, peak of the process so far {peak:.2f} GB"
+    return Figure(f"evaluate, {number:,} units", told, "-", f"at most {limit_s:g} s", taken <= limit_s)
+
+
+def kendall() -> Figure:
+    rng = np.random.default_rng(2)
+    one = rng.normal(size=SOME)
+    other = np.round(one + rng.normal(size=SOME), 2)
+    mine, theirs = cpu_s(lambda: pair_counts(one, other).tau_b), cpu_s(lambda: kendalltau(one, other))
+    return Figure(
+        "Kendall's tau-b, 1,000,000 pairs", f"{mine:.2f} s", f"scipy {theirs:.2f} s", "not slower", mine <= theirs
+    )
+
+
+def main() -> list[Figure]:
+    warnings.simplefilter("ignore")
+    return [
+        units(10_000, 3),
+        units(100_000, 60),
+        kendall(),
+        reading(SOME, 2.5, text=True, csv=False),
+        reading(SOME, 2.5, text=True, csv=True),
+        reading(MANY, 2.0, text=False, csv=False, sort_alone=True),
+    ]
+
+
+if __name__ == "__main__":
+    print(report(main()))
