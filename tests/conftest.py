@@ -26,7 +26,7 @@ LONG = frozenset(
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
         *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold", "out_of_core"),
         # They try what cannot be meant.
-        *("doctor", "faults", "mutated", "odd_input"),
+        *("doctor", "stopping", "mutated", "odd_input"),
         # Money, router logs.
         *("input_costs", "money", "recovery", "router_logs", "off_policy"),
     )
