@@ -181,7 +181,6 @@ def boxes(path: Path, *, metadata: dict[bytes, bytes] | None = None, **columns) 
         ({"metadata": {b"frames_processed": b'{"0000": "8"}'}}, "it.0000 must be a whole number"),
         ({"metadata": {b"scores": b"\xff"}}, "'scores' of its metadata: text must be UTF-8"),
     ],
-    ids=str,
 )
 def test_odd_parquet_detections(tmp_path, columns, sentence):
     with pytest.raises(InputError) as told:

@@ -18,7 +18,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "--every": (0, 1e6),
     "--folds": (2, 1_000),
     "--grid": (1, 4_096),
-    "--memory": (1, 10**9),
+    "--worker-memory": (1, 10**9),
     "--replan": (0, 1e6),
     "--resolve": (-1e9, 1e9),
     "--samples": (0, 1_000_000),

@@ -182,7 +182,9 @@ Workers = Annotated[int, typer.Option("--workers", help="How many units at once.
 Memory = Annotated[
     int | None,
     typer.Option(
-        "--memory", help="Most MB that a worker may take beyond what it starts with (Linux).", rich_help_panel=ENGINE
+        "--worker-memory",
+        help="Most MB that a worker may take beyond what it starts with (Linux).",
+        rich_help_panel=ENGINE,
     ),
 ]
 Address = Annotated[

@@ -115,8 +115,8 @@ class _Shift:
         return Done(
             error=InputError(
                 f"Work on {_named(self.items[place])} needs more memory than a worker has"
-                + ("" if bound is None else f", which is bounded to {bound:,} MB by --memory")
-                + f" ({reason(found.error)}): give it more, with a larger --memory or fewer --workers; what was "
+                + ("" if bound is None else f", which is bounded to {bound:,} MB by --worker-memory")
+                + f" ({reason(found.error)}): give it more, with a larger --worker-memory or fewer --workers; what was "
                 "finished is kept where the command keeps anything."
             )
         )
@@ -125,7 +125,11 @@ class _Shift:
         self.lost[place] = self.lost.get(place, 0) + 1
         item = _named(self.items[place])
         if self.lost[place] >= ATTEMPTS:
-            bound = "" if self.crew.memory_mb is None else f", which --memory bounds to {self.crew.memory_mb:,} MB each"
+            bound = (
+                ""
+                if self.crew.memory_mb is None
+                else f", which --worker-memory bounds to {self.crew.memory_mb:,} MB each"
+            )
             error = InputError(
                 f"Work on {item} ended {ATTEMPTS} workers one after the other, the last one {found.how}: there may not "
                 f"be enough memory for it{bound}. Use fewer --workers, or one to see what happens; what was finished "

@@ -10,6 +10,7 @@ import numpy as np
 
 from deepval import reading
 from deepval.allocators.fronts import FRONTS
+from deepval.archives import npz_arrays
 from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.features import Sight
@@ -66,8 +67,8 @@ class SeenCell(BuiltCell):
             return {ROWS: file.getvalue()}
 
         folder = kept(self.work / "kept", "rows", rests_on, make)
-        with np.load(io.BytesIO(reading.content(folder / ROWS)), allow_pickle=False) as arrays:
-            found = {sight.view.scene.unit: arrays[name] for sight, name in zip(sights, arrays.files, strict=True)}
+        arrays = npz_arrays(reading.content(folder / ROWS))
+        found = {sight.view.scene.unit: rows for sight, rows in zip(sights, arrays.values(), strict=True)}
         for rows in found.values():
             rows.setflags(write=False)
         return found
