@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from deepval.protocol.rebuilding import BUILT_BY  # a digest of the code, which every change alters
+
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 LIBRARIES = ("numpy", "pyarrow", "scikit-learn")
@@ -141,7 +143,7 @@ def _run(work: Path, commands: Mapping[str, str | None]) -> None:
 
 def _folder(folder: Path) -> dict[str, Any]:
     manifest = folder / "manifest.json"
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != BUILT_BY)
     return {
         "id": json.loads(manifest.read_text(encoding="utf-8"))["id"] if manifest.is_file() else None,
         "files": {
