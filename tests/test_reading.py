@@ -302,6 +302,7 @@ DIRECT = {
     # The package's own files, those of the system's devices, and what a child process of ours says.
     "report/html/__init__.py", "report/study.py", "protocol/code_digest.py", "metering/rails.py", "metering/machine.py",
     "protocol/submission_child.py", "protocol/submissions.py", "reproduction/published.py", "tables/costs.py",
+    "tables/memory.py",
 }  # fmt: skip
 READS = (
     *(".read_bytes(", ".read_text(", '.open("rb")', "json.loads(", "json.load(", "imread("),
