@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest --jaxtyping-packages=deepval,typechecker.check
 SHARED ?= $(abspath ../shared)
+# Compiled modules are kept, whatever the machine says: tests start commands by the hundred.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test quick check slow bench lock clean
 .DELETE_ON_ERROR:

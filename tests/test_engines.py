@@ -81,7 +81,8 @@ def test_a_worker_that_asks_for_more_memory_than_it_may_have_says_so():
         found = bounded.map(filled_mb, ["20", "400", "20"])
         assert next(found) == 20
         with pytest.raises(
-            InputError, match=r"Work on 400 needs more memory than a worker has, which is bounded to 200 MB by --worker-memory"
+            InputError,
+            match=r"Work on 400 needs more memory than a worker has, which is bounded to 200 MB by --worker-memory",
         ):
             next(found)
         assert list(bounded.map(filled_mb, ["20"])) == [20]

@@ -11,6 +11,8 @@ import venv
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "deepval"
 HEAVY = (
@@ -49,6 +51,7 @@ def test_import_costs_two_modules_more_than_numpy():
     assert run(sys.executable, "-c", count).split() == ["deepval", "deepval.version"]
 
 
+@pytest.mark.slow  # it installs every dependency anew; the README's own test installs the package
 def test_a_wheel_installs_into_an_empty_environment(tmp_path):
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("deepval-*.whl")

@@ -7,19 +7,22 @@ times in it. A line is appended by one write, so that processes never mix theirs
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deepval import reading
 from deepval.canonical import json_canonical, json_content
-from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError, InputWarning
 from deepval.files import append_line
 from deepval.tables.scores import Scores
+
+if TYPE_CHECKING:
+    from deepval.cells.folder import BuiltCell
 
 LEDGER = "opened.jsonl"
 
 
 def note(
-    cell: BuiltCell, *, by: str, units: Sequence[str] | None, scores: Mapping[str, Scores], plan: str | None = None
+    cell: "BuiltCell", *, by: str, units: Sequence[str] | None, scores: Mapping[str, Scores], plan: str | None = None
 ) -> None:
     """Append that a command judged scores on these units (all where None), where test units are among them.
 
@@ -41,7 +44,7 @@ def note(
         warnings.warn(f"This look at test units is not counted: {error}", InputWarning, stacklevel=2)
 
 
-def note_looks(cells: Iterable[BuiltCell], *, by: str) -> None:
+def note_looks(cells: Iterable["BuiltCell"], *, by: str) -> None:
     """Append to each cell's ledger that an analysis judged allocators of its own on the test units."""
     for cell in cells:
         note(cell, by=by, units=cell.split.test, scores={})

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,7 +16,6 @@ from deepval.cells.case import Case
 from deepval.cells.splits import ROLES
 from deepval.cli import bounds
 from deepval.cli.saying import say
-from deepval.datasets import Dataset
 from deepval.engines import ENGINES
 from deepval.errors import InputError, meant, one_line
 from deepval.judging.budgets import RAILS, Accounting, Budget, Selection, measured
@@ -24,6 +23,9 @@ from deepval.report import FORMS, console
 from deepval.results import KINDS, Result
 from deepval.tables.costs import PROFILES
 from deepval.tables.scores import REFERENCES, Scores
+
+if TYPE_CHECKING:
+    from deepval.datasets import Dataset
 
 LEAST_WIDTH, ENDLESS = 40, 10_000
 """Columns of the narrowest terminal that tables are made for, and of what is none."""
@@ -201,7 +203,7 @@ def maps_of(dataset: str, maps: Path | None) -> dict[str, Path]:
     return {} if maps is None else {"maps": maps}
 
 
-def check_roads(source: Dataset, units: Sequence[str]) -> None:
+def check_roads(source: "Dataset", units: Sequence[str]) -> None:
     """An error unless every unit may have a lane map, for systems that draw the road."""
     lacking = source.without_map(units)
     if lacking:

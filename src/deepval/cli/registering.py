@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deepval.cells.case import Case
-from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.ledger import note, openings
 from deepval.cli import options
 from deepval.cli.options import Json
@@ -20,6 +19,9 @@ from deepval.report.console import render_tables
 from deepval.report.tables import MISSING, Table, TableCell
 from deepval.results import BudgetKey
 from deepval.tables.scores import Scores
+
+if TYPE_CHECKING:
+    from deepval.cells.folder import BuiltCell
 
 
 def register(
@@ -35,6 +37,8 @@ def register(
 
     Example: deepval register plan.toml cells/braking-monocular
     """
+    from deepval.cells.folder import read_cell
+
     wanted = plans.read_plan(plan).cells
     found = {cell.id: openings(cell.folder, cell.id) for cell in map(read_cell, cells or ())}
     other = [cell for cell in found if cell not in wanted]
@@ -70,7 +74,7 @@ class Followed:
 
     plan: ComparisonPlan
     registration: Registration
-    cells: Mapping[str, BuiltCell]
+    cells: Mapping[str, "BuiltCell"]
 
     @property
     def ids(self) -> tuple[str, ...]:

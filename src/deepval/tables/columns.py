@@ -297,6 +297,11 @@ def to_numpy(column: Any, what: str) -> np.ndarray:
             return np.array(column.to_pylist(), dtype=object)
         if (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and not column.null_count:
             return _texts(column)
+        plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if (
+            plain and column.num_chunks and not column.null_count
+        ):  # Arrow's own way imports pandas where it is installed
+            return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
         return column.to_numpy()
     except (pa.ArrowException, ValueError) as error:
         raise InputError(
