@@ -101,6 +101,7 @@ def test_building_twice_gives_the_same_bytes_and_leaves_a_whole_cell_alone(mater
     assert digests(tmp_path) == first
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path):
     words = [sys.executable, "-m", "deepval.cli", "build", "--units", "scene-00,scene-01,scene-02"]
     words += ["--geometry", "monocular", "--geometry", "oracle", "--system", "braking", "--system", "lateral"]

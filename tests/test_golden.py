@@ -12,13 +12,23 @@ from shared import shared_data
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = runpy.run_path(str(ROOT / "tools" / "renew_golden.py"))
 
+OFTEN = ((), (pytest.mark.slow,), (pytest.mark.slow,))
+"""The first pair is built in every run of the tests, the others in the slow one."""
+
 
 def kept(name):
     return json.loads((ROOT / "tests" / "golden" / f"{name}.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
-    "name", ["synthetic", *(pytest.param(name, marks=pytest.mark.shared) for name in GOLDEN["PAIRS"])]
+    "name",
+    [
+        "synthetic",
+        *(
+            pytest.param(name, marks=[pytest.mark.shared, *often])
+            for name, often in zip(GOLDEN["PAIRS"], OFTEN, strict=True)
+        ),
+    ],
 )
 def test_every_file_is_what_it_was(name, tmp_path):
     before = kept(name)

@@ -351,6 +351,7 @@ def samples():
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_the_command_in_its_head_makes_the_shipped_profile(samples, tmp_path):
     fitted = fit_profile(samples, name=PROFILE.name, fitted_on=PROFILE.fitted_on)
     path = tmp_path / "again.toml"
