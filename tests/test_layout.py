@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deepval.report.console import render_tables
@@ -25,8 +25,12 @@ def table_of(header, sections, extra):
     return Table("t", header, tuple(lines_of(rows)[0] for rows in sections), (), extra)
 
 
+LONG_NAMES = (("0", "00", "0000"), [[("0 00000000000", "0000000 0000000000 000000000000 000000000000", "")]], ())
+
+
 @settings(max_examples=50)
 @given(parts(), st.integers(30, 160))
+@example(LONG_NAMES, 30)
 def test_every_word_of_every_column_that_stays_is_there_whole_and_lines_fit(content, width):
     table = table_of(*content)
     laid = laid_out(table, width)

@@ -283,7 +283,11 @@ class _Grid:
             if self.heads:
                 yield self.heads[number]
             for row in section:
-                yield "  ".join(style(cell.text, cell) for cell in row[:names] if cell.text)
+                named = [cell for cell in row[:names] if cell.text]
+                if sum(cells_wide(cell.text) + GAP for cell in named) - GAP <= width:
+                    yield (" " * GAP).join(style(cell.text, cell) for cell in named)
+                else:
+                    yield from (style(line, cell) for cell in named for line in wrapped(cell.text, width))
                 for name, cell in zip(self.header[names:], row[names:], strict=True):
                     first, *more = wrapped(cell.text, max(width - label - 4, 1))
                     yield f"  {name}{' ' * (label - cells_wide(name))}  {style(first, cell)}".rstrip()
