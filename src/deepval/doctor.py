@@ -210,7 +210,7 @@ def _detections(place: Path, up: Checkup) -> set[str]:
     again = f"delete it, then deepval perceive --out {place}"
     up.count("detection cache")
     try:
-        listed = detections._manifest(place)["modes"]  # noqa: SLF001 - one reader of the cache's manifest
+        listed = detections.cache_manifest(place)["modes"]
     except InputError as error:
         up.wrong(place / MANIFEST, error, again)
         return set()

@@ -97,7 +97,7 @@ def unit_files(cache: Path, mode: str, *, unit: str, records: Sequence[FrameReco
 
 def enter(cache: Path, entries: Mapping[str, Mapping[str, Any]], *, unit: str) -> None:
     """Write a unit's entry of each mode to the manifest: from then on it is done."""
-    manifest = _manifest(cache)
+    manifest = cache_manifest(cache)
     modes = dict(manifest["modes"])
     for mode, entry in entries.items():
         modes[mode] = {**modes.get(mode, {}), unit: dict(entry)}
@@ -131,7 +131,7 @@ def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
     if not reading.exists(cache / MANIFEST):
         _write_manifest(cache, recipe, {})
         return
-    stored = _manifest(cache)
+    stored = cache_manifest(cache)
     old = {**stored["recipe"], "format": stored["format"]}
     new = {**plain(recipe), "format": FORMAT}
     for key in sorted(old.keys() | new.keys()):
@@ -144,7 +144,7 @@ def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
 
 def finish(cache: Path) -> Path:
     """The manifest, without the units whose files were deleted since."""
-    manifest = _manifest(cache)
+    manifest = cache_manifest(cache)
     done = {mode: {unit: units[unit] for unit in units_in(cache, mode)} for mode, units in manifest["modes"].items()}
     _write_manifest(cache, manifest["recipe"], {mode: units for mode, units in done.items() if units})
     return cache / MANIFEST
@@ -160,12 +160,12 @@ def silence(mode: str, images: int) -> str:
 
 def modes_in(cache: Path) -> tuple[str, ...]:
     """Names of the modes with at least one unit done, in alphabetical order."""
-    return tuple(sorted(mode for mode in _manifest(cache)["modes"] if units_in(cache, mode)))
+    return tuple(sorted(mode for mode in cache_manifest(cache)["modes"] if units_in(cache, mode)))
 
 
 def units_in(cache: Path, mode: str) -> tuple[str, ...]:
     """Names of the units that are done in a mode, in alphabetical order."""
-    listed = _manifest(cache)["modes"].get(mode, {})
+    listed = cache_manifest(cache)["modes"].get(mode, {})
     places = (detections_path, frames_path)
     return tuple(sorted(unit for unit in listed if all(reading.exists(place(cache, mode, unit)) for place in places)))
 
@@ -273,7 +273,7 @@ class _Tables(NamedTuple):
 
 def _tables(cache: Path, mode: str, unit: str) -> _Tables:
     """The tables of a unit that is done, from the very bytes that fit the hashes of the manifest."""
-    entry = _manifest(cache)["modes"][mode][unit]
+    entry = cache_manifest(cache)["modes"][mode][unit]
     return _Tables(
         _read_table(detections_path(cache, mode, unit), entry["detections_sha256"]),
         _read_table(frames_path(cache, mode, unit), entry["frames_sha256"]),
@@ -296,7 +296,7 @@ def _read_table(path: Path, digest: str) -> Any:
         raise InputError(f"{path} of the detection cache cannot be read: delete it and run again.") from error
 
 
-def _manifest(cache: Path) -> dict[str, Any]:
+def cache_manifest(cache: Path) -> dict[str, Any]:
     """What the manifest says; where there is none, nothing is done."""
     path = cache / MANIFEST
     if not reading.exists(path):
