@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from deepval.cli.analysing import ANALYSES
 from deepval.cli.commands import COMMANDS
+from deepval.cli.several import spread
 
 
 def functions() -> Iterator[tuple[str, Any]]:
@@ -24,7 +25,7 @@ def functions() -> Iterator[tuple[str, Any]]:
 def parameters(kinds: tuple[type, ...]) -> Iterator[tuple[str, str]]:
     """Command and option (or argument) of every parameter that takes one of these types, or several of them."""
     for words, function in functions():
-        for name, hint in get_type_hints(function, include_extras=True).items():
+        for name, hint in get_type_hints(spread(function), include_extras=True).items():
             told = get_args(hint)
             if len(told) > 1 and kinds_of(told[0]) & set(kinds):
                 declared = (getattr(told[1], "default", None), *(getattr(told[1], "param_decls", None) or ()))

@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 
 import deepval
 from deepval.allocators.recipes import read_allocator
-from deepval.canonical import read_json
 from deepval.cells.folder import read_cell
 from deepval.cells.frame_files import read_frames
 from deepval.cells.splits import read_split
 from deepval.datasets import kitti
 from deepval.doctor import doctor
 from deepval.errors import InputError
-from deepval.manifests import read_manifest
+from deepval.files.canonical import read_json
+from deepval.files.manifests import read_manifest
 from deepval.perception.reported.detection_files import open_detections
 from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.history import read_history

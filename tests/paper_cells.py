@@ -20,7 +20,7 @@ from deepval.cells.splits import Split
 from deepval.diagnostics import Evidence
 from deepval.features import Sight
 from deepval.features.views import CheapMode, View
-from deepval.manifests import Manifest
+from deepval.files.manifests import Manifest
 from deepval.perception.reported.losses import LOSSES
 from deepval.tables.costs import PROFILES, Costs
 from deepval.tables.values import ValueTable

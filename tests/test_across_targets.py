@@ -131,7 +131,7 @@ def test_the_command_prints_tables_and_draws_a_figure(folders, tmp_path):
     ("words", "sentence"),
     [
         (("--figure", "x.svg"), "A format of figures must be one of pdf, png; found 'x.svg'"),
-        (("--seeds", 3), "--seeds is an option of the analysis seeds"),
+        (("--alpha", 2), "alpha must be a share in (0, 1]; found 2"),
     ],
 )
 def test_the_command_says_what_is_wrong(words, sentence, folders, tmp_path, monkeypatch):

@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from deepval import canonical
 from deepval.errors import InputError
+from deepval.files import canonical
 from deepval.protocol import submissions
 from deepval.protocol.cards import card_content
 from deepval.protocol.cell_folders import read_cells

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.canonical import digest_of
 from deepval.cells import build as building
 from deepval.cells import folder as folders
 from deepval.cells import sources
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
+from deepval.files.canonical import digest_of
 from deepval.systems.braking import Braking
 from protocol_worlds import run
 from shared import shared_data

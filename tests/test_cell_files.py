@@ -17,7 +17,7 @@ from deepval.cells import sources
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError, InputWarning
-from deepval.files import locked
+from deepval.files.writing import locked
 from deepval.perception.reported import cache as store
 from deepval.perception.reported import modes
 from deepval.protocol.cell_folders import read_cells

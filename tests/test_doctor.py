@@ -13,9 +13,9 @@ import pytest
 import deepval
 from alterations import missed
 from deepval.allocators.files import file_text
-from deepval.canonical import json_text, sha256
 from deepval.doctor import doctor
 from deepval.errors import InputError
+from deepval.files.canonical import json_text, sha256
 from deepval.perception.reported import cache
 from deepval.perception.running.detector import FrameDetections
 from deepval.protocol.cell_folders import read_cells
@@ -112,7 +112,7 @@ def test_what_a_kill_leaves_is_named(ours):
 def test_a_folder_that_is_written_to_is_named(ours):
     cell = ours / "cells" / "braking-monocular"
     code = (
-        "import sys\nfrom pathlib import Path\nfrom deepval.files import locked\n"
+        "import sys\nfrom pathlib import Path\nfrom deepval.files.writing import locked\n"
         "with locked(Path(sys.argv[1]), 'busy'):\n print('held', flush=True)\n sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", code, cell], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deepval.errors import InputError
-from deepval.files import check_writable, locked, write_atomically
+from deepval.files.writing import check_writable, locked, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -124,7 +124,7 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
 
 WRITER = """
 import sys
-from deepval.files import check_writable, locked, write_atomically
+from deepval.files.writing import check_writable, locked, write_atomically
 path, letter, times = sys.argv[1:]
 for _ in range(int(times)):
     write_atomically(path, letter * 200_000)
@@ -151,7 +151,7 @@ def test_links_in_a_circle_are_an_input_error(tmp_path):
 
 
 def test_a_folder_is_held_by_one_process_and_free_after_a_kill(tmp_path):
-    hold = "import sys, pathlib, deepval.files as f\nwith f.locked(pathlib.Path(sys.argv[1]), 'busy'):\n"
+    hold = "import sys, pathlib, deepval.files.writing as f\nwith f.locked(pathlib.Path(sys.argv[1]), 'busy'):\n"
     hold += "    print('held', flush=True)\n    sys.stdin.read()"
     holder = subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -31,7 +31,6 @@ from allocator_worlds import (
 from deepval.allocators import FRONTS, RECIPES, read_allocator
 from deepval.allocators.models import Boosting, Mlp
 from deepval.allocators.signals import SIGNALS
-from deepval.canonical import digest_of
 from deepval.cells.fitting import allocator_named, fit_on, out_of_fold, refit, score_on, units_of
 from deepval.cells.folder import read_cell
 from deepval.cells.splits import split
@@ -41,6 +40,7 @@ from deepval.cli import app
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.features.views import CheapMode
+from deepval.files.canonical import digest_of
 from deepval.perception.reported.ap_swap import graded_frames, numbered_on
 from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
 from deepval.tables.column_files import parquet_columns

@@ -47,46 +47,48 @@ def slow_reactions(spec, unit):
     cheap, full = seen.used[spec.order[0]], seen.used[spec.order[-1]]
     objects = perceived(spec, seen)
     plans = branches(rule, scene, objects, seen.run)
-    made, after = plans.plans[spec.order[-1]], objects[spec.order[-1]]
-    reacted, needed = [], []
+    told = {"reacted": [], "needed": [], "lost": [], "alike": []}
     for frame in range(len(scene)):
         refs, ignored = judged_at(truth, frame)
         regions = [tuple(box) for box in truth.ignored_box_px[truth.ignored_frame == frame]]
         at = {end: boxes_at(found, frame) for end, found in (("cheap", cheap), ("full", full))}
         pairs = {end: dict(best_assignment([d for _, d in dets], [r for _, r in refs])[1]) for end, dets in at.items()}
-        missed = set(range(len(refs))) - set(pairs["cheap"].values())
-        invented = {
-            i
-            for place, (i, det) in enumerate(at["full"])
-            if place not in pairs["full"]
-            and not excused(det, ignored, regions)
-            and not any(group(det[0]) == group(o[0]) and iou(det[1], o[1]) >= 0.5 for _, o in at["cheap"])
-        }
-        recovered = {at["full"][place][0] for place, j in pairs["full"].items() if j in missed}
+        invented, found = {}, {}
+        for one, other in (("cheap", "full"), ("full", "cheap")):
+            missed = set(range(len(refs))) - set(pairs[other].values())
+            invented[one] = {
+                i
+                for place, (i, det) in enumerate(at[one])
+                if place not in pairs[one]
+                and not excused(det, ignored, regions)
+                and not any(group(det[0]) == group(o[0]) and iou(det[1], o[1]) >= 0.5 for _, o in at[other])
+            }
+            found[one] = {at[one][place][0] for place, j in pairs[one].items() if j in missed}
 
-        def changed(gone, frame=frame):
+        def changed(mode, gone, frame=frame):
+            made, after = plans.plans[mode], objects[mode]
             plan = rule.plan(after.where(~np.isin(np.arange(len(after)), list(gone))), scene, previous=plans.before)
             ends = [rule.terms(p, scene, truth, previous=plans.before) for p in (plan, made)]
             losses = [sum(weight * end[name][frame] for name, weight in rule.weights.items()) for end in ends]
             return (plan[frame] != made[frame]).any(), losses[0] > losses[1] + rule.tolerance
 
-        reacted.append(bool(invented) and changed(invented)[0])
-        needed.append(bool(recovered) and changed(recovered)[1])
-    return reacted, needed
+        told["reacted"].append(bool(invented["full"]) and changed(spec.order[-1], invented["full"])[0])
+        told["needed"].append(bool(found["full"]) and changed(spec.order[-1], found["full"])[1])
+        told["lost"].append(bool(found["cheap"]) and changed(spec.order[0], found["cheap"])[1])
+        told["alike"].append(not any(invented.values()) and not any(found.values()))
+    return told
 
 
 def test_reactions_are_those_of_a_loop_over_frames(cells):
-    any_reacted = any_needed = False
+    ever = set()
     for cell in cells.values():
         spec = located(cell)
         for unit in UNITS:
-            found, (reacted, needed) = unit_reactions(spec, unit), slow_reactions(spec, unit)
-            assert found.reacted.tolist() == reacted
-            assert found.needed.tolist() == needed
-            any_reacted |= any(reacted)
-            any_needed |= any(needed)
-    assert any_reacted
-    assert any_needed
+            found, told = unit_reactions(spec, unit), slow_reactions(spec, unit)
+            for name, marks in told.items():
+                assert getattr(found, name).tolist() == marks
+                ever |= {name} if any(marks) else set()
+    assert ever == {"reacted", "needed", "lost", "alike"}
 
 
 def test_rows_are_means_over_inputs_by_sign(cells):
@@ -114,7 +116,7 @@ def test_rows_are_means_over_inputs_by_sign(cells):
 
 def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells):
     rows = mechanism.rows(cells)
-    assert all(row.detections is row.reacted is row.needed is None for row in rows)
+    assert all(row.detections is row.reacted is row.needed is row.lost is row.alike is None for row in rows)
     assert all(row.misses is not None for row in rows if row.inputs)
     assert "give --root and --mode" in mechanism.table(rows).notes[-1]
 

@@ -17,7 +17,7 @@ from deepval.allocators.models.fits import one_thread
 from deepval.allocators.models.links import linked
 from deepval.allocators.models.standard import Standard
 from deepval.allocators.models.training import trained
-from deepval.allocators.models.trees import binned, flat, without_empty
+from deepval.allocators.models.trees import binned, flat
 from deepval.errors import InputError
 
 SMALL = Boosting(trees=40, depth=3, learning_rate=0.2, least_per_leaf=4)
@@ -68,10 +68,34 @@ def test_flat_trees_are_the_library_s_to_the_bit(seed, count):
     with one_thread():
         theirs = learner.estimator(classify=False).fit(without_empty(rows), labels)
         expected, known = theirs.predict(unseen), theirs.predict(rows)
-    ours = flat(theirs, columns=rows.shape[1], depth=learner.depth)
+    ours = flat(theirs, np.arange(rows.shape[1]), columns=rows.shape[1], depth=learner.depth)
     assert ours.raw(unseen).tobytes() == expected.tobytes()
     assert ours.raw(rows).tobytes() == known.tobytes()
     assert learner.fit(rows, labels, classify=False).predict(unseen).tobytes() == ours.predict(unseen).tobytes()
+
+
+def without_empty(rows):
+    """The rows with 0 in columns that hold nothing but gaps, which the library does not take."""
+    return np.where(np.isnan(rows).all(axis=0), 0.0, rows)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_that_tell_nothing_change_no_tree(weighted):
+    rng = np.random.default_rng(8)
+    rows = gappy(rng, 300)
+    labels, weights = labelled(rng, rows), rng.uniform(0.1, 4, len(rows)) if weighted else None
+    silent = {0: 7.0, 3: np.nan, 4: 0.0}
+    wide = np.empty((len(rows), rows.shape[1] + len(silent)))
+    telling = [place for place in range(wide.shape[1]) if place not in silent]
+    wide[:, telling], wide[:, list(silent)] = rows, list(silent.values())
+    model, like = (SMALL.fit(given, labels, classify=False, weights=weights) for given in (wide, rows))
+    asked = like.threshold < np.inf
+    assert model.columns == wide.shape[1]
+    assert np.array_equal(model.feature[asked], np.array(telling)[like.feature[asked]])
+    for part in ("threshold", "gap_left", "leaf"):
+        assert np.array_equal(getattr(model, part), getattr(like, part))
+    nothing = SMALL.fit(wide[:, list(silent)], labels, classify=False, weights=weights)
+    assert nothing.predict(wide[:5, list(silent)]) == pytest.approx(np.average(labels, weights=weights))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -258,6 +282,23 @@ def test_a_network_is_that_of_the_library_to_the_bit(number, units, epochs, clas
     for (weight, bias), own_weight, own_bias in zip(layers, library.coefs_, library.intercepts_, strict=True):
         assert np.array_equal(weight, own_weight)
         assert np.array_equal(bias, own_bias)
+
+
+@pytest.mark.parametrize("classify", [False, True])
+def test_columns_of_zeros_change_a_network_by_no_more_than_rounding(classify):
+    rng = np.random.default_rng(4)
+    rows = np.zeros((300, 9))
+    rows[:, [1, 2, 6]] = rng.normal(size=(300, 3))
+    labels = (rows[:, 1] * rows[:, 6] > 0).astype(float)
+    settings = {"hidden_layer_sizes": (6, 4), "max_iter": 15, "alpha": 1e-2, "random_state": 2, "batch_size": 200}
+    library = (MLPClassifier if classify else MLPRegressor)(**settings)
+    with one_thread(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        library.fit(rows, labels)
+        layers = trained(rows, labels, (6, 4), epochs=15, penalty=1e-2, classify=classify, seed=2)
+    for (weight, bias), own_weight, own_bias in zip(layers, library.coefs_, library.intercepts_, strict=True):
+        np.testing.assert_allclose(weight, own_weight, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(bias, own_bias, rtol=1e-12, atol=1e-14)
 
 
 def test_training_ends_when_the_loss_falls_no_more():

@@ -266,7 +266,6 @@ def test_fit_score_profile_and_analyse(files):
     run("fit", cell, "-a", "gate-ridge", "--out", "gate.json")
     before = tree()
     like = ("fit", cell, "--like", "gate.json", "--out", "again.json")
-    some = ("analyse", "transfer", cell, "-a", "gate-ridge")
     for words, sentence in [
         ((*like, "--seed", "0"), "--like takes target, units and seed from its file: leave --seed out"),
         ((*like, "--target", "sign", "--units", "fit"), "leave --target and --units out"),
@@ -275,7 +274,6 @@ def test_fit_score_profile_and_analyse(files):
         (("score", cell, "gate.json", "--out", "nowhere/scores.csv"), "must be a file that can be written"),
         (("profile", "gate.json", "--cell", cell, "--out", "c.toml", "--threads", "0"), "--threads must be 1 or more"),
         (("profile", "gate.json", "--cell", cell, "--out", "c.toml", "--batch", "0"), "--batch must be 1 or more"),
-        ((*some, "--seeds", "3"), "--seeds is an option of the analysis seeds; transfer fits with seed 0"),
         (("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "0"), "--seeds must be 1 or more; found 0"),
         (("analyse", "seeds", cell, "-a", "gate-ridge", "--alpha", "2"), "alpha must be a share in (0, 1]; found 2"),
         (("leaderboard", ".", "--cells", "cells", "--out", "board", "--draws", "-1"), "--draws must be 0 or more"),

@@ -13,7 +13,7 @@ from deepval.cells.spec import Material, ModeSpec
 from deepval.cli import app
 from deepval.datasets import DATASETS
 from deepval.errors import InputError, InputWarning
-from deepval.files import append_line
+from deepval.files.writing import append_line
 from deepval.protocol import plans
 from deepval.results import BudgetKey
 from deepval.systems import SYSTEMS

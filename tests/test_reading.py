@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepval import canonical, reading
-from deepval.archives import npz_arrays
 from deepval.errors import LONGEST, InputError, InputWarning, one_line, reason
-from deepval.forms import formed, formed_file
+from deepval.files import canonical, reading
+from deepval.files.archives import npz_arrays
+from deepval.files.forms import formed, formed_file
 
-SRC = Path(canonical.__file__).parent
+SRC = Path(canonical.__file__).parents[1]
 NOT_UTF8 = os.fsdecode(b"\xff\xfe")
 
 
@@ -95,7 +95,7 @@ def test_a_file_that_may_not_be_read_by_another_user(tmp_path):
     script = f"""
 import sys
 sys.path.insert(0, {str(SRC.parent)!r})
-from deepval import files, reading
+from deepval.files import reading, writing
 from deepval.errors import InputError
 import os
 os.setgid(65534), os.setuid(65534)
@@ -109,9 +109,9 @@ def told(action, *arguments, **options):
 told(reading.content, {str(secret)!r})
 told(reading.content, {str(closed / "file")!r})
 told(reading.inside, {str(closed)!r})
-told(files.check_writable, {str(tmp_path / "new")!r})
-told(files.check_writable, {str(tmp_path / "a" / "b")!r}, folder=True)
-told(files.write_atomically, {str(tmp_path / "new")!r}, 'x')
+told(writing.check_writable, {str(tmp_path / "new")!r})
+told(writing.check_writable, {str(tmp_path / "a" / "b")!r}, folder=True)
+told(writing.write_atomically, {str(tmp_path / "new")!r}, 'x')
 print(reading.is_file({str(closed / "file")!r}))
 """
     for folder in (tmp_path, *tmp_path.parents):
@@ -298,7 +298,7 @@ def test_reasons_are_the_first_line_of_what_failed():
 # The law: files are read in one place.
 
 DIRECT = {
-    "reading.py", "files.py", "canonical.py",
+    "files/reading.py", "files/writing.py", "files/canonical.py",
     # The package's own files, those of the system's devices, and what a child process of ours says.
     "report/html/__init__.py", "report/study.py", "protocol/code_digest.py", "metering/rails.py", "metering/machine.py",
     "protocol/submission_child.py", "protocol/submissions.py", "reproduction/published.py", "tables/costs.py",
@@ -322,7 +322,7 @@ def test_files_are_read_through_one_module():
 
 
 def test_pictures_are_bounded_by_their_heads():
-    from deepval.pixels import MOST_PIXELS, check_pixels, size_px
+    from deepval.files.pixels import MOST_PIXELS, check_pixels, size_px
 
     cv2 = pytest.importorskip("cv2")
     small = cv2.imencode(".png", np.zeros((4, 6, 3), np.uint8))[1].tobytes()

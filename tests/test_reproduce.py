@@ -16,8 +16,10 @@ from deepval.cells.ledger import openings
 from deepval.cells.spec_files import Places, read_specification
 from deepval.cli import app
 from deepval.errors import InputError
+from deepval.judging.over_cells import compare_over
 from deepval.protocol import code_digest as digests
 from deepval.protocol.gathering import gathered, meant
+from deepval.protocol.plans import register
 from deepval.reproduction import comparing, parts, run, study_report
 from deepval.reproduction.comparing import laid_beside
 from deepval.reproduction.findings import KnownRows, findings
@@ -233,14 +235,15 @@ def test_an_analysis_can_be_called(whole):
 
 
 def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, monkeypatch):
-    _, folder = whole
+    done, folder = whole
     monkeypatch.setattr("deepval.reproduction.registry.ANALYSES", ANALYSES[:2])
     monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
     app(list(map(str, words)), standalone_mode=False)
     told = capsys.readouterr().out
     assert "2 cells, 2 analyses, 0 figures beside the paper's" in told
-    assert "3 looks at its test units on record" in told
+    for at in done.cells:
+        assert f"{at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record" in told
     assert {"report.html", "report.md", "report.json"} == {path.name for path in tmp_path.iterdir()}
 
 
@@ -256,10 +259,63 @@ def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
 
 
 def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
-    some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-recall"))
-    for cell, recipes in ((some, ("gate-gbm", "router-recall")), (replace(some, recipes=None), SEEDED)):
+    some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-gbm-value"))
+    for cell, recipes in ((some, ("gate-gbm", "router-gbm-value")), (replace(some, recipes=None), SEEDED)):
         assert run._analysis(run.Job("seeds", (cell,))).settings["recipes"] == recipes
     assert run._analysis(run.Job("signs", (some,))).settings == {}
+
+
+def write_plan(path: Path, *comparisons: dict[str, object]) -> Path:
+    tables = ["\n".join(f"{key} = {json.dumps(value)}" for key, value in each.items()) for each in comparisons]
+    path.write_text("".join(f"[[comparison]]\n{table}\n" for table in tables), encoding="utf-8")
+    return path
+
+
+def test_a_registered_plan_is_followed_and_told(whole, specification, tmp_path, capsys):
+    done, folder = whole
+    ids = [at.cell.id for at in done.cells]
+    wanted = {"candidate": "gate-ridge", "baseline": "random", "cells": ids, "alphas": [0.2], "direction": "different"}
+    plan = write_plan(
+        tmp_path / "plan.toml",
+        wanted,
+        wanted | {"alphas": [0.3], "of": "harm", "cells": ids[:1]},
+        wanted | {"cells": [*ids, "elsewhere"]},
+        wanted | {"budget": "energy"},
+        wanted | {"candidate": "rooter"},
+    )
+    words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path / "out", "--workers", "1"]
+    words = [*map(str, words), *(f"--analysis={name}" for name in CHOSEN), "-a", "gate-ridge", "--plan", str(plan)]
+    with pytest.raises(InputError, match="must be registered as it is before it is followed"):
+        app(words, standalone_mode=False)
+    register(plan, dict.fromkeys(ids, 0))
+    app(words, standalone_mode=False)
+    capsys.readouterr()
+    told = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["plan"]
+    results = {at.cell.id: at.part("results") for at in done.cells}
+    own = [row for row in compare_over(results, "gate-ridge", "random") if row.alpha == 0.2]
+    assert [told["rows"][0]["made"][name] for name in ("difference", "lo", "hi", "verdict")] == [
+        own[0].difference, own[0].lo, own[0].hi, own[0].verdict
+    ]  # fmt: skip
+    assert told["rows"][0]["as_expected"] is (own[0].verdict in ("better", "worse"))
+    harm = compare_over({ids[0]: results[ids[0]]}, "gate-ridge", "random", of="harm")
+    assert told["rows"][1]["made"]["difference"] == next(row.difference for row in harm if row.alpha == 0.3)
+    assert [row["reason"] for row in told["rows"][:4]] == [
+        None, None, "1 of its 3 cells are not at hand", "energy budgets are no part of a run"
+    ]  # fmt: skip
+    assert "'rooter'" in told["rows"][4]["reason"]
+    assert told["opened_before"] == {"elsewhere": None} | dict.fromkeys(ids, 0)
+    assert told["opened"] == {at.cell.id: openings(at.folder, at.cell.id) for at in done.cells}
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "## Planned comparisons" in page
+    assert "2 of 5 comparisons were made" in page
+
+
+def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_first(whole):
+    cells = whole[0].cells
+    jobs = [run.Job(name, cells) for name in ("held-out", "streams", "objective-swap", "signs")]
+    shares = [(at.label, parts) for at, parts in run._shares(jobs)]
+    turns = (("diagnosed", "results"), ("causal",), ("relabelled",))
+    assert shares == [(at.label, parts) for parts in turns for at in cells]
 
 
 def test_analyses_take_specifications_and_say_what_a_track_lacks(whole, specification, tmp_path, capsys):

@@ -14,7 +14,7 @@ import deepval
 from deepval.cells.fitting import score_on
 from deepval.cells.folder import read_cell
 from deepval.cells.study import judged
-from deepval.manifests import MANIFEST
+from deepval.files.manifests import MANIFEST
 from deepval.tables.column_files import parquet_bytes, parquet_columns
 from protocol_worlds import Done
 from protocol_worlds import run as run_here

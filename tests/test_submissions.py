@@ -309,7 +309,7 @@ def test_a_file_that_cannot_be_read_is_a_reason(folder, cells, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("deepval.reading.os.open", refuse)
+    monkeypatch.setattr("deepval.files.reading.os.open", refuse)
     assert problem_of(folder, cells).endswith("must be a file that can be read; Permission denied.")
 
 

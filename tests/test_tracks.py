@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from deepval.canonical import file_digest, plain
 from deepval.cells import build, folder, sources, splits
 from deepval.cells.spec import CellSpec, specs
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
+from deepval.files.canonical import file_digest, plain
 from deepval.protocol import cell_folders, official, tracks
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants

@@ -9,7 +9,7 @@ from deepval.allocators.memory import MEMORY_FEATURES
 from deepval.features import table, tracked
 from deepval.features.table import FEATURES, markdown
 from deepval.features.tracked import TRACKED_FEATURES
-from deepval.files import write_atomically
+from deepval.files.writing import write_atomically
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "features.md"
 

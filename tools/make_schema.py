@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 from deepval import results
-from deepval.files import write_atomically
+from deepval.files.writing import write_atomically
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "result.schema.json"
 PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}

@@ -1,10 +1,10 @@
 """The findings and rules of this version, and reports of `deepval reproduce` -> the tables of docs/replication.md.
 
-    deepval reproduce docs/replication/*.toml --data ../shared/data --work work --out replication
-    python tools/renew_replication.py docs/replication.md replication/report.json
+    deepval reproduce docs/replication/*.toml --data ../shared/data --plan docs/replication-plan.toml --out all
+    deepval reproduce docs/replication/lateral/*.toml --data ../shared/data --analysis signs --out lateral
+    python tools/renew_replication.py docs/replication.md all/report.json --lateral lateral/report.json
 
-Of several reports the first that tells a finding is taken, such as one on all cells and one, on fewer, of what takes
-long. Without a report, the table of rules alone is made.
+Of several reports the first that tells a finding is taken. Without a report, the table of rules alone is made.
 """
 
 import argparse
@@ -15,9 +15,13 @@ from typing import Any
 
 from renew_results import filled
 
-from deepval.files import write_atomically
-from deepval.report.tables import Table, lines_of
+from deepval.files.writing import write_atomically
+from deepval.judging.over_cells import PooledComparison
+from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.reproduction import planned
 from deepval.reproduction.findings import findings
+from deepval.reproduction.findings.finding import LEAST_AFFECTED
+from deepval.reproduction.planned import PlanFollowed, PlannedRow
 from deepval.reproduction.telling import MADE_UP
 
 MAIN = "kitti"
@@ -62,15 +66,52 @@ def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
     }
 
 
+def planned_table(told: Mapping[str, Any]) -> Table:
+    """What became of the plan that a run followed."""
+    rows = [PlannedRow(**{**row, "made": row["made"] and PooledComparison(**row["made"])}) for row in told["rows"]]
+    return planned.table(PlanFollowed(**{**told, "rows": tuple(rows)}))
+
+
+def lateral_table(report: Mapping[str, Any]) -> Table:
+    """What escalation does to the lateral controller, in the cells with enough affected inputs."""
+    rows = report["analyses"]["signs"][MAIN]
+    told = [row for row in rows if row["affected"] >= LEAST_AFFECTED]
+    texts = [
+        (
+            f"{row['cheap']} → {row['full']}",
+            row["geometry"],
+            f"{row['affected']:,}",
+            f"{percent(row['harm_rate'], 1)} {interval(row['harm_rate_lo'], row['harm_rate_hi'], _tenths)}",
+            f"{number(row['harm_ratio'])} {interval(row['harm_ratio_lo'], row['harm_ratio_hi'])}",
+            percent(row["all_full_share"]),
+            percent(row["oracle_share"]),
+        )
+        for row in told
+    ]
+    header = ("modes", "geometry", "affected", "harmed", "harm ratio", "all-full", "Oracle@20")
+    left = f"{len(rows) - len(told)} of {len(rows)} cells have fewer than {LEAST_AFFECTED} affected inputs: left out."
+    return Table("Lateral corridor controller", header, lines_of(texts), (left,))
+
+
+def _tenths(share: float | None) -> str:
+    return percent(share, 1)
+
+
 def main() -> None:
     """Renew the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("page", type=Path)
     parser.add_argument("report", type=Path, nargs="*")
+    parser.add_argument("--lateral", type=Path, help="report on the lateral controller")
     given = parser.parse_args()
     made = {"rules": rules()}
-    if given.report:
-        made |= tables([json.loads(path.read_text(encoding="utf-8")) for path in given.report])
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in given.report]
+    if reports:
+        made |= tables(reports)
+    if reports and reports[0]["plan"] is not None:
+        made["planned"] = planned_table(reports[0]["plan"])
+    if given.lateral is not None:
+        made["lateral"] = lateral_table(json.loads(given.lateral.read_text(encoding="utf-8")))
     write_atomically(given.page, filled(given.page.read_text(encoding="utf-8"), made))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deepval.files import write_atomically
+from deepval.files.writing import write_atomically
 from deepval.report.markdown import table_text
 from deepval.report.tables import Table, TableCell, lines_of, number, percent
 

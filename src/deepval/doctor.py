@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
 from deepval.allocators.files import FORMAT as ALLOCATOR
 from deepval.allocators.files import check_hash
-from deepval.canonical import digest_of, file_digest, json_content, json_text, read_json, sha256
 from deepval.errors import InputError, InputWarning
-from deepval.files import locked
-from deepval.manifests import MANIFEST, TOP, Manifest, read_manifest
+from deepval.files import reading
+from deepval.files.canonical import digest_of, file_digest, json_content, json_text, read_json, sha256
+from deepval.files.manifests import MANIFEST, TOP, Manifest, read_manifest
+from deepval.files.writing import locked
 from deepval.perception.reported import cache as detections
 from deepval.planners.learned.training import CHECKPOINT
 from deepval.protocol.history import HISTORY, read_history

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
-from deepval.canonical import digest_of, json_canonical, json_content
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import digest_of, json_canonical, json_content
 
 FORMAT, VERSION = "deepval allocator", 1
 LARGEST_BYTES = 64 * 2**20

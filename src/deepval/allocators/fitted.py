@@ -17,7 +17,7 @@ from deepval.allocators.fronts import Front
 from deepval.arrays import Float, Int
 from deepval.features import Sight
 from deepval.features.views import CheapMode, View
-from deepval.files import write_atomically
+from deepval.files.writing import write_atomically
 from deepval.progress import Watch, unwatched
 
 

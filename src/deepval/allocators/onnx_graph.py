@@ -16,8 +16,8 @@ from deepval.allocators.models.links import Link
 from deepval.allocators.models.standard import Standard
 from deepval.allocators.onnx_writer import graph, model, node, shaped
 from deepval.allocators.tree_graph import IR_VERSION, ML, OPSETS, ROW, tree_attributes
-from deepval.canonical import json_canonical
 from deepval.errors import InputError
+from deepval.files.canonical import json_canonical
 
 SCORE = "score"
 

@@ -13,7 +13,7 @@ from deepval.arrays import Float
 from deepval.errors import InputError, quoted
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
-from deepval.files import file_path, write_atomically
+from deepval.files.writing import file_path, write_atomically
 from deepval.judging.policies import Policy
 from deepval.judging.prices import Price
 from deepval.judging.routing import MODES, Route, Routing, checked_scores

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.canonical import digest_of
 from deepval.cells.build import Cell
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
+from deepval.files.canonical import digest_of
 from deepval.judging.agreement import affected, pair_counts, sign_disagreement, spearman
 from deepval.progress import Watch, unwatched
 from deepval.systems import SYSTEMS

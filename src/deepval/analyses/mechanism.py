@@ -1,12 +1,12 @@
 """Cells -> how what perception gains and invents goes with the sign of decision value: docs/analyses.md.
 
 Counts of false positives and misses come from a cell's folder; numbers of detections, false positives that the system
-reacts to and recovered misses that it needs come from its data, where they are at hand.
+reacts to, recovered misses that it needs and needed detections that are lost come from its data, where at hand.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, interval, lines_of, number, percent
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
+
+HANGS_ON = ("reacted", "needed", "lost", "alike")
+"""What the data alone tell of an input."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,10 @@ class MechanismRow:
         reacted: Share of the inputs on which the plan is another without the added false positives, with its 95 %
             interval over units; None without the data.
         needed: Share of the inputs on which the loss is higher without the recovered misses, likewise.
+        lost: Share of the inputs on which the cheap mode's loss would be higher without its detections of objects that
+            the full mode misses, likewise.
+        alike: Share of the inputs on which both modes find the same objects and no false positive is of one alone,
+            likewise: only where objects are placed differs.
     """
 
     cell: str
@@ -64,6 +71,12 @@ class MechanismRow:
     needed: float | None
     needed_lo: float | None
     needed_hi: float | None
+    lost: float | None
+    lost_lo: float | None
+    lost_hi: float | None
+    alike: float | None
+    alike_lo: float | None
+    alike_hi: float | None
 
 
 def rows(
@@ -106,7 +119,7 @@ def _changes(
     told = reactions(spec, watch=watch)
     at = positions(table.input, told.input)
     boxes = (told.full_boxes - told.cheap_boxes)[at]
-    return changes | {"detections": boxes, "reacted": told.reacted[at], "needed": told.needed[at]}
+    return changes | {"detections": boxes} | {name: getattr(told, name)[at] for name in HANGS_ON}
 
 
 def _rows(
@@ -123,7 +136,10 @@ def _rows(
         def mean(name: str, among: np.ndarray = rows) -> float | None:
             return float(changes[name][among].mean()) if name in changes and among.any() else None
 
-        reacted, needed = share(changes.get("reacted")), share(changes.get("needed"))
+        told: dict[str, Any] = {}
+        for part in HANGS_ON:
+            of = share(changes.get(part))
+            told |= {part: of.value, f"{part}_lo": of.lo, f"{part}_hi": of.hi}
         found.append(
             MechanismRow(
                 cell=name,
@@ -135,12 +151,7 @@ def _rows(
                 detections=mean("detections"),
                 more_false_positives=share(changes["false_positives"] > 0).value,
                 no_miss_recovered=share(changes["misses"] >= 0).value,
-                reacted=reacted.value,
-                reacted_lo=reacted.lo,
-                reacted_hi=reacted.hi,
-                needed=needed.value,
-                needed_lo=needed.lo,
-                needed_hi=needed.hi,
+                **told,
             )
         )
     return found
@@ -158,6 +169,8 @@ def table(rows: Sequence[MechanismRow]) -> Table:
         "no miss rec.",
         "FP reacted to",
         "needed miss rec.",
+        "needed det. lost",
+        "same objects",
     )
     texts = [
         (
@@ -168,16 +181,20 @@ def table(rows: Sequence[MechanismRow]) -> Table:
             number(row.detections),
             percent(row.more_false_positives, 1),
             percent(row.no_miss_recovered, 1),
-            f"{percent(row.reacted, 1)} {interval(row.reacted_lo, row.reacted_hi, _whole)}".strip(),
-            f"{percent(row.needed, 1)} {interval(row.needed_lo, row.needed_hi, _whole)}".strip(),
+            *(_share(row, name) for name in HANGS_ON),
         )
         for row in rows
     ]
     missing = sorted({row.cell for row in rows if row.inputs and row.detections is None})
-    notes = ["d: full less cheap, mean per input; rec.: recovered."]
+    notes = ["d: full less cheap, mean per input; rec.: recovered; same objects: only where they are placed differs."]
     if missing:
         notes.append(f"Boxes and reactions need the data of {', '.join(missing)}: give --root and --mode NAME=FILE.")
     return Table("Harm mechanism", header, lines_of(texts), tuple(notes))
+
+
+def _share(row: MechanismRow, name: str) -> str:
+    value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi"))
+    return f"{percent(value, 1)} {interval(low, high, _whole)}".strip()
 
 
 def _whole(share: float | None) -> str:
@@ -185,20 +202,16 @@ def _whole(share: float | None) -> str:
 
 
 def chart(rows: Sequence[MechanismRow]) -> Chart:
-    """Shares of helped and harmed inputs that react to an added false positive or need a recovered miss."""
+    """Shares of helped and harmed inputs that hang on what the full mode adds, recovers or loses."""
+    series = {
+        "reacted": "reacts to an added false positive",
+        "needed": "needs a recovered miss",
+        "lost": "loses a needed detection",
+    }
     dots = [
-        dot
+        Dot(f"{row.cell}: {row.effect}", said, *(getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi")))
         for row in rows
         if row.effect != "unaffected"
-        for dot in (
-            Dot(
-                f"{row.cell}: {row.effect}",
-                "reacts to an added false positive",
-                row.reacted,
-                row.reacted_lo,
-                row.reacted_hi,
-            ),
-            Dot(f"{row.cell}: {row.effect}", "needs a recovered miss", row.needed, row.needed_lo, row.needed_hi),
-        )
+        for name, said in series.items()
     ]
     return shares("Share of such inputs", dots)

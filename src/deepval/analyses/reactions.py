@@ -1,7 +1,7 @@
-"""A cell's specification with its data -> what the full mode adds, frame by frame, and what the system makes of it.
+"""A cell's specification with its data -> what the full mode adds and loses, frame by frame, and what hangs on it.
 
 docs/analyses.md, Harm mechanism. An added false positive is *reacted to* where the plan is another without it; a
-recovered miss is *needed* where the loss is higher without it.
+recovered miss is *needed* where the loss is higher without it, and so is what the cheap mode alone detects.
 """
 
 from typing import NamedTuple
@@ -30,17 +30,19 @@ LEAST_IOU = 0.5
 
 
 class Reactions(NamedTuple):
-    """Per frame: boxes of both modes, and what hangs on what the full mode adds."""
+    """Per frame: boxes of both modes, what hangs on what the full mode adds and loses, and whether it does neither."""
 
     input: Shaped[np.ndarray, "frame"]
     cheap_boxes: Int[np.ndarray, "frame"]
     full_boxes: Int[np.ndarray, "frame"]
     reacted: Bool[np.ndarray, "frame"]
     needed: Bool[np.ndarray, "frame"]
+    lost: Bool[np.ndarray, "frame"]
+    alike: Bool[np.ndarray, "frame"]
 
 
 def reactions(spec: CellSpec, *, watch: Watch = unwatched) -> Reactions:
-    """What the full mode adds to every frame of a cell, and whether the system acts on it."""
+    """What the full mode adds to and loses of every frame of a cell, and whether the system acts on it."""
     parts = [unit_reactions(spec, unit) for unit in watch(spec.units, f"reactions of {spec.system}")]
     return Reactions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -50,40 +52,45 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
     rule = spec.acting
     seen = sighting(spec, unit)
     scene, truth = seen.scene, seen.truth
-    cheap, full = (seen.used[name] for name in (spec.order[0], spec.order[-1]))
-    added, recovered = _added(cheap, full, seen)
+    ends = spec.order[0], spec.order[-1]
+    cheap, full = (seen.used[name] for name in ends)
+    (removed, lost), (added, recovered) = _only(cheap, full, seen), _only(full, cheap, seen)
     objects = perceived(spec, seen)
     plans = branches(rule, scene, objects, seen.run)
-    keep = persistent(full) if spec.persistence else None
-    behind = PLACINGS[spec.geometry].behind(full, scene, truth, keep=keep)
-    of_full = objects[spec.order[-1]]
 
-    def without(marked: Bool[np.ndarray, "det"]) -> Float[np.ndarray, "time *plan"]:
+    def without(mode: str, marked: Bool[np.ndarray, "det"]) -> Float[np.ndarray, "time *plan"]:
+        used = seen.used[mode]
+        keep = persistent(used) if spec.persistence else None
+        behind = PLACINGS[spec.geometry].behind(used, scene, truth, keep=keep)
         gone = (behind >= 0) & np.append(marked, False)[behind]
-        return rule.plan(of_full.where(~gone), scene, previous=plans.before)
+        return rule.plan(objects[mode].where(~gone), scene, previous=plans.before)
 
-    def loss(made: Float[np.ndarray, "time *plan"]) -> Float[np.ndarray, "time"]:
-        return weighted_loss(rule.terms(made, scene, truth, previous=plans.before), rule.weights)
+    def worse(mode: str, marked: Bool[np.ndarray, "det"]) -> Bool[np.ndarray, "time"]:
+        losses = [
+            weighted_loss(rule.terms(made, scene, truth, previous=plans.before), rule.weights)
+            for made in (without(mode, marked), plans.plans[mode])
+        ]
+        return losses[0] - losses[1] > rule.tolerance
 
-    made = plans.plans[spec.order[-1]]
-    changed = (without(added) != made).reshape(len(scene), -1).any(axis=1)
-    worse = loss(without(recovered)) - loss(made) > rule.tolerance
+    changed = (without(ends[1], added) != plans.plans[ends[1]]).reshape(len(scene), -1).any(axis=1)
+    other = np.zeros(len(scene), dtype=bool)
+    for found, marks in ((cheap, removed | lost), (full, added | recovered)):
+        other[found.frame[marks]] = True
     boxes = [np.bincount(each.frame, minlength=len(scene)) for each in (cheap, full)]
-    return Reactions(scene.inputs, boxes[0], boxes[1], changed, worse)
+    return Reactions(scene.inputs, boxes[0], boxes[1], changed, worse(ends[1], recovered), worse(ends[0], lost), ~other)
 
 
-def _added(
-    cheap: Detections, full: Detections, seen: Sighting
+def _only(
+    one: Detections, other: Detections, seen: Sighting
 ) -> tuple[Bool[np.ndarray, "det"], Bool[np.ndarray, "det"]]:
-    """Detections of the full mode that are added false positives, and that are of objects which cheap misses."""
-    in_image = cheap.boxed and full.boxed
-    ends = [_matched(each, seen, in_image=in_image) for each in (cheap, full)]
-    known = np.zeros(len(full), dtype=bool)
-    known[_reported_by_both(cheap, full, seen.scene, in_image=in_image)] = True
-    partner = ends[1].partner
-    recovered = partner >= 0
-    recovered[recovered] = ends[0].missed[partner[recovered]]
-    return ends[1].false_positive & ~known, recovered
+    """Detections of one mode that are false positives of it alone, and that are of objects which the other misses."""
+    in_image = one.boxed and other.boxed
+    mine, theirs = (_matched(each, seen, in_image=in_image) for each in (one, other))
+    known = np.zeros(len(one), dtype=bool)
+    known[_reported_by_both(one, other, seen.scene, in_image=in_image)] = True
+    found = mine.partner >= 0
+    found[found] = theirs.missed[mine.partner[found]]
+    return mine.false_positive & ~known, found
 
 
 def _matched(detections: Detections, seen: Sighting, *, in_image: bool) -> Matching:
@@ -92,17 +99,17 @@ def _matched(detections: Detections, seen: Sighting, *, in_image: bool) -> Match
     return ground_matching(detections, seen.truth, scene=seen.scene)
 
 
-def _reported_by_both(cheap: Detections, full: Detections, scene: Scene, *, in_image: bool) -> Int[np.ndarray, "det"]:
-    """Places of the full mode's detections that one of the cheap mode, of the same super-class, agrees with."""
-    pairs = frame_pairs(full.frame, cheap.frame)
+def _reported_by_both(one: Detections, other: Detections, scene: Scene, *, in_image: bool) -> Int[np.ndarray, "det"]:
+    """Places of one mode's detections that one of the other mode, of the same super-class, agrees with."""
+    pairs = frame_pairs(one.frame, other.frame)
     if in_image:
-        near = iou(full.box_px[pairs.first], cheap.box_px[pairs.second]) >= LEAST_IOU
+        near = iou(one.box_px[pairs.first], other.box_px[pairs.second]) >= LEAST_IOU
     else:
-        if not all(has_ground_boxes(each, scene) for each in (cheap, full)):
+        if not all(has_ground_boxes(each, scene) for each in (one, other)):
             raise InputError(
                 f"unit {scene.unit}: the modes need image boxes or 3D boxes, both of them, to be compared."
             )
-        ends = [ground_boxes(each, scene, wanted_by="a comparison of modes").centre_m for each in (full, cheap)]
+        ends = [ground_boxes(each, scene, wanted_by="a comparison of modes").centre_m for each in (one, other)]
         near = np.linalg.norm(ends[0][pairs.first] - ends[1][pairs.second], axis=1) <= MOST_APART_M
-    same = super_class(full.cls)[pairs.first] == super_class(cheap.cls)[pairs.second]
+    same = super_class(one.cls)[pairs.first] == super_class(other.cls)[pairs.second]
     return np.unique(pairs.first[near & same])

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.cells.splits import ROLES, units_of
 from deepval.errors import InputError, InputWarning
+from deepval.files import reading
+from deepval.files.manifests import MANIFEST
 from deepval.judging.budgets import conventions
-from deepval.manifests import MANIFEST
 from deepval.results import Result
 from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Convention, Costs

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.canonical import json_packed, plain
 from deepval.cells.road_view import outlined, planned, road
 from deepval.cells.sighting import Sighting
 from deepval.cells.spec import CellSpec
 from deepval.datasets.synthetic import WorldSettings
+from deepval.files.canonical import json_packed, plain
 from deepval.geometry.camera import Camera, projected_px
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.persistence import persistent

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval import reading
 from deepval.allocators import (
     Allocator,
     Examples,
@@ -33,6 +32,7 @@ from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
+from deepval.files import reading
 from deepval.progress import Watch, unwatched
 from deepval.tables.columns import positions
 from deepval.tables.scores import Kind, Scores

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
-from deepval.canonical import digest_of, json_text, sha256
 from deepval.cells.build import Cell
 from deepval.cells.explorer import frames_file
 from deepval.cells.spec import CellSpec
@@ -27,8 +25,10 @@ from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.features import Sight
 from deepval.features.views import View
-from deepval.files import locked, write_atomically
-from deepval.manifests import MANIFEST, TOP, Manifest, read_manifest
+from deepval.files import reading
+from deepval.files.canonical import digest_of, json_text, sha256
+from deepval.files.manifests import MANIFEST, TOP, Manifest, read_manifest
+from deepval.files.writing import locked, write_atomically
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes
 from deepval.tables.column_files import cell_columns, parquet_bytes, parquet_columns

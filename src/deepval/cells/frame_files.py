@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
-from deepval import reading
-from deepval.canonical import json_content
 from deepval.cells.explorer import SCHEMA
 from deepval.errors import InputError
-from deepval.forms import formed_file
-from deepval.manifests import cell_content
+from deepval.files import reading
+from deepval.files.canonical import json_content
+from deepval.files.forms import formed_file
+from deepval.files.manifests import cell_content
 
 WHAT = "frames written by deepval build"
 Known = float | None

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deepval import reading
-from deepval.canonical import json_canonical, json_content
 from deepval.errors import InputError, InputWarning
-from deepval.files import append_line
+from deepval.files import reading
+from deepval.files.canonical import json_canonical, json_content
+from deepval.files.writing import append_line
 from deepval.tables.scores import Scores
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Shaped
 from deepval.datasets import synthetic
 from deepval.errors import InputError, reason
-from deepval.pixels import check_pixels
+from deepval.files import reading
+from deepval.files.pixels import check_pixels
 
 WIDTH_PX, QUALITY = 960, 80
 FOLDERS = ("", "image_02", "training/image_02")

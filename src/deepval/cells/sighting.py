@@ -1,8 +1,10 @@
 """A specification and a unit's id -> the unit as read: scene, truth, and what each mode reports and lets through."""
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -17,6 +19,40 @@ from deepval.perception.reported.persistence import persistent
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
+
+Kept = TypeVar("Kept")
+
+
+class _Held(Generic[Kept]):
+    """What was read last, so much of it."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.found: OrderedDict[Hashable, Kept] = OrderedDict()
+
+    def asked(self, key: Hashable, read: Callable[[], Kept]) -> Kept:
+        """What is held under a key, or is read now."""
+        if key not in self.found:
+            self.found[key] = read()
+        self.found.move_to_end(key)
+        self.hold(self.most)
+        return self.found[key]
+
+    def hold(self, most: int) -> None:
+        """Hold so much from now on."""
+        self.most = most
+        while len(self.found) > most:
+            self.found.popitem(last=False)
+
+
+_UNITS: _Held[tuple[Scene, Truth]] = _Held(1)
+_REPORTS: _Held[Detections] = _Held(4)
+
+
+def hold_units(most: int = 1) -> None:
+    """Hold so many units in memory from now on, for who goes through them again and again; files must not change."""
+    _UNITS.hold(most)
+    _REPORTS.hold(4 * most)
 
 
 @dataclass(frozen=True)
@@ -51,15 +87,14 @@ def _sighting(source: Dataset, modes: tuple[ModeSpec, ...], unit: str) -> Sighti
     return Sighting(scene, truth, reported, used)
 
 
-@lru_cache(maxsize=1)
 def _read(source: Dataset, unit: str) -> tuple[Scene, Truth]:
-    return source.read_unit(unit)
+    return _UNITS.asked((source, unit), lambda: source.read_unit(unit))
 
 
-@lru_cache(maxsize=4)
 def _reported(source: Dataset, unit: str, reader: ModeReader, classes: tuple[str, ...] | None) -> Detections:
-    """What a mode reports of a unit, whatever threshold is put on it: kept for variants of a cell."""
-    return _of_classes(reader.detections(*_read(source, unit)), classes)
+    """What a mode reports of a unit, whatever threshold is put on it: held for variants of a cell."""
+    key = (source, unit, reader, classes)
+    return _REPORTS.asked(key, lambda: _of_classes(reader.detections(*_read(source, unit)), classes))
 
 
 def report_of(mode: ModeSpec, scene: Scene, truth: Truth) -> Detections:

@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from deepval.canonical import digest_of, file_digest, plain
 from deepval.cells.splits import Split, split
 from deepval.datasets import Dataset
 from deepval.errors import InputError, quoted
+from deepval.files.canonical import digest_of, file_digest, plain
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.modes import ModeReader
 from deepval.perception.simulated.modes import BUILT_IN, built_in_name

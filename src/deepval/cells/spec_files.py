@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
-from deepval.canonical import read_json, read_toml
 from deepval.cells import sources
 from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, CellSpec, Material, specs
 from deepval.datasets import DATASETS, open_dataset
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError, quoted
+from deepval.files import reading
+from deepval.files.canonical import read_json, read_toml
 from deepval.tables.costs import PROFILES, check_modes
 
 FIELDS = {

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
-from deepval.canonical import digest_of, json_content, json_text, sha256
 from deepval.errors import InputError
-from deepval.forms import formed_file
+from deepval.files import reading
+from deepval.files.canonical import digest_of, json_content, json_text, sha256
+from deepval.files.forms import formed_file
 
 TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
 """Rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test."""

@@ -12,15 +12,15 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
-from deepval.canonical import json_content, json_text
 from deepval.cells.object_files import OBJECT_COLUMNS, object_columns, objects_of
 from deepval.errors import InputError
 from deepval.features.images import sampled
 from deepval.features.views import CheapMode, View, picture
-from deepval.forms import formed_file
+from deepval.files.canonical import json_content, json_text
+from deepval.files.forms import formed_file
+from deepval.files.manifests import Manifest
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
-from deepval.manifests import Manifest
 from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
 from deepval.tables.column_files import cell_columns, parquet_bytes, parquet_columns
 from deepval.world.scene import Scene

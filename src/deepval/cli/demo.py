@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval import reading
 from deepval.allocators.pixel_training import torch_library
 from deepval.analyses.regime import PAPER, regime_lines
 from deepval.cells import build, sources, study
@@ -17,7 +16,8 @@ from deepval.cli.options import Json
 from deepval.cli.reporting import kept, page_text
 from deepval.cli.saying import say
 from deepval.datasets.synthetic import WorldSettings
-from deepval.files import check_writable, write_atomically
+from deepval.files import reading
+from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.budgets import Latency, Selection
 from deepval.report import console, markdown
 from deepval.report.overview import overview

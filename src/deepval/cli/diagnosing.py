@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from deepval.canonical import plain
 from deepval.cells.case import read_case
 from deepval.cli import options
 from deepval.cli.options import (
@@ -24,6 +23,7 @@ from deepval.cli.options import (
 from deepval.cli.registering import noted
 from deepval.cli.saying import say
 from deepval.errors import InputError
+from deepval.files.canonical import plain
 from deepval.judging import diagnosis
 from deepval.report.console import render_tables
 from deepval.report.diagnosis import diagnosis_tables, opening

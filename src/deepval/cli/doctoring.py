@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from deepval.canonical import plain
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.saying import say
 from deepval.doctor import doctor as checkup
+from deepval.files.canonical import plain
 from deepval.report.tables import counted
 
 

@@ -13,11 +13,11 @@ from deepval.cells.case import SCORES
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.splits import ROLES
 from deepval.cli import options
+from deepval.cli.groups import WhoWorks
 from deepval.cli.options import Json
 from deepval.cli.saying import say
-from deepval.engines import engine as making
 from deepval.errors import InputError
-from deepval.files import check_writable, write_atomically
+from deepval.files.writing import check_writable, write_atomically
 from deepval.report.tables import counted
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.targets import TARGETS
@@ -51,10 +51,7 @@ def fit(
     like: Annotated[
         Path | None, typer.Option("--like", help="Fit again as this file was: same bytes on the same cell.")
     ] = None,
-    engine: options.EngineName = "local",
-    workers: options.Workers = 1,
-    memory: options.Memory = None,
-    address: options.Address = None,
+    who: WhoWorks,
     json: Json = False,
 ) -> None:
     """Fit allocators on a cell's training and validation units and write each to a plain file.
@@ -78,7 +75,7 @@ def fit(
     told_of = {"target": target, "units": options.unit_list(units, ROLES) or "fit", "seed": seed or 0}
     work = partial(fitting.fit_on, built, **told_of) if like is None else partial(fitting.refit, built)
     described = []
-    with making(engine, workers=workers, memory_mb=memory, address=address) as made_by:
+    with who.hired() as made_by:
         alone = made_by.here and len(items) == 1
         fitted = made_by.map(partial(work, watch=options.watch) if alone else work, items)
         watched = items if alone else options.watch(items, f"allocators of {cell.name}")

@@ -8,7 +8,7 @@ import typer
 from deepval.cli import options
 from deepval.cli.saying import say
 from deepval.errors import InputError
-from deepval.files import check_writable
+from deepval.files.writing import check_writable
 from deepval.tables.off_policy import METHODS, values_from_log
 from deepval.tables.router_logs import import_router_log, write_values
 

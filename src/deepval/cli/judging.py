@@ -37,7 +37,7 @@ from deepval.cli.options import (
 from deepval.cli.registering import followed, made_by, noted, show_plan
 from deepval.cli.saying import say
 from deepval.errors import InputError
-from deepval.files import check_writable
+from deepval.files.writing import check_writable
 from deepval.judging import comparison
 from deepval.judging.comparison import Comparison
 from deepval.judging.contenders import POLICIES, STATISTICS, Named, Statistic, parsed

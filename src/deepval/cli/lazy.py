@@ -1,6 +1,6 @@
 """Names of commands and where each is written -> a group that imports the module of the command that is asked for."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -9,6 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from deepval.cli import STOPPED, bounds, loading
 from deepval.cli.saying import say
+from deepval.cli.several import spread
 
 LOOK: dict[str, Any] = {
     "add_completion": False,
@@ -80,8 +81,8 @@ def _repeated(params: Sequence[Any], words: Sequence[str]) -> list[str]:
 class _Commands(Mapping[str, Any]):
     """The commands by name, each made when it is asked for."""
 
-    def __init__(self, modules: Mapping[str, str], dressed: Callable[[Any], Any] | None) -> None:
-        self.modules, self.dressed = modules, dressed
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        self.modules = modules
 
     def __getitem__(self, name: str) -> Any:
         with loading():
@@ -91,7 +92,7 @@ class _Commands(Mapping[str, Any]):
             group.name = name
             return group
         alone = typer.Typer(**LOOK)
-        alone.command(name, cls=GroupedCommand)(made if self.dressed is None else self.dressed(made))
+        alone.command(name, cls=GroupedCommand)(spread(made))
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:
@@ -101,18 +102,13 @@ class _Commands(Mapping[str, Any]):
         return len(self.modules)
 
 
-def lazy_group(modules: Mapping[str, str], dressed: Callable[[Any], Any] | None = None) -> type[TyperGroup]:
-    """The kind of group whose commands lie in these modules of the command line, as functions or groups by name.
-
-    Args:
-        modules: The module of each command.
-        dressed: What gives every command the options that all of them have.
-    """
+def lazy_group(modules: Mapping[str, str]) -> type[TyperGroup]:
+    """The kind of group whose commands lie in these modules of the command line, as functions or groups by name."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
-            self.commands: Any = _Commands(modules, dressed)
+            self.commands: Any = _Commands(modules)
 
         def invoke(self, ctx: Any) -> Any:
             """Run the command; where it is stopped, say what is kept and how to go on."""

@@ -7,17 +7,17 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval import reading
 from deepval.cells import build as building
 from deepval.cells import folder as folders
 from deepval.cells import sources, spec
 from deepval.cli import options
+from deepval.cli.groups import WhoWorks
 from deepval.cli.options import Json
 from deepval.cli.saying import say
 from deepval.datasets import DATASETS, open_dataset
-from deepval.engines import engine as making
 from deepval.errors import InputError, InputWarning, meant
-from deepval.files import check_writable
+from deepval.files import reading
+from deepval.files.writing import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.placing import PLACINGS
 from deepval.perception.running.decoding import STYLES
@@ -80,10 +80,7 @@ def perceive(
     root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
     units: options.Units = None,
     samples: Annotated[int, typer.Option("--samples", help="Timed calls per mode; 0 measures nothing.")] = 50,
-    engine: options.EngineName = "local",
-    workers: options.Workers = 1,
-    memory: options.Memory = None,
-    address: options.Address = None,
+    who: WhoWorks,
     json: Json = False,
 ) -> None:
     """Run a detector at several resolutions over images: detections unit by unit, and what each mode costs.
@@ -98,7 +95,7 @@ def perceive(
     source = _pictures(images, dataset, root, units)
     runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
     config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
-    with making(engine, workers=workers, memory_mb=memory, address=address) as made_by, options.step_bar() as step:
+    with who.hired() as made_by, options.step_bar() as step:
         done = run(
             source,
             out,
@@ -208,10 +205,7 @@ def build(
         int | None, typer.Option("--seed", help="Seed of the synthetic world, or of profile-SIZE. Default: 0.")
     ] = None,
     units: options.Units = None,
-    engine: options.EngineName = "local",
-    workers: options.Workers = 1,
-    memory: options.Memory = None,
-    address: options.Address = None,
+    who: WhoWorks,
     json: Json = False,
 ) -> None:
     """Turn a data set and two or more modes into cells: losses per input and mode, with hashes of what went in.
@@ -259,7 +253,7 @@ def build(
         if found is not None
     }
     missing = [place for place in wanted if place not in made]
-    with making(engine, workers=workers, memory_mb=memory, address=address) as made_by:
+    with who.hired() as made_by:
         for cell in (
             building.built(missing, strict=strict, map_units=made_by.map, watch=options.watch) if missing else ()
         ):

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import deepval
-from deepval import reading
 from deepval.cells.case import Case
 from deepval.cells.splits import ROLES
 from deepval.cli import bounds
 from deepval.cli.saying import say
 from deepval.engines import ENGINES
 from deepval.errors import InputError, meant, one_line
+from deepval.files import reading
 from deepval.judging.budgets import RAILS, Accounting, Budget, Selection, measured
 from deepval.report import FORMS, console
 from deepval.results import KINDS, Result
@@ -175,12 +175,12 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help=f"Who works on units: {' or '.join(ENGINES)} (a cluster, extra ray).",
+        help=f"Who works: {' or '.join(ENGINES)} (a cluster, extra ray).",
         autocompletion=offered(*ENGINES),
         rich_help_panel=ENGINE,
     ),
 ]
-Workers = Annotated[int, typer.Option("--workers", help="How many units at once.", rich_help_panel=ENGINE)]
+Workers = Annotated[int, typer.Option("--workers", help="How many do it at once.", rich_help_panel=ENGINE)]
 Memory = Annotated[
     int | None,
     typer.Option(

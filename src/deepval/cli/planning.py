@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.canonical import digest_of, file_digest
 from deepval.cells.splits import ROLES, split, units_of
 from deepval.cli import options
 from deepval.cli.lazy import LOOK, GroupedCommand
@@ -13,7 +12,8 @@ from deepval.cli.options import Json
 from deepval.cli.saying import say
 from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.errors import InputError
-from deepval.files import check_writable
+from deepval.files.canonical import digest_of, file_digest
+from deepval.files.writing import check_writable
 from deepval.report.tables import counted
 
 planner = typer.Typer(no_args_is_help=True, **LOOK)

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval import reading
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.saying import say
 from deepval.errors import InputError
-from deepval.files import check_writable
+from deepval.files import reading
+from deepval.files.writing import check_writable
 from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
 from deepval.protocol.cell_folders import read_cells

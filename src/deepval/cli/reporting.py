@@ -8,13 +8,13 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 import deepval
-from deepval import reading
 from deepval.cells.case import read_case
 from deepval.cli import options
 from deepval.cli.registering import noted
 from deepval.cli.saying import say
 from deepval.errors import InputError, InputWarning
-from deepval.files import check_writable, write_atomically
+from deepval.files import reading
+from deepval.files.writing import check_writable, write_atomically
 from deepval.results import Result
 
 RESULT, FRAMES = "result", "frames"

@@ -7,14 +7,17 @@ from typing import Annotated
 
 import typer
 
-from deepval import reading
 from deepval.cli import options
+from deepval.cli.groups import WhoWorks
 from deepval.cli.options import Json
-from deepval.engines import engine as making
 from deepval.errors import InputError
-from deepval.files import check_writable
+from deepval.files import reading
+from deepval.files.writing import check_writable
 from deepval.protocol.gathering import WORK
 from deepval.protocol.tracks import NAMES
+
+EVERY_CORE = WhoWorks(workers=min(4, os.cpu_count() or 1))
+"""One worker per core, at most 4."""
 
 
 def reproduce(
@@ -44,17 +47,13 @@ def reproduce(
     allocators: Annotated[
         list[str] | None, typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable. Default: all.")
     ] = None,
-    engine: options.EngineName = "local",
-    workers: Annotated[
-        int | None,
+    plan: Annotated[
+        Path | None,
         typer.Option(
-            "--workers",
-            help="How many cells and analyses at once. Default: one per core, at most 4.",
-            rich_help_panel=options.ENGINE,
+            "--plan", help="A registered plan: make its comparisons over the cells, and say what was planned."
         ),
     ] = None,
-    memory: options.Memory = None,
-    address: options.Address = None,
+    who: WhoWorks = EVERY_CORE,
     json: Json = False,
 ) -> None:
     """Run every analysis, or some, on the cells that this machine can build, and lay the results beside the paper's.
@@ -65,7 +64,9 @@ def reproduce(
     """
     from deepval.allocators import RECIPES
     from deepval.cells.ledger import openings
+    from deepval.protocol.plans import registered
     from deepval.reproduction.parts import BOARD
+    from deepval.reproduction.planned import followed
     from deepval.reproduction.registry import ANALYSES
     from deepval.reproduction.run import run
     from deepval.reproduction.study_report import FILES, write_report
@@ -79,8 +80,9 @@ def reproduce(
         read_costs(costs)
     _check_names(analyses or [], [each.name for each in ANALYSES], "--analysis")
     _check_names(allocators or [], list(RECIPES), "--allocator")
-    number = min(4, os.cpu_count() or 1) if workers is None else workers
-    with making(engine, workers=number, memory_mb=memory, address=address) as made_by:
+    if plan is not None:
+        registered(plan)
+    with who.hired() as made_by:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,
@@ -91,7 +93,7 @@ def reproduce(
             engine=made_by,
             watch=options.watch,
         )
-    content = write_report(done, out)
+    content = write_report(done, out, None if plan is None else followed(plan, done.cells))
     if json:
         typer.echo(reading.text(out / FILES[2]), nl=False)
         return

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from deepval.canonical import plain
 from deepval.cells.case import read_case
 from deepval.cli import options
 from deepval.cli.options import (
@@ -25,7 +24,8 @@ from deepval.cli.options import (
 )
 from deepval.cli.saying import say
 from deepval.errors import InputError
-from deepval.files import check_writable, write_atomically
+from deepval.files.canonical import plain
+from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.contenders import POLICIES
 from deepval.judging.deployment import deployment
 from deepval.judging.routing_files import file_text

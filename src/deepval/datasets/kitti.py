@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.errors import InputError
+from deepval.files import reading
 from deepval.geometry.camera import Camera, transformed
 from deepval.geometry.classes import KITTI_CLASSES
 from deepval.geometry.corners import ground_corners_m

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Float
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.routing import route_of
@@ -22,6 +21,7 @@ from deepval.datasets.logs.scenarionet import ScenarioNet, lane_map_of, read_rec
 from deepval.datasets.nuscenes_map import read_expansion
 from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables
 from deepval.errors import InputError, InputWarning
+from deepval.files import reading
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import IN_NUSCENES
 from deepval.geometry.corners import ground_corners_m

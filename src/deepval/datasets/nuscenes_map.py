@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.canonical import read_json
 from deepval.errors import InputError
+from deepval.files.canonical import read_json
 from deepval.world.lanes import Lane, LaneMap, Outline
 
 STEP_M = 1.0

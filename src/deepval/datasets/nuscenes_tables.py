@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.canonical import read_json
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import read_json
 
 NAMES = (
     "scene", "sample", "sample_data", "ego_pose", "calibrated_sensor", "sensor", "sample_annotation", "instance",

@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from deepval import reading
 from deepval.engines.crew import Crew, Done, LostWorker, Worker
 from deepval.errors import InputError
+from deepval.files import reading
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Each worker has one thread: there are as many of them as there are to be."""

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Bool, Float, Shaped
 from deepval.errors import InputError
 from deepval.features.route import connectors_m
+from deepval.files import reading
+from deepval.files.pixels import check_pixels
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
-from deepval.pixels import check_pixels
 from deepval.world.objects import Objects
 from deepval.world.scene import FASTEST_MPS, Scene
 

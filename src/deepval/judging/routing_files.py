@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
-from deepval.canonical import json_content, json_text, plain
 from deepval.errors import InputError, meant
-from deepval.files import file_path
+from deepval.files import reading
+from deepval.files.canonical import json_content, json_text, plain
+from deepval.files.writing import file_path
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Policy, TokenBucket
 from deepval.judging.prices import Price
 from deepval.judging.routing import Routing

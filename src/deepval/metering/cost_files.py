@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from deepval import reading
-from deepval.canonical import read_toml
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files import reading
+from deepval.files.canonical import read_toml
+from deepval.files.writing import write_atomically
 
 Entry = dict[str, float | int | str | bool]
 Kind = Literal["modes", "allocators"]

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deepval.canonical import toml_content
 from deepval.errors import InputError, quoted
+from deepval.files.canonical import toml_content
 from deepval.tables.costs import CONVENTIONS, Convention
 from deepval.tables.scores import REFERENCES
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from deepval import reading
-from deepval.canonical import digest_of, toml_content
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.splits import Split, split
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import digest_of, toml_content
 from deepval.protocol.official import Likeness, likeness
 from deepval.protocol.tracks import TrackCell
 from deepval.tables.values import ValueTable

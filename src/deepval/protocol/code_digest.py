@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import deepval
-from deepval.canonical import digest_of, file_digest
+from deepval.files.canonical import digest_of, file_digest
 
 ROOT = Path(deepval.__file__).parent
 IMPORT = re.compile(r"^\s*(?:from (deepval[\w.]*) import (\([^)]*\)|[^\n]*)|import (deepval[\w.]*))", re.MULTILINE)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deepval import reading
 from deepval.cells import folder as folders
 from deepval.cells.build import built
 from deepval.cells.folder import BuiltCell, read_cell
@@ -19,8 +18,9 @@ from deepval.cells.spec_files import Wanted, is_specification, read_specificatio
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.files import check_writable
-from deepval.manifests import MANIFEST
+from deepval.files import reading
+from deepval.files.manifests import MANIFEST
+from deepval.files.writing import check_writable
 from deepval.progress import Watch, unwatched
 from deepval.protocol.rebuilding import note_builder, standing
 from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from deepval import reading
-from deepval.canonical import json_content
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import json_content
 from deepval.protocol.submissions import Submission
 
 SCHEMA = "deepval/history/1"

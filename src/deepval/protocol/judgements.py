@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Float
-from deepval.canonical import digest_of, json_content, json_packed, plain, sha256
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files import reading
+from deepval.files.canonical import digest_of, json_content, json_packed, plain, sha256
+from deepval.files.writing import write_atomically
 from deepval.judging.basis import Basis
 from deepval.judging.budgets import Allowance, Budget, allowance_on
 from deepval.judging.draws import make_draws

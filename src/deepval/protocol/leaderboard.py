@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
-from deepval.canonical import digest_of, json_text
 from deepval.errors import InputError, InputWarning
-from deepval.files import write_atomically
+from deepval.files import reading
+from deepval.files.canonical import digest_of, json_text
+from deepval.files.writing import write_atomically
 from deepval.judging.basis import Basis
 from deepval.judging.budgets import Budget, Energy, Latency, Money, Selection
 from deepval.judging.draws import child_seeds, seeds_by_units

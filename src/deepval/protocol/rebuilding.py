@@ -7,13 +7,13 @@ and a note beside it that of the code which built it. Where all of them agree th
 from dataclasses import dataclass
 from pathlib import Path
 
-from deepval.canonical import digest_of, json_text, plain, read_json, sha256
 from deepval.cells.build import Cell
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.spec import CellSpec
 from deepval.cells.view_files import PICTURES
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files.canonical import digest_of, json_text, plain, read_json, sha256
+from deepval.files.writing import write_atomically
 from deepval.protocol.code_digest import code_digest
 from deepval.tables.costs import costs_bytes
 

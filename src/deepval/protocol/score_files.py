@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.errors import InputError, quoted, reason
+from deepval.files import reading
 from deepval.tables import columns
 from deepval.tables.scores import SCORE_PREFIX, Scores, align
 from deepval.tables.values import ValueTable

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
-from deepval.canonical import file_digest
 from deepval.errors import InputError, InputWarning, quoted
+from deepval.files import reading
+from deepval.files.canonical import file_digest
 from deepval.protocol.cards import CARD, LARGEST_CARD, card_content, card_of
 from deepval.protocol.score_files import ENDINGS, LARGEST_FILE, WantedScores, read_scores
 from deepval.tables.scores import Scores

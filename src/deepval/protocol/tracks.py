@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import deepval
-from deepval import reading
-from deepval.canonical import digest_of, file_digest, plain, read_toml
 from deepval.cells.spec import CellSpec, ModeSpec, folder_digests_of
 from deepval.datasets import DATASETS, Dataset
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import MODES, WorldSettings
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import digest_of, file_digest, plain, read_toml
 from deepval.perception.placing import PLACINGS
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants

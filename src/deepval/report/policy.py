@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Sequence
 
-from deepval.canonical import sha256
+from deepval.files.canonical import sha256
 
 
 def content_policy(*, styles: Sequence[str], scripts: Sequence[str] = (), images: str = "") -> str:

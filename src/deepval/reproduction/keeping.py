@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from deepval.canonical import digest_of, file_digest, json_text, read_json, sha256
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files.canonical import digest_of, file_digest, json_text, read_json, sha256
+from deepval.files.writing import write_atomically
 from deepval.version import __version__
 
 LIST = "kept.json"

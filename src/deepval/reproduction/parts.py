@@ -14,13 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from deepval import reading
 from deepval.allocators.fitted import FittedAllocator, Recipe, Training
 from deepval.allocators.recipes import read_allocator, recipe_named
 from deepval.allocators.signals import SIGNALS
 from deepval.analyses.skipping import skippers
-from deepval.archives import npz_arrays
-from deepval.canonical import json_canonical, json_content, plain, sha256
 from deepval.cells import study
 from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
 from deepval.cells.folder import BuiltCell
@@ -28,6 +25,9 @@ from deepval.cells.ledger import note
 from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputWarning, NothingToLearnError
+from deepval.files import reading
+from deepval.files.archives import npz_arrays
+from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.judging.budgets import Latency, Selection
 from deepval.protocol.code_digest import code_digest
 from deepval.reproduction.keeping import kept

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from deepval.canonical import json_content, plain
+from deepval.files.canonical import json_content, plain
 
 
 def as_bytes(rows: Sequence[Any]) -> bytes:

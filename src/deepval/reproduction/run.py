@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
-from deepval.canonical import digest_of, plain, sha256
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.ledger import note_looks
 from deepval.cells.located import located, needs_files
+from deepval.cells.sighting import hold_units
 from deepval.cells.spec import CellSpec
 from deepval.cells.spec_files import Wanted
 from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning
+from deepval.files import reading
+from deepval.files.canonical import digest_of, plain, sha256
 from deepval.progress import Watch, unwatched
 from deepval.protocol.code_digest import code_digest
 from deepval.protocol.gathering import built_cells, meant, place_of, unbuilt
@@ -34,6 +35,10 @@ BARE = frozenset({"cells", "located", "costs"})
 """Parts that are nothing to be made."""
 CHARGED = frozenset({"costs", "priced", "charged", "causal", "skipping", "train_scores"})
 """Parts that rest on what things cost."""
+OTHER_FITS = {"train_scores": 1, "causal": 1, "relabelled": 2}
+"""Parts that rest on fits of their own, to fewer units or to other labels, and in which turn they are made."""
+HELD = 32
+"""Units that a worker holds in memory, for most analyses go through all of them."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,13 @@ def run(
     idle: dict[str, str] = {}
     jobs = [job for each in chosen for job in _jobs(each, cells, idle)]
     undone = [job for job in jobs if not is_kept(_place(job))]
+    undone.sort(key=lambda job: not _named(job.analysis).long)  # so that no worker is left alone with one at the end
     shares = _shares(undone)
     _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
-    _all(mapped(_kept, undone), undone, "analyses", watch)
+    try:
+        _all(mapped(_analyse, undone), undone, "analyses", watch)
+    finally:
+        hold_units()
     outcomes: dict[str, dict[str, AnalysisOutcome]] = {}
     for job in jobs:
         before = outcomes.setdefault(job.analysis, {}).get(job.collection, AnalysisOutcome(()))
@@ -207,13 +216,18 @@ def _jobs(analysis: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str])
 
 
 def _shares(jobs: Sequence[Job]) -> list[tuple[CellAtHand, tuple[str, ...]]]:
-    """What jobs take of each cell, cell by cell, so that it is made once."""
+    """What jobs take of each cell, so that it is made once: what rests on the fits to all, then on the other fits."""
     wanted: dict[str, tuple[CellAtHand, set[str]]] = {}
     for job in jobs:
         parts = set(_named(job.analysis).takes.values()) - BARE
         for at in job.cells if parts else ():
             wanted.setdefault(str(at.folder), (at, set()))[1].update(parts)
-    return [(at, tuple(sorted(parts))) for at, parts in wanted.values()]
+    shares = [
+        (at, tuple(sorted(part for part in parts if OTHER_FITS.get(part, 0) == turn)))
+        for turn in sorted({0, *OTHER_FITS.values()})
+        for at, parts in wanted.values()
+    ]
+    return [(at, parts) for at, parts in shares if parts]
 
 
 def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
@@ -264,6 +278,11 @@ def _root(job: Job) -> tuple[Path, str]:
 
 def _place(job: Job) -> Path:
     return place(*_root(job), _rests_on(job))
+
+
+def _analyse(job: Job) -> None:
+    hold_units(HELD)
+    _kept(job)
 
 
 def _kept(job: Job) -> Path:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval import reading
 from deepval.allocators.fronts import FRONTS
-from deepval.archives import npz_arrays
 from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.features import Sight
 from deepval.features.sights import Row
+from deepval.files import reading
+from deepval.files.archives import npz_arrays
 from deepval.protocol.code_digest import code_digest
 from deepval.reproduction.keeping import kept
 

@@ -5,12 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from deepval.canonical import json_text, plain
-from deepval.files import write_atomically
+from deepval.files.canonical import json_text, plain
+from deepval.files.writing import write_atomically
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, in_order, titled
-from deepval.report.tables import Table, interval, lines_of, number
-from deepval.reproduction import telling
+from deepval.report.tables import MISSING, Table, interval, lines_of, number
+from deepval.reproduction import planned, telling
 from deepval.reproduction.comparing import Agreement, Beside, Records, laid_beside
+from deepval.reproduction.planned import PlanFollowed
 from deepval.reproduction.published import SOURCE
 from deepval.reproduction.registry import ANALYSES, THEMES, Analysis
 from deepval.reproduction.run import Run
@@ -26,13 +27,14 @@ LEADS = {
 FILES = ("report.html", "report.md", "report.json")
 
 
-def write_report(run: Run, out: Path) -> dict[str, Any]:
+def write_report(run: Run, out: Path, plan: PlanFollowed | None = None) -> dict[str, Any]:
     """Write the three files into a folder and return what the JSON says."""
     records = records_of(run)
     agreement = laid_beside(run, records)
     found = retold(records, [_about(at) for at in run.cells])
-    study = study_of(run, agreement, found)
+    study = study_of(run, agreement, found, plan)
     content = _content(run, records, agreement) | {"findings": telling.content(found)}
+    content |= {"plan": None if plan is None else plain(asdict(plan))}
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
         write_atomically(out / name, text, make_folder=True)
@@ -97,25 +99,30 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
             yield analysis.name, told
 
 
-def study_of(run: Run, agreement: Agreement, found: Sequence[Retold]) -> Study:
+def study_of(run: Run, agreement: Agreement, found: Sequence[Retold], plan: PlanFollowed | None = None) -> Study:
     """The report as a study: findings first, what was run and every figure after."""
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
     ran = [name for name, found in run.outcomes.items() if any(each.rows for each in found.values())]
     told = telling.findings_part(found, [_about(at) for at in run.cells])
-    parts = [*([] if told is None else [told]), _beside_paper(agreement), _ran(run)]
+    parts = [*([] if told is None else [told]), *([] if plan is None else [_planned(plan)])]
+    parts += [_beside_paper(agreement), _ran(run)]
     parts += [part for theme in THEMES if (part := _theme(theme, run, datasets)) is not None]
     signs = [each.same_sign for each in agreement.figures if each.same_sign is not None]
     inside = [each.inside for each in agreement.figures if each.inside is not None]
     facts = (
         ("Cells", str(len(run.cells)), f"of {', '.join(datasets)}"),
         ("Analyses", str(len(ran)), f"{len(run.idle)} had nothing to run on"),
-        ("Same sign", f"{sum(signs)} of {len(signs)}", "figures with a sign, on like cells"),
-        ("Inside", f"{sum(inside)} of {len(inside)}", "of an interval or of the paper's range"),
+        ("Same sign", _of(signs), "figures with a sign, on like cells"),
+        ("Inside", _of(inside), "of an interval or of the paper's range"),
         ("Not built", str(len(run.lacking)), "cells of the tracks that were asked for"),
     )
     main = telling.collections([_about(at) for at in run.cells])[:1]
     sentences = [telling.sentence(found, name) for name in main if any(name in each.told for each in found)]
     return Study("Replication", sentences[0] if sentences else _sentence(run, agreement), facts, tuple(parts))
+
+
+def _of(marks: Sequence[bool]) -> str:
+    return f"{sum(marks)} of {len(marks)}" if marks else MISSING
 
 
 def _sentence(run: Run, agreement: Agreement) -> str:
@@ -158,6 +165,14 @@ def _ran(run: Run) -> Part:
         blocks.append(Passage("What could not be run, and why", items=tuple(idle)))
     lead = "Cells that were built on this machine or read from their folders; every table below is over these."
     return Part("What was run", lead, tuple(blocks))
+
+
+def _planned(plan: PlanFollowed) -> Part:
+    lead = (
+        "Comparisons that were declared and registered before their test units were judged on, each as the mean over "
+        "its cells. All other verdicts of this report were not planned."
+    )
+    return Part("Planned comparisons", lead, (Passage(tables=(planned.table(plan),)),))
 
 
 def _beside_paper(agreement: Agreement) -> Part:

@@ -13,11 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from deepval import checks, reading
-from deepval.canonical import json_content, plain, sha256
+from deepval import checks
 from deepval.errors import InputError, meant, quoted
-from deepval.files import file_path, write_atomically
-from deepval.forms import formed_file
+from deepval.files import reading
+from deepval.files.canonical import json_content, plain, sha256
+from deepval.files.forms import formed_file
+from deepval.files.writing import file_path, write_atomically
 from deepval.results.facts import HalfWidth, Optimum, Provenance, Setting
 from deepval.results.recovery import Area, CallShare, Recovery
 from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit

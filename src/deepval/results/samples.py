@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
-from deepval.archives import npz_arrays
 from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
+from deepval.files import reading
+from deepval.files.archives import npz_arrays
 
 
 @dataclass(frozen=True, eq=False)

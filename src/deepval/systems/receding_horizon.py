@@ -8,6 +8,7 @@ smaller |d|, then the smaller d.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -54,10 +55,7 @@ class RecedingHorizon(System):
     @property
     def choices(self) -> Float[np.ndarray, "choice act"]:
         """Every action, in the order in which ties are settled."""
-        a = np.linspace(0.0, self.hardest_mps2, self.accelerations)
-        d = np.linspace(-self.widest_m, self.widest_m, self.offsets)
-        pairs = [(x, y) for x in sorted(a, key=abs) for y in sorted(d, key=lambda y: (abs(y), y))]
-        return np.array(pairs)
+        return _choices(self.hardest_mps2, self.accelerations, self.widest_m, self.offsets)
 
     @property
     def times_s(self) -> Float[np.ndarray, "step"]:
@@ -97,8 +95,7 @@ class RecedingHorizon(System):
         previous: Float[np.ndarray, "time act"],
     ) -> dict[str, Float[np.ndarray, "time"]]:
         """Loss terms of the actions against the reference objects, before weighting."""
-        ahead = truth.objects.where(truth.objects.far_m > 0)
-        worst_m = worst_clearances_m(self, ahead, scene.ego_speed_mps)
+        worst_m = reference_clearances_m(self, scene, truth)
         chosen_m = np.take_along_axis(worst_m, choice_index(self, plans)[:, None], axis=1)[:, 0]
         found = path_terms(self, chosen_m, plans, speed_mps=scene.ego_speed_mps)
         return found | {"change": change_term(plans, previous)}
@@ -128,6 +125,15 @@ class RecedingHorizon(System):
     def corridor_m(self) -> Mapping[str, float]:
         """What the vehicle itself takes up."""
         return {"half_width": self.half_width_m, "far": FAR_M}
+
+
+@cache
+def _choices(hardest_mps2: float, accelerations: int, widest_m: float, offsets: int) -> Float[np.ndarray, "choice act"]:
+    a = np.linspace(0.0, hardest_mps2, accelerations)
+    d = np.linspace(-widest_m, widest_m, offsets)
+    pairs = np.array([(x, y) for x in sorted(a, key=abs) for y in sorted(d, key=lambda y: (abs(y), y))])
+    pairs.setflags(write=False)
+    return pairs
 
 
 def change_term(actions: Float[np.ndarray, "*a act"], previous: Float[np.ndarray, "*b act"]) -> np.ndarray:
@@ -173,6 +179,13 @@ def chained_choice(
         at = int((cost if begins else cost + change[at]).argmin())
         chosen[frame] = at
     return chosen
+
+
+@lru_cache(maxsize=1)
+def reference_clearances_m(system: RecedingHorizon, scene: Scene, truth: Truth) -> Float[np.ndarray, "time choice"]:
+    """Worst clearances to the reference objects ahead: the same for all that a unit is judged under."""
+    ahead = truth.objects.where(truth.objects.far_m > 0)
+    return worst_clearances_m(system, ahead, scene.ego_speed_mps)
 
 
 class Reach(NamedTuple):

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError, InputWarning, quoted, reason
-from deepval.manifests import cell_content
+from deepval.files import reading
+from deepval.files.manifests import cell_content
 from deepval.tables.keys import as_text, positions, repeated
 
 __all__ = [

@@ -14,10 +14,10 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from deepval import reading
-from deepval.canonical import toml_content
 from deepval.errors import InputError, quoted
-from deepval.manifests import cell_content
+from deepval.files import reading
+from deepval.files.canonical import toml_content
+from deepval.files.manifests import cell_content
 from deepval.showing import SelfShown
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
 from deepval.errors import InputError, quoted
-from deepval.manifests import MANIFEST
+from deepval.files import reading
+from deepval.files.manifests import MANIFEST
 from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Costs
 from deepval.tables.parts import Parts

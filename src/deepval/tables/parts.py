@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError, quoted, reason
+from deepval.files import reading
 from deepval.tables import columns
 
 CHUNK = 1 << 18

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Float
-from deepval.canonical import json_content, read_json
 from deepval.errors import InputError, InputWarning
-from deepval.files import write_atomically
+from deepval.files import reading
+from deepval.files.canonical import json_content, read_json
+from deepval.files.writing import write_atomically
 from deepval.tables import columns
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.tables.input_costs import NAMES

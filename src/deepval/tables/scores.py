@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.canonical import sha256
 from deepval.errors import InputError, quoted
+from deepval.files.canonical import sha256
 from deepval.tables import columns
 from deepval.tables.values import LOSS_PREFIX, REWARD_PREFIX, ValueTable
 

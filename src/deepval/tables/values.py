@@ -17,8 +17,8 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.canonical import joint_sha256
 from deepval.errors import InputError, InputWarning, quoted
+from deepval.files.canonical import joint_sha256
 from deepval.showing import SelfShown
 from deepval.tables import columns
 from deepval.tables import input_costs as input_costs_of

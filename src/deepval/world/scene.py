@@ -20,7 +20,7 @@ FASTEST_MPS = 200.0
 """No vehicle is faster: an ego speed beyond it is a fault of the data."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scene:
     """One unit in time order: frame t has id `frame_ids[t]`, time `time_s[t]` and speed `ego_speed_mps[t]`.
 

@@ -33,7 +33,7 @@ class Future:
             raise InputError("objects of a logged future must be given for each time ahead and span all frames.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Truth:
     """Reference objects of a unit with their image boxes, ignored image regions, and the future where it was logged.
 

@@ -1,7 +1,8 @@
 """Standardised rows and labels -> the layers of a network, by Adam over shuffled batches.
 
 What scikit-learn's MLPRegressor and MLPClassifier do with their own settings, to the bit, without the checks and copies
-at every step that make them take half as long again: tests/test_models.py holds it to them.
+at every step that make them take half as long again: tests/test_models.py holds it to them. Columns of zeros, of which
+a list of few detections has many, are left out of the products; then sums may be rounded otherwise.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,11 @@ def trained(
     random = np.random.RandomState(seed)
     parameters = _Parameters(rows.shape[1], units)
     parameters.draw(random)
-    step = _Gradient(parameters, min(BATCH, len(rows)), penalty=penalty, classify=classify)
+    live = rows.any(axis=0)
+    live_first = np.argsort(~live, kind="stable")
+    rows, first_layer = rows[:, live], parameters.parts()[0][0]
+    first_layer[:] = first_layer[live_first]
+    step = _Gradient(parameters, min(BATCH, len(rows)), rows.shape[1], penalty=penalty, classify=classify)
     order, wanted = np.arange(len(rows)), labels.astype(float)[:, None]
     best, idle = np.inf, 0
     for _ in range(epochs):
@@ -49,6 +54,7 @@ def trained(
         best = min(best, loss)
         if idle > PATIENCE:
             break
+    first_layer[live_first] = first_layer.copy()
     return tuple((weight.copy(), bias.copy()) for weight, bias in zip(*parameters.parts(), strict=True))
 
 
@@ -78,13 +84,16 @@ class _Parameters:
 
 
 class _Gradient:
-    """One step of Adam: a batch changes the parameters; memory is taken once."""
+    """One step of Adam: a batch of the first `live` columns changes the parameters; memory is taken once."""
 
-    def __init__(self, parameters: _Parameters, batch: int, *, penalty: float, classify: bool) -> None:
+    def __init__(self, parameters: _Parameters, batch: int, live: int, *, penalty: float, classify: bool) -> None:
         self.parameters, self.penalty, self.classify = parameters, penalty, classify
         self.weights, self.biases = parameters.parts()
+        self.penalised = list(self.weights)
         self.gradient, self.mean, self.square, self.spare, self.other = (np.zeros_like(parameters.all) for _ in "gmsop")
         self.of_weights, self.of_biases = parameters.parts(self.gradient)
+        self.idle = self.of_weights[0][live:]
+        self.weights[0], self.of_weights[0] = self.weights[0][:live], self.of_weights[0][:live]
         self.signals = [np.empty((batch, width)) for width in parameters.widths[1:]]
         self.errors = [np.empty((batch, width)) for width in parameters.widths[1:]]
         self.steps = 0
@@ -119,7 +128,7 @@ class _Gradient:
             loss = -np.mean(xlogy(target, p) + xlogy(1.0 - target, 1.0 - p), axis=0).sum()
         else:
             loss = 0.5 * np.mean((target - found) ** 2, axis=0).mean()
-        squares = sum(np.dot(weight.ravel(), weight.ravel()) for weight in self.weights)
+        squares = sum(np.dot(weight.ravel(), weight.ravel()) for weight in self.penalised)
         return float(loss + 0.5 * self.penalty * squares / len(found))
 
     def _backward(self, signals: list[np.ndarray], target: np.ndarray) -> None:
@@ -133,6 +142,7 @@ class _Gradient:
             if layer:
                 np.matmul(errors[layer], self.weights[layer].T, out=errors[layer - 1])
                 errors[layer - 1] *= signals[layer] > 0.0
+        self.idle[:] = 0.0
         end = self.parameters.weights
         own = self.gradient[:end]
         own += np.multiply(self.parameters.all[:end], self.penalty, out=self.spare[:end])

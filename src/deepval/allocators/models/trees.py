@@ -4,7 +4,7 @@ A tree that is shallower is filled up with nodes that send everything left. Leav
 as the library that fits them does, so both give the same bits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -171,16 +171,18 @@ class Boosting(Learner):
     ) -> Trees:
         """The fitted trees; early stopping is off, as it would make the fit depend on a random part of the rows."""
         model = self.estimator(classify=classify, seed=seed)
+        asked = telling(rows)
+        shown = rows[:, asked] if len(asked) else np.zeros((len(rows), 1))
         if weights is None:
             with one_thread():
-                model.fit(without_empty(rows), labels)
-            return flat(model, columns=rows.shape[1], depth=self.depth)
+                model.fit(shown, labels)
+            return flat(model, asked, columns=rows.shape[1], depth=self.depth)
         # Given weights, the library would weigh its bins too, which takes longer than the fit; these are ours.
-        codes, edges = binned(without_empty(rows))
+        codes, edges = binned(shown)
         with one_thread():
             model.fit(codes, labels, sample_weight=weights)
-        trees = flat(model, columns=rows.shape[1], depth=self.depth)
-        return replace(trees, threshold=_unbinned(trees, edges))
+        trees = flat(model, asked, columns=rows.shape[1], depth=self.depth)
+        return replace(trees, threshold=_unbinned(trees, dict(zip(asked.tolist(), edges, strict=False))))
 
     def estimator(self, *, classify: bool, seed: int = 0) -> Any:
         """The library's own model, not yet fitted."""
@@ -199,9 +201,9 @@ class Boosting(Learner):
         return kind(**settings)
 
 
-def without_empty(rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
-    """The rows with 0 in columns that hold nothing but gaps: no tree can ask there."""
-    return np.where(np.isnan(rows).all(axis=0), 0.0, rows)
+def telling(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, "asked"]:
+    """The columns that a tree can ask, for they hold two different things or more, a gap being one."""
+    return np.flatnonzero(~((rows == rows[:1]).all(axis=0) | np.isnan(rows).all(axis=0)))
 
 
 def binned(rows: Float[np.ndarray, "row column"]) -> tuple[Float[np.ndarray, "row column"], list[np.ndarray]]:
@@ -221,7 +223,7 @@ def binned(rows: Float[np.ndarray, "row column"]) -> tuple[Float[np.ndarray, "ro
     return codes, edges
 
 
-def _unbinned(trees: Trees, edges: Sequence[np.ndarray]) -> Float[np.ndarray, "tree node"]:
+def _unbinned(trees: Trees, edges: Mapping[int, np.ndarray]) -> Float[np.ndarray, "tree node"]:
     """Thresholds on the numbers themselves: bin <= k + 1/2 is number <= edge k."""
     threshold = trees.threshold.copy()
     for place in np.argwhere(np.isfinite(threshold)).tolist():
@@ -230,8 +232,8 @@ def _unbinned(trees: Trees, edges: Sequence[np.ndarray]) -> Float[np.ndarray, "t
     return threshold
 
 
-def flat(model: Any, *, columns: int, depth: int) -> Trees:
-    """The flat form of a fitted model of scikit-learn, which has no public way to its trees."""
+def flat(model: Any, asked: Int[np.ndarray, "asked"], *, columns: int, depth: int) -> Trees:
+    """The flat form of a model of scikit-learn, fitted on some columns; the library has no public way to its trees."""
     trees = [made[0].nodes for made in vars(model)["_predictors"]]
     nodes = 2**depth - 1
     feature = np.zeros((len(trees), nodes), np.intp)
@@ -242,7 +244,7 @@ def flat(model: Any, *, columns: int, depth: int) -> Trees:
             if place >= nodes:
                 leaf[number, place - nodes] = node["value"]
             elif not node["is_leaf"]:
-                feature[number, place] = node["feature_idx"]
+                feature[number, place] = asked[node["feature_idx"]]
                 threshold[number, place] = node["num_threshold"]
                 gap_left[number, place] = node["missing_go_to_left"]
     classify = hasattr(model, "classes_")

@@ -1,8 +1,5 @@
 """`deepval analyse`: built cells -> the rows of one analysis, as a table or a file."""
 
-from collections.abc import Callable
-from typing import Any
-
 import typer
 
 from deepval.cli.lazy import LOOK, lazy_group
@@ -48,13 +45,7 @@ ANALYSES = {
 """The module of the command line that holds each analysis; it is imported when the analysis is asked for."""
 
 
-def _dressed(command: Callable[..., None]) -> Callable[..., Any]:
-    from deepval.cli.analysing.shown import with_source
-
-    return with_source(command)
-
-
-analyse = typer.Typer(cls=lazy_group(ANALYSES, _dressed), no_args_is_help=True, **LOOK)
+analyse = typer.Typer(cls=lazy_group(ANALYSES), no_args_is_help=True, **LOOK)
 
 
 @analyse.callback()

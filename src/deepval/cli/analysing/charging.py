@@ -3,8 +3,9 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
+
+import typer
 
 import deepval
 from deepval.allocators import RECIPES
@@ -17,7 +18,9 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.ledger import note
 from deepval.cells.splits import units_of
 from deepval.cli import options
-from deepval.cli.analysing import shown
+from deepval.cli.analysing.shown import Cells
+from deepval.cli.groups import Drawn
+from deepval.cli.several import Several
 from deepval.errors import InputError, InputWarning
 from deepval.judging.budgets import RAILS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.judging.draws import seeds_by_units
@@ -29,6 +32,39 @@ LEVELS = (0.1, 0.2, 0.3, 0.5)
 
 
 @dataclass(frozen=True)
+class Charges(Several):
+    """The budgets that a command asks for, as they are given."""
+
+    costs: options.CostFile = None
+    alpha: options.Alphas = None
+    budget: Annotated[
+        list[str] | None,
+        typer.Option("--budget", help="latency (the default), energy, money. Repeatable; several charge each."),
+    ] = None
+    rails: options.Rails = None
+
+    def checked(
+        self,
+        drawn: Drawn | None = None,
+        *,
+        alphas: Sequence[float] = LEVELS,
+        kinds: Sequence[str] = ("latency",),
+        allowed: tuple[str, ...] = MEASURED,
+    ) -> "Charging":
+        """The same, checked; these shares and kinds where none are named."""
+        named = tuple(dict.fromkeys(options.one_of(kind, allowed, "--budget") for kind in self.budget or kinds))
+        if self.rails is not None and "energy" not in named:
+            raise InputError("--rails is of energy budgets: give --budget energy too.")
+        return Charging(
+            alphas=tuple(Selection(each).alpha for each in self.alpha or alphas),
+            kinds=named,
+            rails=options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
+            costs=None if self.costs is None else Costs.of(self.costs),
+            drawn=drawn or Drawn(draws="0"),
+        )
+
+
+@dataclass(frozen=True)
 class Charging:
     """What cells are judged under, the options of a command already checked.
 
@@ -37,43 +73,14 @@ class Charging:
         kinds: selection, latency, energy, money.
         rails: What energy counts.
         costs: Figures instead of each cell's own.
-        draws: Number of draws.
-        seed: Their seed.
+        drawn: The draws.
     """
 
     alphas: tuple[float, ...]
     kinds: tuple[str, ...]
     rails: Convention
     costs: Costs | None
-    draws: int | Literal["exact"]
-    seed: int
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        alpha: list[float] | None,
-        usual_alphas: Sequence[float] = LEVELS,
-        budget: list[str] | None,
-        usual: Sequence[str] = ("latency",),
-        allowed: tuple[str, ...] = MEASURED,
-        rails: str | None,
-        costs: Path | None,
-        draws: str = "0",
-        seed: int = 0,
-    ) -> "Charging":
-        """The options of a command."""
-        kinds = tuple(dict.fromkeys(options.one_of(kind, allowed, "--budget") for kind in budget or usual))
-        if rails is not None and "energy" not in kinds:
-            raise InputError("--rails is of energy budgets: give --budget energy too.")
-        return cls(
-            alphas=tuple(Selection(each).alpha for each in alpha or usual_alphas),
-            kinds=kinds,
-            rails=options.one_of(rails or RAILS[0], RAILS, "--rails"),
-            costs=None if costs is None else Costs.of(costs),
-            draws=options.draws(draws),
-            seed=seed,
-        )
+    drawn: Drawn
 
     @property
     def conventions(self) -> tuple[Convention, ...]:
@@ -153,7 +160,7 @@ def check_allocators(names: Sequence[str] | None) -> None:
 
 
 def results(
-    paths: Sequence[Path],
+    given: Cells,
     charging: Charging,
     *,
     by: str,
@@ -165,7 +172,7 @@ def results(
     """Results in files as they are, and of cells judged here on their test units.
 
     Args:
-        paths: Results (.json), cells, or folders of cells.
+        given: Results (.json), and cells.
         charging: The budgets.
         by: Name of the analysis, which the cells' ledgers are told.
         causal: Whether allocators are fitted on the training units and policies calibrated on the validation units;
@@ -174,31 +181,31 @@ def results(
         accountings: How measured budgets charge an escalation.
         controls: Scores that know nothing, to be judged too.
     """
-    found, cells = shown.results_and_cells(paths)
+    found, cells = given.judged()
     scores = fitted(cells, charging, allocators) if causal else beside(cells, charging)
     units = {name: list(units_of(cell.split, "test")) for name, cell in cells.items()}
-    seeds = seeds_by_units(units, charging.seed)
+    seeds = seeds_by_units(units, charging.drawn.seed)
     for name, cell in options.watch(list(cells.items()), "judging"):
         free: list[Budget] = [Selection(a) for a in charging.alphas]
         paid = [budget for accounting in accountings for budget in charging.measured(accounting)]
-        table, given = cell.listed, {n: _aligned(cell, n, item) for n, item in scores[name].items()}
+        table, judged = cell.listed, {n: _aligned(cell, n, item) for n, item in scores[name].items()}
         if controls:
-            given |= {
-                n: align(table, n, s) for n, s in control_scores(len(table), controls, seed=charging.seed).items()
+            judged |= {
+                n: align(table, n, s) for n, s in control_scores(len(table), controls, seed=charging.drawn.seed).items()
             }
         if charging.conventions:
-            table = replace(table, costs=_with_controls(charging.figures(name, cell), given))
+            table = replace(table, costs=_with_controls(charging.figures(name, cell), judged))
         found[name] = deepval.evaluate(
             table,
-            given,
+            judged,
             [*free, *paid],
-            draws=charging.draws,
+            draws=charging.drawn.number,
             seed=seeds[name],
             units=units[name],
             calibration=list(cell.split.validation) if causal else None,
             watch=options.watch,
         )
-        note(cell, by=f"analyse {by}", units=units[name], scores=given)
+        note(cell, by=f"analyse {by}", units=units[name], scores=judged)
     return found
 
 

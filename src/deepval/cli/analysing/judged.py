@@ -1,8 +1,9 @@
 """`deepval analyse held-out`, `benefit-harm`, `wins` and so on: results, or cells judged here -> what rows come to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -11,90 +12,69 @@ from deepval.cells import study
 from deepval.cells.case import read_case
 from deepval.cells.folder import BuiltCell
 from deepval.cli import options
-from deepval.cli.analysing import shown
-from deepval.cli.analysing.shown import Form, Out, Shown
-from deepval.cli.options import DrawNumber, Json, Seed
+from deepval.cli.analysing.shown import Cells, Shown
+from deepval.cli.groups import Drawn
 from deepval.cli.registering import noted
 from deepval.judging.draws import seeds_by_units
 from deepval.results import Result
 
-Results = Annotated[
-    list[Path],
-    typer.Argument(
-        help="Results (.json) that `deepval evaluate` saved, or cells (folders, specifications, tracks): these are "
-        "judged on their test units, by the scores beside them."
-    ),
-]
+
+@dataclass(frozen=True)
+class Results(Cells):
+    """Results that were saved, and cells that are judged here."""
+
+    cells: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Results (.json) that `deepval evaluate` saved, or cells (folders, specifications, tracks): these are "
+            "judged on their test units, by the scores beside them."
+        ),
+    ]
+
+    def all(self, drawn: Drawn, by: str) -> dict[str, Result]:
+        """Results by the name of their file or cell."""
+        saved, cells = self.judged()
+        return saved | _judged(cells, drawn, by)
 
 
-def wins(
-    results: Results,
-    *,
-    draws: DrawNumber = "1000",
-    seed: Seed = 0,
-    form: Form = None,
-    out: Out = None,
-    json: Json = False,
-) -> None:
+def wins(given: Results, *, drawn: Drawn, shown: Shown) -> None:
     """Count how often each allocator beats random, loses to it, or cannot be told from it.
 
     Example: deepval analyse wins cells/braking-monocular cells/braking-oracle
     """
     from deepval.analyses import wins as analysis
 
-    told = Shown.of(form, json=json, out=out)
-    told.tell(analysis.rows(_results(results, draws, seed, "analyse wins")), analysis.table)
+    shown.tell(analysis.rows(given.all(drawn, "analyse wins")), analysis.table)
 
 
-def half_widths(
-    results: Results,
-    *,
-    draws: DrawNumber = "1000",
-    seed: Seed = 0,
-    form: Form = None,
-    out: Out = None,
-    json: Json = False,
-) -> None:
+def half_widths(given: Results, *, drawn: Drawn, shown: Shown) -> None:
     """Show how wide intervals against random typically are, cell by cell.
 
     Example: deepval analyse half-widths cells/braking-monocular result.json
     """
     from deepval.analyses import half_widths as analysis
 
-    told = Shown.of(form, json=json, out=out)
-    told.tell(analysis.rows(_results(results, draws, seed, "analyse half-widths")), analysis.table)
+    shown.tell(analysis.rows(given.all(drawn, "analyse half-widths")), analysis.table)
 
 
-def concentration(
-    results: Results,
-    *,
-    draws: DrawNumber = "1000",
-    seed: Seed = 0,
-    form: Form = None,
-    out: Out = None,
-    json: Json = False,
-) -> None:
+def concentration(given: Results, *, drawn: Drawn, shown: Shown) -> None:
     """Show how much of each result hangs on one unit.
 
     Example: deepval analyse concentration cells/braking-monocular
     """
     from deepval.analyses import concentration as analysis
 
-    told = Shown.of(form, json=json, out=out)
-    told.tell(analysis.rows(_results(results, draws, seed, "analyse concentration")), analysis.table)
+    shown.tell(analysis.rows(given.all(drawn, "analyse concentration")), analysis.table)
 
 
 def held_out(
-    results: Results,
+    given: Results,
     *,
     diagnostics: Annotated[
         bool, typer.Option("--diagnostics/--no-diagnostics", help="Judge the diagnostics of cells too, apart.")
     ] = True,
-    draws: DrawNumber = "1000",
-    seed: Seed = 0,
-    form: Form = None,
-    out: Out = None,
-    json: Json = False,
+    drawn: Drawn,
+    shown: Shown,
 ) -> None:
     """Show every allocator on the test units, budget by budget, marked where it is told from random.
 
@@ -102,56 +82,37 @@ def held_out(
     """
     from deepval.analyses import held_out as analysis
 
-    told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), options.at_least(seed, 0, "--seed")
-    saved, cells = shown.results_and_cells(results)
-    found = _judged(saved, cells, number, start, "analyse held-out")
+    saved, cells = given.judged()
+    found = saved | _judged(cells, drawn, "analyse held-out")
     beside = [score for cell in cells.values() for score in read_case(cell.folder).scores({}).values()]
     knowing = {score.name for score in beside if score.kind == "diagnostic"}
-    diagnosed, seeds = {}, _seeds(cells, start)
+    diagnosed, seeds = {}, _seeds(cells, drawn.seed)
     for name, cell in options.watch(list(cells.items()) if diagnostics else [], "diagnostics"):
         known = study.diagnosed(cell)
-        diagnosed[name] = study.judged(cell, known, draws=number, seed=seeds[name])
-    told.tell(analysis.rows(found, diagnosed, knowing=knowing), analysis.table)
+        diagnosed[name] = study.judged(cell, known, draws=drawn.number, seed=seeds[name])
+    shown.tell(analysis.rows(found, diagnosed, knowing=knowing), analysis.table)
 
 
-def benefit_harm(
-    results: Results,
-    *,
-    draws: DrawNumber = "1000",
-    seed: Seed = 0,
-    form: Form = None,
-    out: Out = None,
-    json: Json = False,
-) -> None:
+def benefit_harm(given: Results, *, drawn: Drawn, shown: Shown) -> None:
     """Show the benefit that allocators capture and the harm they take with it, against random, over cells.
 
     Example: deepval analyse benefit-harm cells/braking-monocular cells/braking-oracle
     """
     from deepval.analyses import benefit_harm as analysis
 
-    told = Shown.of(form, json=json, out=out)
-    rows = analysis.rows(_results(results, draws, seed, "analyse benefit-harm"))
-    told.tell(rows, analysis.table, analysis.counts_table, analysis.gap_table)
+    rows = analysis.rows(given.all(drawn, "analyse benefit-harm"))
+    shown.tell(rows, analysis.table, analysis.counts_table, analysis.gap_table)
 
 
-def _results(paths: Sequence[Path], draws: str, seed: int, by: str) -> dict[str, Result]:
-    """Results by the name of their file or cell."""
-    saved, cells = shown.results_and_cells(paths)
-    return _judged(saved, cells, options.draws(draws), seed, by)
-
-
-def _judged(
-    saved: Mapping[str, Result], cells: Mapping[str, BuiltCell], draws: int | Literal["exact"], seed: int, by: str
-) -> dict[str, Result]:
-    """Results as they were saved, and cells judged by the scores beside them; other units have draws of their own."""
-    found, seeds = dict(saved), _seeds(cells, seed)
+def _judged(cells: Mapping[str, BuiltCell], drawn: Drawn, by: str) -> dict[str, Result]:
+    """Cells judged by the scores beside them; other units have draws of their own."""
+    found, seeds = {}, _seeds(cells, drawn.seed)
     for name, cell in options.watch(list(cells.items()), "judging"):
         case = read_case(cell.folder)
         scored = case.scores({})
         budgets = options.budgets(case, scored)
         units = case.units(None, usual="test")
-        found[name] = deepval.evaluate(case.table, scored, budgets, draws=draws, seed=seeds[name], units=units)
+        found[name] = deepval.evaluate(case.table, scored, budgets, draws=drawn.number, seed=seeds[name], units=units)
         noted(case, by, units, scored)
     return found
 

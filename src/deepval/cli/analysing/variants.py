@@ -5,48 +5,23 @@ from typing import Annotated
 import typer
 
 from deepval.cli import bounds, options
-from deepval.cli.analysing import shown
-from deepval.cli.analysing.shown import (
-    Alpha,
-    Cells,
-    Form,
-    Maps,
-    ModeFiles,
-    Out,
-    PlannerMasks,
-    PlannerWeights,
-    Root,
-    Shown,
-    Units,
-)
-from deepval.cli.options import DrawNumber, Json, Seed
+from deepval.cli.analysing.shown import Alpha, Cells, ReadAgain, Shown, Units, units_of
+from deepval.cli.groups import Drawn
 from deepval.errors import InputError
 from deepval.judging.budgets import Selection
 
-Vary = Annotated[
-    list[str] | None,
-    typer.Option("--vary", help="NAME=A,B,...: values of a constant of the systems, instead of the paper's."),
-]
-
 
 def operating_points(
-    cells: Cells,
+    given: Cells,
     *,
-    root: Root = None,
-    mode: ModeFiles = None,
-    maps: Maps = None,
-    weights: PlannerWeights = None,
-    masks: PlannerMasks = None,
+    again: ReadAgain,
     pairs: Annotated[bool, typer.Option("--pairs/--no-pairs", help="Judge the 25 pairs of thresholds too.")] = True,
     tuned: Annotated[
         bool, typer.Option("--tuned/--no-tuned", help="Tune each mode to its own loss too, which takes longest.")
     ] = True,
     units: Units = "all",
-    draws: DrawNumber = "1000",
-    seed: Seed = 0,
-    form: Form = None,
-    out: Out = None,
-    json: Json = False,
+    drawn: Drawn,
+    shown: Shown,
 ) -> None:
     """Show what escalation does with each mode at its own threshold; the data are read again.
 
@@ -55,38 +30,20 @@ def operating_points(
     """
     from deepval.analyses import operating_points as analysis
 
-    told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), seed
-    built = shown.named(cells)
-    located = shown.at_hand(built, root, mode, maps, all_needed=True, planner=(weights, masks))
-    found = analysis.rows(
+    built = given.named()
+    rows = analysis.rows(
         built,
-        located,
+        again.located(given, built, all_needed=True),
         with_pairs=pairs,
         with_tuned=tuned,
-        units=shown.units(units),
-        draws=number,
-        seed=start,
+        units=units_of(units),
+        **drawn.settings,
         watch=options.watch,
     )
-    told.tell(found, analysis.table)
+    shown.tell(rows, analysis.table)
 
 
-def persistence(
-    cells: Cells,
-    *,
-    root: Root = None,
-    mode: ModeFiles = None,
-    maps: Maps = None,
-    weights: PlannerWeights = None,
-    masks: PlannerMasks = None,
-    units: Units = "all",
-    draws: DrawNumber = "1000",
-    seed: Seed = 0,
-    form: Form = None,
-    out: Out = None,
-    json: Json = False,
-) -> None:
+def persistence(given: Cells, *, again: ReadAgain, units: Units = "all", drawn: Drawn, shown: Shown) -> None:
     """Show what is left of harm when a detection must persist over three frames; the data are read again.
 
     Example: deepval analyse persistence cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
@@ -94,27 +51,23 @@ def persistence(
     """
     from deepval.analyses import persistence as analysis
 
-    told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), seed
-    built = shown.named(cells)
-    located = shown.at_hand(built, root, mode, maps, all_needed=True, planner=(weights, masks))
-    found = analysis.rows(built, located, units=shown.units(units), draws=number, seed=start, watch=options.watch)
-    told.tell(found, analysis.table)
+    built = given.named()
+    located = again.located(given, built, all_needed=True)
+    rows = analysis.rows(built, located, units=units_of(units), **drawn.settings, watch=options.watch)
+    shown.tell(rows, analysis.table)
 
 
 def sensitivity(
-    cells: Cells,
+    given: Cells,
     *,
-    root: Root = None,
-    mode: ModeFiles = None,
-    maps: Maps = None,
-    vary: Vary = None,
+    again: ReadAgain,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option("--vary", help="NAME=A,B,...: values of a constant of the systems, instead of the paper's."),
+    ] = None,
     units: Units = "all",
-    draws: DrawNumber = "1000",
-    seed: Seed = 0,
-    form: Form = None,
-    out: Out = None,
-    json: Json = False,
+    drawn: Drawn,
+    shown: Shown,
 ) -> None:
     """Show harm under other loss weights and corridor widths, one at a time; what changes plans needs the data.
 
@@ -123,36 +76,20 @@ def sensitivity(
     """
     from deepval.analyses import sensitivity as analysis
 
-    told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), seed
-    values = _values(vary)
-    built = shown.named(cells)
-    located = shown.at_hand(built, root, mode, maps, all_needed=False)
-    found = analysis.rows(
+    values, built = _values(vary), given.named()
+    rows = analysis.rows(
         built,
-        located=located,
+        located=again.located(given, built, all_needed=False),
         vary=values,
-        units=shown.units(units),
-        draws=number,
-        seed=start,
+        units=units_of(units),
+        **drawn.settings,
         watch=options.watch,
     )
-    told.tell(found, analysis.table)
+    shown.tell(rows, analysis.table)
 
 
 def robustness(
-    cells: Cells,
-    *,
-    root: Root = None,
-    mode: ModeFiles = None,
-    maps: Maps = None,
-    alpha: Alpha = 0.2,
-    units: Units = "all",
-    draws: DrawNumber = "1000",
-    seed: Seed = 0,
-    form: Form = None,
-    out: Out = None,
-    json: Json = False,
+    given: Cells, *, again: ReadAgain, alpha: Alpha = 0.2, units: Units = "all", drawn: Drawn, shown: Shown
 ) -> None:
     """Show what ranking by perception gain is worth over configurations: with the data, both geometries and tasks.
 
@@ -161,21 +98,17 @@ def robustness(
     """
     from deepval.analyses import robustness as analysis
 
-    told = Shown.of(form, json=json, out=out)
-    number, start = options.draws(draws), seed
     Selection(alpha)
-    built = shown.named(cells)
-    located = shown.at_hand(built, root, mode, maps, all_needed=False)
-    found = analysis.rows(
+    built = given.named()
+    rows = analysis.rows(
         built,
-        located=located,
+        located=again.located(given, built, all_needed=False),
         alpha=alpha,
-        units=shown.units(units),
-        draws=number,
-        seed=start,
+        units=units_of(units),
+        **drawn.settings,
         watch=options.watch,
     )
-    told.tell(found, analysis.table)
+    shown.tell(rows, analysis.table)
 
 
 def _values(texts: list[str] | None) -> dict[str, list[float]] | None:

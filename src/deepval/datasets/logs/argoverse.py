@@ -8,13 +8,13 @@ docs/external.md for what is real in them and what is nominal.
 from dataclasses import dataclass
 from pathlib import Path
 
-from deepval import reading
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.argoverse_scenarios import scenario_log
 from deepval.datasets.logs.argoverse_sensors import sensor_log
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
+from deepval.files import reading
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Int
 from deepval.datasets.logs.argoverse_map import read_lane_map
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.routing import route_of
 from deepval.errors import InputError
+from deepval.files import reading
 from deepval.geometry.rotations import ground_poses
 from deepval.geometry.vehicle import FUSION
 

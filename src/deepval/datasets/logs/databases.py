@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
 from deepval.errors import InputError
+from deepval.files import reading
 
 BATCH = 20_000
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Float, Int
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.databases import Database, opened
@@ -29,6 +28,7 @@ from deepval.datasets.logs.progress import route_starts
 from deepval.datasets.logs.routing import route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
+from deepval.files import reading
 from deepval.geometry.rotations import headings_rad, transforms
 from deepval.geometry.vehicle import PACIFICA
 from deepval.world.lanes import LaneMap

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Float, Int
 from deepval.datasets.logs.databases import Database
 from deepval.datasets.logs.unpickling import unpickled
 from deepval.errors import InputError
+from deepval.files import reading
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.rotations import transforms
 

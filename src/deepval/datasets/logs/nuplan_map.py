@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Bool, Float
-from deepval.canonical import read_json
 from deepval.datasets.logs.databases import Database, opened
 from deepval.datasets.logs.geopackage import Part, UtmZone, features, told_zone
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import read_json
 from deepval.world.lanes import Lane, LaneMap
 
 ZONES = {

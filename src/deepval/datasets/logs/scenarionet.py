@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Bool, Float
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
@@ -17,6 +16,7 @@ from deepval.datasets.logs.routing import route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import read_pickle
 from deepval.errors import InputError
+from deepval.files import reading
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.classes import NUSCENES_CLASSES
 from deepval.geometry.vehicle import ZOE, vehicle_like

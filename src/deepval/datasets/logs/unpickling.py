@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.errors import InputError
+from deepval.files import reading
 
 MOST_BYTES = 1 << 30
 """A larger file is refused before it is read; nothing that it holds can become much larger than the file."""

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Bool, Float, Int
-from deepval.canonical import read_json
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
 from deepval.datasets.logs.routing import route_of
 from deepval.datasets.logs.scenarionet import distinct_m
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import read_json
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import vehicle_like
 from deepval.world.lanes import Lane, LaneMap

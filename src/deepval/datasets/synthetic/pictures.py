@@ -13,13 +13,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Shaped
 from deepval.datasets.synthetic.look import Look
 from deepval.datasets.synthetic.render import painter
 from deepval.datasets.synthetic.traffic import Drive
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files import reading
+from deepval.files.writing import write_atomically
 from deepval.geometry.camera import Camera
 from deepval.world.scene import Scene
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from deepval.canonical import sha256
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.synthetic.look import Look, conditions_of, look
 from deepval.datasets.synthetic.pictures import pictures_of, write_pictures
 from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.datasets.synthetic.view import kitti_camera, truth_of
 from deepval.errors import InputError
+from deepval.files.canonical import sha256
 from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
 from deepval.perception.reported.modes import ModeReader
 from deepval.perception.simulated.profile import Profile, read_profile

@@ -17,12 +17,12 @@ from urllib.parse import quote
 
 import numpy as np
 
-from deepval import files, reading
 from deepval.arrays import Float, Int, Shaped
-from deepval.canonical import json_text, plain, read_json, sha256
 from deepval.errors import InputError
-from deepval.files import write_atomically
-from deepval.forms import formed_file
+from deepval.files import reading, writing
+from deepval.files.canonical import json_text, plain, read_json, sha256
+from deepval.files.forms import formed_file
+from deepval.files.writing import write_atomically
 from deepval.perception.running.detector import FrameDetections
 from deepval.tables.columns import native
 
@@ -202,7 +202,7 @@ def locked(cache: Path) -> Iterator[None]:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"The cache must be a folder to write to, and {cache} is not: {error.strerror}.") from error
-    with files.locked(cache, f"Another run is filling the cache {cache}: wait for it, or use another folder."):
+    with writing.locked(cache, f"Another run is filling the cache {cache}: wait for it, or use another folder."):
         yield
 
 

@@ -7,9 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
-from deepval.canonical import file_digest, folder_digests
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import file_digest, folder_digests
 from deepval.perception.reported.detection_files import is_cache, open_detections
 from deepval.perception.reported.detection_rows import DetectionFile, Source
 from deepval.perception.reported.detections import Detections, ScoreKind

@@ -15,10 +15,10 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
+from deepval.files.pixels import MOST_PIXELS, size_px
 from deepval.perception.running import decoding, letterbox, onnx_model
 from deepval.perception.running.decoding import BY_QUERY, STYLES, FrameError, Style
 from deepval.perception.running.onnx_model import OnnxModel
-from deepval.pixels import MOST_PIXELS, size_px
 
 PROBE_SIZE = 640
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval import reading
-from deepval.canonical import sha256
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import sha256
 from deepval.perception.running.decoding import FrameError
 from deepval.world.scene import Scene
 

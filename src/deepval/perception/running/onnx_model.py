@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from deepval import reading
 from deepval.arrays import Float, Shaped
-from deepval.canonical import joint_sha256, read_json
 from deepval.errors import InputError, reason
+from deepval.files import reading
+from deepval.files.canonical import joint_sha256, read_json
 
 Outputs = Mapping[str, Shaped[np.ndarray, "..."]]
 """A model's output arrays by name."""

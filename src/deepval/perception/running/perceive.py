@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from deepval.canonical import sha256
 from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning
+from deepval.files.canonical import sha256
 from deepval.metering.cost_files import read_entries, write_entries
 from deepval.perception.reported import cache as store
 from deepval.perception.reported.cache import FrameRecord

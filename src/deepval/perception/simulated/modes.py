@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.canonical import digest_of, plain, sha256
 from deepval.errors import InputError
+from deepval.files.canonical import digest_of, plain, sha256
 from deepval.geometry.boxes import proper
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, NUSCENES_CLASSES, looked_up, super_class

@@ -14,9 +14,9 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.canonical import read_toml
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files.canonical import read_toml
+from deepval.files.writing import write_atomically
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, looked_up
 
 DEFAULT = "yolov8s-kitti"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from deepval import reading
-from deepval.canonical import sha256
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import sha256
 
 Origin = Literal["published", "trained here, not the published weights", "not verified to be the published files"]
 PUBLISHED: Origin = "published"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.canonical import sha256
+from deepval.files.canonical import sha256
 from deepval.planners.learned.libraries import torch_library
 
 REMEMBERED = 768

@@ -5,10 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from deepval.archives import npz_arrays
 from deepval.arrays import Bool, Float, Int
-from deepval.canonical import json_content
 from deepval.errors import InputError
+from deepval.files.archives import npz_arrays
+from deepval.files.canonical import json_content
 from deepval.planners.learned.arrays_file import npz_bytes
 from deepval.planners.learned.files import PlannerFile
 from deepval.planners.learned.grid import BLOCK, COARSEST, STEPS, PlanGrid

@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.canonical import digest_of
 from deepval.errors import InputError
+from deepval.files.canonical import digest_of
 from deepval.geometry.classes import super_class
 from deepval.geometry.corners import ground_corners_m
 from deepval.planners.learned.grid import AHEAD_S, STEPS, PlanGrid

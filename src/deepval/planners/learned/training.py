@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval import reading
-from deepval.archives import npz_arrays
 from deepval.arrays import Float, Int
-from deepval.canonical import digest_of, json_text, sha256
 from deepval.errors import InputError
-from deepval.files import locked, write_atomically
+from deepval.files import reading
+from deepval.files.archives import npz_arrays
+from deepval.files.canonical import digest_of, json_text, sha256
+from deepval.files.writing import locked, write_atomically
 from deepval.planners.learned.arrays_file import npz_bytes
 from deepval.planners.learned.files import TRAINED_HERE
 from deepval.planners.learned.grid import STEPS

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from deepval.archives import npz_arrays
-from deepval.canonical import json_content
 from deepval.errors import InputError
-from deepval.forms import formed_file
+from deepval.files.archives import npz_arrays
+from deepval.files.canonical import json_content
+from deepval.files.forms import formed_file
 from deepval.planners.learned.files import PlannerFile
 from deepval.planners.learned.libraries import torch_library
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deepval.errors import InputError
-from deepval.files import write_atomically
+from deepval.files.writing import write_atomically
 from deepval.report.figures import budgets, inputs, style
 from deepval.report.figures.style import Figure, LeftOutError
 from deepval.results import MEASURED, Result

@@ -13,9 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from deepval.canonical import json_packed
 from deepval.errors import InputError
-from deepval.files import file_path, write_atomically
+from deepval.files.canonical import json_packed
+from deepval.files.writing import file_path, write_atomically
 from deepval.report import csv, latex, markdown
 from deepval.report.policy import content_policy
 from deepval.report.tables import Table, tables

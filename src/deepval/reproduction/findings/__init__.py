@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deepval.canonical import read_toml
+from deepval.files.canonical import read_toml
 from deepval.reproduction.findings import allocation, cost, escalation, perception
 from deepval.reproduction.findings.finding import Finding, KnownRows
 

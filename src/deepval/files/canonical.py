@@ -10,8 +10,8 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
 from deepval.errors import InputError, reason
+from deepval.files import reading
 
 DEEPEST = 100
 """How deep lists and objects of a JSON file may nest."""

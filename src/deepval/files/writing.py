@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 
-from deepval import reading
 from deepval.errors import InputError, quoted, reason
+from deepval.files import reading
 
 KEPT_OF_NAME = 40
 """Characters of a file's name in its temporary name, which must not be longer than file systems allow."""

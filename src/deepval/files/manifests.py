@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deepval import reading
-from deepval.canonical import read_json, stream_digest
 from deepval.errors import InputError
-from deepval.forms import formed
+from deepval.files import reading
+from deepval.files.canonical import read_json, stream_digest
+from deepval.files.forms import formed
 
 MANIFEST = "manifest.json"
 TOP = frozenset({"values.parquet", "terms.parquet", "evidence.parquet", "frames.json", "split.json", "costs.toml"})
