@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Bool, Float
 from deepval.errors import InputError, meant
 from deepval.judging.resamples import Resamples
 from deepval.judging.spending import runs
@@ -29,6 +29,12 @@ class Fresh:
 
     resamples: Resamples
     scores: tuple[Scores, ...]
+
+    @property
+    def gap(self) -> Bool[np.ndarray, "resample"]:
+        """Where the full mode is better in all than the cheap one; a sum that is rounding alone is no gap."""
+        re = self.resamples
+        return re.full_gain > 1e-12 * (2 * re.full_benefit - re.full_gain)
 
 
 class _Curve(NamedTuple):
@@ -62,7 +68,7 @@ def _curve(fresh: Fresh, name: str, levels: Sequence[float] = ()) -> _Curve:
             )
             inside = np.divide(wanted - start, rise, out=np.zeros(len(rise)), where=rise > 0)
             share = (done + np.clip(inside, 0.0, 1.0) * width) / number[part]
-            reached[part, column] = np.where(over.any(axis=1) & (re.full_gain[part] > 0), share, np.nan)
+            reached[part, column] = np.where(over.any(axis=1) & fresh.gap[part], share, np.nan)
     return _Curve(area, reached)
 
 
@@ -84,13 +90,13 @@ def recoveries(fresh: Fresh, levels: Sequence[float] = RECOVERED) -> tuple[Recov
 
 
 def _recovery(fresh: Fresh, name: str, levels: Sequence[float]) -> Recovery:
-    re = fresh.resamples
+    re, gap = fresh.resamples, fresh.gap
     curve = _curve(fresh, name, levels)
-    apgr = np.divide(curve.area, re.full_gain, out=np.full(len(curve.area), np.nan), where=re.full_gain > 0)
+    apgr = np.divide(curve.area, re.full_gain, out=np.full(len(curve.area), np.nan), where=gap)
     drawn = apgr[re.drawn]
-    kept = ~np.isnan(drawn) & re.resampled & bool(re.full_gain[0] > 0)
+    kept = ~np.isnan(drawn) & re.resampled & bool(gap[0])
     bounds, ahead = re.draws.interval(drawn, kept), re.draws.interval(drawn - 0.5, kept).snapped()
-    reasons = [] if re.full_gain[0] > 0 else [Reason.NO_GAP]
+    reasons = [] if gap[0] else [Reason.NO_GAP]
     reasons += [] if re.resampled else [Reason.SINGLE_UNIT if len(re.draws) else Reason.NO_DRAWS]
     calls = []
     for column, level in enumerate(levels):
