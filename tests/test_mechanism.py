@@ -47,7 +47,7 @@ def slow_reactions(spec, unit):
     cheap, full = seen.used[spec.order[0]], seen.used[spec.order[-1]]
     objects = perceived(spec, seen)
     plans = branches(rule, scene, objects, seen.run)
-    told = {"reacted": [], "needed": [], "lost": [], "alike": []}
+    told = {"reacted": [], "needed": [], "lost": [], "alike": [], "shared_value": []}
     for frame in range(len(scene)):
         refs, ignored = judged_at(truth, frame)
         regions = [tuple(box) for box in truth.ignored_box_px[truth.ignored_frame == frame]]
@@ -65,17 +65,26 @@ def slow_reactions(spec, unit):
             }
             found[one] = {at[one][place][0] for place, j in pairs[one].items() if j in missed}
 
+        def loss(plan, frame=frame):
+            terms = rule.terms(plan, scene, truth, previous=plans.before)
+            return sum(weight * terms[name][frame] for name, weight in rule.weights.items())
+
+        def without(mode, gone):
+            after = objects[mode]
+            return rule.plan(after.where(~np.isin(np.arange(len(after)), list(gone))), scene, previous=plans.before)
+
         def changed(mode, gone, frame=frame):
-            made, after = plans.plans[mode], objects[mode]
-            plan = rule.plan(after.where(~np.isin(np.arange(len(after)), list(gone))), scene, previous=plans.before)
-            ends = [rule.terms(p, scene, truth, previous=plans.before) for p in (plan, made)]
-            losses = [sum(weight * end[name][frame] for name, weight in rule.weights.items()) for end in ends]
-            return (plan[frame] != made[frame]).any(), losses[0] > losses[1] + rule.tolerance
+            plan, made = without(mode, gone), plans.plans[mode]
+            return (plan[frame] != made[frame]).any(), loss(plan) > loss(made) + rule.tolerance
 
         told["reacted"].append(bool(invented["full"]) and changed(spec.order[-1], invented["full"])[0])
         told["needed"].append(bool(found["full"]) and changed(spec.order[-1], found["full"])[1])
         told["lost"].append(bool(found["cheap"]) and changed(spec.order[0], found["cheap"])[1])
         told["alike"].append(not any(invented.values()) and not any(found.values()))
+        left = [
+            loss(without(spec.order[place], invented[end] | found[end])) for place, end in ((0, "cheap"), (-1, "full"))
+        ]
+        told["shared_value"].append(left[0] - left[1])
     return told
 
 
@@ -86,9 +95,9 @@ def test_reactions_are_those_of_a_loop_over_frames(cells):
         for unit in UNITS:
             found, told = unit_reactions(spec, unit), slow_reactions(spec, unit)
             for name, marks in told.items():
-                assert getattr(found, name).tolist() == marks
+                assert getattr(found, name).tolist() == pytest.approx(marks, abs=1e-12)
                 ever |= {name} if any(marks) else set()
-    assert ever == {"reacted", "needed", "lost", "alike"}
+    assert ever == {"reacted", "needed", "lost", "alike", "shared_value"}
 
 
 def test_rows_are_means_over_inputs_by_sign(cells):
@@ -102,6 +111,7 @@ def test_rows_are_means_over_inputs_by_sign(cells):
     told = [unit_reactions(spec, unit) for unit in UNITS]
     boxes = {i: f - c for part in told for i, c, f in zip(part.input, part.cheap_boxes, part.full_boxes, strict=True)}
     reacted = {i: r for part in told for i, r in zip(part.input, part.reacted, strict=True)}
+    shared = {i: v for part in told for i, v in zip(part.input, part.shared_value, strict=True)}
     for row, sign in zip(rows, (1, -1, 0), strict=True):
         mine = [key for key, value in values.items() if np.sign(value) == sign]
         extra = [kept["full_E2"][key] - kept["cheap_E2"][key] for key in mine]
@@ -112,11 +122,14 @@ def test_rows_are_means_over_inputs_by_sign(cells):
         assert row.more_false_positives == sum(n > 0 for n in extra) / len(mine)
         assert row.no_miss_recovered == sum(n >= 0 for n in lost) / len(mine)
         assert row.reacted == sum(reacted[key] for key in mine) / len(mine)
+        assert row.placed == sum(np.sign(shared[key]) == sign for key in mine) / len(mine)
 
 
 def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells):
     rows = mechanism.rows(cells)
-    assert all(row.detections is row.reacted is row.needed is row.lost is row.alike is None for row in rows)
+    assert all(
+        row.detections is row.reacted is row.needed is row.lost is row.alike is row.placed is None for row in rows
+    )
     assert all(row.misses is not None for row in rows if row.inputs)
     assert "give --root and --mode" in mechanism.table(rows).notes[-1]
 

@@ -2,7 +2,8 @@
 
     deepval reproduce docs/replication/*.toml --data ../shared/data --plan docs/replication-plan.toml --out all
     deepval reproduce docs/replication/lateral/*.toml --data ../shared/data --analysis signs --out lateral
-    python tools/renew_replication.py docs/replication.md all/report.json --lateral lateral/report.json
+    deepval reproduce docs/replication/ladder/*.toml --data ../shared/data --analysis ladder --out ladder
+    python tools/renew_replication.py docs/replication.md {all,ladder}/report.json --lateral lateral/report.json
 
 Of several reports the first that tells a finding is taken. Without a report, the table of rules alone is made.
 """
@@ -10,7 +11,9 @@ Of several reports the first that tells a finding is taken. Without a report, th
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from renew_results import filled
@@ -20,11 +23,19 @@ from deepval.judging.over_cells import PooledComparison
 from deepval.report.tables import Table, interval, lines_of, number, percent
 from deepval.reproduction import planned
 from deepval.reproduction.findings import findings
-from deepval.reproduction.findings.finding import LEAST_AFFECTED
+from deepval.reproduction.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
 from deepval.reproduction.planned import PlanFollowed, PlannedRow
 from deepval.reproduction.telling import MADE_UP
 
 MAIN = "kitti"
+LEAST_OF_A_SIGN = 10
+MECHANISMS = {
+    "reacted": "an added false positive is reacted to",
+    "needed": "a needed miss is recovered",
+    "lost": "a needed detection is lost",
+    "alike": "same objects, placed otherwise",
+    "placed": "what both report decides, by where it is placed",
+}
 
 
 def rules() -> Table:
@@ -93,6 +104,23 @@ def lateral_table(report: Mapping[str, Any]) -> Table:
     return Table("Lateral corridor controller", header, lines_of(texts), (left,))
 
 
+def harm_table(report: Mapping[str, Any]) -> Table:
+    """What goes with help and harm on KITTI: shares of the inputs with each sign, over cells."""
+    rows = [row for row in report["analyses"]["mechanism"][MAIN] if row["inputs"] >= LEAST_OF_A_SIGN]
+    header = ("controller, geometry", "inputs", "cells", *MECHANISMS.values())
+    texts = []
+    for system, geometry, effect in product(CONTROLLERS, (MONOCULAR, ORACLE), ("harmed", "helped")):
+        told = [row for row in rows if (row["system"], row["geometry"], row["effect"]) == (system, geometry, effect)]
+        spans = [_span([row[name] for row in told if row[name] is not None]) for name in MECHANISMS]
+        texts.append((f"{system}, {geometry}", effect, str(len(told)), *spans))
+    left = f"Shares of such inputs: least / median / largest over cells with at least {LEAST_OF_A_SIGN} of them."
+    return Table("What goes with help and harm", header, lines_of(texts), (left,))
+
+
+def _span(shares: Sequence[float]) -> str:
+    return " / ".join(percent(of(shares), 1) for of in (min, median, max)) if shares else ""
+
+
 def _tenths(share: float | None) -> str:
     return percent(share, 1)
 
@@ -108,6 +136,7 @@ def main() -> None:
     reports = [json.loads(path.read_text(encoding="utf-8")) for path in given.report]
     if reports:
         made |= tables(reports)
+        made["harm"] = harm_table(reports[0])
     if reports and reports[0]["plan"] is not None:
         made["planned"] = planned_table(reports[0]["plan"])
     if given.lateral is not None:

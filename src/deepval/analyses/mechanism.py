@@ -12,7 +12,7 @@ import numpy as np
 
 from deepval.analyses.judged import Units, judged, place
 from deepval.analyses.reactions import reactions
-from deepval.arrays import Bool, Num
+from deepval.arrays import Bool, Float, Int, Num
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.judging.draws import Draws, make_draws
@@ -23,7 +23,8 @@ from deepval.report.tables import Table, interval, lines_of, number, percent
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
 
-HANGS_ON = ("reacted", "needed", "lost", "alike")
+TOLD = ("reacted", "needed", "lost", "alike")
+HANGS_ON = (*TOLD, "placed")
 """What the data alone tell of an input."""
 
 
@@ -51,6 +52,8 @@ class MechanismRow:
             the full mode misses, likewise.
         alike: Share of the inputs on which both modes find the same objects and no false positive is of one alone,
             likewise: only where objects are placed differs.
+        placed: Share of the inputs on which the decision value of what both modes report, as each places it, has this
+            sign by itself, likewise.
     """
 
     cell: str
@@ -77,6 +80,9 @@ class MechanismRow:
     alike: float | None
     alike_lo: float | None
     alike_hi: float | None
+    placed: float | None
+    placed_lo: float | None
+    placed_hi: float | None
 
 
 def rows(
@@ -119,14 +125,20 @@ def _changes(
     told = reactions(spec, watch=watch)
     at = positions(table.input, told.input)
     boxes = (told.full_boxes - told.cheap_boxes)[at]
-    return changes | {"detections": boxes} | {name: getattr(told, name)[at] for name in HANGS_ON}
+    placed = _sign(told.shared_value[at], table.tolerance) == _sign(table.decision_values, table.tolerance)
+    return changes | {"detections": boxes, "placed": placed} | {name: getattr(told, name)[at] for name in TOLD}
+
+
+def _sign(values: Float[np.ndarray, "input"], tolerance: float) -> Int[np.ndarray, "input"]:
+    """1 where a value helps, -1 where it harms, 0 where it does neither."""
+    return np.where(np.abs(values) > tolerance, np.sign(values), 0.0).astype(int)
 
 
 def _rows(
     name: str, cell: BuiltCell, table: ValueTable, *, changes: Mapping[str, np.ndarray], draws: Draws
 ) -> list[MechanismRow]:
-    values, size = table.decision_values, table.tolerance
-    effects = {"helped": values > size, "harmed": values < -size, "unaffected": np.abs(values) <= size}
+    sign = _sign(table.decision_values, table.tolerance)
+    effects = {"helped": sign > 0, "harmed": sign < 0, "unaffected": sign == 0}
     found = []
     for effect, rows in effects.items():
 
@@ -171,6 +183,7 @@ def table(rows: Sequence[MechanismRow]) -> Table:
         "needed miss rec.",
         "needed det. lost",
         "same objects",
+        "by place",
     )
     texts = [
         (
@@ -186,7 +199,10 @@ def table(rows: Sequence[MechanismRow]) -> Table:
         for row in rows
     ]
     missing = sorted({row.cell for row in rows if row.inputs and row.detections is None})
-    notes = ["d: full less cheap, mean per input; rec.: recovered; same objects: only where they are placed differs."]
+    notes = [
+        "d: full less cheap, mean per input; rec.: recovered; same objects: only where they are placed differs; "
+        "by place: what both modes report has this sign by itself."
+    ]
     if missing:
         notes.append(f"Boxes and reactions need the data of {', '.join(missing)}: give --root and --mode NAME=FILE.")
     return Table("Harm mechanism", header, lines_of(texts), tuple(notes))
@@ -207,6 +223,7 @@ def chart(rows: Sequence[MechanismRow]) -> Chart:
         "reacted": "reacts to an added false positive",
         "needed": "needs a recovered miss",
         "lost": "loses a needed detection",
+        "placed": "by where both modes' objects are placed",
     }
     dots = [
         Dot(f"{row.cell}: {row.effect}", said, *(getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi")))

@@ -1,7 +1,8 @@
 """A cell's specification with its data -> what the full mode adds and loses, frame by frame, and what hangs on it.
 
 docs/analyses.md, Harm mechanism. An added false positive is *reacted to* where the plan is another without it; a
-recovered miss is *needed* where the loss is higher without it, and so is what the cheap mode alone detects.
+recovered miss is *needed* where the loss is higher without it, and so is what the cheap mode alone detects. What both
+modes report has a decision value of its own, by where each places it.
 """
 
 from typing import NamedTuple
@@ -30,7 +31,7 @@ LEAST_IOU = 0.5
 
 
 class Reactions(NamedTuple):
-    """Per frame: boxes of both modes, what hangs on what the full mode adds and loses, and whether it does neither."""
+    """Per frame: boxes of both modes, what hangs on what one of them reports alone, and the value of what both do."""
 
     input: Shaped[np.ndarray, "frame"]
     cheap_boxes: Int[np.ndarray, "frame"]
@@ -39,6 +40,7 @@ class Reactions(NamedTuple):
     needed: Bool[np.ndarray, "frame"]
     lost: Bool[np.ndarray, "frame"]
     alike: Bool[np.ndarray, "frame"]
+    shared_value: Float[np.ndarray, "frame"]
 
 
 def reactions(spec: CellSpec, *, watch: Watch = unwatched) -> Reactions:
@@ -65,19 +67,28 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
         gone = (behind >= 0) & np.append(marked, False)[behind]
         return rule.plan(objects[mode].where(~gone), scene, previous=plans.before)
 
+    def loss(plan: Float[np.ndarray, "time *plan"]) -> Float[np.ndarray, "time"]:
+        return weighted_loss(rule.terms(plan, scene, truth, previous=plans.before), rule.weights)
+
     def worse(mode: str, marked: Bool[np.ndarray, "det"]) -> Bool[np.ndarray, "time"]:
-        losses = [
-            weighted_loss(rule.terms(made, scene, truth, previous=plans.before), rule.weights)
-            for made in (without(mode, marked), plans.plans[mode])
-        ]
-        return losses[0] - losses[1] > rule.tolerance
+        return loss(without(mode, marked)) - loss(plans.plans[mode]) > rule.tolerance
 
     changed = (without(ends[1], added) != plans.plans[ends[1]]).reshape(len(scene), -1).any(axis=1)
+    own = removed | lost, added | recovered
     other = np.zeros(len(scene), dtype=bool)
-    for found, marks in ((cheap, removed | lost), (full, added | recovered)):
+    for found, marks in zip((cheap, full), own, strict=True):
         other[found.frame[marks]] = True
-    boxes = [np.bincount(each.frame, minlength=len(scene)) for each in (cheap, full)]
-    return Reactions(scene.inputs, boxes[0], boxes[1], changed, worse(ends[1], recovered), worse(ends[0], lost), ~other)
+    shared = [loss(without(mode, marks)) for mode, marks in zip(ends, own, strict=True)]
+    return Reactions(
+        input=scene.inputs,
+        cheap_boxes=np.bincount(cheap.frame, minlength=len(scene)),
+        full_boxes=np.bincount(full.frame, minlength=len(scene)),
+        reacted=changed,
+        needed=worse(ends[1], recovered),
+        lost=worse(ends[0], lost),
+        alike=~other,
+        shared_value=shared[0] - shared[1],
+    )
 
 
 def _only(
