@@ -380,6 +380,8 @@ def test_code_is_all_that_a_module_imports():
 def test_what_is_no_cell_and_no_track_is_refused():
     with pytest.raises(InputError, match="no such track"):
         meant(["nowhere"])
+    with pytest.raises(InputError, match="did you mean 'kitti-public'"):
+        meant(["kitti-pubic"])
 
 
 def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):

@@ -18,6 +18,7 @@ from deepval.cells.spec_files import Wanted, is_specification, read_specificatio
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
+from deepval.errors import meant as nearest
 from deepval.files import reading
 from deepval.files.manifests import MANIFEST
 from deepval.files.writing import check_writable
@@ -93,7 +94,7 @@ def meant(names: Sequence[str | Path], *, data: Path | None = None) -> Found:
         else:
             raise InputError(
                 f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json) or a track "
-                f"({', '.join(NAMES)}); there is no such file, and no such track."
+                f"({', '.join(NAMES)}); there is no such file, and no such track{nearest(name, NAMES)}"
             )
     _refuse_repeated([str(reading.resolved(folder)) for folder in inside])
     _refuse_repeated([spec.id for each in wanted for spec in each.specs])
