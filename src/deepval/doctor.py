@@ -25,9 +25,9 @@ from deepval.perception.reported import cache as detections
 from deepval.planners.learned.training import CHECKPOINT
 from deepval.protocol.history import HISTORY, read_history
 from deepval.protocol.judgements import read_kept
+from deepval.protocol.keeping import LIST
 from deepval.protocol.leaderboard import SCHEMA as LEADERBOARD
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
-from deepval.reproduction.keeping import LIST
 from deepval.results import SCHEMA as RESULT
 from deepval.results import Result
 from deepval.results.samples import samples_path
