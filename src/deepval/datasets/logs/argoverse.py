@@ -61,7 +61,7 @@ class Argoverse2(Dataset):
             for pattern in (*wanted, "map/log_map_archive_*.json")
             for path in sorted(reading.matching(folder, pattern))
         ]
-        return {path.relative_to(folder).as_posix(): path for path in found}
+        return {f"{unit}/{path.relative_to(folder).as_posix()}": path for path in found}
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the folders: scenario ids and log ids."""
