@@ -64,7 +64,7 @@ def ours(made, tmp_path):
 def test_everything_is_found_and_whole(made):
     up = doctor(made)
     assert up.problems == []
-    kinds = ("allocator", "cell", "detection cache", "history", "judgements", "kept part of a reproduction")
+    kinds = ("allocator", "cell", "detection cache", "history", "judgements", "kept part")
     assert set(up.found) == {*kinds, "leaderboard", "planner", "result"}
     done = run("doctor", made)
     assert done.code == 0
