@@ -1,6 +1,7 @@
 """Argoverse 2 scenarios (one real file) and sensor logs (files in the real schema); faults are told."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -97,16 +98,23 @@ def test_the_map(tmp_path):
     assert lane_map.crosswalks_m[0].tolist() == [[50, -2], [50, 6], [53, 6], [53, -2]]
 
 
+def test_a_cell_rests_on_the_files_of_every_log(tmp_path):
+    log = write_sensor_log(tmp_path)
+    shutil.copytree(log, log.with_name("another-log"))
+    data = open_dataset("argoverse2", tmp_path)
+    assert len({name for unit in data.unit_ids() for name in data.files(unit)}) == 2 * 5
+
+
 def test_a_sensor_log(tmp_path):
     write_sensor_log(tmp_path)
     data = open_dataset("argoverse2", tmp_path)
     assert data.unit_ids() == ("made-log",)
     assert sorted(data.files("made-log")) == [
-        "annotations.feather",
-        "calibration/egovehicle_SE3_sensor.feather",
-        "calibration/intrinsics.feather",
-        "city_SE3_egovehicle.feather",
-        "map/log_map_archive_made-log.json",
+        "made-log/annotations.feather",
+        "made-log/calibration/egovehicle_SE3_sensor.feather",
+        "made-log/calibration/intrinsics.feather",
+        "made-log/city_SE3_egovehicle.feather",
+        "made-log/map/log_map_archive_made-log.json",
     ]
     log = data.read_log("made-log")
     scene, truth = data.read_unit("made-log")

@@ -291,3 +291,16 @@ def test_detections_that_change_while_they_are_read_are_refused(tmp_path, monkey
     monkeypatch.setattr(modes, "open_detections", changed)
     with pytest.raises(InputError, match=r"large.parquet: must not change while it is read, and did"):
         sources.from_files(Kitti(tmp_path / "kitti_tracking"), [sources.ModeFile("large", tmp_path / "large.parquet")])
+
+
+def test_a_unit_whose_file_changed_is_read_again_in_the_same_process(tmp_path):
+    write_kitti(tmp_path)
+    files = [sources.ModeFile(name, tmp_path / f"{name}.parquet") for name in ("small", "large")]
+    losses = []
+    for labels in (None, ""):
+        if labels is not None:
+            (tmp_path / "kitti_tracking" / "training" / "label_02" / "0000.txt").write_text(labels)
+        material = sources.from_files(Kitti(tmp_path / "kitti_tracking"), files, units=UNITS[:1])
+        (cell,) = building.cells(material)
+        losses.append(cell.outcomes.loss.sum())
+    assert losses[0] != losses[1]

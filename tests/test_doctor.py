@@ -19,8 +19,8 @@ from deepval.files.canonical import json_text, sha256
 from deepval.perception.reported import cache
 from deepval.perception.running.detector import FrameDetections
 from deepval.protocol.cell_folders import read_cells
+from deepval.protocol.keeping import kept
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
-from deepval.reproduction.keeping import kept
 from protocol_worlds import noisy, run, write_cells, write_submission
 from worlds import judge, random_table
 
@@ -64,7 +64,7 @@ def ours(made, tmp_path):
 def test_everything_is_found_and_whole(made):
     up = doctor(made)
     assert up.problems == []
-    kinds = ("allocator", "cell", "detection cache", "history", "judgements", "kept part of a reproduction")
+    kinds = ("allocator", "cell", "detection cache", "history", "judgements", "kept part")
     assert set(up.found) == {*kinds, "leaderboard", "planner", "result"}
     done = run("doctor", made)
     assert done.code == 0

@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from deepval.protocol.rebuilding import BUILT_BY  # a digest of the code, which every change alters
+from deepval.protocol.kept_units import KEPT  # named by a digest of the code, which every change alters
+from deepval.protocol.rebuilding import BUILT_BY  # holds one
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -92,7 +93,7 @@ def golden(name: str, shared: Path, work: Path) -> dict[str, Any]:
         modes = [f"--mode {shlex.quote(f'{m}={kitti}/detections/{m}.parquet')}" for m in PAIRS[name][0]]
         root = f"--dataset kitti --root {shlex.quote(str(kitti))} --class Car"
         _run(work, {" ".join([BUILD, root, *modes, PAIRS[name][1]]): None})
-    folders = {path.name: _folder(path) for path in sorted(work.iterdir())}
+    folders = {path.name: _folder(path) for path in sorted(work.iterdir()) if path.name != KEPT}
     built = json.loads((work / JUDGED / "manifest.json").read_text(encoding="utf-8"))
     libraries = {library: version(library) for library in LIBRARIES} | {"libc": " ".join(platform.libc_ver())}
     return {

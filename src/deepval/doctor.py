@@ -1,8 +1,8 @@
 """A folder -> whether what deepval keeps in it is whole: every file against its hash, and what to run where it is not.
 
-Cells, detection caches, fitted allocators, saved results with their samples, leaderboards with their judgements, kept
-parts of a reproduction and trained planners are found wherever they lie below the folder; nothing is changed. What a
-killed writer left and folders that somebody is writing to are named too.
+Cells, detection caches, fitted allocators, saved results with their samples, leaderboards with their judgements, parts
+that builds and reproductions keep and trained planners are found wherever they lie below the folder; nothing is
+changed. What a killed writer left and folders that somebody is writing to are named too.
 """
 
 import os
@@ -25,9 +25,9 @@ from deepval.perception.reported import cache as detections
 from deepval.planners.learned.training import CHECKPOINT
 from deepval.protocol.history import HISTORY, read_history
 from deepval.protocol.judgements import read_kept
+from deepval.protocol.keeping import LIST
 from deepval.protocol.leaderboard import SCHEMA as LEADERBOARD
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
-from deepval.reproduction.keeping import LIST
 from deepval.results import SCHEMA as RESULT
 from deepval.results import Result
 from deepval.results.samples import samples_path
@@ -233,8 +233,8 @@ def _detections(place: Path, up: Checkup) -> set[str]:
 
 
 def _kept(place: Path, up: Checkup) -> set[str]:
-    up.count("kept part of a reproduction")
-    again = "deepval reproduce again with the same --work: it is made anew"
+    up.count("kept part")
+    again = "the command that keeps it, deepval build or reproduce, again: it is made anew"
     try:
         told = read_json(place / LIST)["files"].items()
     except (InputError, KeyError, TypeError, AttributeError) as error:

@@ -33,6 +33,10 @@ class NothingToLearnError(InputError):
     """Inputs to fit on that hold nothing to tell apart."""
 
 
+class WorkersLostError(InputError):
+    """Work that ended for want of workers or of their memory; what was finished is good, and may be kept."""
+
+
 class InputWarning(UserWarning):
     """Something that is allowed but probably not meant, such as one unit per input."""
 

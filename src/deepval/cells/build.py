@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float, Shaped
+from deepval.cells.kept_parts import Arrays, PartStore, made_of, slots
+from deepval.cells.mapping import UnitMap
 from deepval.cells.spec import CellSpec, Material, specs
-from deepval.cells.unit import SharedPart, UnitPart, scored_outcomes, shared_part, unit_parts
+from deepval.cells.unit import Observed, SharedPart, UnitPart
 from deepval.cells.view_files import picture_files, view_files
 from deepval.diagnostics import role_column
 from deepval.engines import Map
 from deepval.errors import InputError
 from deepval.features.views import CheapMode, View
-from deepval.perception.reported.ap_swap import numbered_on
-from deepval.perception.reported.calibration import fit_calibration
+from deepval.perception.reported.ap_swap import GradedFrames, numbered_on
+from deepval.perception.reported.calibration import GradedScores, fit_calibration
 from deepval.perception.reported.coverage import check_coverage, check_scenes, check_whole
 from deepval.perception.reported.detections import Calibration
 from deepval.perception.reported.losses import LOSSES
@@ -30,8 +32,7 @@ from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, joined
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
-from deepval.targets.objectives import ROUTING
-from deepval.world.objects import Objects
+from deepval.targets.objectives import ROUTING, RoutingObjective
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,7 @@ class Shared:
     spec: CellSpec
     parts: tuple[SharedPart, ...]
     calibrations: Mapping[str, Calibration]
+    store: PartStore | None = field(default=None, repr=False)
 
     @cached_property
     def views(self) -> tuple[View, ...]:
@@ -95,10 +97,17 @@ class Shared:
         if not graded and (lenient or not self.spec.roles.fit):
             return values
         weak, strong = (numbered_on([pair[end] for pair in graded]) for end in (0, 1))
+        slot = slots(self.spec.definition)[0]
         for column, objective in zip(values.values(), ROUTING, strict=True):
+            make = partial(_found, objective)
             with suppress(InputError) if lenient else nullcontext():
-                column[inside] = objective.found(weak, strong)
+                found = made_of([weak, strong], make, what=repr(objective), slot=slot, store=self.store)
+                column[inside] = found["objective"]
         return values
+
+
+def _found(objective: RoutingObjective, weak: GradedFrames, strong: GradedFrames) -> Arrays:
+    return {"objective": objective.found(weak, strong)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +120,7 @@ class Cell:
         outcomes: Plans and loss terms behind them.
         shown: The frames that matter, drawn, unit by unit.
         shared: Views and evidence, shared with other cells of the same data set and modes.
-        observed: What the cheap mode's report comes to for the planner, unit by unit, where the placing observes.
+        observed: What the planner is given by the cheap mode, unit by unit, where the placing observes.
         told: Evidence of its own system, per input of the table.
     """
 
@@ -120,7 +129,7 @@ class Cell:
     outcomes: Outcomes
     shown: Sequence[Mapping[str, dict[str, Any]]] = field(repr=False)
     shared: Shared = field(repr=False)
-    observed: Sequence[Objects | None] = field(repr=False)
+    observed: Sequence[Observed | None] = field(repr=False)
     told: Mapping[str, Float[np.ndarray, "input"]] = field(default_factory=dict, repr=False)
 
     @property
@@ -132,7 +141,7 @@ class Cell:
     def views(self) -> tuple[View, ...]:
         """What an allocator may look at, unit by unit: the shared views, with objects where the placing observes."""
         pairs = zip(self.shared.views, self.observed, strict=True)
-        return tuple(view if objects is None else view.observing(objects) for view, objects in pairs)
+        return tuple(view if seen is None else view.observing(*seen) for view, seen in pairs)
 
     @property
     def view_files(self) -> dict[str, bytes]:
@@ -161,7 +170,12 @@ def cells(
 
 
 def built(
-    wanted: Sequence[CellSpec], *, strict: bool = False, map_units: Map = map, watch: Watch = unwatched
+    wanted: Sequence[CellSpec],
+    *,
+    strict: bool = False,
+    map_units: Map = map,
+    watch: Watch = unwatched,
+    store: PartStore | None = None,
 ) -> Iterator[Cell]:
     """The cells of specifications that share a data set and modes, one after the other.
 
@@ -170,23 +184,16 @@ def built(
         strict: Whether a unit in which a mode reports nothing is an error.
         map_units: How units are mapped.
         watch: Who is told how far long loops are.
+        store: Who keeps what is made of units, so that the next build works on those that changed; nobody where None.
+            Views of units that were kept have neither pictures nor lane maps.
     """
-    first = wanted[0]
-    calibrations = _calibrations(first, map_units)
-    work = partial(_parts, tuple(wanted), calibrations)
-    watched = watch(first.units, f"units of {first.dataset}")
-    done = [part for _, part in zip(watched, map_units(work, first.units), strict=True)]
-    shared = Shared(first, tuple(part for part, _ in done), calibrations)
-    _check_coverage(first, shared.parts, strict=strict)
-    for place, spec in enumerate(wanted):
-        yield _cell(spec, [parts[place] for _, parts in done], shared)
-
-
-def _parts(
-    specs: tuple[CellSpec, ...], calibrations: Mapping[str, Calibration], unit: str
-) -> tuple[SharedPart, list[UnitPart]]:
-    """All that is wanted of one unit, so that it is read once and every plan is made once."""
-    return shared_part(specs[0], unit, calibrations), unit_parts(specs, unit)
+    units = UnitMap(tuple(wanted), map_units, watch, store)
+    calibrations = _calibrations(units)
+    shared_parts, own_parts = units.parts(calibrations)
+    shared = Shared(wanted[0], tuple(shared_parts), calibrations, store)
+    _check_coverage(shared.spec, shared.parts, strict=strict)
+    for spec, parts in zip(wanted, own_parts, strict=True):
+        yield _cell(spec, parts, shared)
 
 
 def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
@@ -209,15 +216,20 @@ def _of_all(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
-def _calibrations(spec: CellSpec, map_units: Map) -> dict[str, Calibration]:
+def _calibrations(units: UnitMap) -> dict[str, Calibration]:
     """The map from raw scores to probabilities of both ends of the ladder, fitted on the training units."""
-    found = {}
+    spec, found = units.wanted[0], {}
+    slot, chosen = slots(spec.definition)[0], set(spec.roles.train)
+    train = [unit for unit in spec.units if unit in chosen]
     for mode in (spec.modes[0], spec.modes[-1]):
         if mode.reader is not None and mode.reader.scores == "raw":
-            train = [unit for unit in spec.units if unit in set(spec.roles.train)]
-            parts = map_units(partial(scored_outcomes, spec, mode=mode.name), train)
-            found[mode.name] = fit_calibration(list(parts), mode.name)
+            parts, make = units.scores(mode.name, train), partial(_fitted, mode.name)
+            found[mode.name] = Calibration(**made_of(parts, make, what="calibration", slot=slot, store=units.store))
     return found
+
+
+def _fitted(mode: str, *parts: GradedScores) -> Arrays:
+    return vars(fit_calibration(parts, mode))
 
 
 def _check_coverage(spec: CellSpec, parts: Sequence[SharedPart], *, strict: bool) -> None:

@@ -74,27 +74,27 @@ def sighting(spec: CellSpec, unit: str) -> Sighting:
     """The unit as the cell reads it; kept for the other cells that share data set and modes."""
     if spec.source is None:
         raise InputError(f"{spec.id}: nobody said where the data set lies; give its folder.")
-    return _sighting(spec.source, spec.modes, unit)
+    return _sighting(spec.source, spec.files_digest, spec.modes, unit)
 
 
 @lru_cache(maxsize=1)
-def _sighting(source: Dataset, modes: tuple[ModeSpec, ...], unit: str) -> Sighting:
-    scene, truth = _read(source, unit)
+def _sighting(source: Dataset, files: str, modes: tuple[ModeSpec, ...], unit: str) -> Sighting:
+    scene, truth = _read(source, files, unit)
     reported, used = {}, {}
     for mode in modes:
-        report = reported[mode.name] = _reported(source, unit, _reader(mode), mode.classes)
+        report = reported[mode.name] = _reported(source, files, unit, mode)
         used[mode.name] = used_of(mode, report)
     return Sighting(scene, truth, reported, used)
 
 
-def _read(source: Dataset, unit: str) -> tuple[Scene, Truth]:
-    return _UNITS.asked((source, unit), lambda: source.read_unit(unit))
+def _read(source: Dataset, files: str, unit: str) -> tuple[Scene, Truth]:
+    return _UNITS.asked((source, files, unit), lambda: source.read_unit(unit))
 
 
-def _reported(source: Dataset, unit: str, reader: ModeReader, classes: tuple[str, ...] | None) -> Detections:
+def _reported(source: Dataset, files: str, unit: str, mode: ModeSpec) -> Detections:
     """What a mode reports of a unit, whatever threshold is put on it: held for variants of a cell."""
-    key = (source, unit, reader, classes)
-    return _REPORTS.asked(key, lambda: _of_classes(reader.detections(*_read(source, unit)), classes))
+    key = (source, files, unit, _reader(mode), mode.classes)
+    return _REPORTS.asked(key, lambda: report_of(mode, *_read(source, files, unit)))
 
 
 def report_of(mode: ModeSpec, scene: Scene, truth: Truth) -> Detections:

@@ -133,6 +133,11 @@ class CellSpec:
             "system": {"name": self.system, "constants": None if self.constants is None else plain(self.constants)},
         }
 
+    @cached_property
+    def files_digest(self) -> str:
+        """SHA-256 over the names and hashes of the data set's files."""
+        return digest_of(dict(self.files))
+
     @property
     def id(self) -> str:
         """Name of the cell with the first digits of the hash of everything that defines it."""

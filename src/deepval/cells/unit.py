@@ -6,7 +6,7 @@ same data set and modes shares: what an allocator may look at, and what only lab
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from deepval.arrays import Bool, Float, Shaped
 from deepval.cells.explorer import extremes
 from deepval.cells.sighting import Sighting, placed, sighting
 from deepval.cells.spec import CellSpec, ModeSpec
+from deepval.features.route import connectors_m
 from deepval.perception.placing import PLACINGS
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
@@ -32,6 +33,13 @@ LEAST_SCORE = 0.10
 """Probability from which detections are graded as right or wrong, for objectives that rest on average precision."""
 
 
+class Observed(NamedTuple):
+    """What the cheap mode's report comes to for the planner, and the way to the next connector at each frame."""
+
+    objects: Objects
+    connector_m: Float[np.ndarray, "time"]
+
+
 @dataclass(frozen=True)
 class UnitPart:
     """One unit of a cell.
@@ -40,14 +48,14 @@ class UnitPart:
         outcomes: Loss terms and plans of every mode.
         known: Columns that are known before escalation, per input, to slice by.
         shown: The most harmed and the most helped frame by sign, drawn, where the unit is one to show.
-        observed: What the cheap mode's report comes to for the planner, where the placing observes.
+        observed: What the planner is given, where the placing observes.
         evidence: Columns that the system adds to what diagnostics may know, per input.
     """
 
     outcomes: Outcomes
     known: Mapping[str, np.ndarray]
     shown: Mapping[str, dict[str, Any]]
-    observed: Objects | None
+    observed: Observed | None
     evidence: Mapping[str, Float[np.ndarray, "input"]]
 
 
@@ -86,12 +94,15 @@ class Acted:
 
 def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
     """What each downstream system makes of one unit under every mode, for cells that share a data set and modes."""
-    parts = []
+    parts, way_m = [], None
     for spec, acted in zip(specs, unit_acted(specs, unit), strict=True):
         seen, objects, outcomes = acted.seen, acted.objects, acted.outcomes
         shows = unit in spec.roles.test
         shown = extremes(spec, seen, objects=objects, branches=acted.plans, outcomes=outcomes) if shows else {}
-        observed = objects[spec.order[0]] if PLACINGS[spec.geometry].observes else None
+        observed = None
+        if PLACINGS[spec.geometry].observes:
+            way_m = connectors_m(seen.scene) if way_m is None else way_m
+            observed = Observed(objects[spec.order[0]], way_m)
         ends = {"cheap": objects[spec.order[0]], "full": objects[spec.order[-1]]}
         told = spec.acting.evidence(ends, seen.scene, seen.truth)
         evidence = {name: column[outcomes.order] for name, column in told.items()}

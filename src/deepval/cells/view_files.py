@@ -184,7 +184,7 @@ def _readings(views: Sequence[View]) -> dict[str, Any]:
             else {"raw": knots.raw.tolist(), "probability": knots.probability.tolist()},
         }
         | ({"observes": True} if mode.observes else {}),
-        "cameras": {view.scene.unit: _camera_entry(view.scene.camera) for view in views},
+        "cameras": {view.scene.unit: camera_entry(view.scene.camera) for view in views},
     } | ({"vehicles": vehicles} if mode.observes else {})
 
 
@@ -194,7 +194,8 @@ def _mode(entry: Mapping[str, Any]) -> CheapMode:
     return CheapMode(entry["scores"], entry["threshold"], calibration, entry.get("observes", False))
 
 
-def _camera_entry(camera: Camera) -> dict[str, Any]:
+def camera_entry(camera: Camera) -> dict[str, Any]:
+    """A camera as it is written."""
     entry = dict(vars(camera)) | {"ego_from_cam": camera.ego_from_cam.tolist()}
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in entry.items()}
 
@@ -202,7 +203,12 @@ def _camera_entry(camera: Camera) -> dict[str, Any]:
 def _camera(cell: Manifest, entries: Mapping[str, Mapping[str, Any]], unit: str) -> Camera:
     if unit not in entries:
         raise InputError(f"{cell.folder / 'view/view.json'}: every unit must have its camera; {unit} has none.")
-    told = {name: entries[unit][name] for name in ViewCamera.__required_keys__}
+    return camera_of(entries[unit])
+
+
+def camera_of(entry: Mapping[str, Any]) -> Camera:
+    """The camera that is written."""
+    told = {name: entry[name] for name in ViewCamera.__required_keys__}
     return Camera(**{**told, "ego_from_cam": np.array(told["ego_from_cam"], float)})
 
 

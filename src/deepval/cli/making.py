@@ -7,8 +7,6 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cells import build as building
-from deepval.cells import folder as folders
 from deepval.cells import sources, spec
 from deepval.cli import options
 from deepval.cli.groups import WhoWorks
@@ -24,7 +22,7 @@ from deepval.perception.running.decoding import STYLES
 from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.files import GET
-from deepval.protocol.rebuilding import note_builder, standing
+from deepval.protocol.rebuilding import rebuilt, standing
 from deepval.report.tables import counted
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
@@ -254,11 +252,11 @@ def build(
     }
     missing = [place for place in wanted if place not in made]
     with who.hired() as made_by:
-        for cell in (
-            building.built(missing, strict=strict, map_units=made_by.map, watch=options.watch) if missing else ()
-        ):
-            folders.write(cell, places[cell.spec], costs=costs, pictures=pictures)
-            note_builder(cell, places[cell.spec])
+        cells = rebuilt(
+            missing, out, places.__getitem__, costs=costs, pictures=pictures, strict=strict,
+            map_units=made_by.map, watch=options.watch,
+        )  # fmt: skip
+        for cell in cells if missing else ():
             made[cell.spec] = _Made(places[cell.spec], cell.id, len(cell.shared.inputs), cell.table)
     found = [made[place] for place in wanted]
     too_few = wanted[0].roles.too_few

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from deepval.errors import InputError
 from deepval.world.scene import Scene
@@ -31,6 +32,10 @@ class Dataset(ABC):
     @abstractmethod
     def files(self, unit: str) -> dict[str, Path]:
         """The files that a unit is read from, by a name that does not depend on where they lie."""
+
+    def beside(self, unit: str) -> Mapping[str, Any] | None:
+        """What a unit is read from beside its files, as plain data; None where nobody can say: it is never kept."""
+        return None
 
     @abstractmethod
     def unit_ids(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.errors import InputError
 from deepval.files import reading
+from deepval.files.canonical import digest_of
 from deepval.geometry.camera import Camera, transformed
 from deepval.geometry.classes import KITTI_CLASSES
 from deepval.geometry.corners import ground_corners_m
@@ -322,6 +323,12 @@ class Kitti(Dataset):
         """Labels, calibration and motion of a sequence."""
         found = [self.folder / part / f"{unit}.txt" for part in FILES]
         return {f"{path.parent.name}/{path.name}": path for path in found if reading.is_file(path)}
+
+    def beside(self, unit: str) -> dict[str, Any]:
+        """Time between frames, and which pictures are there."""
+        folder = self.folder / self.images / unit
+        names = [path.name for path in reading.inside(folder)] if reading.is_folder(folder) else []
+        return {"dt_s": self.dt_s, "require_images": self.require_images, "pictures": digest_of(names)}
 
     def unit_ids(self) -> tuple[str, ...]:
         """Sequence ids such as 0002: all that have labels."""

@@ -203,11 +203,15 @@ class View:
         objects = self.objects.where(self.objects.frame < frames)
         return View(scene, report, self.mode, replace(objects, frames=len(scene)), self.connector_m[:frames])
 
-    def observing(self, objects: Objects) -> "View":
-        """The view with the objects that the report comes to; what was not run reports nothing, so none are kept."""
+    def observing(self, objects: Objects, connector_m: Float[np.ndarray, "time"] | None = None) -> "View":
+        """The view with the objects that the report comes to; what was not run reports nothing, so none are kept.
+
+        The way to the next connector is found on the scene's lane map where it is not given.
+        """
         kept = objects.where(self.detections.run[objects.frame])
         mode = replace(self.mode, observes=True)
-        return View(self.scene, self.detections, mode, kept, connectors_m(self.scene))
+        way_m = connectors_m(self.scene) if connector_m is None else connector_m
+        return View(self.scene, self.detections, mode, kept, way_m)
 
 
 def _check_objects(objects: Objects, *, frames: int, run: Bool[np.ndarray, "time"]) -> None:

@@ -26,7 +26,9 @@ def file_path(given: object) -> Path:
     raise InputError(f"A file must be named by text or a path; found {quoted(given)}.")
 
 
-def write_atomically(path: str | Path, content: str | bytes, *, make_folder: bool = False, alone: bool = False) -> None:
+def write_atomically(
+    path: str | Path, content: str | bytes, *, make_folder: bool = False, alone: bool = False, durable: bool = True
+) -> None:
     """Write text (UTF-8) or bytes to a file in one step; devices and pipes, such as /dev/stdout, are written to.
 
     Args:
@@ -34,6 +36,7 @@ def write_atomically(path: str | Path, content: str | bytes, *, make_folder: boo
         content: What it shall hold.
         make_folder: Whether to make the folder where it is not there.
         alone: Whether nobody else can be writing this file, as under a lock: then what a kill left of it goes.
+        durable: Whether to wait for the disk, so that the file outlives a loss of power; what readers hash need not.
     """
     try:
         data = content.encode() if isinstance(content, str) else content
@@ -43,7 +46,7 @@ def write_atomically(path: str | Path, content: str | bytes, *, make_folder: boo
             _write_through(Path(path), data)
         else:
             target = Path(path).resolve()
-            _replace(target, data)
+            _replace(target, data, durable=durable)
             if alone:
                 _sweep(target)
     except (OSError, ValueError, RuntimeError) as error:
@@ -90,8 +93,11 @@ def _check_access(place: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path, busy: str) -> Iterator[None]:
-    """Hold a folder, made if need be; InputError `busy` where another process does. No kill leaves a lock behind."""
+def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold a folder, made if need be; InputError `busy` where another process does. No kill leaves a lock behind.
+
+    Without `busy` it is held together with others that hold it so; who holds it alone is waited for.
+    """
     import fcntl
 
     try:
@@ -101,7 +107,7 @@ def locked(folder: Path, busy: str) -> Iterator[None]:
         raise InputError(f"{folder}: must be a folder that can be written; {reason(error)}.") from error
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_SH if busy is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise InputError(busy) from error
         except OSError:
@@ -125,15 +131,16 @@ def _write_through(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, data: bytes, *, durable: bool) -> None:
     temporary = path.with_name(f".{path.name[:KEPT_OF_NAME]}.{secrets.token_hex(4)}.tmp")
     # Exclusive: neither a file nor a link of that name is ever opened, and what is there is not removed below.
     file = temporary.open("xb")
     try:
         with file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         # Whatever stopped it, the reason that is told is the first one.

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deepval.cells import folder as folders
-from deepval.cells.build import built
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.sources import ModeFile, from_files, synthetic
 from deepval.cells.spec import CellSpec, Material, specs
@@ -23,7 +21,7 @@ from deepval.files import reading
 from deepval.files.manifests import MANIFEST
 from deepval.files.writing import check_writable
 from deepval.progress import Watch, unwatched
-from deepval.protocol.rebuilding import note_builder, standing
+from deepval.protocol.rebuilding import rebuilt, standing
 from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
 
 WORK = Path("deepval-work")
@@ -166,10 +164,8 @@ def built_cells(wanted: Wanted, work: Path, *, watch: Watch = unwatched) -> Iter
     missing = unbuilt(wanted, work)
     if missing:
         check_writable(work, folder=True)
-        for cell in built(missing, watch=watch):
-            folder = place_of(cell.spec, work)
-            folders.write(cell, folder, costs=wanted.costs)
-            note_builder(cell, folder)
+        for _ in rebuilt(missing, work, lambda spec: place_of(spec, work), costs=wanted.costs, watch=watch):
+            pass
     for spec in wanted.specs:
         yield spec, read_cell(place_of(spec, work))
 

@@ -4,17 +4,22 @@ A cell's definition holds the hash of every file that it rests on, its manifest 
 and a note beside it that of the code which built it. Where all of them agree there is nothing to do.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from deepval.cells.build import Cell
-from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.build import Cell, built
+from deepval.cells.folder import BuiltCell, read_cell, write
 from deepval.cells.spec import CellSpec
 from deepval.cells.view_files import PICTURES
+from deepval.engines import Map
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of, json_text, plain, read_json, sha256
 from deepval.files.writing import write_atomically
+from deepval.progress import Watch, unwatched
 from deepval.protocol.code_digest import code_digest
+from deepval.protocol.kept_units import kept_units
 from deepval.tables.costs import costs_bytes
 
 BUILT_BY = "built-by.json"
@@ -33,6 +38,37 @@ class StandingCell:
 
     cell: BuiltCell
     frames: int
+
+
+def rebuilt(
+    missing: Sequence[CellSpec],
+    root: Path,
+    place: Callable[[CellSpec], Path],
+    *,
+    costs: Path | None,
+    pictures: bool = False,
+    strict: bool = False,
+    map_units: Map = map,
+    watch: Watch = unwatched,
+) -> Iterator[Cell]:
+    """Cells that do not stand, each built and written; of units that did not change what was kept of them is used.
+
+    Args:
+        missing: What to build: cells that share a data set and modes.
+        root: The folder that they are built in, which keeps what is made of units.
+        place: The folder of each.
+        costs: Costs to put into each.
+        pictures: Whether to keep small pictures; nobody knows whether these changed, so every unit is read again.
+        strict: Whether a unit in which a mode reports nothing is an error.
+        map_units: How units are mapped.
+        watch: Who is told how far it is.
+    """
+    with nullcontext() if pictures else kept_units(root) as store:
+        for cell in built(missing, strict=strict, map_units=map_units, watch=watch, store=store):
+            folder = place(cell.spec)
+            write(cell, folder, costs=costs, pictures=pictures)
+            note_builder(cell, folder)
+            yield cell
 
 
 def note_builder(cell: Cell, folder: Path) -> None:

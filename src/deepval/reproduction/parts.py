@@ -30,7 +30,7 @@ from deepval.files.archives import npz_arrays
 from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.judging.budgets import Latency, Selection
 from deepval.protocol.code_digest import code_digest
-from deepval.reproduction.keeping import kept
+from deepval.protocol.keeping import kept
 from deepval.reproduction.seeing import seen_cell
 from deepval.results import Result
 from deepval.results.samples import samples_path

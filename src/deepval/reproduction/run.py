@@ -24,7 +24,7 @@ from deepval.files.canonical import digest_of, plain, sha256
 from deepval.progress import Watch, unwatched
 from deepval.protocol.code_digest import code_digest
 from deepval.protocol.gathering import built_cells, meant, place_of, unbuilt
-from deepval.reproduction.keeping import is_kept, kept, place
+from deepval.protocol.keeping import is_kept, kept, place
 from deepval.reproduction.parts import BOARD, CellAtHand
 from deepval.reproduction.plain_rows import as_bytes, of_bytes
 from deepval.reproduction.registry import ANALYSES, Analysis

@@ -16,7 +16,7 @@ from deepval.features.sights import Row
 from deepval.files import reading
 from deepval.files.archives import npz_arrays
 from deepval.protocol.code_digest import code_digest
-from deepval.reproduction.keeping import kept
+from deepval.protocol.keeping import kept
 
 ROWS = "rows.npz"
 Keeper = Callable[[str], Mapping[str, Float[np.ndarray, "time column"]]]

@@ -7,6 +7,7 @@ docs/external.md for what is real in them and what is nominal.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.argoverse_scenarios import scenario_log
@@ -61,7 +62,11 @@ class Argoverse2(Dataset):
             for pattern in (*wanted, "map/log_map_archive_*.json")
             for path in sorted(reading.matching(folder, pattern))
         ]
-        return {path.relative_to(folder).as_posix(): path for path in found}
+        return {f"{unit}/{path.relative_to(folder).as_posix()}": path for path in found}
+
+    def beside(self, unit: str) -> dict[str, Any]:
+        """Nothing."""
+        return {}
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the folders: scenario ids and log ids."""

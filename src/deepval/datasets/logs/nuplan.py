@@ -216,6 +216,10 @@ class Nuplan(Dataset):
         chart = map_file(self.maps, location)
         return {f"{unit}.db": path, f"maps/{location}/{chart.parent.name}/map.gpkg": chart}
 
+    def beside(self, unit: str) -> dict[str, Any] | None:
+        """Nothing; of which sweeps there are pictures nobody says."""
+        return {} if self._pictures() is None else None
+
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the logs, in order."""
         found = tuple(sorted(self.logs()))

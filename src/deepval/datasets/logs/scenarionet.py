@@ -194,6 +194,10 @@ class ScenarioNet(Dataset):
         path = self._record(unit)
         return {path.name: path}
 
+    def beside(self, unit: str) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the scenes, such as scene-0103."""
         return tuple(self.records)

@@ -264,6 +264,10 @@ class Waymo(Dataset):
         """The scenario's file."""
         return {f"{unit}.json": Path(self.root) / f"{unit}.json"}
 
+    def beside(self, unit: str) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the files, in order."""
         units = tuple(sorted(path.stem for path in reading.matching(Path(self.root), "*.json")))

@@ -162,6 +162,10 @@ class Synthetic(Dataset):
         """None: the seed says it all."""
         return {}
 
+    def beside(self, unit: str) -> dict[str, Any] | None:
+        """Seed and settings; nobody says which pictures are there, where they are written."""
+        return None if self.root is not None else {"seed": self.seed, "settings": asdict(self.settings)}
+
     def unit_ids(self) -> tuple[str, ...]:
         """scene-00, scene-01, ..."""
         return tuple(unit_id(place) for place in range(self.settings.scenes))

@@ -16,7 +16,7 @@ from deepval.files import reading
 from deepval.files.canonical import json_content, read_json
 from deepval.files.forms import formed_file
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
-from deepval.perception.reported.detection_rows import DetectionFile, Rows, Source, detection_file
+from deepval.perception.reported.detection_rows import DetectionFile, FramesSaid, Rows, Source, detection_file
 from deepval.perception.reported.detections import DetectionSet
 from deepval.tables import columns
 from deepval.world.scene import Scene
@@ -156,15 +156,15 @@ def declared(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Sour
     if run is None and b"frames_run" in meta:
         run = told("frames_run", FRAMES)
     elif run is None and b"frames_processed" in meta:
-        run = partial(_processed, told("frames_processed", dict[str, int]), path)
+        run = FramesSaid(told("frames_processed", dict[str, int]), partial(_processed, path))
     if failed is None and b"frames_failed" in meta:
         failed = told("frames_failed", FRAMES)
     return Source(source.mode or word("mode"), source.scores or word("scores"), source.classes, run, failed)
 
 
-def _processed(counts: Mapping[str, int], path: Path, scene: Scene) -> np.ndarray:
+def _processed(path: Path, count: int | None, scene: Scene) -> np.ndarray:
     """The frames of a scene that were run, where a file says no more than how many."""
-    count = counts.get(scene.unit, 0)
+    count = count or 0
     if count not in (0, len(scene)):
         raise InputError(
             f"{path} was made on {count} of the {len(scene)} frames of unit {scene.unit} "
@@ -200,13 +200,15 @@ def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = No
         line=np.array([number for _, number, _ in found], dtype=int),
     )
     if source.frames_run is None:
-        source = replace(source, frames_run=partial(_all_of, frozenset(file.stem for file in files)))
+        source = replace(
+            source, frames_run=FramesSaid(dict.fromkeys((file.stem for file in files), True), _all_or_none)
+        )
     return detection_file(rows, path=path, source=source, classes=KITTI_CLASSES | COCO_CLASSES)
 
 
-def _all_of(units: frozenset[str], scene: Scene) -> np.ndarray:
+def _all_or_none(run: Any, scene: Scene) -> np.ndarray:
     """All frames of a scene whose unit was run, none of another."""
-    return scene.frame_ids if scene.unit in units else scene.frame_ids[:0]
+    return scene.frame_ids if run else scene.frame_ids[:0]
 
 
 def kitti_rows(path: Path) -> list[tuple[int, list[str]]]:

@@ -7,6 +7,7 @@ frame or an infinite box, are refused with their row.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
+from deepval.files.canonical import joint_sha256, json_canonical
 from deepval.geometry.boxes import proper
 from deepval.perception.reported.detections import (
     DONE,
@@ -31,7 +33,23 @@ LARGEST_PX, FARTHEST_M, MOST_NUMBERED = 1e6, 1e8, 2**53
 LONGEST = "<U20"
 """Room for the longest name of a class."""
 
-Frames = Mapping[str, Sequence[Any] | np.ndarray] | Callable[[Scene], Sequence[Any] | np.ndarray]
+Listed = Sequence[Any] | np.ndarray
+"""Frames by number or by id."""
+
+
+@dataclass(frozen=True)
+class FramesSaid:
+    """Frames of a scene that follow from what is said of its unit; of a unit of which nothing is said, from None."""
+
+    said: Mapping[str, Any]
+    frames: Callable[[Any, Scene], Listed]
+
+    def __call__(self, scene: Scene) -> Listed:
+        """The frames of a scene."""
+        return self.frames(self.said.get(scene.unit), scene)
+
+
+Frames = Mapping[str, Listed] | FramesSaid | Callable[[Scene], Listed]
 """Frames of each unit by name, or told scene by scene."""
 
 
@@ -107,8 +125,11 @@ class DetectionFile:
     def on(self, scene: Scene) -> Detections:
         """What the mode reports on one scene, sorted by frame."""
         rows = self.rows
-        here = np.isin(rows.frame, scene.frame_ids) if rows.unit is None else rows.unit == scene.unit
-        place = np.flatnonzero(here & self.kept)
+        place = (
+            np.flatnonzero(np.isin(rows.frame, scene.frame_ids) & self.kept)
+            if rows.unit is None
+            else self._of(scene.unit)
+        )
         frame = frame_index(rows.frame[place], scene, path=self.path)
         order = np.argsort(frame, kind="stable")
         place, frame = place[order], frame[order]
@@ -124,6 +145,40 @@ class DetectionFile:
             velocity_mps=None if rows.velocity_mps is None else rows.velocity_mps[place],
             cuboid_frame=rows.cuboid_frame,
         )
+
+    def said(self, unit: str) -> str | None:
+        """SHA-256 of all that the file says of one unit; None where that cannot be told before the unit is read."""
+        rows, how = self.rows, self.source
+        if rows.unit is None:
+            return None
+        about: list[Any] = [self.scores, rows.cuboid_frame]
+        for frames in (how.frames_run, how.frames_failed):
+            if isinstance(frames, FramesSaid):
+                about.append({"said": frames.said.get(unit)})
+            elif frames is None or isinstance(frames, Mapping):
+                about.append(None if frames is None else as_frames(frames.get(unit, ())).tolist())
+            else:
+                return None
+        place = self._of(unit)
+        columns = [rows.frame, self.cls, rows.score, rows.box_px, rows.track, rows.cuboid_m, rows.velocity_mps]
+        parts = [None if column is None else column[place] for column in columns]
+        about += [None if part is None else [part.dtype.str, list(part.shape)] for part in parts]
+        content = [np.ascontiguousarray(part).tobytes() for part in parts if part is not None]
+        return joint_sha256([json_canonical(about).encode(), *content])
+
+    def _of(self, unit: str) -> Int[np.ndarray, "row"]:
+        """The rows of a unit that are kept."""
+        return self._by_unit.get(unit, np.zeros(0, dtype=int))
+
+    @cached_property
+    def _by_unit(self) -> dict[str, Int[np.ndarray, "row"]]:
+        place = np.flatnonzero(self.kept)
+        names, code = np.unique(
+            np.zeros(0, str) if self.rows.unit is None else self.rows.unit[place], return_inverse=True
+        )
+        order = np.argsort(code, kind="stable")
+        cuts = np.searchsorted(code[order], np.arange(1, len(names)))
+        return dict(zip(names.tolist(), np.split(place[order], cuts), strict=False))
 
     def over(self, scenes: Sequence[Scene]) -> DetectionSet:
         """What the mode reports on several scenes."""

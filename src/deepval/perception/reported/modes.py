@@ -45,6 +45,10 @@ class ModeReader(ABC):
         """Whether a unit on which it was run in part is a mistake: results of a split list every frame."""
         return False
 
+    def rests_on(self, unit: str) -> Any:
+        """What its report on one unit rests on beside scene and truth, as plain data; all that it was made of."""
+        return self.made
+
     @abstractmethod
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """All that the mode reports on one unit; only a simulation looks at the truth."""
@@ -112,6 +116,10 @@ class FileMode(ModeReader):
     def by_scene(self) -> bool:
         """Results that name frames by tokens (nuScenes) list every one of a scene, also those without boxes."""
         return _opened(self).rows.unit is None
+
+    def rests_on(self, unit: str) -> Any:
+        """What the file says of the unit, or the whole file where it does not tell units apart."""
+        return _opened(self).said(unit) or self.made
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """What the mode reports on one unit."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deepval.errors import InputError
+from deepval.files import reading
 from deepval.files.canonical import digest_of, file_digest, json_text, read_json, sha256
 from deepval.files.writing import write_atomically
 from deepval.version import __version__
@@ -40,13 +41,23 @@ def is_kept(folder: Path) -> bool:
         return False
 
 
+def contents(folder: Path) -> dict[str, bytes] | None:
+    """Everything that was kept in a folder, each file as it was written; None where it is not whole."""
+    try:
+        told = read_json(folder / LIST)["files"]
+        found = {str(name): reading.content(folder / str(name)) for name in told}
+        return found if {name: sha256(data) for name, data in found.items()} == told else None
+    except (InputError, KeyError, TypeError, AttributeError):
+        return None
+
+
 def kept(root: Path, kind: str, rests_on: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]) -> Path:
     """The folder of what rests on these: as it was kept, or made now."""
     folder = place(root, kind, rests_on)
     if not is_kept(folder):
         files = dict(make())
         for name, data in files.items():
-            write_atomically(folder / name, data, make_folder=True)
+            write_atomically(folder / name, data, make_folder=True, durable=False)
         listed = {"rests_on": dict(rests_on), "files": {name: sha256(data) for name, data in files.items()}}
-        write_atomically(folder / LIST, json_text(listed, sort_keys=True), make_folder=True)
+        write_atomically(folder / LIST, json_text(listed, sort_keys=True), make_folder=True, durable=False)
     return folder
