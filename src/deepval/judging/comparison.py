@@ -5,7 +5,7 @@ with equal weight; cells of one dataset share their draws, so the mean of a draw
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Float
+from deepval.arrays import Bool, Float
 from deepval.errors import InputError, InputWarning
 from deepval.judging.basis import Basis, basis
 from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
@@ -21,6 +21,9 @@ from deepval.judging.draws import Draws, Interval
 from deepval.judging.rows import Judged
 from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known
 from deepval.tables.scores import REFERENCES
+
+AT_ONCE = 256
+"""Rows that are pooled in one go."""
 
 
 @dataclass(frozen=True)
@@ -192,41 +195,63 @@ def pool_held(held: Mapping[str, Basis]) -> tuple[Pooled, ...]:
     """The same of what results rest on."""
     draws, cells = shared_draws(held), list(held.values())
     places = [{(item.row.allocator, item.row.budget): item for item in cell.judged} for cell in cells]
-    pooled = []
-    for name, key in places[0]:
-        members = [place.get((name, key)) for place in places]
-        if name not in REFERENCES and all(member is not None for member in members):
-            pooled.append(_pooled(name, key, [m for m in members if m], cells, draws))
-    return tuple(pooled)
+    shared = {
+        (name, key): [place[name, key] for place in places]
+        for name, key in places[0]
+        if name not in REFERENCES and all((name, key) in place for place in places)
+    }
+    able = [place for place, members in shared.items() if all(member.sample for member in members)]
+    pooled: dict[tuple[str, BudgetKey], Pooled] = {}
+    for begin in range(0, len(able), AT_ONCE):
+        part = able[begin : begin + AT_ONCE]
+        pooled |= zip(part, _pooled(part, [shared[place] for place in part], cells, draws), strict=True)
+    return tuple(pooled.get(place) or _infeasible(place, members, draws) for place, members in shared.items())
 
 
-def _pooled(name: str, key: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis], draws: Draws) -> Pooled:
-    start: dict[str, Any] = {"allocator": name} | key.fields | {"cells": len(members)} | yardsticks(members)
-    out = next((m for m in members if m.sample is None), None)
-    if out is not None:
-        return Pooled(**start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
-    pairs = list(zip(members, cells, strict=True))
-    resampled = can_resample(cells)
-    paired, each_ndg = [m.paired for m in members], [_ndg(m, c) for m, c in pairs]
-    mean = np.mean([p[c.totals.drawn] for p, c in zip(paired, cells, strict=True)], axis=0)
-    bounds = versus_random_bounds(mean, cells)
-    ndg = np.mean([n[c.totals.drawn] for n, c in zip(each_ndg, cells, strict=True)], axis=0)
-    kept = np.all([c.totals.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
-    of_ndg = draws.interval(ndg, kept & resampled)
-    return Pooled(
-        **start,
-        versus_random=known(float(np.mean([p[0] for p in paired]))),
-        versus_random_lo=known(bounds.low),
-        versus_random_hi=known(bounds.high),
-        ndg=known(float(np.mean([n[0] for n in each_ndg]))),
-        ndg_lo=known(of_ndg.low),
-        ndg_hi=known(of_ndg.high),
-        draws=len(draws),
-        draws_dropped=int(np.count_nonzero(~kept)),
-        verdict=bounds.verdict,
-        reason=reasons(*members),
-        versus_random_dropped=int(np.count_nonzero(np.isnan(mean))) if bounds.verdict else 0,
-    )
+def _infeasible(place: tuple[str, BudgetKey], members: Sequence[Judged], draws: Draws) -> Pooled:
+    reason = next(member.row.reason for member in members if member.sample is None)
+    return Pooled(**_opening(place, members), draws=len(draws), verdict="infeasible", reason=reason)
+
+
+def _opening(place: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str, Any]:
+    name, key = place
+    return {"allocator": name} | key.fields | {"cells": len(members)} | yardsticks(members)
+
+
+def _pooled(
+    places: Sequence[tuple[str, BudgetKey]], rows: Sequence[Sequence[Judged]], cells: Sequence[Basis], draws: Draws
+) -> Iterator[Pooled]:
+    """Rows of allocators under their budgets, all of which can pay in every cell."""
+    drawn = [cell.totals.drawn for cell in cells]
+    paired = [np.stack([members[c].paired for members in rows]) for c in range(len(cells))]
+    each_ndg = [np.stack([_ndg(members[c], cell) for members in rows]) for c, cell in enumerate(cells)]
+    mean = np.mean([part[:, at] for part, at in zip(paired, drawn, strict=True)], axis=0)
+    ndg = np.mean([part[:, at] for part, at in zip(each_ndg, drawn, strict=True)], axis=0)
+    kept = np.stack([_prized(members, cells) for members in rows])
+    against = draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))
+    of_ndg = draws.intervals(ndg, kept & can_resample(cells))
+    for i, (place, members) in enumerate(zip(places, rows, strict=True)):
+        bounds = against[i].snapped()
+        yield Pooled(
+            **_opening(place, members),
+            versus_random=known(float(np.mean([p[i, 0] for p in paired]))),
+            versus_random_lo=known(bounds.low),
+            versus_random_hi=known(bounds.high),
+            ndg=known(float(np.mean([n[i, 0] for n in each_ndg]))),
+            ndg_lo=known(of_ndg[i].low),
+            ndg_hi=known(of_ndg[i].high),
+            draws=len(draws),
+            draws_dropped=int(np.count_nonzero(~kept[i])),
+            verdict=bounds.verdict,
+            reason=reasons(*members),
+            versus_random_dropped=int(np.count_nonzero(np.isnan(mean[i]))) if bounds.verdict else 0,
+        )
+
+
+def _prized(members: Sequence[Judged], cells: Sequence[Basis]) -> Bool[np.ndarray, "draw"]:
+    """Draws that enter the nDG interval in every cell."""
+    pairs = zip(members, cells, strict=True)
+    return np.all([c.totals.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
 
 
 def mean_paired(members: Sequence[Judged], cells: Sequence[Basis]) -> Float[np.ndarray, "draw"]:
