@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Bool, Float
+from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
 from deepval.judging.basis import Basis, basis
 from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
 from deepval.judging.draws import Draws, Interval
-from deepval.judging.rows import Judged
+from deepval.judging.rows import Judged, paired_rows
 from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known
 from deepval.tables.scores import REFERENCES
 
-AT_ONCE = 256
-"""Rows that are pooled in one go."""
+AT_ONCE = 64
+"""Rows that are pooled in one go, few enough for the cache."""
 
 
 @dataclass(frozen=True)
@@ -222,41 +222,64 @@ def _pooled(
     places: Sequence[tuple[str, BudgetKey]], rows: Sequence[Sequence[Judged]], cells: Sequence[Basis], draws: Draws
 ) -> Iterator[Pooled]:
     """Rows of allocators under their budgets, all of which can pay in every cell."""
-    drawn = [cell.totals.drawn for cell in cells]
-    paired = [np.stack([members[c].paired for members in rows]) for c in range(len(cells))]
-    each_ndg = [np.stack([_ndg(members[c], cell) for members in rows]) for c, cell in enumerate(cells)]
-    mean = np.mean([part[:, at] for part, at in zip(paired, drawn, strict=True)], axis=0)
-    ndg = np.mean([part[:, at] for part, at in zip(each_ndg, drawn, strict=True)], axis=0)
-    kept = np.stack([_prized(members, cells) for members in rows])
+    by_cell = list(zip(zip(*rows, strict=True), cells, strict=True))
+    paired = [paired_rows(members) for members, _ in by_cell]
+    prize = [np.stack([member.prize for member in members]) for members, _ in by_cell]
+    each_ndg = [c.totals.ndg(gain_rows(members), p) for (members, c), p in zip(by_cell, prize, strict=True)]
+    kept = np.all([c.totals.prized(p) & (p[:, :1] > 0) for p, c in zip(prize, cells, strict=True)], axis=0)
+    mean, ndg = _mean_drawn(paired, cells), _mean_drawn(each_ndg, cells)
     against = draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))
     of_ndg = draws.intervals(ndg, kept & can_resample(cells))
+    dropped, undefined = np.count_nonzero(~kept, axis=1).tolist(), np.count_nonzero(np.isnan(mean), axis=1).tolist()
     for i, (place, members) in enumerate(zip(places, rows, strict=True)):
-        bounds = against[i].snapped()
+        bounds = Interval(*against[i].tolist()).snapped()
         yield Pooled(
             **_opening(place, members),
             versus_random=known(float(np.mean([p[i, 0] for p in paired]))),
             versus_random_lo=known(bounds.low),
             versus_random_hi=known(bounds.high),
             ndg=known(float(np.mean([n[i, 0] for n in each_ndg]))),
-            ndg_lo=known(of_ndg[i].low),
-            ndg_hi=known(of_ndg[i].high),
+            ndg_lo=known(of_ndg[i, 0]),
+            ndg_hi=known(of_ndg[i, 1]),
             draws=len(draws),
-            draws_dropped=int(np.count_nonzero(~kept[i])),
+            draws_dropped=dropped[i],
             verdict=bounds.verdict,
             reason=reasons(*members),
-            versus_random_dropped=int(np.count_nonzero(np.isnan(mean[i]))) if bounds.verdict else 0,
+            versus_random_dropped=undefined[i] if bounds.verdict else 0,
         )
 
 
-def _prized(members: Sequence[Judged], cells: Sequence[Basis]) -> Bool[np.ndarray, "draw"]:
-    """Draws that enter the nDG interval in every cell."""
-    pairs = zip(members, cells, strict=True)
-    return np.all([c.totals.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
+def _mean_drawn(
+    by_cell: Sequence[Float[np.ndarray, "row resample"]], cells: Sequence[Basis]
+) -> Float[np.ndarray, "row draw"]:
+    """Mean over cells of every row, draw by draw."""
+    return np.mean([rows[:, cell.totals.drawn] for rows, cell in zip(by_cell, cells, strict=True)], axis=0)
+
+
+def gain_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
+    """Gains of rows that can pay."""
+    return np.stack([item.sample.gain for item in judged if item.sample is not None])
 
 
 def mean_paired(members: Sequence[Judged], cells: Sequence[Basis]) -> Float[np.ndarray, "draw"]:
     """Mean over cells of one allocator's paired difference with random, draw by draw."""
     return np.mean([m.paired[c.totals.drawn] for m, c in zip(members, cells, strict=True)], axis=0)
+
+
+def mean_gained(
+    rows: Sequence[Sequence[Judged]], origin: Sequence[Judged], cells: Sequence[Basis]
+) -> Float[np.ndarray, "row draw"]:
+    """Mean over cells of what allocators gain more than one origin, as shares of all-cheap losses, draw by draw."""
+    found = [np.empty((0, len(cells[0].totals.draws)))]
+    starts = [np.zeros(1) if base.sample is None else base.sample.gain for base in origin]
+    for begin in range(0, len(rows), AT_ONCE):
+        by_cell = zip(zip(*rows[begin : begin + AT_ONCE], strict=True), starts, cells, strict=True)
+        shares = []
+        for members, start, cell in by_cell:
+            gains = gain_rows(members)
+            shares.append(cell.totals.paired(gains, np.broadcast_to(start, gains.shape)).share)
+        found.append(_mean_drawn(shares, cells))
+    return np.concatenate(found)
 
 
 def yardsticks(members: Sequence[Judged]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Draws:
         if not kept.any():
             return Interval(math.nan, math.nan)
         if self.weights is None:
-            return _percentiles(samples[None, kept])[0]
+            return Interval(*_percentiles(samples[None, kept])[0].tolist())
         order = np.argsort(samples[kept], kind="stable")
         reached = np.cumsum(self.weights[kept][order])
         # The last digits of a sum of probabilities must not push a percentile to the next sample.
@@ -69,11 +69,14 @@ class Draws:
         low, high = samples[kept][order][np.minimum(at, len(order) - 1)]
         return Interval(float(low), float(high))
 
-    def intervals(self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"]) -> "list[Interval]":
-        """The same of many rows, sorted together where all keep the same draws."""
-        if self.weights is not None or not len(kept) or not kept[0].any() or not bool(np.all(kept == kept[0])):
-            return [self.interval(row, own) for row, own in zip(samples, kept, strict=True)]
-        return _percentiles(samples[:, kept[0]])
+    def intervals(
+        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"]
+    ) -> Float[np.ndarray, "row 2"]:
+        """Bounds of many rows, which are sorted together where all keep the same draws."""
+        if self.weights is None and len(kept) and kept[0].any() and bool(np.all(kept == kept[0])):
+            return _percentiles(samples if kept[0].all() else samples[:, kept[0]])
+        found = [self.interval(row, own) for row, own in zip(samples, kept, strict=True)]
+        return np.array([(each.low, each.high) for each in found]).reshape(-1, 2)
 
     def weight_of(self, rows: Bool[np.ndarray, "draw"]) -> float:
         """Probability of the draws marked in `rows`."""
@@ -113,15 +116,14 @@ class Interval:
         return "worse" if self.high < 0 else "unresolved"
 
 
-def _percentiles(samples: Float[np.ndarray, "row draw"]) -> list[Interval]:
+def _percentiles(samples: Float[np.ndarray, "row draw"]) -> Float[np.ndarray, "row 2"]:
     """The 2.5 and 97.5 percentiles of every row, linear between its samples."""
     last = samples.shape[1] - 1
     at = np.array([TAIL, 1 - TAIL]) * last
     below = at.astype(np.int64)
     ordered = np.sort(samples, axis=1)
     low, high = ordered[:, below], ordered[:, np.minimum(below + 1, last)]
-    bounds = np.where(at == below, low, (high - low) * (at - below) + low)
-    return [Interval(*pair) for pair in bounds.tolist()]
+    return np.where(at == below, low, (high - low) * (at - below) + low)
 
 
 def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:

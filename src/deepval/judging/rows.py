@@ -50,6 +50,17 @@ class Gained(Judged):
         return self.totals.paired(self.sample.gain, self.chance_gain).share
 
 
+def paired_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
+    """The paired differences of rows of one cell."""
+    held = [
+        (item.totals, item.sample.gain, item.chance_gain) for item in judged if isinstance(item, Gained) and item.sample
+    ]
+    if not held or len(held) < len(judged):
+        return np.stack([item.paired for item in judged])
+    totals, gains, chances = zip(*held, strict=True)
+    return totals[0].paired(np.stack(gains), np.stack(chances)).share
+
+
 @dataclass(frozen=True, eq=False)
 class _Yardstick:
     """What a row is measured by: the oracle that its nDG divides by and the chance that its verdict compares with."""
@@ -197,7 +208,7 @@ class _Bench:
             slots=slots,
             escalated=float(sample.escalated[0]),
             gain=float(sample.gain[0]),
-            gain_share=known(re.paired(sample.gain, np.zeros_like(sample.gain)).share[0]),
+            gain_share=known(re.share_of_sample(sample.gain[0])),
             benefit=float(sample.benefit[0]),
             harm=max(0.0, float(sample.benefit[0] - sample.gain[0])),
             oracle_gain=float(prize[0]),

@@ -48,12 +48,10 @@ def _noted(
     for begin in range(0, len(pairs), AT_ONCE):
         one, other = pairs[begin : begin + AT_ONCE].T
         difference = samples[one] - samples[other]
-        for i, each in enumerate(draws.intervals(difference, ~np.isnan(difference))):
-            verdict = each.snapped().verdict
-            if verdict in ("better", "worse"):
-                winner, loser = (one[i], other[i]) if verdict == "better" else (other[i], one[i])
-                better[loser] += 1
-                beaten[winner] += 1
+        low, high = draws.intervals(difference, ~np.isnan(difference)).T
+        won, lost = low > ROUNDING, high < -ROUNDING
+        np.add.at(better, np.concatenate([other[won], one[lost]]), 1)
+        np.add.at(beaten, np.concatenate([one[won], other[lost]]), 1)
     return better, beaten
 
 
@@ -84,7 +82,8 @@ def _counted(samples: Float[np.ndarray, "allocator draw"], places: Places, draws
     doubtful = range(few + 1, many + 2)  # with fewer draws not ahead a pair is resolved, with more it is not
     order = np.argsort(-places.mean(axis=1), kind="stable")
     samples, places = samples[order], places[order]
-    by_draw, descending = np.ascontiguousarray(places.T), np.ascontiguousarray(np.sort(places, axis=1)[:, ::-1].T)
+    by_draw = np.ascontiguousarray(places.T)
+    descending = np.ascontiguousarray(np.sort(places, axis=1, kind="stable")[:, ::-1].T)
     better, beaten = np.zeros(number, dtype=np.int64), np.zeros(number, dtype=np.int64)
     close = [np.zeros((0, 2), dtype=np.int64)]
     for one in range(number - 1):
