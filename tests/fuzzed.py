@@ -24,7 +24,6 @@ from deepval.files.manifests import read_manifest
 from deepval.perception.reported.detection_files import open_detections
 from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.history import read_history
-from deepval.protocol.judgements import read_kept
 from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import wanted
@@ -123,7 +122,7 @@ def targets(home: Path) -> list[Target]:
         target("submission.csv", home / "subs" / "s1" / "scores" / "braking-monocular.csv", submission),
         target("history.json", home / "board" / "history.json", lambda p: read_history(p.parent)),
         target("leaderboard.json", home / "board" / "leaderboard.json", lambda p: doctor(p.parent)),
-        target("judgements", next((home / "kept").glob("*.judged")), lambda p: list(read_kept(p))),
+        target("judgements", next((home / "kept").glob("*.judged")), lambda p: doctor(p.parent)),
         target("boxes.parquet", home / "boxes.parquet", open_detections),
         target("boxes.json", home / "boxes.json", open_detections),
         target("plan.toml", home / "plan.toml", read_plan),

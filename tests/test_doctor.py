@@ -78,7 +78,7 @@ def test_everything_is_found_and_whole(made):
         "detections/small/detections/u.parquet", "detections/small/frames/u.parquet", "detections/manifest.json",
         "allocators/gate.json", "results/r.samples.npz", "results/r.json", "board/leaderboard.html",
         "board/leaderboard.md", "planner/weights.npz", "planner/masks.npz", "work/part/*/rows.json",
-        "work/part/*/kept.json", "judged/*.judged",
+        "work/part/*/kept.json", "judged/*.judged", "judged/*.read", "judged/*.ranked",
     ],
 )  # fmt: skip
 def test_a_changed_byte_is_found_in_each(ours, file):

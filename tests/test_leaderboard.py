@@ -20,14 +20,14 @@ import deepval
 from deepval.errors import InputError
 from deepval.judging.comparison import compare, pool
 from deepval.judging.draws import Draws, child_seeds
-from deepval.judging.rows import judge
 from deepval.protocol import integrity
 from deepval.protocol import judgements as judgements_module
-from deepval.protocol import leaderboard as board_module
+from deepval.protocol import track_standings as standings_module
 from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.resolved_pairs import _pair_by_pair, _places, resolved
 from deepval.protocol.standings import rank_intervals, standings
+from deepval.protocol.submission_reader import Reader
 from deepval.protocol.submissions import check
 from deepval.tables.scores import Scores
 from protocol_worlds import COSTS, PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
@@ -153,15 +153,15 @@ def test_overall_is_the_pooled_mean_over_cells(cells):
 def test_every_list_of_test_units_has_draws_of_its_own(cells):
     """Cells of one list share a seed, which is the data set's where there is one list; other lists have another."""
     (first, second), seed = list(cells), 9
-    own = board_module._seeds(cells, seed)
+    own = standings_module._seeds(cells, seed)
     assert (
         own[first]
         == own[second]
-        == child_seeds(seed, len(board_module.DATASETS) + 1)[board_module.DATASETS.index("synthetic")]
+        == child_seeds(seed, len(standings_module.DATASETS) + 1)[standings_module.DATASETS.index("synthetic")]
     )
     split = cells[second].split
     fewer = SimpleNamespace(split=replace(split, test=split.test[:1]))
-    apart = board_module._seeds({first: cells[first], second: fewer}, seed)
+    apart = standings_module._seeds({first: cells[first], second: fewer}, seed)
     assert len({own[first], *apart.values()}) == 3
 
 
@@ -228,26 +228,39 @@ def test_kept_judgements_change_no_byte_and_are_not_made_again(world, tmp_path, 
         return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
 
     plain, first = made("plain", None), made("first", cache)
-    asked = []
-    monkeypatch.setattr(
-        judgements_module, "judge", lambda r, given, a: (asked.extend(s.name for s in given), judge(r, given, a))[1]
-    )
+    read, asked, ranked = [], [], []
+
+    def watched(where, name, told, told_to):
+        before = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *a, **k: (told_to.append(told(*a)), before(*a, **k))[1])
+
+    watched(Reader, "said", lambda _, folder, *rest: folder.name, read)
+    watched(judgements_module, "ranked_samples", lambda _, scores, allowances: scores.name, asked)
+    watched(standings_module, "standings_held", list, ranked)
+    # Nothing changes: nobody is judged or ranked, and only who was refused is read, to be told why.
     assert made("again", cache) == first == plain
-    assert asked == []
-    # One submission changes: it alone is judged, on the cell that changed.
+    assert (read, asked, ranked) == (["formula"], [], [])
+    # One submission changes: it alone is read and judged, on the cell that changed.
     path = next((entries / "noise" / "scores").iterdir())
     head, *rows = path.read_text(encoding="utf-8").splitlines()
     path.write_text("\n".join([head, *(f"{row}1" for row in rows)]) + "\n", encoding="utf-8")
     changed = made("changed", cache)
+    assert sorted(read) == ["formula", "formula", "noise"]
     assert set(asked) == {"lab/Noise"}
     assert len(asked) == 2  # by selection and by latency
     assert changed == made("changed-plain", None)
+    # What is gone is not kept.
+    sizes = {path.name: path.stat().st_size for path in cache.iterdir()}
+    shutil.rmtree(entries / "strong")
+    less = made("less", cache)
+    assert less == made("less-plain", None)
+    assert all(path.stat().st_size < sizes[path.name] for path in cache.iterdir())
     # A damaged file is as good as none.
     for kept in cache.iterdir():
         data = bytearray(kept.read_bytes())
         data[len(data) // 2] ^= 1
         kept.write_bytes(bytes(data))
-    assert made("damaged", cache) == changed
+    assert made("damaged", cache) == less
     assert not [path for path in cache.iterdir() if path.name.startswith(".")]
 
 

@@ -77,6 +77,10 @@ def test_intervals_equal_the_slow_twin():
             assert (found.low, found.high) == pytest.approx([float(x) for x in expected], rel=1e-9, abs=1e-13)
         if kept.all():
             assert draws.interval(samples) == found
+        others = rng.permutation(samples), rng.permutation(kept)
+        for other in (kept, others[1]):  # rows that keep the same draws, and rows that do not
+            together = draws.intervals(np.stack([samples, others[0]]), np.stack([kept, other]))
+            assert together == [draws.interval(samples, kept), draws.interval(others[0], other)]
         assert draws.weight_of(kept) == pytest.approx(weights[kept].sum() if exact else kept.mean())
 
 

@@ -20,11 +20,12 @@ from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import digest_of, file_digest, json_content, json_text, read_json, sha256
 from deepval.files.manifests import MANIFEST, TOP, Manifest, read_manifest
+from deepval.files.sealed import read_sealed
 from deepval.files.writing import locked
 from deepval.perception.reported import cache as detections
 from deepval.planners.learned.training import CHECKPOINT
+from deepval.protocol import judgements, kept_readings, track_standings
 from deepval.protocol.history import HISTORY, read_history
-from deepval.protocol.judgements import read_kept
 from deepval.protocol.keeping import LIST
 from deepval.protocol.leaderboard import SCHEMA as LEADERBOARD
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
@@ -36,6 +37,12 @@ from deepval.version import __version__
 LEFT = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
 """Names of what killed writers leave."""
 SAMPLES = ".samples.npz"
+SEALED = {
+    ".read": (kept_readings.SCHEMA, kept_readings.WHAT),
+    ".judged": (judgements.SCHEMA, judgements.WHAT),
+    ".ranked": (track_standings.SCHEMA, track_standings.WHAT),
+}
+"""Endings of what a leaderboard keeps."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +140,9 @@ def _look(place: Path, up: Checkup) -> None:
     for name, path in files.items():
         if name in listed or name.startswith("."):
             continue
-        if name.endswith(".judged"):
+        if path.suffix in SEALED:
             _tried(
-                up, path, "judgements", lambda p: len(list(read_kept(p))) and None, "deepval leaderboard ... --cache"
+                up, path, "judgements", lambda p: read_sealed(p, *SEALED[p.suffix]), "deepval leaderboard ... --cache"
             )
         elif name == CHECKPOINT:
             up.notes.append(f"{path}: a training was stopped; the same command goes on from there.")

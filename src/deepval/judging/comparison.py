@@ -5,7 +5,7 @@ with equal weight; cells of one dataset share their draws, so the mean of a draw
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -18,9 +18,12 @@ from deepval.errors import InputError, InputWarning
 from deepval.judging.basis import Basis, basis
 from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
 from deepval.judging.draws import Draws, Interval
-from deepval.judging.rows import Judged
+from deepval.judging.rows import Judged, paired_rows
 from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known
 from deepval.tables.scores import REFERENCES
+
+AT_ONCE = 64
+"""Rows that are pooled in one go, few enough for the cache."""
 
 
 @dataclass(frozen=True)
@@ -192,46 +195,91 @@ def pool_held(held: Mapping[str, Basis]) -> tuple[Pooled, ...]:
     """The same of what results rest on."""
     draws, cells = shared_draws(held), list(held.values())
     places = [{(item.row.allocator, item.row.budget): item for item in cell.judged} for cell in cells]
-    pooled = []
-    for name, key in places[0]:
-        members = [place.get((name, key)) for place in places]
-        if name not in REFERENCES and all(member is not None for member in members):
-            pooled.append(_pooled(name, key, [m for m in members if m], cells, draws))
-    return tuple(pooled)
+    shared = {
+        (name, key): [place[name, key] for place in places]
+        for name, key in places[0]
+        if name not in REFERENCES and all((name, key) in place for place in places)
+    }
+    able = [place for place, members in shared.items() if all(member.sample for member in members)]
+    pooled: dict[tuple[str, BudgetKey], Pooled] = {}
+    for begin in range(0, len(able), AT_ONCE):
+        part = able[begin : begin + AT_ONCE]
+        pooled |= zip(part, _pooled(part, [shared[place] for place in part], cells, draws), strict=True)
+    return tuple(pooled.get(place) or _infeasible(place, members, draws) for place, members in shared.items())
 
 
-def _pooled(name: str, key: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis], draws: Draws) -> Pooled:
-    start: dict[str, Any] = {"allocator": name} | key.fields | {"cells": len(members)} | yardsticks(members)
-    out = next((m for m in members if m.sample is None), None)
-    if out is not None:
-        return Pooled(**start, draws=len(draws), verdict="infeasible", reason=out.row.reason)
-    pairs = list(zip(members, cells, strict=True))
-    resampled = can_resample(cells)
-    paired, each_ndg = [m.paired for m in members], [_ndg(m, c) for m, c in pairs]
-    mean = np.mean([p[c.totals.drawn] for p, c in zip(paired, cells, strict=True)], axis=0)
-    bounds = versus_random_bounds(mean, cells)
-    ndg = np.mean([n[c.totals.drawn] for n, c in zip(each_ndg, cells, strict=True)], axis=0)
-    kept = np.all([c.totals.prized(m.prize) & bool(m.prize[0] > 0) for m, c in pairs], axis=0)
-    of_ndg = draws.interval(ndg, kept & resampled)
-    return Pooled(
-        **start,
-        versus_random=known(float(np.mean([p[0] for p in paired]))),
-        versus_random_lo=known(bounds.low),
-        versus_random_hi=known(bounds.high),
-        ndg=known(float(np.mean([n[0] for n in each_ndg]))),
-        ndg_lo=known(of_ndg.low),
-        ndg_hi=known(of_ndg.high),
-        draws=len(draws),
-        draws_dropped=int(np.count_nonzero(~kept)),
-        verdict=bounds.verdict,
-        reason=reasons(*members),
-        versus_random_dropped=int(np.count_nonzero(np.isnan(mean))) if bounds.verdict else 0,
-    )
+def _infeasible(place: tuple[str, BudgetKey], members: Sequence[Judged], draws: Draws) -> Pooled:
+    reason = next(member.row.reason for member in members if member.sample is None)
+    return Pooled(**_opening(place, members), draws=len(draws), verdict="infeasible", reason=reason)
+
+
+def _opening(place: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str, Any]:
+    name, key = place
+    return {"allocator": name} | key.fields | {"cells": len(members)} | yardsticks(members)
+
+
+def _pooled(
+    places: Sequence[tuple[str, BudgetKey]], rows: Sequence[Sequence[Judged]], cells: Sequence[Basis], draws: Draws
+) -> Iterator[Pooled]:
+    """Rows of allocators under their budgets, all of which can pay in every cell."""
+    by_cell = list(zip(zip(*rows, strict=True), cells, strict=True))
+    paired = [paired_rows(members) for members, _ in by_cell]
+    prize = [np.stack([member.prize for member in members]) for members, _ in by_cell]
+    each_ndg = [c.totals.ndg(gain_rows(members), p) for (members, c), p in zip(by_cell, prize, strict=True)]
+    kept = np.all([c.totals.prized(p) & (p[:, :1] > 0) for p, c in zip(prize, cells, strict=True)], axis=0)
+    mean, ndg = _mean_drawn(paired, cells), _mean_drawn(each_ndg, cells)
+    against = draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))
+    of_ndg = draws.intervals(ndg, kept & can_resample(cells))
+    dropped, undefined = np.count_nonzero(~kept, axis=1).tolist(), np.count_nonzero(np.isnan(mean), axis=1).tolist()
+    for i, (place, members) in enumerate(zip(places, rows, strict=True)):
+        bounds = Interval(*against[i].tolist()).snapped()
+        yield Pooled(
+            **_opening(place, members),
+            versus_random=known(float(np.mean([p[i, 0] for p in paired]))),
+            versus_random_lo=known(bounds.low),
+            versus_random_hi=known(bounds.high),
+            ndg=known(float(np.mean([n[i, 0] for n in each_ndg]))),
+            ndg_lo=known(of_ndg[i, 0]),
+            ndg_hi=known(of_ndg[i, 1]),
+            draws=len(draws),
+            draws_dropped=dropped[i],
+            verdict=bounds.verdict,
+            reason=reasons(*members),
+            versus_random_dropped=undefined[i] if bounds.verdict else 0,
+        )
+
+
+def _mean_drawn(
+    by_cell: Sequence[Float[np.ndarray, "row resample"]], cells: Sequence[Basis]
+) -> Float[np.ndarray, "row draw"]:
+    """Mean over cells of every row, draw by draw."""
+    return np.mean([rows[:, cell.totals.drawn] for rows, cell in zip(by_cell, cells, strict=True)], axis=0)
+
+
+def gain_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
+    """Gains of rows that can pay."""
+    return np.stack([item.sample.gain for item in judged if item.sample is not None])
 
 
 def mean_paired(members: Sequence[Judged], cells: Sequence[Basis]) -> Float[np.ndarray, "draw"]:
     """Mean over cells of one allocator's paired difference with random, draw by draw."""
     return np.mean([m.paired[c.totals.drawn] for m, c in zip(members, cells, strict=True)], axis=0)
+
+
+def mean_gained(
+    rows: Sequence[Sequence[Judged]], origin: Sequence[Judged], cells: Sequence[Basis]
+) -> Float[np.ndarray, "row draw"]:
+    """Mean over cells of what allocators gain more than one origin, as shares of all-cheap losses, draw by draw."""
+    found = [np.empty((0, len(cells[0].totals.draws)))]
+    starts = [np.zeros(1) if base.sample is None else base.sample.gain for base in origin]
+    for begin in range(0, len(rows), AT_ONCE):
+        by_cell = zip(zip(*rows[begin : begin + AT_ONCE], strict=True), starts, cells, strict=True)
+        shares = []
+        for members, start, cell in by_cell:
+            gains = gain_rows(members)
+            shares.append(cell.totals.paired(gains, np.broadcast_to(start, gains.shape)).share)
+        found.append(_mean_drawn(shares, cells))
+    return np.concatenate(found)
 
 
 def yardsticks(members: Sequence[Judged]) -> dict[str, Any]:

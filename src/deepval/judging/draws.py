@@ -25,6 +25,7 @@ MOST_DRAWS, MOST_COUNTS = 10_000_000, 2**28
 DRAWN_AT_ONCE = 1 << 20
 """Units that are drawn in one go, so that only the counts of many draws of many units are held."""
 LEVEL = 0.95
+TAIL = (1 - LEVEL) / 2
 Verdict = Literal["better", "worse", "unresolved"]
 ROUNDING = 1e-12
 """Shares of the all-cheap loss up to this are what is left of 0 after adding in another order."""
@@ -57,20 +58,25 @@ class Draws:
     def interval(self, samples: Float[np.ndarray, "draw"], kept: Bool[np.ndarray, "draw"] | None = None) -> "Interval":
         """The 2.5 and 97.5 percentiles of the kept samples: linear for drawn, smallest x with F(x) >= p for exact."""
         kept = np.ones(len(samples), dtype=bool) if kept is None else kept
-        tail = (1 - LEVEL) / 2
         if not kept.any():
             return Interval(math.nan, math.nan)
         if self.weights is None:
-            ordered = np.sort(samples[kept])
-            places = np.array([tail, 1 - tail]) * (len(ordered) - 1)
-            low, high = np.interp(places, np.arange(len(ordered)), ordered)
-            return Interval(float(low), float(high))
+            return Interval(*_percentiles(samples[None, kept])[0].tolist())
         order = np.argsort(samples[kept], kind="stable")
         reached = np.cumsum(self.weights[kept][order])
         # The last digits of a sum of probabilities must not push a percentile to the next sample.
-        at = np.searchsorted(reached, np.array([tail, 1 - tail]) * reached[-1] - 1e-12)
+        at = np.searchsorted(reached, np.array([TAIL, 1 - TAIL]) * reached[-1] - 1e-12)
         low, high = samples[kept][order][np.minimum(at, len(order) - 1)]
         return Interval(float(low), float(high))
+
+    def intervals(
+        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"]
+    ) -> Float[np.ndarray, "row 2"]:
+        """Bounds of many rows, which are sorted together where all keep the same draws."""
+        if self.weights is None and len(kept) and kept[0].any() and bool(np.all(kept == kept[0])):
+            return _percentiles(samples if kept[0].all() else samples[:, kept[0]])
+        found = [self.interval(row, own) for row, own in zip(samples, kept, strict=True)]
+        return np.array([(each.low, each.high) for each in found]).reshape(-1, 2)
 
     def weight_of(self, rows: Bool[np.ndarray, "draw"]) -> float:
         """Probability of the draws marked in `rows`."""
@@ -108,6 +114,16 @@ class Interval:
         if self.low > 0:
             return "better"
         return "worse" if self.high < 0 else "unresolved"
+
+
+def _percentiles(samples: Float[np.ndarray, "row draw"]) -> Float[np.ndarray, "row 2"]:
+    """The 2.5 and 97.5 percentiles of every row, linear between its samples."""
+    last = samples.shape[1] - 1
+    at = np.array([TAIL, 1 - TAIL]) * last
+    below = at.astype(np.int64)
+    ordered = np.sort(samples, axis=1)
+    low, high = ordered[:, below], ordered[:, np.minimum(below + 1, last)]
+    return np.where(at == below, low, (high - low) * (at - below) + low)
 
 
 def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:

@@ -3,6 +3,7 @@
 Resample 0 is the sample itself; then come the draws, then the sample without each of its units (or none).
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -21,7 +22,7 @@ NEARLY_ZERO = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """A paired difference of two gains over resamples.
+    """A paired difference of two gains over resamples, or of many row by row.
 
     Attributes:
         loss: In units of the loss.
@@ -29,8 +30,8 @@ class Difference:
             difference is 0 there; NaN everywhere if the all-cheap loss of the sample is not positive.
     """
 
-    loss: Float[np.ndarray, "resample"]
-    share: Float[np.ndarray, "resample"]
+    loss: Float[np.ndarray, "*row resample"]
+    share: Float[np.ndarray, "*row resample"]
 
 
 @dataclass(frozen=True)
@@ -98,21 +99,26 @@ class Totals:
         return len(self.draws) > 0 and len(self.unit_ids) > 1
 
     def same(
-        self, one: Float[np.ndarray, "resample"], other: Float[np.ndarray, "resample"]
-    ) -> Bool[np.ndarray, "resample"]:
+        self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]
+    ) -> Bool[np.ndarray, "*row resample"]:
         """Whether two gains are equal but for the order of their sums: up to 1e-12 of all values."""
         return np.abs(one - other) <= ROUNDING * self.size
 
-    def paired(self, one: Float[np.ndarray, "resample"], other: Float[np.ndarray, "resample"]) -> Difference:
+    def paired(self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]) -> Difference:
         """The difference in each resample; what is 1e-12 of all values or less is 0: the same sum in another order."""
         return self.difference(np.where(self.same(one, other), 0.0, one - other))
 
-    def difference(self, loss: Float[np.ndarray, "resample"]) -> Difference:
+    def difference(self, loss: Float[np.ndarray, "*row resample"]) -> Difference:
         """A difference in units of the loss, and as a share of the all-cheap loss."""
         positive = self.cheap_loss > 0
-        share = np.divide(loss, self.cheap_loss, out=np.full(len(loss), np.nan), where=positive)
+        share = np.divide(loss, self.cheap_loss, out=np.full(loss.shape, np.nan), where=positive)
         share = np.where(~positive & (loss == 0), 0.0, share)
-        return Difference(loss, share if positive[0] else np.full(len(loss), np.nan))
+        return Difference(loss, share if positive[0] else np.full(loss.shape, np.nan))
+
+    def share_of_sample(self, gain: float) -> float:
+        """A gain in the sample itself as a share of its all-cheap loss, as `paired` has it; NaN where undefined."""
+        loss, cheap = 0.0 if abs(gain) <= ROUNDING * self.size[0] else gain, self.cheap_loss[0]
+        return float(loss / cheap) if cheap > 0 else math.nan
 
     def versus(self, difference: Difference) -> Versus:
         """Intervals and verdict of a difference over the draws."""
@@ -150,11 +156,11 @@ class Totals:
         return no_share + ([] if self.resampled else [Reason.SINGLE_UNIT if len(self.draws) else Reason.NO_DRAWS])
 
     def ndg(
-        self, gain: Float[np.ndarray, "resample"], prize: Float[np.ndarray, "resample"]
-    ) -> Float[np.ndarray, "resample"]:
+        self, gain: Float[np.ndarray, "*row resample"], prize: Float[np.ndarray, "*row resample"]
+    ) -> Float[np.ndarray, "*row resample"]:
         """Gain / oracle gain, NaN where the oracle gains nothing."""
-        return np.divide(gain, prize, out=np.full(len(gain), np.nan), where=prize > 0)
+        return np.divide(gain, prize, out=np.full(gain.shape, np.nan), where=prize > 0)
 
-    def prized(self, prize: Float[np.ndarray, "resample"]) -> Bool[np.ndarray, "draw"]:
+    def prized(self, prize: Float[np.ndarray, "*row resample"]) -> Bool[np.ndarray, "*row draw"]:
         """Draws whose oracle gain is at least a quarter of the sample's: those that enter the nDG interval."""
-        return prize[self.drawn] >= KEEP_PRIZE * prize[0] * (1 - 1e-12)
+        return prize[..., self.drawn] >= KEEP_PRIZE * prize[..., :1] * (1 - 1e-12)

@@ -12,6 +12,7 @@ is made iff the lower bound of the 95 % interval of the excess is above `MARGIN`
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -101,19 +102,33 @@ def _excess(cell: str | None, parts: Sequence[tuple[Part, Part]]) -> Excess:
 
 def _tracked(table: ValueTable, scores: Scores, units: Sequence[str], *, draws: int, seed: int) -> Part | str:
     """Correlation in the part and in every draw of its units, NaN where undefined; or why there is none."""
-    names = np.sort(np.asarray(units))
-    place = positions(table.unit_ids, names)[table.unit]
-    rows = (place >= 0) & (table.decision_values != 0)
-    if rows.sum() < FEWEST_AFFECTED:
+    affected = _affected(table, tuple(units))
+    if isinstance(affected, str):
+        return affected
+    score = scores.values[affected.rows] if scores.values.ndim == 1 else scores.values[affected.rows, -1]
+    if np.all(score == score[0]):
+        return "constant scores"
+    return _correlations(_ranks(score), affected.ranks, affected.unit, _counts(len(units), draws, seed))
+
+
+class _Affected(NamedTuple):
+    """Affected inputs of a part: their rows, the ranks of their decision values, and their units."""
+
+    rows: Int[np.ndarray, "input"]
+    ranks: Float[np.ndarray, "input"]
+    unit: Int[np.ndarray, "input"]
+
+
+@lru_cache(maxsize=64)
+def _affected(table: ValueTable, units: tuple[str, ...]) -> _Affected | str:
+    """What a part shows whoever is asked about it, or why it shows nothing."""
+    place = positions(table.unit_ids, np.sort(np.asarray(units)))[table.unit]
+    rows = np.flatnonzero((place >= 0) & (table.decision_values != 0))
+    if len(rows) < FEWEST_AFFECTED:
         return f"fewer than {FEWEST_AFFECTED} affected inputs"
     if len(np.unique(place[rows])) < 2:
         return "affected inputs in a single unit"
-    score = scores.values[rows] if scores.values.ndim == 1 else scores.values[rows, -1]
-    if np.all(score == score[0]):
-        return "constant scores"
-    return _correlations(
-        _ranks(score), _ranks(table.decision_values[rows]), place[rows], _counts(len(names), draws, seed)
-    )
+    return _Affected(rows, _ranks(table.decision_values[rows]), place[rows])
 
 
 @lru_cache(maxsize=8)

@@ -6,37 +6,27 @@ and the leaderboard stands; a flagged one is judged, has no rank, counts in nobo
 """
 
 import os
-import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_text
 from deepval.files.writing import write_atomically
-from deepval.judging.basis import Basis
-from deepval.judging.budgets import Budget, Energy, Latency, Money, Selection
-from deepval.judging.draws import child_seeds, seeds_by_units
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
 from deepval.protocol.cell_folders import LOCAL, TrackedCell, read_cells
 from deepval.protocol.history import HISTORY, continued, history_file, read_history
-from deepval.protocol.judgements import judgements
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
-from deepval.protocol.standings import Standing, standings_held
 from deepval.protocol.submissions import Checked, Submission, check_all
+from deepval.protocol.track_standings import track_standings
 from deepval.protocol.tracks import NAMES, read_track
-from deepval.tables.costs import Convention, Costs
 from deepval.version import __version__
 
 SCHEMA = "deepval/leaderboard/1"
-DATASETS = ("kitti", "nuscenes", "nuplan", "synthetic")
-"""Data sets whose draws have a seed of their own, in this order; others share one more."""
 ALPHAS, HEADLINE = (0.1, 0.2, 0.3, 0.5), 0.2
-PAID: Mapping[Convention, type[Latency | Energy | Money]] = {"ms": Latency, "mj": Energy, "usd": Money}
-"""Measured budgets of standings by what they count, where every cell of a track knows it of its modes."""
 
 
 def leaderboard(
@@ -60,7 +50,7 @@ def leaderboard(
     """
     built = read_cells(cells)
     history = read_history(Path(submissions))
-    accepted, refused = _sifted(check_all(_folders(Path(submissions)), built, watch=watch))
+    accepted, refused = _sifted(check_all(_folders(Path(submissions)), built, cache=cache, watch=watch))
     tracks = [name for name in (*NAMES, LOCAL) if any(cell.track == name for cell in built.values())]
     copied = integrity.copies(accepted, history)
     entries = [
@@ -133,17 +123,8 @@ def _track(
 ) -> dict[str, Any]:
     told = None if name == LOCAL else read_track(name)
     alphas, headline = (ALPHAS, HEADLINE) if told is None else (told.alphas, told.headline_alpha)
-    overall: list[Standing] = []
-    single: dict[str, list[Standing]] = {key: [] for key in cells}
-    seeds = _seeds(cells, seed)
-    for convention in _conventions(cells):
-        held = {
-            key: _judged(cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[key], cache=cache)
-            for key, cell in cells.items()
-        }
-        overall += standings_held(held, unranked=flagged)
-        for key, judged in held.items():
-            single[key] += standings_held({key: judged}, unranked=flagged)
+    rows = track_standings(name, cells, accepted, flagged, alphas=alphas, draws=draws, seed=seed, cache=cache)
+    overall, single = rows["overall"], rows["by_cell"]
     absent = {item.card.key: sorted({*cells} - {*item.scores}) for item in accepted if {*cells} & {*item.scores}}
     ranked = [row for row in _apart(overall, flagged)[0] if row["verdict"] in ("better", "worse", "unresolved")]
     return {
@@ -163,58 +144,12 @@ def _track(
     }
 
 
-def _seeds(cells: Mapping[str, TrackedCell], seed: int) -> dict[str, int]:
-    """The seed of each cell's draws: one per data set, or where its cells have several lists of units, one per list."""
-    known = {key: cell.split.dataset for key, cell in cells.items()}
-    places = {key: DATASETS.index(data) if data in DATASETS else len(DATASETS) for key, data in known.items()}
-    found = {}
-    for place, own in enumerate(child_seeds(seed, len(DATASETS) + 1)):
-        units = {key: cells[key].split.test for key in cells if places[key] == place}
-        found |= seeds_by_units(units, own) if units else {}
-    return found
-
-
-def _apart(rows: Sequence[Standing], flagged: Collection[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows as plain dicts: those that are ranked, and those of flagged submissions."""
-    parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = [], []
+def _apart(rows: Sequence[Mapping[str, Any]], flagged: Collection[str]) -> tuple[list[Any], list[Any]]:
+    """Rows that are ranked, and those of flagged submissions."""
+    parts: tuple[list[Any], list[Any]] = [], []
     for row in rows:
-        parts[row.allocator in flagged].append(dict(row))
+        parts[row["allocator"] in flagged].append(row)
     return parts
-
-
-def _conventions(cells: Mapping[str, TrackedCell]) -> list[Convention | None]:
-    """Selection (None), and what every cell of the track has measured its modes in."""
-    measured: list[Convention | None] = [None]
-    for convention in PAID:
-        costs = [cell.table.costs for cell in cells.values()]
-        modes = [(c, cell.table.modes) for c, cell in zip(costs, cells.values(), strict=True) if c is not None]
-        if len(modes) == len(cells) and all(convention in c.modes.get(m, {}) for c, names in modes for m in names):
-            measured.append(convention)
-    return measured
-
-
-def _judged(
-    cell: TrackedCell,
-    accepted: Sequence[Submission],
-    alphas: Sequence[float],
-    *,
-    convention: Convention | None,
-    draws: int,
-    seed: int,
-    cache: Path | None,
-) -> Basis:
-    """Submissions on a cell's test units; under a measured budget those that say what they cost."""
-    entered = [item for item in accepted if cell.name in item.scores]
-    budgets: list[Budget] = [Selection(alpha) for alpha in alphas]
-    if convention is not None and cell.table.costs is not None and cell.profile is not None:
-        profile = cell.profile
-        paid = {item.card.key: item.card.costs.get(profile, {}) for item in entered}
-        entered = [item for item in entered if convention in paid[item.card.key]]
-        costs = Costs(cell.table.costs.modes, paid, {}, source=f"profile {profile}")
-        budgets = [PAID[convention](a, costs) for a in alphas]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputWarning)
-        return judgements(cell, entered, budgets, draws=draws, seed=seed, cache=cache)
 
 
 def _cell(cell: TrackedCell) -> dict[str, Any]:

@@ -181,6 +181,8 @@ def _check_lengths(found: columns.Columns) -> None:
 def _check_split(found: columns.Columns, cell: WantedScores) -> None:
     """Refuse rows of training units by name; ids that the cell does not know are refused when they are aligned."""
     ids = found.ids("input")
+    if np.all(columns.positions(ids, cell.scored.input) >= 0):
+        return
     rows = columns.positions(ids, cell.table.input)
     unit = cell.table.unit_ids[cell.table.unit[rows]]
     wrong = np.flatnonzero((rows >= 0) & ~np.isin(unit, cell.scored.unit_ids))

@@ -16,6 +16,7 @@ from deepval.judging.basis import Basis, basis
 from deepval.judging.comparison import (
     Pooled,
     can_resample,
+    mean_gained,
     mean_paired,
     pool_held,
     reasons,
@@ -132,20 +133,10 @@ def _by_row(held: Basis) -> dict[tuple[str, BudgetKey], Judged]:
 def _ranks(
     members: Mapping[str, Sequence[Judged]], random: Sequence[Judged], cells: Sequence[Basis]
 ) -> dict[str, tuple[int, int]]:
-    samples = {
-        name: mean_paired([_from(base, row, cell) for row, base, cell in zip(rows, random, cells, strict=True)], cells)
-        for name, rows in members.items()
-        if all(row.sample for row in rows)
-    }
-    return rank_intervals(samples, cells[0].totals.draws, resampled=can_resample(cells))
-
-
-def _from(random: Judged, judged: Judged, cell: Basis) -> Judged:
-    """The same row compared with plain random: differences of two allocators need one origin."""
-    if judged.row.chance == random.row.chance or judged.sample is None or random.sample is None:
-        return judged
-    paired = cell.totals.paired(judged.sample.gain, random.sample.gain)
-    return Judged(judged.row, judged.sample, judged.prize, paired)
+    """Ranks by differences with plain random, whatever each is measured by: two allocators need one origin."""
+    able = {name: rows for name, rows in members.items() if all(row.sample for row in rows)}
+    samples = mean_gained(list(able.values()), random, cells)
+    return rank_intervals(dict(zip(able, samples, strict=True)), cells[0].totals.draws, resampled=can_resample(cells))
 
 
 def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:

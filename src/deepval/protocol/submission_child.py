@@ -102,6 +102,7 @@ def serve(wanted: str) -> None:
     """Read every folder that a line of standard input names; answer each with how its reader ended."""
     sys.meta_path.insert(0, _NoPandas())
     cells = read_wanted(Path(wanted))
+    _ = [cell.scored for cell in cells.values()]  # worked out once, and not in every fork
     for module in ("pyarrow.csv", "pyarrow.parquet"):
         import_module(module)
     gc.freeze()  # what is shared is not written to, so that a fork copies little

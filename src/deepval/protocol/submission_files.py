@@ -53,7 +53,7 @@ def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
         files = _files(folder)
         card, problems = _card(reading.content(folder / CARD))
         scores, remarks = _scores(folder, files, cells, problems)
-        digests = {file: file_digest(folder / file) for file in files}
+        digests = _digests(folder, files)
     except InputError as error:
         return _refused([_relative(error, folder)])
     except OSError as error:
@@ -63,6 +63,15 @@ def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
     if problems:
         return _refused(problems)
     return Reading((), card, scores, digests, remarks)
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file of a submission; an error where it holds what no submission may hold."""
+    return _digests(folder, _files(folder))
+
+
+def _digests(folder: Path, files: Sequence[str]) -> dict[str, str]:
+    return {file: file_digest(folder / file) for file in files}
 
 
 def _refused(problems: Sequence[str]) -> Reading:

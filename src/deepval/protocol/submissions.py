@@ -21,6 +21,7 @@ from deepval.errors import InputError
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cards import Card, card_of
 from deepval.protocol.cell_folders import TrackedCell
+from deepval.protocol.kept_readings import KeptReadings
 from deepval.protocol.score_files import WantedScores
 from deepval.protocol.submission_child import Limits, write_wanted
 from deepval.protocol.submission_files import plain_name
@@ -72,10 +73,12 @@ def check_all(
     cells: Mapping[str, TrackedCell],
     limits: Limits | None = None,
     *,
+    cache: Path | None = None,
     watch: Watch = unwatched,
 ) -> list[Checked]:
-    """The same of many folders, in their order."""
+    """The same of many folders, in their order; with a cache, those that are as they were are not read again."""
     told = wanted(cells)
+    kept = None if cache is None else KeptReadings(cache, [[c.name, c.digest, c.profile] for c in cells.values()])
     with tempfile.TemporaryDirectory(prefix="deepval-") as home:
         path = Path(home) / "wanted.npz"
         write_wanted(path, told)
@@ -84,7 +87,7 @@ def check_all(
         def checked(folder: Path) -> Checked:
             mine = free.get()
             try:
-                return _checked(folder, told, mine, limits or Limits())
+                return _checked(folder, told, mine, limits or Limits(), kept)
             finally:
                 free.put(mine)
 
@@ -94,9 +97,12 @@ def check_all(
                 free.put(readers.enter_context(reader(path, f"said-{number}")))
             try:
                 begun = [pool.submit(checked, folder) for folder in folders]
-                return [future.result() for future in watch(begun, "checking submissions")]
+                found = [future.result() for future in watch(begun, "checking submissions")]
             finally:
                 pool.shutdown(cancel_futures=True)
+    if kept is not None:
+        kept.write()
+    return found
 
 
 def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, WantedScores]:
@@ -104,11 +110,17 @@ def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, WantedScores]:
     return {name: WantedScores(c.table, (*c.split.validation, *c.split.test), c.profile) for name, c in cells.items()}
 
 
-def _checked(folder: Path, cells: Mapping[str, WantedScores], reader: Reader, limits: Limits) -> Checked:
+def _checked(
+    folder: Path,
+    cells: Mapping[str, WantedScores],
+    reader: Reader,
+    limits: Limits,
+    kept: KeptReadings | None = None,
+) -> Checked:
     name = plain_name(folder.name)
     most = LARGEST_HEAD + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
     try:
-        said = _said(folder, reader, limits, most)
+        said = _said(folder, reader, limits, most, kept)
     except InputError as error:
         return Checked(name, None, (str(error),))
     try:
@@ -117,9 +129,9 @@ def _checked(folder: Path, cells: Mapping[str, WantedScores], reader: Reader, li
         return Checked(name, None, ("must be readable; its reader says what no reader says.",))
 
 
-def _said(folder: Path, reader: Reader, limits: Limits, most: int) -> bytes:
+def _said(folder: Path, reader: Reader, limits: Limits, most: int, kept: KeptReadings | None) -> bytes:
     """What is said of a folder."""
-    return reader.said(folder, limits, most)
+    return reader.said(folder, limits, most) if kept is None else kept.said(folder, reader, limits, most)
 
 
 def _understood(name: str, said: bytes, cells: Mapping[str, WantedScores]) -> Checked:

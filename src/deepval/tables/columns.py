@@ -43,6 +43,8 @@ LONGEST_HEADER = 65_536
 """Bytes of a line that are looked at for what separates cells."""
 LONGEST_ID, LARGEST_IDS = 1_000, 2**33
 """Characters that an id may have, and bytes of a column of them: all ids of a column take the room of the longest."""
+BLOCK = 2**20
+"""Bytes of CSV that Arrow reads in one go: threads have nothing to do in a file that is not larger."""
 PACKED = 256
 """Bytes up to which the texts of a column are laid side by side, all as wide as the longest."""
 
@@ -202,7 +204,7 @@ def _read_csv(path: Path) -> Columns:
     )
     try:
         with native(path) as file:
-            table = pc.read_csv(file, convert_options=options)
+            table = pc.read_csv(file, pc.ReadOptions(use_threads=file.size() > BLOCK), convert_options=options)
     except pa.ArrowException as error:
         raise InputError(_csv_complaint(path)) from error
     if any(map(pa.types.is_binary, table.schema.types)):  # what Arrow makes of text that is not UTF-8
