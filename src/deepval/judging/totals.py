@@ -3,6 +3,7 @@
 Resample 0 is the sample itself; then come the draws, then the sample without each of its units (or none).
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -29,8 +30,8 @@ class Difference:
             difference is 0 there; NaN everywhere if the all-cheap loss of the sample is not positive.
     """
 
-    loss: Float[np.ndarray, "resample"]
-    share: Float[np.ndarray, "resample"]
+    loss: Float[np.ndarray, "*row resample"]
+    share: Float[np.ndarray, "*row resample"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Versus:
     """What the draws say of a difference.
 
     Attributes:
+        spread: Standard deviation of the share over the draws; NaN where it has none.
         share: Its interval as a share of the all-cheap loss.
         loss: Its interval in units of the loss: over the draws that the share has, or all where it has none.
         dropped: Draws that the share leaves out for want of a positive all-cheap loss.
@@ -45,6 +47,7 @@ class Versus:
         second_loss: The second opinion's interval of the loss.
     """
 
+    spread: float
     share: Interval
     loss: Interval
     dropped: int
@@ -98,40 +101,73 @@ class Totals:
         return len(self.draws) > 0 and len(self.unit_ids) > 1
 
     def same(
-        self, one: Float[np.ndarray, "resample"], other: Float[np.ndarray, "resample"]
-    ) -> Bool[np.ndarray, "resample"]:
+        self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]
+    ) -> Bool[np.ndarray, "*row resample"]:
         """Whether two gains are equal but for the order of their sums: up to 1e-12 of all values."""
         return np.abs(one - other) <= ROUNDING * self.size
 
-    def paired(self, one: Float[np.ndarray, "resample"], other: Float[np.ndarray, "resample"]) -> Difference:
+    def paired(self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]) -> Difference:
         """The difference in each resample; what is 1e-12 of all values or less is 0: the same sum in another order."""
         return self.difference(np.where(self.same(one, other), 0.0, one - other))
 
-    def difference(self, loss: Float[np.ndarray, "resample"]) -> Difference:
+    def difference(self, loss: Float[np.ndarray, "*row resample"]) -> Difference:
         """A difference in units of the loss, and as a share of the all-cheap loss."""
         positive = self.cheap_loss > 0
-        share = np.divide(loss, self.cheap_loss, out=np.full(len(loss), np.nan), where=positive)
-        share = np.where(~positive & (loss == 0), 0.0, share)
-        return Difference(loss, share if positive[0] else np.full(len(loss), np.nan))
+        share = np.full(loss.shape, np.nan)
+        if positive[0]:
+            np.divide(loss, self.cheap_loss, out=share, where=positive)
+            share[~positive & (loss == 0)] = 0.0
+        return Difference(loss, share)
+
+    def share(self, gain: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
+        """Gains of the sample as shares of its all-cheap loss; NaN where that is not positive."""
+        gain = np.where(np.abs(gain) <= ROUNDING * self.size[0], 0.0, gain)
+        return gain / self.cheap_loss[0] if self.cheap_loss[0] > 0 else np.full(len(gain), np.nan)
 
     def versus(self, difference: Difference) -> Versus:
         """Intervals and verdict of a difference over the draws."""
-        share, loss = difference.share[self.drawn], difference.loss[self.drawn]
-        defined = ~np.isnan(share) & self.resampled
-        kept = defined if defined.any() else np.full(len(loss), self.resampled)
-        size = float(self.size[0])
-        return Versus(
-            self.draws.interval(share, defined).snapped(),
-            self.draws.interval(loss, kept).snapped(size),
-            int(np.count_nonzero(~defined)) if self.resampled and defined.any() else 0,
-            self._second(difference.share[0], np.where(defined, share, np.nan)).snapped(),
-            self._second(difference.loss[0], np.where(kept, loss, np.nan)).snapped(size),
-        )
+        return self.versus_each(Difference(difference.loss[None], difference.share[None]))[0]
 
-    def _second(self, point: float, samples: Float[np.ndarray, "draw"]) -> Interval:
+    def versus_each(self, differences: Difference) -> list[Versus]:
+        """The same of several differences, a row each."""
+        share, loss, defined, kept = self._defined(differences)
+        size, some = float(self.size[0]), defined.any(axis=1, keepdims=True)
+        dropped = np.count_nonzero(~defined & some, axis=1)
+        points = differences.share[:, 0].tolist(), differences.loss[:, 0].tolist()
+        found = []
+        for point, of_loss_point, (of_share, spread), (of_loss, spread_of_loss), left_out in zip(
+            *points, self._said(share, defined), self._said(loss, kept), dropped.tolist(), strict=True
+        ):
+            second, second_of_loss = self._second(point, spread), self._second(of_loss_point, spread_of_loss)
+            intervals = of_share.snapped(), of_loss.snapped(size)
+            found.append(Versus(spread, *intervals, left_out, second.snapped(), second_of_loss.snapped(size)))
+        return found
+
+    def verdicts(self, differences: Difference) -> Sequence[Verdict | None]:
+        """The verdicts alone of several differences, a row each."""
+        share, loss, defined, kept = self._defined(differences)
+        found: list[Verdict | None] = [interval.snapped().verdict for interval in self.draws.intervals(share, defined)]
+        if None not in found:
+            return found
+        size, of_loss = float(self.size[0]), self.draws.intervals(loss, kept)
+        return [verdict or interval.snapped(size).verdict for verdict, interval in zip(found, of_loss, strict=True)]
+
+    def _defined(self, differences: Difference) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Shares and losses in the draws, and which of them count."""
+        share, loss = differences.share[:, self.drawn], differences.loss[:, self.drawn]
+        defined = ~np.isnan(share) & self.resampled
+        return share, loss, defined, np.where(defined.any(axis=1, keepdims=True), defined, self.resampled)
+
+    def _said(
+        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"]
+    ) -> Iterator[tuple[Interval, float]]:
+        """Interval and standard deviation of each row over the draws that it keeps."""
+        spreads = self.draws.spreads(samples if kept.all() else np.where(kept, samples, np.nan))
+        return zip(self.draws.intervals(samples, kept), spreads.tolist(), strict=True)
+
+    def _second(self, point: float, spread: float) -> Interval:
         """The second opinion of a difference from the draws in which it is known."""
-        spread = self.draws.spread(samples)
-        return cautious(float(point), spread, units=len(self.unit_ids), effective=self.effective_units)
+        return cautious(point, spread, units=len(self.unit_ids), effective=self.effective_units)
 
     @cached_property
     def unit_shown(self) -> Literal["share", "loss"]:
@@ -150,11 +186,11 @@ class Totals:
         return no_share + ([] if self.resampled else [Reason.SINGLE_UNIT if len(self.draws) else Reason.NO_DRAWS])
 
     def ndg(
-        self, gain: Float[np.ndarray, "resample"], prize: Float[np.ndarray, "resample"]
-    ) -> Float[np.ndarray, "resample"]:
+        self, gain: Float[np.ndarray, "*row resample"], prize: Float[np.ndarray, "*row resample"]
+    ) -> Float[np.ndarray, "*row resample"]:
         """Gain / oracle gain, NaN where the oracle gains nothing."""
-        return np.divide(gain, prize, out=np.full(len(gain), np.nan), where=prize > 0)
+        return np.divide(gain, prize, out=np.full(gain.shape, np.nan), where=prize > 0)
 
-    def prized(self, prize: Float[np.ndarray, "resample"]) -> Bool[np.ndarray, "draw"]:
+    def prized(self, prize: Float[np.ndarray, "*row resample"]) -> Bool[np.ndarray, "*row draw"]:
         """Draws whose oracle gain is at least a quarter of the sample's: those that enter the nDG interval."""
-        return prize[self.drawn] >= KEEP_PRIZE * prize[0] * (1 - 1e-12)
+        return prize[..., self.drawn] >= KEEP_PRIZE * prize[..., :1] * (1 - 1e-12)

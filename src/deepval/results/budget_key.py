@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 KINDS = ("selection", "latency", "energy", "money")
@@ -42,7 +42,7 @@ class BudgetKey:
     @property
     def fields(self) -> dict[str, Any]:
         """The key as fields of a row."""
-        return asdict(self)
+        return dict(vars(self))
 
     @property
     def share(self) -> str:
