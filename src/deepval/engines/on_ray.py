@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def _library() -> Any:
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
-        import ray  # pyright: ignore[reportMissingImports]  (an extra)
+        ray: Any = import_module("ray")  # an extra, whose types are known only where it is installed
     except ImportError as error:
         raise InputError(
             "The engine ray needs Ray, which is not installed: pip install 'deepval[ray]', or use --engine local."

@@ -5,6 +5,7 @@ Ties are exact equality of float64 and -0.0 equals 0.0. A statistic without a si
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Num
 from deepval.errors import InputError
-from deepval.judging.ties import nth_highest
+from deepval.judging.ties import TiedCut, cuts
 from deepval.tables.values import most_helpful
 
 PAIRED = 16
@@ -208,14 +209,22 @@ def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
 
 def tie_audit(score: Num[np.ndarray, "input"], k: int) -> TieAudit:
     """How much of the top k of a score is decided by ties at its cut, the k-th largest score."""
+    return tie_audits(score, [k])[0]
+
+
+def tie_audits(
+    score: Num[np.ndarray, "input"], numbers: Sequence[int], order: Int[np.ndarray, "input"] | None = None
+) -> list[TieAudit]:
+    """The same for several k at once, from the order of the scores where that is known."""
     (s,) = _aligned(score)
-    if not 0 <= k <= s.size:
-        raise InputError(f"k must lie between 0 and the number of inputs, {s.size}, got {k}: lower the budget.")
-    if k == 0:
-        return TieAudit(k=0, above=0, tied=0, slots=0)
-    cut = nth_highest(s, k)
-    above = int(np.count_nonzero(s > cut))
-    return TieAudit(k=k, above=above, tied=int(np.count_nonzero(s == cut)), slots=k - above)
+    wrong = [k for k in numbers if not 0 <= k <= s.size]
+    if wrong:
+        raise InputError(f"k must lie between 0 and the number of inputs, {s.size}, got {wrong[0]}: lower the budget.")
+    found = iter(cuts(s, [k for k in numbers if k], order))
+    at = [next(found) if k else TiedCut(math.inf, 0, 0) for k in numbers]
+    return [
+        TieAudit(k=k, above=cut.above, tied=cut.tied, slots=k - cut.above) for k, cut in zip(numbers, at, strict=True)
+    ]
 
 
 def reversal(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "input"]) -> Reversal | None:

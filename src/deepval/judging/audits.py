@@ -1,8 +1,8 @@
 """Resamples and rows -> what surrounds them in a result: the setting, gaps, units, curves and half-widths."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -44,36 +44,37 @@ def gaps(
     caps: Mapping[tuple[str, int], Cap],
 ) -> tuple[Gap, ...]:
     """Where each allocator's gap goes under each budget; per-mode scores have no single ranking to account for."""
-    rows = iter(item for item in judged if item.row.allocator not in REFERENCES)
-    gaps = []
-    for index, allowed in enumerate(allowances):
-        for item in scores:
-            row = next(rows).row
-            start = Gap(item.name, **allowed.key.fields)
-            if item.modes or row.gain is None:
-                gaps.append(replace(start, reason=row.reason or Reason.NO_RANKING.said()))
-                continue
-            capped = caps.get((item.name, index))
-            after = row.oracle_gain
-            if row.cost is not None:
-                after = selections.best_gain(resamples, allowed, row.cost)
-            split = split_gap(
-                oracle=row.oracle_gain or 0.0,
-                oracle_after_cost=after or 0.0,
-                ranked=row.gain,
-                benefit=row.benefit or 0.0,
-                harm=row.harm or 0.0,
-                all_benefit=float(resamples.full_benefit[0]),
-                causal=capped,
-            )
-            gap = replace(start, **asdict(split))
-            if isinstance(item, SiftedScores):
-                gap = gap if allowed.costs is None else replace(gap, reason=Reason.NOT_IN_MEMORY.said())
-            elif allowed.costs is not None:
-                even = selections.break_even(held(resamples).table, item.values, allowed)
-                gap = replace(gap, break_even=even.largest, break_even_set=even.spans)
-            gaps.append(gap)
-    return tuple(gaps)
+    rows = iter(item.row for item in judged if item.row.allocator not in REFERENCES)
+    return tuple(
+        Gap(
+            item.name,
+            **allowed.key.fields,
+            **_gap(resamples, item, allowed, row=next(rows), cap=caps.get((item.name, index))),
+        )
+        for index, allowed in enumerate(allowances)
+        for item in scores
+    )
+
+
+def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: Row, cap: Cap | None) -> dict[str, Any]:
+    if scores.modes or row.gain is None:
+        return {"reason": row.reason or Reason.NO_RANKING.said()}
+    after = row.oracle_gain if row.cost is None else selections.best_gain(resamples, allowed, row.cost)
+    split = split_gap(
+        oracle=row.oracle_gain or 0.0,
+        oracle_after_cost=after or 0.0,
+        ranked=row.gain,
+        benefit=row.benefit or 0.0,
+        harm=row.harm or 0.0,
+        all_benefit=float(resamples.full_benefit[0]),
+        causal=cap,
+    )
+    if allowed.costs is None:
+        return vars(split)
+    if isinstance(scores, SiftedScores):
+        return vars(split) | {"reason": Reason.NOT_IN_MEMORY.said()}
+    even = selections.break_even(held(resamples).table, scores.values, allowed)
+    return vars(split) | {"break_even": even.largest, "break_even_set": even.spans}
 
 
 def headline(allowances: Sequence[Allowance]) -> Allowance:
@@ -91,13 +92,14 @@ def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[A
     values = table.decision_values
 
     def per_unit(weights: Float[np.ndarray, "input"]) -> Num[np.ndarray, "unit"]:
-        return np.bincount(table.unit, weights=weights, minlength=number)
+        some = np.flatnonzero(weights)
+        return np.bincount(table.unit[some], weights=weights[some], minlength=number)
 
     parts = {}
     for item in scores:
         cost = allowed.cost_of(item.name)
         if not item.modes and allowed.feasible(cost):
-            parts[item.name] = per_unit(selections.weights(table, item.values, allowed, cost) * values)
+            parts[item.name] = per_unit(selections.weights(table, item, allowed, cost) * values)
     return unit_rows(resamples, allowed, per_unit(selections.best_weights(table, allowed) * values), parts)
 
 
@@ -130,7 +132,7 @@ def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple
         [allowance(Selection(float(a)), resamples.table.modes).slots(resamples.inputs) for a in alphas]
     )
     lines = {"random": resamples.at_random(slots)}
-    lines |= {item.name: resamples.ranked(item.values, slots) for item in scores if not item.modes}
+    lines |= {item.name: resamples.ranked(item, slots) for item in scores if not item.modes}
     lines["oracle"] = resamples.best(slots)
     curves = []
     for name, samples in lines.items():
@@ -151,17 +153,12 @@ def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple
 
 def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[HalfWidth, ...]:
     """Per budget, the median half-width of the paired interval over the allocators: typical, not the least effect."""
-    return tuple(HalfWidth(**a.key.fields, half_width=_half_width(rows, a.key)) for a in allowances)
-
-
-def _half_width(rows: Sequence[Row], budget: BudgetKey) -> float | None:
-    widths = [
-        (row.versus_random_hi - row.versus_random_lo) / 2
-        for row in rows
-        if row.allocator not in REFERENCES and row.budget == budget
-        if row.versus_random_hi is not None and row.versus_random_lo is not None
-    ]
-    return median(widths) if widths else None
+    widths: dict[BudgetKey, list[float]] = {a.key: [] for a in allowances}
+    for row in rows:
+        if row.allocator not in REFERENCES and row.versus_random_hi is not None and row.versus_random_lo is not None:
+            widths[row.budget].append((row.versus_random_hi - row.versus_random_lo) / 2)
+    halves = [median(widths[a.key]) if widths[a.key] else None for a in allowances]
+    return tuple(HalfWidth(**a.key.fields, half_width=half) for a, half in zip(allowances, halves, strict=True))
 
 
 def setting(table: ValueTable) -> Setting:

@@ -232,15 +232,15 @@ def _pooled(
     of_ndg = draws.intervals(ndg, kept & can_resample(cells))
     dropped, undefined = np.count_nonzero(~kept, axis=1).tolist(), np.count_nonzero(np.isnan(mean), axis=1).tolist()
     for i, (place, members) in enumerate(zip(places, rows, strict=True)):
-        bounds = Interval(*against[i].tolist()).snapped()
+        bounds = against[i].snapped()
         yield Pooled(
             **_opening(place, members),
             versus_random=known(float(np.mean([p[i, 0] for p in paired]))),
             versus_random_lo=known(bounds.low),
             versus_random_hi=known(bounds.high),
             ndg=known(float(np.mean([n[i, 0] for n in each_ndg]))),
-            ndg_lo=known(of_ndg[i, 0]),
-            ndg_hi=known(of_ndg[i, 1]),
+            ndg_lo=known(of_ndg[i].low),
+            ndg_hi=known(of_ndg[i].high),
             draws=len(draws),
             draws_dropped=dropped[i],
             verdict=bounds.verdict,

@@ -25,7 +25,8 @@ MOST_DRAWS, MOST_COUNTS = 10_000_000, 2**28
 DRAWN_AT_ONCE = 1 << 20
 """Units that are drawn in one go, so that only the counts of many draws of many units are held."""
 LEVEL = 0.95
-TAIL = (1 - LEVEL) / 2
+TAILS = ((1 - LEVEL) / 2, 1 - (1 - LEVEL) / 2)
+"""Parts of the draws up to the bounds of an interval."""
 Verdict = Literal["better", "worse", "unresolved"]
 ROUNDING = 1e-12
 """Shares of the all-cheap loss up to this are what is left of 0 after adding in another order."""
@@ -57,26 +58,29 @@ class Draws:
 
     def interval(self, samples: Float[np.ndarray, "draw"], kept: Bool[np.ndarray, "draw"] | None = None) -> "Interval":
         """The 2.5 and 97.5 percentiles of the kept samples: linear for drawn, smallest x with F(x) >= p for exact."""
-        kept = np.ones(len(samples), dtype=bool) if kept is None else kept
-        if not kept.any():
-            return Interval(math.nan, math.nan)
-        if self.weights is None:
-            return Interval(*_percentiles(samples[None, kept])[0].tolist())
-        order = np.argsort(samples[kept], kind="stable")
-        reached = np.cumsum(self.weights[kept][order])
-        # The last digits of a sum of probabilities must not push a percentile to the next sample.
-        at = np.searchsorted(reached, np.array([TAIL, 1 - TAIL]) * reached[-1] - 1e-12)
-        low, high = samples[kept][order][np.minimum(at, len(order) - 1)]
-        return Interval(float(low), float(high))
+        return self.intervals(samples[None], None if kept is None else kept[None])[0]
 
     def intervals(
-        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"]
+        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"] | None = None
+    ) -> list["Interval"]:
+        """The same of several rows at once."""
+        return [Interval(*pair) for pair in self.bounds(samples, kept).tolist()]
+
+    def bounds(
+        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"] | None = None
     ) -> Float[np.ndarray, "row 2"]:
-        """Bounds of many rows, which are sorted together where all keep the same draws."""
-        if self.weights is None and len(kept) and kept[0].any() and bool(np.all(kept == kept[0])):
-            return _percentiles(samples if kept[0].all() else samples[:, kept[0]])
-        found = [self.interval(row, own) for row, own in zip(samples, kept, strict=True)]
-        return np.array([(each.low, each.high) for each in found]).reshape(-1, 2)
+        """The bounds of the intervals of several rows; they are sorted together where all keep the same draws."""
+        if kept is not None and not (kept == kept[:1]).all():
+            return np.concatenate([self.bounds(row[None], own[None]) for row, own in zip(samples, kept, strict=True)])
+        weights = self.weights
+        if kept is not None and not kept.all():
+            samples, weights = samples[:, kept[0]], None if weights is None else weights[kept[0]]
+        if not samples.size:
+            return np.full((len(samples), 2), np.nan)
+        if weights is None:
+            ordered = np.sort(samples, axis=1)
+            return np.column_stack([_between(ordered, tail) for tail in TAILS])
+        return np.array([_smallest(row, weights) for row in samples])
 
     def weight_of(self, rows: Bool[np.ndarray, "draw"]) -> float:
         """Probability of the draws marked in `rows`."""
@@ -84,12 +88,41 @@ class Draws:
 
     def spread(self, samples: Float[np.ndarray, "draw"]) -> float:
         """Standard deviation over the draws in which the sample is known (not NaN)."""
+        return float(self.spreads(samples[None])[0])
+
+    def spreads(self, samples: Float[np.ndarray, "row draw"]) -> Float[np.ndarray, "row"]:
+        """The same of several rows at once."""
         known = ~np.isnan(samples)
-        if not known.any():
-            return math.nan
+        if not known.all():
+            return np.concatenate([self._spread(row[None, own], own) for row, own in zip(samples, known, strict=True)])
+        return self._spread(samples, np.ones(samples.shape[1:], dtype=bool))
+
+    def _spread(
+        self, samples: Float[np.ndarray, "row known"], known: Bool[np.ndarray, "draw"]
+    ) -> Float[np.ndarray, "row"]:
+        """Standard deviation over the known draws, which the samples are of."""
+        if not samples.size:
+            return np.full(len(samples), np.nan)
         weights = None if self.weights is None else self.weights[known]
-        mean = np.average(samples[known], weights=weights)
-        return float(np.sqrt(np.average((samples[known] - mean) ** 2, weights=weights)))
+        mean = np.average(samples, axis=1, weights=weights)
+        return np.sqrt(np.average((samples - mean[:, None]) ** 2, axis=1, weights=weights))
+
+
+def _between(ordered: Float[np.ndarray, "row draw"], part: float) -> Float[np.ndarray, "row"]:
+    """What lies at a part of the way along ascending samples, linear between neighbours."""
+    place = part * (ordered.shape[1] - 1)
+    at = int(place)
+    low, high = ordered[:, at], ordered[:, min(at + 1, ordered.shape[1] - 1)]
+    return (high - low) * (place - at) + low
+
+
+def _smallest(samples: Float[np.ndarray, "draw"], weights: Float[np.ndarray, "draw"]) -> Float[np.ndarray, "2"]:
+    """The smallest samples up to which each of both tails is reached."""
+    order = np.argsort(samples, kind="stable")
+    reached = np.cumsum(weights[order])
+    # The last digits of a sum of probabilities must not push a percentile to the next sample.
+    at = np.searchsorted(reached, np.array(TAILS) * reached[-1] - 1e-12)
+    return samples[order][np.minimum(at, len(order) - 1)]
 
 
 @dataclass(frozen=True)
@@ -101,7 +134,10 @@ class Interval:
 
     def snapped(self, scale: float = 1.0) -> "Interval":
         """Bounds within 1e-12 of zero (times `scale`) are zero, so that rounding cannot make a verdict."""
-        return Interval(*(0.0 if abs(bound) <= ROUNDING * scale else bound for bound in (self.low, self.high)))
+        least = ROUNDING * scale
+        if abs(self.low) > least and abs(self.high) > least:
+            return self
+        return Interval(*(0.0 if abs(bound) <= least else bound for bound in (self.low, self.high)))
 
     @property
     def verdict(self) -> Verdict | None:
@@ -114,16 +150,6 @@ class Interval:
         if self.low > 0:
             return "better"
         return "worse" if self.high < 0 else "unresolved"
-
-
-def _percentiles(samples: Float[np.ndarray, "row draw"]) -> Float[np.ndarray, "row 2"]:
-    """The 2.5 and 97.5 percentiles of every row, linear between its samples."""
-    last = samples.shape[1] - 1
-    at = np.array([TAIL, 1 - TAIL]) * last
-    below = at.astype(np.int64)
-    ordered = np.sort(samples, axis=1)
-    low, high = ordered[:, below], ordered[:, np.minimum(below + 1, last)]
-    return np.where(at == below, low, (high - low) * (at - below) + low)
 
 
 def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:
@@ -205,7 +231,7 @@ def simultaneous(
     A draw in which a row is undefined (NaN) says nothing of that row, and one in which all are is left out. A row
     that never varies keeps a point interval.
     """
-    spread = np.array([draws.spread(row) for row in samples])
+    spread = draws.spreads(samples)
     scale = np.where(spread > ROUNDING, spread, np.inf)  # the last digits of a row that is 0 are no variation
     said = ~np.isnan(samples).all(axis=0)
     distance = np.nanmax(np.abs(samples - point[:, None])[:, said] / scale[:, None], axis=0, initial=0.0)

@@ -6,7 +6,6 @@ and with every unit left out, under all budgets at once. Everything else is arit
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from deepval import checks
@@ -24,7 +23,7 @@ from deepval.judging.rows import judge, with_simultaneous
 from deepval.judging.streams import Cap, Streamed, streams, times
 from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch, unwatched
-from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed, in_words
+from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
 from deepval.tables.memory import OnDisk, on_disk
@@ -190,9 +189,7 @@ def _slices(
 ) -> Iterable[Row]:
     for label, members in groups(resamples.table, column):
         part = Resamples.of(resamples.table.keep(members), resamples.draws, leave_out_up_to=0, watch=resamples.watch)
-        for item in judge(part, [item.keep(members) for item in scores], allowances, label):
-            words = in_words(item.row.verdict, effective_units=part.effective_units)
-            yield replace(item.row, verdict_words=words)
+        yield from (item.row for item in judge(part, [item.keep(members) for item in scores], allowances, label))
 
 
 def _provenance(

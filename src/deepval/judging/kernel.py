@@ -12,7 +12,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from deepval.arrays import Bool, Float, Int, Num
 from deepval.judging.ties import SAMPLE, SORT_UP_TO
@@ -22,7 +21,13 @@ EDGES = 120
 MOST_COMPARED = 2 * EDGES
 """Edges that scores are compared with one by one."""
 WALK_ELEMENTS = 1 << 16
+"""Rows that are taken in in one go."""
+CUT_ELEMENTS = 1 << 15
 """Numbers that are worked on in one go; few enough for the cache, and for memory to be used again."""
+REACH_ELEMENTS = 1 << 18
+"""Numbers of a product of draws and blocks that are held at once, most of them in single precision."""
+ABREAST = 16
+"""Blocks that are skipped together in the search for a cut."""
 ONE_THREAD = 1 << 18
 """Multiplications up to which BLAS keeps a product on one thread."""
 
@@ -36,13 +41,15 @@ def top_sums(
     *,
     counts: Float[np.ndarray, "draw unit"],
     slots: Int[np.ndarray, "draw budget"],
+    order: Int[np.ndarray, "input"] | None = None,
 ) -> Float[np.ndarray, "draw budget quantity"]:
     """Expected sums of quantities over the highest scores, in every draw of units and for every number of slots.
 
-    A draw repeats each unit's inputs `counts` times. Where there are more slots than inputs, all are taken.
+    A draw repeats each unit's inputs `counts` times. Where there are more slots than inputs, all are taken. Scores that
+    are few enough are sorted, unless their order is known.
     """
     if len(score) <= SORT_UP_TO:
-        return sorted_sums(score, quantities, unit, counts=counts, slots=slots.astype(np.float64))
+        return sorted_sums(score, quantities, unit, counts=counts, slots=slots.astype(np.float64), order=order)
     step = math.ceil(len(score) / SAMPLE)
     sieve = Sieve.over(score[::step], unit[::step], step=step, counts=counts, slots=slots, quantities=len(quantities))
     block = np.empty(len(score), dtype=np.uint8)
@@ -62,14 +69,17 @@ def sorted_sums(
     *,
     counts: Float[np.ndarray, "draw unit"],
     slots: Float[np.ndarray, "draw budget"],
+    order: Int[np.ndarray, "input"] | None = None,
 ) -> Float[np.ndarray, "draw budget quantity"]:
     """The same of rows that are few enough to be sorted."""
-    sums = np.zeros((*slots.shape, len(quantities)))
+    sums = np.zeros((slots.shape[1], len(quantities), len(slots))).transpose(2, 0, 1)  # draws of one sum lie together
     if not len(score):
         return sums
-    blocks = _blocks(score, quantities, unit, units=counts.shape[1], budgets=slots.shape[1])
-    for part in _pieces(len(counts), len(blocks.kind)):
-        sums[part] = _block_sums(blocks, counts[part], slots[part])
+    order = np.argsort(-score) if order is None else order
+    blocks = _blocks(score, quantities, unit, order, units=counts.shape[1], budgets=slots.shape[1])
+    drawn = _Drawn.of(counts, blocks.upto[-1, 0])
+    for part in _pieces(len(counts), len(blocks.kind), most=REACH_ELEMENTS):
+        sums[part] = _block_sums(blocks, drawn.keep(part), slots[part])
     return sums
 
 
@@ -83,19 +93,34 @@ def _per_unit(
     return tables.reshape(-1, blocks, units)
 
 
+def at_least(
+    score: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"], unit: Int[np.ndarray, "input"], *, units: int
+) -> Float[np.ndarray, "edge unit"]:
+    """How many scores of every unit are at least each of descending edges."""
+    key = _edges_above(score, edges) * np.int64(units) + unit
+    (number,) = _per_unit(key, (), blocks=len(edges) + 1, units=units)
+    return np.cumsum(number, axis=0)[:-1]
+
+
+def _abreast(draws: int, bounds: int, dtype: type) -> Float[np.ndarray, "draw place"]:
+    """Room for what is reached by each bound, and infinity from there to a multiple of `ABREAST`."""
+    room = np.empty((draws, (bounds // ABREAST + 1) * ABREAST), dtype=dtype)
+    room[:, bounds:] = np.inf
+    return room
+
+
 def _cut_block(
-    reached: Float[np.ndarray, "draw block"], slots: Float[np.ndarray, "draw budget"]
+    reached: Float[np.ndarray, "draw place"], slots: Num[np.ndarray, "draw budget"]
 ) -> Int[np.ndarray, "draw budget"]:
     """First block by whose end the slots are filled, the number of blocks where they never are.
 
-    A step from draw to draw that exceeds every count makes one ascending list of all draws, searched at once.
+    Of several bounds that stand abreast the last is looked at first, then all of those that hold the cut.
     """
-    draws, blocks = reached.shape
-    span = int(reached.max()) + 2
-    whole = np.int32 if draws * span < 2**31 else np.int64
-    step = np.arange(draws, dtype=whole)[:, None] * whole(span)
-    wanted = np.minimum(slots, reached[:, -1:] + 1.0).astype(whole)
-    return np.searchsorted((reached.astype(whole) + step).ravel(), wanted + step) - np.arange(draws)[:, None] * blocks
+    wanted, abreast = slots.astype(reached.dtype)[:, :, None], reached.reshape(len(reached), -1, ABREAST)
+    row = (abreast[:, None, :, -1] < wanted).argmin(axis=2)
+    first = np.arange(len(reached))[:, None] * abreast.shape[1]
+    within = (reached.reshape(-1, ABREAST).take(row + first, axis=0) < wanted).argmin(axis=2)
+    return np.maximum(row * ABREAST + within - 1, 0)
 
 
 class Sifted(NamedTuple):
@@ -210,7 +235,9 @@ def _edges(
     single = _single(edges)
     key = _edges_above(sample, edges) * np.int64(counts.shape[1]) + unit
     (number,) = _per_unit(key, (), blocks=len(single), units=counts.shape[1])
-    reached = np.cumsum(counts @ number.T, axis=1)
+    reached = _abreast(len(counts), len(single) + 1, np.float64)
+    reached[:, 0] = 0.0
+    np.cumsum(counts @ number.T, axis=1, out=reached[:, 1 : len(single) + 1])
     cut = np.minimum(_cut_block(reached, np.ceil(slots / step)), len(edges))
     hit = np.bincount(cut.ravel(), minlength=len(single)) > 0
     near = hit | np.append(hit[1:], False) | np.append(False, hit[:-1])
@@ -255,56 +282,95 @@ class _Blocks:
         own: Number of each unit's rows in each block, then sums of their quantities.
         upto: The same over all rows before each block, and over all.
         score: Score of each row.
-        unit: Units from each row on, as many as the longest block that is not all equal has rows.
+        unit: Units of each block's rows, as many as the longest block that is not all equal has; where it has fewer,
+            a unit that no draw holds.
         quantities: Quantities of the same rows.
     """
 
     bounds: Int[np.ndarray, "bound"]
     kind: Int[np.ndarray, "block"]
-    own: Float[np.ndarray, "column block unit"]
-    upto: Float[np.ndarray, "column bound unit"]
+    own: Float[np.ndarray, "block column unit"]
+    upto: Float[np.ndarray, "bound column unit"]
     score: Float[np.ndarray, "row"]
-    unit: Int[np.ndarray, "row width"]
-    quantities: list[Float[np.ndarray, "row width"]]
+    unit: Int[np.ndarray, "block width"]
+    quantities: Float[np.ndarray, "block quantity width"]
 
 
 def _blocks(
     score: Float[np.ndarray, "input"],
     quantities: Quantities,
     unit: Int[np.ndarray, "input"],
+    order: Int[np.ndarray, "input"],
     *,
     units: int,
     budgets: int,
 ) -> _Blocks:
-    """The rows, sorted and cut into blocks; their size balances the product of all blocks against the walk in one."""
-    rows, order = len(score), np.argsort(-score)
-    score = score[order]
-    bounds = _bounds(-score, size=max(8, math.ceil(math.sqrt(rows * (units + 20) / (80 * budgets)))))
-    equal = score[bounds[:-1]] == score[bounds[1:] - 1]
+    """The rows in order, cut into blocks; their size balances the product of all blocks against the walk in one."""
+    rows, score = len(score), score.take(order)
     differs = np.append(True, score[1:] != score[:-1])
-    kind = np.where(np.logical_and.reduceat(differs, bounds[:-1]), _Kind.DISTINCT, _Kind.MIXED)
+    bounds = _bounds(differs, size=max(8, math.ceil(math.sqrt(rows * (units + 20) / (80 * budgets)))))
+    first, length = bounds[:-1], np.diff(bounds)
+    groups = np.add.reduceat(differs, first, dtype=np.int64)
+    equal = groups == 1
+    kind = np.where(groups == length, _Kind.DISTINCT, _Kind.MIXED)
     kind[equal] = _Kind.EQUAL
-    width = int(np.max(np.diff(bounds)[~equal], initial=1))
-    order = np.append(order, np.zeros(width - 1, dtype=order.dtype))
-    unit, quantities = unit[order], [quantity[order] for quantity in quantities]
-    key = np.repeat(np.arange(len(kind)) * units, np.diff(bounds))
-    key += unit[:rows]
-    own = _per_unit(key, [quantity[:rows] for quantity in quantities], blocks=len(kind), units=units)
-    upto = np.zeros((len(own), len(bounds), units))
-    np.cumsum(own, axis=1, out=upto[:, 1:])
-    unit, *quantities = (sliding_window_view(column, width) for column in (unit, *quantities))
-    return _Blocks(bounds, kind, own, upto, score, unit, quantities)
+    unit, quantities = unit.take(order), [quantity.take(order) for quantity in quantities]
+    key = np.repeat(np.arange(len(kind)) * units, length)
+    key += unit
+    own = np.ascontiguousarray(_per_unit(key, quantities, blocks=len(kind), units=units).transpose(1, 0, 2))
+    upto = np.zeros((len(bounds), *own.shape[1:]))
+    np.cumsum(own, axis=0, out=upto[1:])
+    place = np.arange(int(np.max(length[~equal], initial=1)))
+    row = np.minimum(first[:, None] + place, rows - 1)
+    unit = np.where(place < length[:, None], unit.take(row), units)
+    return _Blocks(bounds, kind, own, upto, score, unit, np.stack([each.take(row) for each in quantities], axis=1))
 
 
-def _bounds(ordered: Float[np.ndarray, "row"], *, size: int) -> Int[np.ndarray, "bound"]:
+def _bounds(differs: Bool[np.ndarray, "row"], *, size: int) -> Int[np.ndarray, "bound"]:
     """First rows of blocks of about `size` rows, and the number of rows; a longer tie group is a block of its own."""
-    at = ordered[size - 1 :: size]
-    start, end = (np.searchsorted(ordered, at, side=side) for side in ("left", "right"))
-    return np.unique(np.concatenate([[0, len(ordered)], end, start[end - start > size]]))
+    starts = np.append(np.flatnonzero(differs), len(differs))
+    group = np.searchsorted(starts, np.arange(size - 1, len(differs), size), side="right")
+    start, end = starts[group - 1], starts[group]
+    bound = np.zeros(len(differs) + 1, dtype=bool)
+    bound[[0, -1]] = bound[end] = bound[start[end - start > size]] = True
+    return np.flatnonzero(bound)
 
 
-@dataclass(frozen=True, eq=False)
-class _Cuts:
+class _Drawn(NamedTuple):
+    """Draws as numbers of several kinds.
+
+    Attributes:
+        counts: How often each draw holds each unit.
+        single: The same in single precision where no sum exceeds what that holds, which halves the work.
+        padded: The same and a unit that no draw holds.
+        whole: That as whole numbers, which add up several times faster.
+    """
+
+    counts: Float[np.ndarray, "draw unit"]
+    single: Float[np.ndarray, "draw unit"]
+    padded: Float[np.ndarray, "draw unit+1"]
+    whole: Int[np.ndarray, "draw unit+1"]
+
+    @classmethod
+    def of(cls, counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "unit"]) -> "_Drawn":
+        """Of draws of units that hold so many rows."""
+        padded = np.zeros((len(counts), counts.shape[1] + 1))
+        padded[:, :-1] = counts
+        few = np.max(counts @ number, initial=0) < 2**24
+        small = np.max(counts, initial=0) * CUT_ELEMENTS < 2**31
+        return cls(
+            counts,
+            counts.astype(np.float32 if few else np.float64),
+            padded,
+            padded.astype(np.int32 if small else np.int64),
+        )
+
+    def keep(self, part: slice) -> "_Drawn":
+        """Some of the draws."""
+        return _Drawn(*(each[part] for each in self))
+
+
+class _Cuts(NamedTuple):
     """Where the slots of draws run out: within block `at`, of whose rows the highest `slots` are still taken."""
 
     draw: Int[np.ndarray, "cut"]
@@ -313,85 +379,87 @@ class _Cuts:
 
 
 def _block_sums(
-    blocks: _Blocks, counts: Float[np.ndarray, "draw unit"], slots: Float[np.ndarray, "draw budget"]
+    blocks: _Blocks, drawn: _Drawn, slots: Float[np.ndarray, "draw budget"]
 ) -> Float[np.ndarray, "draw budget quantity"]:
     """Sums over the rows of whole blocks, and over the rows of the block in which the slots run out."""
-    reached = _reached(counts, blocks.upto[0])
-    at = _cut_block(reached[:, 1:], slots)
-    left = slots - np.take_along_axis(reached, at, axis=1)
-    sums = np.empty((*slots.shape, len(blocks.quantities)))
-    for part in _pieces(len(counts), counts.shape[1] * slots.shape[1]):
-        for column, table in enumerate(blocks.upto[1:]):
-            sums[part, :, column] = np.einsum("du,dbu->db", counts[part], table.take(at[part], axis=0))
-    kind = np.where((at < len(blocks.kind)) & (left > 0), np.append(blocks.kind, -1)[at], -1)
-    whole = counts.astype(np.int32)  # whole numbers add up several times faster
-    ways = (_Kind.DISTINCT, _in_turn, whole), (_Kind.MIXED, _with_ties, counts), (_Kind.EQUAL, _in_proportion, counts)
-    for which, way, drawn in ways:
-        draw, budget = np.nonzero(kind == which)
-        width = counts.shape[1] if which is _Kind.EQUAL else blocks.unit.shape[1]
-        for part in _pieces(len(draw), width):
-            cut = draw[part], budget[part]
-            sums[cut] += way(blocks, _Cuts(cut[0], at[cut], left[cut]), counts=drawn)
+    (draws, budgets), units = slots.shape, drawn.counts.shape[1]
+    reached = _reached(drawn.single, blocks.upto[:, 0])
+    at = _cut_block(reached, slots)
+    left = slots - reached.take(at + np.arange(draws)[:, None] * reached.shape[1])
+    sums = np.empty((draws, budgets, blocks.quantities.shape[1]))
+    for part in _pieces(draws, units * budgets):
+        np.einsum("du,dbqu->dbq", drawn.counts[part], blocks.upto[:, 1:].take(at[part], axis=0), out=sums[part])
+    kind = np.append(blocks.kind, -1).take(at)
+    kind[left <= 0] = -1
+    by_cut, cuts = (
+        sums.reshape(draws * budgets, -1),
+        _Cuts(np.repeat(np.arange(draws), budgets), at.ravel(), left.ravel()),
+    )
+    for which, way in WAYS.items():
+        found = np.flatnonzero(kind == which)
+        for part in _pieces(len(found), units if which == _Kind.EQUAL else blocks.unit.shape[1]):
+            cut = found[part] if len(found) < len(by_cut) else part  # a slice is faster where all are of one kind
+            by_cut[cut] += way(blocks, _Cuts(*(each[cut] for each in cuts)), drawn)
     return sums
 
 
-def _pieces(rows: int, width: int) -> Iterator[slice]:
+def _pieces(rows: int, width: int, *, most: int = CUT_ELEMENTS) -> Iterator[slice]:
     """Pieces of rows that can be worked on at once where each needs `width` numbers."""
-    step = max(1, WALK_ELEMENTS // width)
+    step = max(1, most // width)
     return (slice(first, first + step) for first in range(0, rows, step))
 
 
 def _reached(
     counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "bound unit"]
-) -> Float[np.ndarray, "draw bound"]:
+) -> Float[np.ndarray, "draw place"]:
     """Number of rows before each bound in each draw, from the number of each unit's.
 
-    Whole numbers below 2^24 are exact in single precision, which halves the work. A small product is made in pieces
-    that BLAS leaves to one thread: threads that wait for each other cost more than they save.
+    A small product is made in pieces that BLAS leaves to one thread: threads that wait for each other cost more than
+    they save.
     """
-    precision = np.float32 if np.max(counts @ number[-1]) < 2**24 else np.float64
-    counts, table = counts.astype(precision), number.T.astype(precision)
-    step = ONE_THREAD // table.size
-    if not 16 <= step < len(counts):
-        return counts @ table
-    reached = np.empty((len(counts), table.shape[1]), dtype=precision)
+    table = number.T.astype(counts.dtype)
+    reached, step = _abreast(len(counts), len(number), counts.dtype.type), ONE_THREAD // table.size
+    step = step if step >= 16 else len(counts)
     for first in range(0, len(counts), step):
-        np.matmul(counts[first : first + step], table, out=reached[first : first + step])
+        part = slice(first, first + step)
+        np.matmul(counts[part], table, out=reached[part, : len(number)])
     return reached
 
 
-def _in_turn(
-    blocks: _Blocks, cuts: _Cuts, *, counts: Int[np.ndarray, "draw unit"]
-) -> Float[np.ndarray, "cut quantity"]:
-    """Sums in blocks of distinct scores: rows are taken in turn until the slots are filled."""
-    first = blocks.bounds[cuts.at]
-    weight = counts.take(blocks.unit[first] + cuts.draw[:, None] * counts.shape[1])
-    filled = np.zeros((len(first), weight.shape[1] + 1), dtype=np.int32)
-    np.cumsum(weight, axis=1, dtype=np.int32, out=filled[:, 1:])
-    np.minimum(filled, cuts.slots.astype(np.int32)[:, None], out=filled)
-    taken = np.subtract(filled[:, 1:], filled[:, :-1], dtype=np.float64)
-    return np.stack([np.einsum("qr,qr->q", taken, quantity[first]) for quantity in blocks.quantities], axis=1)
+def _weights(blocks: _Blocks, cuts: _Cuts, counts: Num[np.ndarray, "draw unit"]) -> Num[np.ndarray, "cut width"]:
+    """How often each draw holds the rows of its block."""
+    place = blocks.unit.take(cuts.at, axis=0)
+    place += cuts.draw[:, None] * counts.shape[1]
+    return counts.take(place, mode="wrap")  # which is faster than to look whether there are such places
 
 
-def _with_ties(
-    blocks: _Blocks, cuts: _Cuts, *, counts: Float[np.ndarray, "draw unit"]
-) -> Float[np.ndarray, "cut quantity"]:
+def _in_turn(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
+    """Sums in blocks of distinct scores: rows are taken in turn until the slots are filled, of all cuts in one go."""
+    weight = _weights(blocks, cuts, drawn.whole)
+    filled = np.zeros(weight.size + 1, dtype=weight.dtype)
+    np.cumsum(weight, out=filled[1:])
+    before, after = filled[:-1].reshape(weight.shape), filled[1:].reshape(weight.shape)
+    most = before[:, :1] + cuts.slots.astype(weight.dtype)[:, None]
+    taken = (np.minimum(after, most) - np.minimum(before, most)).astype(np.float64)
+    return np.einsum("cr,cqr->cq", taken, blocks.quantities.take(cuts.at, axis=0))
+
+
+def _with_ties(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
     """Sums in blocks with tie groups: the group on which the slots run out is taken in proportion."""
-    first, end = blocks.bounds[cuts.at], blocks.bounds[cuts.at + 1]
-    rows = first[:, None] + np.arange(blocks.unit.shape[1])
-    weight = counts.take(blocks.unit[first] + cuts.draw[:, None] * counts.shape[1])
-    weight[rows >= end[:, None]] = 0.0
+    first, weight = blocks.bounds[cuts.at], _weights(blocks, cuts, drawn.padded)
     last = np.argmax(np.cumsum(weight, axis=1) >= cuts.slots[:, None], axis=1)
-    score, value = blocks.score.take(rows, mode="clip"), blocks.score[first + last][:, None]
+    score = blocks.score.take(first[:, None] + np.arange(weight.shape[1]), mode="clip")
+    value = blocks.score[first + last][:, None]
     taken, tied = weight * (score > value), weight * (score == value)
     taken += tied * ((cuts.slots - taken.sum(axis=1)) / tied.sum(axis=1))[:, None]
-    return np.stack([np.einsum("qr,qr->q", taken, quantity[first]) for quantity in blocks.quantities], axis=1)
+    return np.einsum("cr,cqr->cq", taken, blocks.quantities.take(cuts.at, axis=0))
 
 
-def _in_proportion(
-    blocks: _Blocks, cuts: _Cuts, *, counts: Float[np.ndarray, "draw unit"]
-) -> Float[np.ndarray, "cut quantity"]:
+def _in_proportion(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
     """Sums in blocks of one tie group: all of it is taken in proportion."""
-    drawn = counts[cuts.draw]
-    number, *sums = (np.einsum("qu,qu->q", drawn, table[cuts.at]) for table in blocks.own)
-    return np.stack(sums, axis=1) * (cuts.slots / number)[:, None]
+    own = np.einsum("cu,ctu->ct", drawn.counts.take(cuts.draw, axis=0), blocks.own.take(cuts.at, axis=0))
+    return own[:, 1:] * (cuts.slots / own[:, 0])[:, None]
+
+
+WAYS = {int(_Kind.DISTINCT): _in_turn, int(_Kind.MIXED): _with_ties, int(_Kind.EQUAL): _in_proportion}
+"""How a block of each kind is taken in part."""

@@ -7,13 +7,14 @@ are taken by `order`, equal orders as they stand. Scores may be infinite, not Na
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Num, Shaped
 from deepval.errors import InputError
-from deepval.judging.ties import nth_highest
+from deepval.judging.ties import TiedCut, cuts
 
 RATE_TOLERANCE = 0.05
 """A realised share further than this from alpha misses the rate."""
@@ -94,12 +95,27 @@ class FrozenThreshold(Policy):
         count(s >= theta) >= alpha*n - 1e-9, so that float noise in alpha*n does not move theta to the next
         score; p is at most 1 for the same reason.
         """
-        _check_alpha(alpha)
+        return cls.calibrate_each(validation_scores, [alpha])[0]
+
+    @classmethod
+    def calibrate_each(
+        cls,
+        validation_scores: Float[np.ndarray, "input"],
+        alphas: Sequence[float],
+        order: Int[np.ndarray, "input"] | None = None,
+    ) -> list["FrozenThreshold"]:
+        """The thresholds of several shares, from the order of the scores where that is known."""
+        for alpha in alphas:
+            _check_alpha(alpha)
         scores = _validation(validation_scores)
-        wanted = alpha * scores.size
-        theta = nth_highest(scores, slots_of(alpha, scores.size)) + 0.0  # of two zeros the one without a sign
-        above, tied = int((scores > theta).sum()), int((scores == theta).sum())
-        return cls(theta, tie_acceptance=min(1.0, (wanted - above) / tied))
+        found = cuts(scores, [slots_of(alpha, scores.size) for alpha in alphas], order)
+        return [cls.at(cut, alpha * scores.size) for cut, alpha in zip(found, alphas, strict=True)]
+
+    @classmethod
+    def at(cls, cut: TiedCut, wanted: float) -> "FrozenThreshold":
+        """The threshold at a cut that accepts so many in expectation."""
+        theta = cut.score + 0.0  # of two zeros the one without a sign
+        return cls(theta, tie_acceptance=min(1.0, (wanted - cut.above) / cut.tied))
 
     def expected(self, score: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
         """Expected acceptance per input: 1 above theta, p at theta, 0 below; for the exact expected gain."""

@@ -5,18 +5,21 @@ slots and the oracle are those of each resample, so everything below compares li
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.judging.agreement import tie_audit
+from deepval.judging.agreement import tie_audits
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import Draws, concentration, make_draws, without_each
 from deepval.judging.kernel import top_sums
 from deepval.judging.oracle import oracle_gain, oracle_sums
-from deepval.judging.sifting import SiftedScores, Sifting
+from deepval.judging.sifting import SiftedScores
+from deepval.judging.ties import SORT_UP_TO
 from deepval.judging.totals import Totals
 from deepval.progress import Watch, unwatched
 from deepval.tables.scores import Scores
@@ -24,9 +27,8 @@ from deepval.tables.values import ValueTable
 
 LEAVE_OUT_UP_TO = 100
 """Most units for which each is left out in turn."""
-Ranking = Float[np.ndarray, "input"] | Sifting
 Allocator = Scores | SiftedScores
-"""Scores in memory, or sifted where they are not; and an allocator with such scores."""
+"""An allocator with its scores in memory, or sifted where they are not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +60,15 @@ class Resampling(Totals, ABC):
 
     def without(self, unit: int) -> "Resampling":
         """The resamples that judging without a unit would have: the other units, and as many draws of them."""
-        units, drawn = len(self.unit_ids), self.draws
-        others = make_draws(units - 1, "exact" if drawn.method == "exact" else len(drawn), drawn.seed or 0)
-        others = replace(others, counts=np.insert(others.counts, unit, 0.0, axis=1))
-        counts = np.vstack([without_each(units)[unit], others.counts])
+        others = replace(self._fewer, counts=np.insert(self._fewer.counts, unit, 0.0, axis=1))
+        counts = np.vstack([without_each(len(self.unit_ids))[unit], others.counts])
         return replace(self, **drawn_totals(self.unit_ids, self.per_unit, others, counts))
+
+    @cached_property
+    def _fewer(self) -> Draws:
+        """As many draws of one unit less, whichever that is."""
+        drawn = self.draws
+        return make_draws(len(self.unit_ids) - 1, "exact" if drawn.method == "exact" else len(drawn), drawn.seed or 0)
 
     @property
     def left_out(self) -> slice:
@@ -74,7 +80,7 @@ class Resampling(Totals, ABC):
         return allowance
 
     @abstractmethod
-    def ranked(self, score: Ranking, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
+    def ranked(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
 
     @abstractmethod
@@ -82,8 +88,8 @@ class Resampling(Totals, ABC):
         """Samples of the capacity oracle, one per column of `slots`."""
 
     @abstractmethod
-    def tied_share(self, score: Ranking, slots: int) -> float:
-        """The share of so many highest scores of the sample that tie-breaks decide."""
+    def tied_shares(self, scores: Allocator, slots: Sequence[int]) -> list[float]:
+        """For several numbers, the share of so many highest scores of the sample that tie-breaks decide."""
 
     @abstractmethod
     def best_gain(self, slots: int) -> float:
@@ -133,11 +139,11 @@ class Resamples(Resampling):
         """The allowance on these inputs: where each has costs of its own, the means are theirs."""
         return allowance.on(self.table)
 
-    def ranked(self, score: Ranking, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
+    def ranked(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
-        assert isinstance(score, np.ndarray)
-        quantities = self.table.decision_values, self.benefits
-        sums = top_sums(score, quantities, self.table.unit, counts=self.counts, slots=slots)
+        assert isinstance(scores, Scores)
+        quantities, order = (self.table.decision_values, self.benefits), order_of(scores)
+        sums = top_sums(scores.values, quantities, self.table.unit, counts=self.counts, slots=slots, order=order)
         taken = np.minimum(slots, self.inputs[:, None])
         return [Sample(sums[:, b, 0], sums[:, b, 1], taken[:, b]) for b in range(slots.shape[1])]
 
@@ -149,14 +155,19 @@ class Resamples(Resampling):
         gain, taken = oracle_sums(values, self.table.unit, counts=self.counts, slots=slots)
         return [Sample(gain[:, b], gain[:, b], taken[:, b]) for b in range(slots.shape[1])]
 
-    def tied_share(self, score: Ranking, slots: int) -> float:
-        """The share of so many highest scores of the sample that tie-breaks decide."""
-        assert isinstance(score, np.ndarray)
-        return tie_audit(score, slots).share
+    def tied_shares(self, scores: Allocator, slots: Sequence[int]) -> list[float]:
+        """For several numbers, the share of so many highest scores of the sample that tie-breaks decide."""
+        assert isinstance(scores, Scores)
+        return [audit.share for audit in tie_audits(scores.values, slots, order_of(scores))]
 
     def best_gain(self, slots: int) -> float:
         """What the capacity oracle gains in the sample."""
         return oracle_gain(self.table.decision_values, slots)
+
+
+def order_of(scores: Scores) -> Int[np.ndarray, "input"] | None:
+    """The inputs from the highest score on; None where they are too many to be sorted."""
+    return scores.order if len(scores.values) <= SORT_UP_TO else None
 
 
 def held(resamples: Resampling) -> Resamples:

@@ -16,7 +16,7 @@ from deepval.judging.budgets import Allowance
 from deepval.judging.draws import LEVEL
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, held
 from deepval.judging.rows import Judged, ranked_samples
-from deepval.results import BudgetKey, in_words
+from deepval.results import BudgetKey, Row, in_words
 
 FEWEST = 3
 """Units from which on one can be left out and the rest drawn."""
@@ -45,12 +45,12 @@ def with_words(
         unit = next(changing, None)
         if unit is not None:
             rests_on[i] = resamples.unit_ids[unit]
-    found = []
-    for i, item in enumerate(judged):
-        words = in_words(item.row.verdict, effective_units=resamples.effective_units, rests_on=rests_on.get(i))
-        tried = units if i in decided else 0
-        row = replace(item.row, verdict_words=words, rests_on=rests_on.get(i), units_left_out=tried)
-        found.append(replace(item, row=row))
+    found = list(judged)
+    for i in decided:
+        row, unit = judged[i].row, rests_on.get(i)
+        words = in_words(row.verdict, effective_units=resamples.effective_units, rests_on=unit)
+        said = vars(row) | {"verdict_words": words, "rests_on": unit, "units_left_out": units}
+        found[i] = replace(judged[i], row=Row(**said))
     return found
 
 
@@ -59,12 +59,12 @@ def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[
     if not judged:
         return
     samples = np.stack([_towards(item, resamples) for item in judged])
-    spread = np.array([resamples.draws.spread(row) for row in samples])[:, None]
+    spread = resamples.draws.spreads(samples)[:, None]
     weights = np.ones(len(resamples.draws)) if resamples.draws.weights is None else resamples.draws.weights
     missing = (resamples.draws.counts == 0) * weights[:, None]
-    known = ~np.isnan(samples) @ missing
+    known = (~np.isnan(samples)).astype(np.float64) @ missing
     turned, near = (
-        np.divide((samples <= bound) @ missing, known, out=np.ones_like(known), where=known > 0)
+        np.divide((samples <= bound).astype(np.float64) @ missing, known, out=np.ones_like(known), where=known > 0)
         for bound in (np.zeros_like(spread), NEAR * spread)
     )
     units = len(resamples.unit_ids)
@@ -107,11 +107,17 @@ class _Without:
             self.others[unit] = self.resamples.without(unit)
         others = self.others[unit]
         own = ranked_samples(others, self.scores[allocator], allowances)
-        chance = selections.at_random(others, allowances)
-        return {
-            allowed.key: others.versus(others.paired(one.gain, other.gain)).verdict if one else "infeasible"
-            for allowed, one, other in zip(allowances, own, chance, strict=True)
-        }
+        pairs = [
+            (allowed.key, one.gain, other.gain)
+            for allowed, one, other in zip(allowances, own, selections.at_random(others, allowances), strict=True)
+            if one
+        ]
+        verdicts: dict[BudgetKey, str | None] = dict.fromkeys(wanted, "infeasible")
+        if pairs:
+            keys, gains, chances = zip(*pairs, strict=True)
+            found = others.verdicts(others.paired(np.stack(gains), np.stack(chances)))
+            verdicts |= dict(zip(keys, found, strict=True))
+        return verdicts
 
 
 def _on_others(resamples: Resampling, unit: int, allowed: Allowance) -> Allowance:

@@ -5,20 +5,30 @@ Per-mode scores choose among more than two modes, so theirs are the oracle and t
 nDG has its own interval, without the draws whose prize is too small to divide by.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Bool, Float
 from deepval.judging import ladder, selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import simultaneous
 from deepval.judging.resamples import Allocator, Resampling, Sample, held
 from deepval.judging.totals import Difference, Totals
-from deepval.results import Reason, Row, joined, known
+from deepval.results import Reason, Row, in_words, joined, known
 from deepval.tables.scores import Scores
+
+REFERENCE: dict[str, Any] = {"verdict": None, "second_verdict": None}
+"""What rows say that are no allocator's."""
+NO_NDG: dict[str, Any] = dict.fromkeys(
+    ("ndg", "ndg_lo", "ndg_hi", "ndg_without_lo", "ndg_without_hi", "ndg_without_unit")
+) | {"draws_dropped": 0, "weight_dropped": 0.0}
+"""What rows say that respect no selection budget."""
+AT_ONCE = 256
+"""Brief rows that are worked out together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +106,8 @@ def judge(
     if ranked is None:
         watched = resamples.watch(scores, "ranking inputs")
         ranked = {item.name: ranked_samples(resamples, item, allowances) for item in watched}
+    unknown = [None] * len(allowances)
+    ties = {item.name: unknown if brief else _ties(resamples, item, allowances) for item in scores}
     judged = []
     for index, allowed in enumerate(allowances):
         bench = _Bench(resamples, allowed, label=label)
@@ -103,16 +115,17 @@ def judge(
         best, mixed = ladders[index]
         full_only = _Yardstick("oracle", "random", oracle[index].gain, chance[index].gain)
         of_ladder = _Yardstick("oracle-ladder", "random-ladder", best.gain, mixed.gain) if best and mixed else full_only
-        judged.append(bench.reference("random", chance[index], full_only, slots=slots))
+        entries = [_Entry("random", chance[index], full_only, REFERENCE | {"slots": slots})]
         if mixed:
-            judged.append(bench.reference("random-ladder", mixed, of_ladder, slots=None))
-        judged.append(bench.all_full(full_only))
+            entries.append(_Entry("random-ladder", mixed, of_ladder, REFERENCE))
+        entries.append(bench.all_full(full_only))
         for item in scores:
             by = of_ladder if item.modes else full_only
-            judged.append(bench.allocator(item, ranked[item.name][index], by, brief=brief))
-        judged.append(bench.reference("oracle", oracle[index], full_only, slots=slots))
+            entries.append(bench.allocator(item, ranked[item.name][index], by, ties=ties[item.name][index]))
+        entries.append(_Entry("oracle", oracle[index], full_only, REFERENCE | {"slots": slots}))
         if best:
-            judged.append(bench.reference("oracle-ladder", best, of_ladder, slots=None))
+            entries.append(_Entry("oracle-ladder", best, of_ladder, REFERENCE))
+        judged += bench.judged(entries, brief={item.name for item in scores} if brief else set())
     return judged
 
 
@@ -121,59 +134,81 @@ def ranked_samples(resamples: Resampling, scores: Allocator, allowances: Sequenc
     if isinstance(scores, Scores) and scores.modes:
         return ladder.planned(held(resamples), scores, allowances)
     costs = [a.cost_of(scores.name) for a in allowances]
-    samples = selections.ranked(resamples, scores.values, allowances, costs)
+    samples = selections.ranked(resamples, scores, allowances, costs)
     return [s if a.feasible(c) else None for s, a, c in zip(samples, allowances, costs, strict=True)]
+
+
+def _ties(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> Sequence[float | None]:
+    """What ties decide under every budget; None of scores per mode, which are no ranking."""
+    if scores.modes:
+        return [None] * len(allowances)
+    return selections.ties_decide(resamples, scores, allowances, [a.cost_of(scores.name) for a in allowances])
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """A row to be: whose it is, what it escalates (None where it cannot), what measures it, and what it says anyway."""
+
+    name: str
+    sample: Sample | None
+    by: _Yardstick
+    said: Mapping[str, Any]
+    reasons: Sequence[Reason | str] = ()
+
+
+class _Points(NamedTuple):
+    """Rows that can run: what each says without intervals, and what intervals are made of."""
+
+    said: Sequence[dict[str, Any]]
+    difference: Difference
+    ndg: Float[np.ndarray, "row resample"]
+    worth: Bool[np.ndarray, "row"]
+    kept: Bool[np.ndarray, "row draw"]
 
 
 @dataclass(frozen=True, eq=False)
 class _Bench:
-    """Turns samples under one budget into rows."""
+    """Turns samples under one budget into rows, all at once."""
 
     resamples: Resampling
     allowed: Allowance
     label: str | None
 
-    def reference(self, name: str, sample: Sample, by: _Yardstick, *, slots: int | None) -> Judged:
-        judged = self._row(name, sample, by, slots=slots)
-        return replace(judged, row=replace(judged.row, verdict=None, second_verdict=None))
-
-    def all_full(self, by: _Yardstick) -> Judged:
+    def all_full(self, by: _Yardstick) -> _Entry:
         """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
-        inputs = int(self.resamples.inputs[0])
+        said = REFERENCE | {"slots": int(self.resamples.inputs[0])}
         if self.allowed.costs is None:
-            judged = self.reference("all-full", self.resamples.all_full(), by, slots=inputs)
-            blank = dict.fromkeys(("ndg", "ndg_lo", "ndg_hi", "ndg_without_lo", "ndg_without_hi", "ndg_without_unit"))
-            reason = joined([judged.row.reason, Reason.BEYOND_SELECTION])
-            return replace(judged, row=replace(judged.row, **blank, draws_dropped=0, weight_dropped=0.0, reason=reason))
+            return _Entry("all-full", self.resamples.all_full(), by, said | NO_NDG, [Reason.BEYOND_SELECTION])
         if self.allowed.uniform_fits:
-            return self.reference("all-full", self.resamples.all_full(), by, slots=inputs)
-        reason = Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)
-        return self._blank("all-full", by, reason=reason)
+            return _Entry("all-full", self.resamples.all_full(), by, said)
+        return _Entry("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)])
 
-    def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, brief: bool = False) -> Judged:
+    def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, ties: float | None) -> _Entry:
         cost = self.allowed.cost_of(scores.name)
         if scores.modes and self.allowed.accounting == "skipping":
             by = replace(by, prize=np.full(len(self.resamples.counts), np.nan))
-            judged = self._blank(scores.name, by, reason=Reason.NO_SKIPPING.said())
-            return replace(judged, row=replace(judged.row, oracle=None, chance=None, verdict="infeasible"))
+            said = {"oracle": None, "chance": None, "verdict": "infeasible"}
+            return _Entry(scores.name, None, by, said, [Reason.NO_SKIPPING])
         if sample is None:
             limit = self.allowed.budget.alpha * self.allowed.full
             reason = Reason.TOO_DEAR.said(cost=cost, convention=self.allowed.convention, limit=limit)
-            judged = self._blank(scores.name, by, reason=reason)
-            return replace(judged, row=replace(judged.row, cost=cost, verdict="infeasible"))
-        plain = not scores.modes
-        slots = selections.slots(self.allowed, int(self.resamples.inputs[0]), cost) if plain else None
-        if brief:
-            row, _ = self._point(scores.name, sample, by, slots=slots)
-            return Gained(row, sample, by.prize, self._nothing, self.resamples, by.chance_gain)
-        judged = self._row(scores.name, sample, by, slots=slots)
-        ties = selections.ties_decide(self.resamples, scores.values, self.allowed, cost) if plain else None
-        charged = None if self.allowed.costs is None else cost
-        return replace(judged, row=replace(judged.row, ties=ties, cost=charged))
+            return _Entry(scores.name, None, by, {"cost": cost, "verdict": "infeasible"}, [reason])
+        slots = None if scores.modes else selections.slots(self.allowed, int(self.resamples.inputs[0]), cost)
+        said = {"cost": None if self.allowed.costs is None else cost, "slots": slots, "ties": ties}
+        return _Entry(scores.name, sample, by, said)
 
-    def _blank(self, name: str, by: _Yardstick, *, reason: str) -> Judged:
-        row = replace(self._start(name, by), oracle_gain=known(by.prize[0]), reason=reason)
-        return Judged(row, None, by.prize, self._nothing)
+    def judged(self, entries: Sequence[_Entry], brief: Set[str] = frozenset()) -> list[Judged]:
+        """The entries as rows; those named brief with point figures alone."""
+        able = [(entry, entry.sample) for entry in entries if entry.sample]
+        short = iter(self._brief([(entry, sample) for entry, sample in able if entry.name in brief]))
+        whole = iter(self._compared([(entry, sample) for entry, sample in able if entry.name not in brief]))
+        return [
+            next(short if entry.name in brief else whole) if entry.sample else self._blank(entry) for entry in entries
+        ]
+
+    def _blank(self, entry: _Entry) -> Judged:
+        row = self._row(entry, {"oracle_gain": known(entry.by.prize[0]), "reason": joined(entry.reasons)})
+        return Judged(row, None, entry.by.prize, self._nothing)
 
     @cached_property
     def _nothing(self) -> Difference:
@@ -181,75 +216,115 @@ class _Bench:
         nothing = np.full(len(self.resamples.counts), np.nan)
         return Difference(nothing, nothing)
 
-    def _start(self, name: str, by: _Yardstick) -> Row:
-        return Row(
-            allocator=name,
+    @cached_property
+    def _start(self) -> dict[str, Any]:
+        """What all rows say alike."""
+        re = self.resamples
+        return {
             **self.allowed.key.fields,
-            slice=self.label,
-            oracle=by.oracle,
-            chance=by.chance,
-            inputs=int(self.resamples.inputs[0]),
-            units=len(self.resamples.unit_ids),
-            cheap_loss=float(self.resamples.cheap_loss[0]),
-            draws=len(self.resamples.draws),
-        )
+            "slice": self.label,
+            "inputs": int(re.inputs[0]),
+            "units": len(re.unit_ids),
+            "cheap_loss": float(re.cheap_loss[0]),
+            "draws": len(re.draws),
+        }
 
-    def _point(self, name: str, sample: Sample, by: _Yardstick, *, slots: int | None) -> tuple[Row, Difference]:
-        """What the sample alone says, and the difference with chance."""
-        re, prize = self.resamples, by.prize
-        difference = re.paired(sample.gain, by.chance_gain)
-        reasons = ([] if prize[0] > 0 else [Reason.NO_PRIZE]) + re.undefined()
-        if re.resampled and prize[0] > 0 and not re.prized(prize).any():
-            reasons.append(Reason.NO_PRIZED_DRAW)
-        if re.resampled and re.cheap_loss[0] > 0 and np.isnan(difference.share[re.drawn]).all():
-            reasons.append(Reason.NO_SHARE_DRAWN)
-        row = replace(
-            self._start(name, by),
-            slots=slots,
-            escalated=float(sample.escalated[0]),
-            gain=float(sample.gain[0]),
-            gain_share=known(re.share_of_sample(sample.gain[0])),
-            benefit=float(sample.benefit[0]),
-            harm=max(0.0, float(sample.benefit[0] - sample.gain[0])),
-            oracle_gain=float(prize[0]),
-            ndg=known(re.ndg(sample.gain[:1], prize[:1])[0]),
-            versus_random=known(difference.share[0]),
-            versus_random_loss=known(difference.loss[0]),
-            versus_random_unit=re.unit_shown,
-            reason=joined(reasons),
-        )
-        return row, difference
+    def _row(self, entry: _Entry, found: Mapping[str, Any]) -> Row:
+        said = {**self._start, "oracle": entry.by.oracle, "chance": entry.by.chance, **found, **entry.said}
+        words = in_words(said.get("verdict"), effective_units=self.resamples.effective_units)
+        return Row(entry.name, **said, verdict_words=words)
 
-    def _row(self, name: str, sample: Sample, by: _Yardstick, *, slots: int | None) -> Judged:
-        re, draws, prize = self.resamples, self.resamples.draws, by.prize
-        row, difference = self._point(name, sample, by, slots=slots)
-        against, ndg, resampled = re.versus(difference), re.ndg(sample.gain, prize), re.resampled
-        kept = re.prized(prize) & bool(prize[0] > 0) & resampled
-        of_ndg = draws.interval(ndg[re.drawn], kept)
-        without = ndg[re.left_out]
-        row = replace(
-            row,
-            ndg_lo=known(of_ndg.low),
-            ndg_hi=known(of_ndg.high),
-            ndg_without_lo=None if np.isnan(without).all() else float(np.nanmin(without)),
-            ndg_without_hi=None if np.isnan(without).all() else float(np.nanmax(without)),
-            ndg_without_unit=None if np.isnan(without).all() else re.unit_ids[np.nanargmin(without)],
-            versus_random_lo=known(against.share.low),
-            versus_random_hi=known(against.share.high),
-            versus_random_spread=known(draws.spread(difference.share[re.drawn])) if resampled else None,
-            versus_random_loss_lo=known(against.loss.low),
-            versus_random_loss_hi=known(against.loss.high),
-            versus_random_second_lo=known(against.second_share.low),
-            versus_random_second_hi=known(against.second_share.high),
-            versus_random_loss_second_lo=known(against.second_loss.low),
-            versus_random_loss_second_hi=known(against.second_loss.high),
-            verdict=against.verdict,
-            second_verdict=against.second_verdict,
-            draws_dropped=int(np.count_nonzero(~kept)) if resampled and prize[0] > 0 else 0,
-            weight_dropped=draws.weight_of(~kept) if resampled and prize[0] > 0 else 0.0,
-            versus_random_dropped=against.dropped,
+    def _brief(self, entries: Sequence[tuple[_Entry, Sample]]) -> Iterator[Judged]:
+        """Rows of what can run with point figures alone, some at a time, so that no more is held than they keep."""
+        for begin in range(0, len(entries), AT_ONCE):
+            part = entries[begin : begin + AT_ONCE]
+            for (entry, sample), said in zip(part, self._points(part).said, strict=True):
+                row = self._row(entry, said)
+                yield Gained(row, sample, entry.by.prize, self._nothing, self.resamples, entry.by.chance_gain)
+
+    def _points(self, entries: Sequence[tuple[_Entry, Sample]]) -> _Points:
+        """What the sample says of rows that can run, and what its draws are to say."""
+        re, resampled = self.resamples, self.resamples.resampled
+        gain, prize, chance = (
+            np.stack(each)
+            for each in zip(*((sample.gain, e.by.prize, e.by.chance_gain) for e, sample in entries), strict=True)
         )
-        return Judged(row, sample, prize, difference)
+        difference, ndg, worth = re.paired(gain, chance), re.ndg(gain, prize), prize[:, 0] > 0
+        kept = re.prized(prize) & worth[:, None] & resampled
+        no_share = np.isnan(difference.share[:, re.drawn]).all(axis=1) & resampled & bool(re.cheap_loss[0] > 0)
+        columns = {
+            "gain": gain[:, 0],
+            "gain_share": re.share(gain[:, 0]),
+            "oracle_gain": prize[:, 0],
+            "ndg": ndg[:, 0],
+            "versus_random": difference.share[:, 0],
+            "versus_random_loss": difference.loss[:, 0],
+        }
+        points = zip(*(column.tolist() for column in columns.values()), strict=True)
+        reasons = {
+            Reason.NO_PRIZE: ~worth,
+            Reason.NO_PRIZED_DRAW: worth & ~kept.any(axis=1) & resampled,
+            Reason.NO_SHARE_DRAWN: no_share,
+        }
+        said = []
+        for i, ((entry, sample), point) in enumerate(zip(entries, points, strict=True)):
+            of_row = [reason for reason, rows in reasons.items() if rows[i]]
+            of_row[int(not worth[i]) : int(not worth[i])] = re.undefined()
+            said.append(
+                {
+                    **dict(zip(columns, map(known, point), strict=True)),
+                    "escalated": float(sample.escalated[0]),
+                    "benefit": float(sample.benefit[0]),
+                    "harm": max(0.0, float(sample.benefit[0] - sample.gain[0])),
+                    "versus_random_unit": re.unit_shown,
+                    "reason": joined([*of_row, *entry.reasons]),
+                }
+            )
+        return _Points(said, difference, ndg, worth, kept)
+
+    def _compared(self, entries: Sequence[tuple[_Entry, Sample]]) -> Iterator[Judged]:
+        """Rows of what can run: intervals and verdicts of all of them together."""
+        if not entries:
+            return
+        re, draws, resampled = self.resamples, self.resamples.draws, self.resamples.resampled
+        said, difference, ndg, worth, kept = self._points(entries)
+        dropped = np.count_nonzero(~kept, axis=1)
+        spans = re.versus_each(difference), draws.intervals(ndg[:, re.drawn], kept), self._without(ndg)
+        for i, ((entry, sample), against, of_ndg, without) in enumerate(zip(entries, *spans, strict=True)):
+            counts = resampled and worth[i]
+            found = {
+                "ndg_lo": known(of_ndg.low),
+                "ndg_hi": known(of_ndg.high),
+                "versus_random_lo": known(against.share.low),
+                "versus_random_hi": known(against.share.high),
+                "versus_random_spread": known(against.spread),
+                "versus_random_loss_lo": known(against.loss.low),
+                "versus_random_loss_hi": known(against.loss.high),
+                "versus_random_second_lo": known(against.second_share.low),
+                "versus_random_second_hi": known(against.second_share.high),
+                "versus_random_loss_second_lo": known(against.second_loss.low),
+                "versus_random_loss_second_hi": known(against.second_loss.high),
+                "verdict": against.verdict,
+                "second_verdict": against.second_verdict,
+                "draws_dropped": int(dropped[i]) if counts else 0,
+                "weight_dropped": draws.weight_of(~kept[i]) if counts and dropped[i] else 0.0,
+                "versus_random_dropped": against.dropped,
+            }
+            row = self._row(entry, said[i] | without | found)
+            yield Judged(row, sample, entry.by.prize, Difference(difference.loss[i], difference.share[i]))
+
+    def _without(self, ndg: Float[np.ndarray, "row resample"]) -> Iterator[dict[str, Any]]:
+        """Per row, the range of nDG with one unit left out, and the unit without which it is lowest."""
+        left_out = ndg[:, self.resamples.left_out]
+        if not left_out.size:
+            yield from ({} for _ in ndg)
+            return
+        unknown = np.isnan(left_out)
+        lowest, highest = np.where(unknown, np.inf, left_out), np.where(unknown, -np.inf, left_out)
+        ids, bounds = self.resamples.unit_ids, (lowest.min(axis=1).tolist(), highest.max(axis=1).tolist())
+        for low, high, unit in zip(*bounds, lowest.argmin(axis=1).tolist(), strict=True):
+            found = {"ndg_without_lo": low, "ndg_without_hi": high, "ndg_without_unit": ids[unit]}
+            yield found if low < np.inf else {}
 
 
 def with_simultaneous(judged: Sequence[Judged], resamples: Resampling) -> list[Judged]:

@@ -13,7 +13,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.judging import sifting
 from deepval.judging.kernel import Sieve
-from deepval.judging.resamples import Ranking, Resampling, Sample
+from deepval.judging.resamples import Allocator, Resampling, Sample
 from deepval.judging.sifting import SiftedScores, Sifting
 from deepval.progress import Watch
 from deepval.tables.parts import CHUNK
@@ -32,10 +32,10 @@ class ScannedResamples(Resampling):
 
     oracle: Sifting
 
-    def ranked(self, score: Ranking, slots: Slots) -> list[Sample]:
+    def ranked(self, scores: Allocator, slots: Slots) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
-        assert isinstance(score, Sifting)
-        sums, taken = score.sums(self.counts, slots), np.minimum(slots, self.inputs[:, None])
+        assert isinstance(scores, SiftedScores)
+        sums, taken = scores.values.sums(self.counts, slots), np.minimum(slots, self.inputs[:, None])
         return [Sample(sums[:, b, 0], sums[:, b, 1], taken[:, b]) for b in range(slots.shape[1])]
 
     def best(self, slots: Slots) -> list[Sample]:
@@ -45,10 +45,10 @@ class ScannedResamples(Resampling):
         taken = np.minimum(slots, available[:, None])
         return [Sample(gain[:, b], gain[:, b], taken[:, b]) for b in range(slots.shape[1])]
 
-    def tied_share(self, score: Ranking, slots: int) -> float:
-        """The share of so many highest scores of the sample that tie-breaks decide."""
-        assert isinstance(score, Sifting)
-        return score.cut(slots).audit(slots).share
+    def tied_shares(self, scores: Allocator, slots: Sequence[int]) -> list[float]:
+        """For several numbers, the share of so many highest scores of the sample that tie-breaks decide."""
+        assert isinstance(scores, SiftedScores)
+        return [scores.values.cut(number).audit(number).share for number in slots]
 
     def best_gain(self, slots: int) -> float:
         """What the capacity oracle gains in the sample."""

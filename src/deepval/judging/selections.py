@@ -11,8 +11,9 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.judging import gaps, oracle, spending, ties
 from deepval.judging.budgets import Allowance
-from deepval.judging.resamples import Ranking, Resamples, Resampling, Sample, held
+from deepval.judging.resamples import Allocator, Resamples, Resampling, Sample, held, order_of
 from deepval.results import known
+from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
 Slots = Int[np.ndarray, "resample budget"]
@@ -20,16 +21,16 @@ Purse = Float[np.ndarray, "resample budget"]
 
 
 def ranked(
-    resamples: Resampling, score: Ranking, allowances: Sequence[Allowance], costs: Sequence[float]
+    resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance], costs: Sequence[float]
 ) -> list[Sample]:
     """Samples of the highest scores of an allocator that costs so much under each budget."""
 
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
         table, counts = held(resamples).table, resamples.counts
-        assert isinstance(score, np.ndarray)
-        return spending.bought(score, _quantities(held(resamples)), table.unit, price=price, counts=counts, purse=purse)
+        score, quantities = _in_memory(scores).values, _quantities(held(resamples))
+        return spending.bought(score, quantities, table.unit, price=price, counts=counts, purse=purse)
 
-    return _each(resamples, allowances, costs, lambda slots: resamples.ranked(score, slots), paid)
+    return _each(resamples, allowances, costs, lambda slots: resamples.ranked(scores, slots), paid)
 
 
 def best(resamples: Resampling, allowances: Sequence[Allowance], costs: Sequence[float] | None = None) -> list[Sample]:
@@ -59,23 +60,31 @@ def slots(allowed: Allowance, inputs: int, cost: float = 0.0) -> int | None:
     return None if allowed.each else int(allowed.slots(inputs, cost))
 
 
-def ties_decide(resamples: Resampling, score: Ranking, allowed: Allowance, cost: float) -> float | None:
-    """The share of a selection, or of what is spent on it, that tie-breaks decide; None where nothing is selected."""
-    if allowed.each:
-        table = held(resamples).table
-        assert isinstance(score, np.ndarray)
-        return spending.tied_share(score, _price(table, allowed), _purse_on(table, allowed, cost))
-    number = int(allowed.slots(int(resamples.inputs[0]), cost))
-    return known(resamples.tied_share(score, number)) if number else None
+def ties_decide(
+    resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance], costs: Sequence[float]
+) -> list[float | None]:
+    """Under each budget the share of a selection, or of what is spent on it, that tie-breaks decide.
+
+    None where nothing is selected.
+    """
+    number = {i: slots(a, int(resamples.inputs[0]), costs[i]) for i, a in enumerate(allowances)}
+    taken = {i: k for i, k in number.items() if k}
+    shares = dict(zip(taken, map(known, resamples.tied_shares(scores, list(taken.values()))), strict=True))
+    return [
+        _tied_spend(held(resamples).table, _in_memory(scores), allowed, cost) if allowed.each else shares.get(i)
+        for i, (allowed, cost) in enumerate(zip(allowances, costs, strict=True))
+    ]
 
 
-def weights(
-    table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance, cost: float
-) -> Float[np.ndarray, "input"]:
+def _tied_spend(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) -> float:
+    return spending.tied_share(scores.values, _price(table, allowed), _purse_on(table, allowed, cost))
+
+
+def weights(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) -> Float[np.ndarray, "input"]:
     """The probability that each input is escalated by its score."""
     if allowed.each:
-        return spending.shares(score, _price(table, allowed), _purse_on(table, allowed, cost))
-    return ties.inclusion(score, int(allowed.slots(len(table), cost)))
+        return spending.shares(scores.values, _price(table, allowed), _purse_on(table, allowed, cost))
+    return ties.inclusion(scores.values, int(allowed.slots(len(table), cost)), order_of(scores))
 
 
 def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "input"]:
@@ -113,6 +122,11 @@ def _purse_on(table: ValueTable, allowed: Allowance, cost: float) -> float:
     assert allowed.convention is not None
     full = float(table.input_costs[allowed.convention][:, -1].sum())
     return max(allowed.budget.alpha * full - cost * len(table), 0.0)
+
+
+def _in_memory(scores: Allocator) -> Scores:
+    assert isinstance(scores, Scores)
+    return scores
 
 
 def _price(table: ValueTable, allowed: Allowance) -> Float[np.ndarray, "input"]:

@@ -80,7 +80,7 @@ def streams(
                 found.append(Streamed(row, None, prize))
                 continue
             rate = allowed.share(cost)
-            ranked = resamples.ranked(own.values, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
+            ranked = resamples.ranked(own, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
             for accepted in _acceptances(own.values, resamples.table, other.values, held, rate):
                 streamed = _streamed(start, resamples, accepted, rate=rate, prize=prize, chance=chance, ranked=ranked)
                 found.append(streamed)

@@ -6,6 +6,8 @@ the mean over all ways to break the tie. This is for one sample; the kernel says
 """
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,15 +31,37 @@ def nth_highest(score: Float[np.ndarray, "input"], n: int) -> float:
     return float(np.partition(score, len(score) - n)[len(score) - n])
 
 
-def inclusion(score: Float[np.ndarray, "input"], slots: int) -> Float[np.ndarray, "input"]:
+class TiedCut(NamedTuple):
+    """A score at which a selection is cut, and how many scores are above it and equal to it."""
+
+    score: float
+    above: int
+    tied: int
+
+
+def cuts(
+    score: Float[np.ndarray, "input"], ranks: Sequence[int], order: Int[np.ndarray, "input"] | None = None
+) -> list[TiedCut]:
+    """The n-th highest scores for several n from 1 to N, from the order of all where that is known."""
+    if order is None:
+        found = [nth_highest(score, n) for n in ranks]
+        return [TiedCut(cut, int(np.count_nonzero(score > cut)), int(np.count_nonzero(score == cut))) for cut in found]
+    rising = -score.take(order)
+    at = rising[np.array(ranks, dtype=np.int64) - 1]
+    above, upto = (np.searchsorted(rising, at, side=side) for side in ("left", "right"))
+    return [TiedCut(*cut) for cut in zip((-at).tolist(), above.tolist(), (upto - above).tolist(), strict=True)]
+
+
+def inclusion(
+    score: Float[np.ndarray, "input"], slots: int, order: Int[np.ndarray, "input"] | None = None
+) -> Float[np.ndarray, "input"]:
     """Probability that each input is among the `slots` highest scores, ties broken at random."""
     if slots <= 0:
         return np.zeros(len(score))
     if slots >= len(score):
         return np.ones(len(score))
-    cut = nth_highest(score, slots)
-    above, tied = score > cut, score == cut
-    return above + tied * ((slots - np.count_nonzero(above)) / np.count_nonzero(tied))
+    (cut,) = cuts(score, [slots], order)
+    return (score > cut.score) + (score == cut.score) * ((slots - cut.above) / cut.tied)
 
 
 def cumulative_gain(score: Float[np.ndarray, "input"], value: Float[np.ndarray, "input"]) -> Float[np.ndarray, "slots"]:

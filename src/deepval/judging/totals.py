@@ -3,7 +3,7 @@
 Resample 0 is the sample itself; then come the draws, then the sample without each of its units (or none).
 """
 
-import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -22,7 +22,7 @@ NEARLY_ZERO = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """A paired difference of two gains over resamples, or of many row by row.
+    """A paired difference of two gains over resamples.
 
     Attributes:
         loss: In units of the loss.
@@ -39,6 +39,7 @@ class Versus:
     """What the draws say of a difference.
 
     Attributes:
+        spread: Standard deviation of the share over the draws; NaN where it has none.
         share: Its interval as a share of the all-cheap loss.
         loss: Its interval in units of the loss: over the draws that the share has, or all where it has none.
         dropped: Draws that the share leaves out for want of a positive all-cheap loss.
@@ -46,6 +47,7 @@ class Versus:
         second_loss: The second opinion's interval of the loss.
     """
 
+    spread: float
     share: Interval
     loss: Interval
     dropped: int
@@ -111,33 +113,61 @@ class Totals:
     def difference(self, loss: Float[np.ndarray, "*row resample"]) -> Difference:
         """A difference in units of the loss, and as a share of the all-cheap loss."""
         positive = self.cheap_loss > 0
-        share = np.divide(loss, self.cheap_loss, out=np.full(loss.shape, np.nan), where=positive)
-        share = np.where(~positive & (loss == 0), 0.0, share)
-        return Difference(loss, share if positive[0] else np.full(loss.shape, np.nan))
+        share = np.full(loss.shape, np.nan)
+        if positive[0]:
+            np.divide(loss, self.cheap_loss, out=share, where=positive)
+            share[~positive & (loss == 0)] = 0.0
+        return Difference(loss, share)
 
-    def share_of_sample(self, gain: float) -> float:
-        """A gain in the sample itself as a share of its all-cheap loss, as `paired` has it; NaN where undefined."""
-        loss, cheap = 0.0 if abs(gain) <= ROUNDING * self.size[0] else gain, self.cheap_loss[0]
-        return float(loss / cheap) if cheap > 0 else math.nan
+    def share(self, gain: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
+        """Gains of the sample as shares of its all-cheap loss; NaN where that is not positive."""
+        gain = np.where(np.abs(gain) <= ROUNDING * self.size[0], 0.0, gain)
+        return gain / self.cheap_loss[0] if self.cheap_loss[0] > 0 else np.full(len(gain), np.nan)
 
     def versus(self, difference: Difference) -> Versus:
         """Intervals and verdict of a difference over the draws."""
-        share, loss = difference.share[self.drawn], difference.loss[self.drawn]
-        defined = ~np.isnan(share) & self.resampled
-        kept = defined if defined.any() else np.full(len(loss), self.resampled)
-        size = float(self.size[0])
-        return Versus(
-            self.draws.interval(share, defined).snapped(),
-            self.draws.interval(loss, kept).snapped(size),
-            int(np.count_nonzero(~defined)) if self.resampled and defined.any() else 0,
-            self._second(difference.share[0], np.where(defined, share, np.nan)).snapped(),
-            self._second(difference.loss[0], np.where(kept, loss, np.nan)).snapped(size),
-        )
+        return self.versus_each(Difference(difference.loss[None], difference.share[None]))[0]
 
-    def _second(self, point: float, samples: Float[np.ndarray, "draw"]) -> Interval:
+    def versus_each(self, differences: Difference) -> list[Versus]:
+        """The same of several differences, a row each."""
+        share, loss, defined, kept = self._defined(differences)
+        size, some = float(self.size[0]), defined.any(axis=1, keepdims=True)
+        dropped = np.count_nonzero(~defined & some, axis=1)
+        points = differences.share[:, 0].tolist(), differences.loss[:, 0].tolist()
+        found = []
+        for point, of_loss_point, (of_share, spread), (of_loss, spread_of_loss), left_out in zip(
+            *points, self._said(share, defined), self._said(loss, kept), dropped.tolist(), strict=True
+        ):
+            second, second_of_loss = self._second(point, spread), self._second(of_loss_point, spread_of_loss)
+            intervals = of_share.snapped(), of_loss.snapped(size)
+            found.append(Versus(spread, *intervals, left_out, second.snapped(), second_of_loss.snapped(size)))
+        return found
+
+    def verdicts(self, differences: Difference) -> Sequence[Verdict | None]:
+        """The verdicts alone of several differences, a row each."""
+        share, loss, defined, kept = self._defined(differences)
+        found: list[Verdict | None] = [interval.snapped().verdict for interval in self.draws.intervals(share, defined)]
+        if None not in found:
+            return found
+        size, of_loss = float(self.size[0]), self.draws.intervals(loss, kept)
+        return [verdict or interval.snapped(size).verdict for verdict, interval in zip(found, of_loss, strict=True)]
+
+    def _defined(self, differences: Difference) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Shares and losses in the draws, and which of them count."""
+        share, loss = differences.share[:, self.drawn], differences.loss[:, self.drawn]
+        defined = ~np.isnan(share) & self.resampled
+        return share, loss, defined, np.where(defined.any(axis=1, keepdims=True), defined, self.resampled)
+
+    def _said(
+        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"]
+    ) -> Iterator[tuple[Interval, float]]:
+        """Interval and standard deviation of each row over the draws that it keeps."""
+        spreads = self.draws.spreads(samples if kept.all() else np.where(kept, samples, np.nan))
+        return zip(self.draws.intervals(samples, kept), spreads.tolist(), strict=True)
+
+    def _second(self, point: float, spread: float) -> Interval:
         """The second opinion of a difference from the draws in which it is known."""
-        spread = self.draws.spread(samples)
-        return cautious(float(point), spread, units=len(self.unit_ids), effective=self.effective_units)
+        return cautious(point, spread, units=len(self.unit_ids), effective=self.effective_units)
 
     @cached_property
     def unit_shown(self) -> Literal["share", "loss"]:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.judging.draws import ROUNDING, TAIL, Draws
+from deepval.judging.draws import ROUNDING, TAILS, Draws
 from deepval.judging.kernel import WALK_ELEMENTS
 
 WORST, BEST = 8, 2
@@ -48,7 +48,7 @@ def _noted(
     for begin in range(0, len(pairs), AT_ONCE):
         one, other = pairs[begin : begin + AT_ONCE].T
         difference = samples[one] - samples[other]
-        low, high = draws.intervals(difference, ~np.isnan(difference)).T
+        low, high = draws.bounds(difference, ~np.isnan(difference)).T
         won, lost = low > ROUNDING, high < -ROUNDING
         np.add.at(better, np.concatenate([other[won], one[lost]]), 1)
         np.add.at(beaten, np.concatenate([one[won], other[lost]]), 1)
@@ -78,7 +78,7 @@ def _places(samples: Float[np.ndarray, "allocator draw"]) -> Places | None:
 def _counted(samples: Float[np.ndarray, "allocator draw"], places: Places, draws: Draws) -> tuple[Counts, Counts]:
     """Each against those that are worse on average: whom it beats is there, but for oddities."""
     number, drawn = samples.shape
-    few, many = (math.floor(TAIL * (drawn - 1) + slack) for slack in (-1e-9, 1e-9))
+    few, many = (math.floor(TAILS[0] * (drawn - 1) + slack) for slack in (-1e-9, 1e-9))
     doubtful = range(few + 1, many + 2)  # with fewer draws not ahead a pair is resolved, with more it is not
     order = np.argsort(-places.mean(axis=1), kind="stable")
     samples, places = samples[order], places[order]

@@ -6,6 +6,7 @@ Higher means escalate first. Equal numbers are ties; +inf and -inf mean always a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +49,11 @@ class Scores:
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "Scores":
         """The scores of the chosen inputs."""
         return replace(self, values=self.values[rows], covered=self.covered[rows])
+
+    @cached_property
+    def order(self) -> Int[np.ndarray, "input"]:
+        """The inputs from the highest plain score on: sorted once, whoever asks."""
+        return np.argsort(-self.values)
 
     @property
     def digest(self) -> str:
