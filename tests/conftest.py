@@ -21,7 +21,7 @@ LONG = frozenset(
         *("analysing", "escalation_analyses", "mechanism", "notebook", "python", "readme"),
         *("observations", "closed_loop", "drive_command", "nuplan", "learned_planner", "learned_training"),
         *("planners", "external_analysis", "external_build", "across_targets", "plans", "reproduce"),
-        *("paper_cells", "labels", "cost_analyses", "variants", "sweep_twins", "seeing", "rebuilding"),
+        *("paper_cells", "labels", "cost_analyses", "variants", "sweep_twins", "seeing", "rebuilding", "kept_units"),
         # They compare with slow and obvious twins on many random tables.
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
         *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold", "out_of_core"),

@@ -15,7 +15,7 @@ from deepval.cells.build import built
 from deepval.cells.kept_parts import PartStore, slots
 from deepval.cells.spec import specs
 from deepval.doctor import doctor
-from deepval.errors import WorkersLostError
+from deepval.errors import UnfinishedError
 from deepval.files.archives import npz_arrays, npz_bytes
 from deepval.files.canonical import digest_of
 from deepval.files.writing import locked
@@ -245,7 +245,7 @@ def test_what_is_refused_writes_nothing_and_what_is_stopped_goes_on(world, worke
     labels.write_text(good)
     worked.clear()
     make = mapping.unit_parts
-    for stop in (KeyboardInterrupt(), WorkersLostError("No worker could be had.")):
+    for stop in (KeyboardInterrupt(), UnfinishedError("No worker could be had.")):
 
         def stopped(specs, unit, stop=stop):
             if unit == "0002":

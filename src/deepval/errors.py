@@ -33,8 +33,8 @@ class NothingToLearnError(InputError):
     """Inputs to fit on that hold nothing to tell apart."""
 
 
-class WorkersLostError(InputError):
-    """Work that ended for want of workers or of their memory; what was finished is good, and may be kept."""
+class UnfinishedError(InputError):
+    """Work that could not be finished, for want of workers or beside another writer; what was done of it is good."""
 
 
 class InputWarning(UserWarning):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from deepval.engines.crew import Crew, Done, LostWorker, Worker
-from deepval.errors import InputWarning, WorkersLostError, reason
+from deepval.errors import InputWarning, UnfinishedError, reason
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Applies a function to items and gives the results in their order: the built-in `map`, or an engine's."""
@@ -113,7 +113,7 @@ class _Shift:
             return found
         bound = self.crew.memory_mb
         return Done(
-            error=WorkersLostError(
+            error=UnfinishedError(
                 f"Work on {_named(self.items[place])} needs more memory than a worker has"
                 + ("" if bound is None else f", which is bounded to {bound:,} MB by --worker-memory")
                 + f" ({reason(found.error)}): give it more, with a larger --worker-memory or fewer --workers; what was "
@@ -130,7 +130,7 @@ class _Shift:
                 if self.crew.memory_mb is None
                 else f", which --worker-memory bounds to {self.crew.memory_mb:,} MB each"
             )
-            error = WorkersLostError(
+            error = UnfinishedError(
                 f"Work on {item} ended {ATTEMPTS} workers one after the other, the last one {found.how}: there may not "
                 f"be enough memory for it{bound}. Use fewer --workers, or one to see what happens; what was finished "
                 "is kept where the command keeps anything."
@@ -144,7 +144,7 @@ class _Shift:
         why = "" if self.crew.trouble is None else f" ({self.crew.trouble})"
         alone, left = now - self.manned, len(self.waiting)
         if alone > GIVE_UP_S:
-            raise WorkersLostError(
+            raise UnfinishedError(
                 f"No worker could be had for {alone:.0f} s{why} and {_counted(left)} waiting: add a machine to the "
                 "cluster, or run the command again where there is room; what was finished is kept where the command "
                 "keeps anything."

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 
-from deepval.errors import InputError, quoted, reason
+from deepval.errors import InputError, UnfinishedError, quoted, reason
 from deepval.files import reading
 
 KEPT_OF_NAME = 40
@@ -109,7 +109,7 @@ def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH if busy is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InputError(busy) from error
+            raise UnfinishedError(busy) from error
         except OSError:
             # A file system without locks: names of one's own and hashes still keep readers from mixtures.
             pass

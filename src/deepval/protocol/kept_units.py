@@ -12,7 +12,7 @@ from shutil import rmtree
 from typing import Any
 
 from deepval.cells.kept_parts import Arrays, PartStore, slots
-from deepval.errors import InputError, WorkersLostError
+from deepval.errors import InputError, UnfinishedError
 from deepval.files import reading
 from deepval.files.archives import npz_arrays, npz_bytes
 from deepval.files.canonical import digest_of
@@ -88,7 +88,7 @@ def kept_units(root: Path) -> Iterator[KeptUnits]:
     with locked(folder):
         try:
             yield store
-        except WorkersLostError:
+        except UnfinishedError:
             raise
         except InputError:
             store.forget()
