@@ -18,7 +18,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
-from deepval.judging import knapsack, plans, selections, spending, steps
+from deepval.judging import fills, knapsack, plans, selections, spending, steps
 from deepval.judging.budgets import Allowance
 from deepval.judging.oracle import oracle_gain
 from deepval.judging.resamples import Resamples, Resampling, Sample, held
@@ -153,15 +153,19 @@ def _planned(
     costs = mode_costs(allowed, table.modes)
     rows = np.flatnonzero((wanted > 0).any(axis=1))
     rows = rows[np.argsort(columns.as_text(table.input[rows]), kind="stable")]
-    gain, benefit, escalated = np.zeros((3, len(resamples.counts)))
-    for index, counts in enumerate(resamples.watch(resamples.counts, "planning draws")):
-        drawn = np.repeat(rows, counts[table.unit[rows]].astype(np.int64))
-        spend = allowed_spend(allowed, int(resamples.inputs[index]), cost)
-        modes = knapsack.solve(wanted[drawn], costs, spend).modes
-        got = table.mode_values[drawn, modes]
-        gain[index], benefit[index] = got.sum(), np.maximum(got, 0.0).sum()
-        escalated[index] = np.count_nonzero(modes)
-    return Sample(gain, benefit, escalated)
+    if not len(rows):
+        return Sample(*np.zeros((3, len(resamples.counts))))
+    values, spend = table.mode_values[rows], [allowed_spend(allowed, int(inputs), cost) for inputs in resamples.inputs]
+    quantities = np.stack([values, np.maximum(values, 0.0), np.broadcast_to(costs > 0, values.shape)], axis=2)
+    unit, wanted = table.unit[rows], wanted[rows]
+    sums, solved = fills.planned(
+        wanted, costs, unit, quantities=quantities, counts=resamples.counts, budgets=np.array(spend)
+    )
+    for index in resamples.watch(np.flatnonzero(~solved).tolist(), "planning draws"):
+        drawn = np.repeat(np.arange(len(rows)), resamples.counts[index, unit].astype(np.int64))
+        modes = knapsack.solve(wanted[drawn], costs, spend[index]).modes
+        sums[index] = quantities[drawn, modes].sum(axis=0)
+    return Sample(*sums.T)
 
 
 def _stepped(

@@ -1,0 +1,331 @@
+"""Values per mode, costs of the modes and draws of units -> sums over the best plan of every draw, most at once.
+
+The best plan of `knapsack` differs little from the greedy fill. Steps of all hulls are sorted once; a matrix product
+gives what every draw spends on whole blocks of them, and only the block in which its money runs out is looked into.
+Which few inputs then change their level is searched in all draws of nearly the same multiplier together: changes from
+one level to another are taken by rising loss, so that a plan is a number of changes per pair of levels, and a list of
+all such numbers is short. Draws whose best plan is not proven, or not the only one, are left to `knapsack`.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int
+from deepval.judging.knapsack import SOLVE_TOLERANCE, hull_slopes
+
+BLOCK = 64
+"""Steps of a block."""
+AT_ONCE = 1 << 18
+"""Draws that are searched together times the length of half a list."""
+TRIES = ((128, 24), (512, 40))
+"""Steps on either side of the cuts whose inputs may change, and changes between two levels, in turn."""
+MOST_LISTED, FIRST_LISTED = 10_000, 5
+"""Of half a list, with fewer changes where it would be longer; and changes of plans that are looked at first."""
+
+
+class Sums(NamedTuple):
+    """Sums of quantities over the plan of each draw, and whether it is the best one beyond doubt."""
+
+    sums: Float[np.ndarray, "draw quantity"]
+    solved: Bool[np.ndarray, "draw"]
+
+
+class _Steps(NamedTuple):
+    """Levels (distinct costs) of all inputs, and the steps of their hulls by falling slope, then by input."""
+
+    costs: Int[np.ndarray, "level"]
+    values: Float[np.ndarray, "input level"]
+    useful: Bool[np.ndarray, "input level"]
+    quantities: Float[np.ndarray, "input level quantity"]
+    unit: Int[np.ndarray, "input"]
+    input: Int[np.ndarray, "step"]
+    source: Int[np.ndarray, "step"]
+    target: Int[np.ndarray, "step"]
+    slope: Float[np.ndarray, "step"]
+    length: Float[np.ndarray, "step"]
+    place: Int[np.ndarray, "input level-1"]
+
+
+class _Fills(NamedTuple):
+    """Greedy fills: all steps before `cut` and `copies` of it, which spends all but the slack."""
+
+    counts: Float[np.ndarray, "draw unit"]
+    cut: Int[np.ndarray, "draw"]
+    copies: Float[np.ndarray, "draw"]
+    multiplier: Float[np.ndarray, "draw"]
+    slack: Float[np.ndarray, "draw"]
+    tolerance: Float[np.ndarray, "draw"]
+
+    def keep(self, draws: np.ndarray) -> "_Fills":
+        return _Fills(*(each[draws] for each in self))
+
+
+def planned(
+    values: Float[np.ndarray, "input mode"],
+    costs: Int[np.ndarray, "mode"],
+    unit: Int[np.ndarray, "input"],
+    *,
+    quantities: Float[np.ndarray, "input mode quantity"],
+    counts: Float[np.ndarray, "draw unit"],
+    budgets: Int[np.ndarray, "draw"],
+) -> Sums:
+    """Sums of quantities over the plan of greatest value in every draw; rows stand in the order of their ids."""
+    steps = _steps(values, costs, unit, quantities)
+    sums, fills = _filled(steps, counts, budgets)
+    binding = fills.multiplier * fills.slack > fills.tolerance
+    solved = (budgets >= costs.max()) & ~binding & (float(counts.sum(axis=1).max()) * len(values) * costs.max() < 2**53)
+    open_ = np.flatnonzero(~solved & (budgets >= costs.max()))
+    tied = len(np.unique(steps.slope)) < len(steps.slope)  # several plans may then be as good
+    for reach, most in () if tied else TRIES:
+        search = _Search.of(steps.costs, most)
+        open_ = open_[np.argsort(fills.multiplier[open_], kind="stable")]
+        at_once = max(1, AT_ONCE // len(search.left.cost))
+        for first in range(0, len(open_), at_once):
+            draws = open_[first : first + at_once]
+            more, solved[draws] = _changed(steps, fills.keep(draws), search, reach=reach)
+            sums[draws] += np.where(solved[draws][:, None], more, 0.0)
+        open_ = open_[~solved[open_]]
+    return Sums(sums, solved)
+
+
+def _steps(
+    values: Float[np.ndarray, "input mode"],
+    costs: Int[np.ndarray, "mode"],
+    unit: Int[np.ndarray, "input"],
+    quantities: Float[np.ndarray, "input mode quantity"],
+) -> _Steps:
+    rows, distinct = np.arange(len(values)), np.unique(costs)
+    alike = [np.flatnonzero(costs == cost) for cost in distinct]
+    mode = np.stack([modes[values[:, modes].argmax(axis=1)] for modes in alike], axis=1)  # the first of the best
+    values, quantities = values[rows[:, None], mode], quantities[rows[:, None], mode]
+    slopes = hull_slopes(values.T, distinct)
+    fresh = np.vstack([np.ones((1, len(rows)), dtype=bool), slopes[1:] != slopes[:-1]])
+    parts = []
+    for source, target in combinations(range(len(distinct)), 2):
+        whole = fresh[source] & ~fresh[source + 1 : target].any(axis=0) & (slopes[source] > 0)
+        whole &= True if target == len(distinct) - 1 else fresh[target]
+        which = np.flatnonzero(whole)
+        parts.append((which, np.full_like(which, source), np.full_like(which, target), slopes[source, which]))
+    row, source, target, slope = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.lexsort((row, -slope))
+    row, source, target, slope = row[order], source[order], target[order], slope[order]
+    place = np.full((len(rows), len(distinct) - 1), len(row))
+    for level in range(len(distinct) - 1):
+        over = np.flatnonzero((source <= level) & (level < target))
+        place[row[over], level] = over
+    useful = np.ones(values.shape, dtype=bool)
+    useful[:, 1:] = values[:, 1:] > np.maximum.accumulate(values, axis=1)[:, :-1]
+    length = (distinct[target] - distinct[source]).astype(np.float64)
+    return _Steps(distinct, values, useful, quantities, unit, row, source, target, slope, length, place)
+
+
+def _filled(
+    steps: _Steps, counts: Float[np.ndarray, "draw unit"], budgets: Int[np.ndarray, "draw"]
+) -> tuple[Float[np.ndarray, "draw quantity"], _Fills]:
+    """Sums over the greedy fill of every draw, and the fill."""
+    number, units, draws = len(steps.slope), counts.shape[1], np.arange(len(counts))
+    gained = steps.quantities[steps.input, steps.target] - steps.quantities[steps.input, steps.source]
+    worth = (steps.slope * steps.length)[:, None]
+    columns = np.hstack([steps.length[:, None], worth, gained])
+    unit, blocks = steps.unit[steps.input], -(-number // BLOCK)
+    key = (np.arange(number) // BLOCK) * units + unit
+    upto = np.zeros((blocks + 1, columns.shape[1], units))
+    for column, weights in enumerate(columns.T):
+        own = np.bincount(key, weights=weights, minlength=blocks * units).reshape(blocks, units)
+        np.cumsum(own, axis=0, out=upto[1:, column])
+    reached = counts @ upto[:, 0].T
+    block = np.count_nonzero(reached <= budgets[:, None], axis=1) - 1
+    sums = np.einsum("du,dcu->dc", counts, upto[block])
+    rows = block[:, None] * BLOCK + np.arange(BLOCK)
+    weight = np.take_along_axis(counts, unit.take(rows, mode="clip"), axis=1) * (rows < number)
+    spent = reached[draws, block][:, None] + np.cumsum(weight * steps.length.take(rows, mode="clip"), axis=1)
+    over = spent > budgets[:, None]
+    within = np.where(over.any(axis=1), over.argmax(axis=1), BLOCK)
+    cut = block * BLOCK + within
+    whole = cut >= number
+    at = np.minimum(cut, number - 1)
+    length, before = steps.length[at], spent[draws, np.minimum(within, BLOCK - 1)]
+    before = before - np.where(whole, 0.0, weight[draws, np.minimum(within, BLOCK - 1)] * length)
+    copies = np.where(whole, 0.0, np.floor_divide(budgets - before, length))
+    taken = np.where(np.arange(BLOCK) < within[:, None], weight, 0.0)
+    sums += np.einsum("dr,drc->dc", taken, columns.take(rows, axis=0, mode="clip"))
+    sums += copies[:, None] * columns[at]
+    left = budgets - before - copies * length
+    odd = budgets % np.gcd.reduce(steps.costs)  # what whole costs cannot spend
+    multiplier = np.where(whole, 0.0, steps.slope[at])
+    tolerance = SOLVE_TOLERANCE * (sums[:, 1] + multiplier * left)
+    return sums[:, 2:], _Fills(counts, cut, copies, multiplier, left - odd, tolerance)
+
+
+class _Half(NamedTuple):
+    """All numbers of changes, up or down, for some pairs of levels, what they cost, and their order by rising cost."""
+
+    numbers: Int[np.ndarray, "list pair"]
+    cost: Int[np.ndarray, "list"]
+    order: Int[np.ndarray, "list"]
+
+    @classmethod
+    def of(cls, lengths: Int[np.ndarray, "pair"], most: int) -> "_Half":
+        """Up to so many changes of each pair."""
+        shape = (2 * most + 1,) * len(lengths)
+        numbers = np.indices(shape).reshape(len(lengths), math.prod(shape)).T - most
+        cost = numbers @ lengths
+        return cls(numbers, cost, np.argsort(cost, kind="stable"))
+
+    def lost(self, totals: Sequence[Float[np.ndarray, "draw number"]], draws: int) -> Float[np.ndarray, "draw list"]:
+        """What all of them lose, from what any number of changes of each pair loses."""
+        lost = np.zeros((draws, 1))
+        for total in totals:
+            lost = (lost[:, :, None] + total[:, None, :]).reshape(draws, -1)
+        return lost
+
+
+class _Search(NamedTuple):
+    """Pairs of levels, the number of changes up to which each is listed, and the lists of both halves of the pairs."""
+
+    pairs: list[tuple[int, int]]
+    most: int
+    left: _Half
+    right: _Half
+
+    @classmethod
+    def of(cls, costs: Int[np.ndarray, "level"], most: int) -> "_Search":
+        """Up to so many changes, or fewer where a list would be too long."""
+        pairs = list(combinations(range(len(costs)), 2))
+        lengths, middle = np.array([costs[high] - costs[low] for low, high in pairs]), (len(pairs) + 1) // 2
+        most = min(most, int((MOST_LISTED ** (1 / middle) - 1) // 2))
+        return cls(pairs, most, _Half.of(lengths[:middle], most), _Half.of(lengths[middle:], most))
+
+
+class _Ranked(NamedTuple):
+    """The changes from one level to another that lose least, in every draw: which inputs', and what they lose in all.
+
+    Attributes:
+        entry: Input of the first, second, ... change.
+        loss: What each loses, or at least loses where it is not sure.
+        total: What the first 0, 1, 2, ... lose together.
+        sure: Whether all of those are known.
+        alone: Whether no other changes would lose the same.
+    """
+
+    entry: Int[np.ndarray, "draw change"]
+    loss: Float[np.ndarray, "draw change"]
+    total: Float[np.ndarray, "draw number"]
+    sure: Bool[np.ndarray, "draw number"]
+    alone: Bool[np.ndarray, "draw number"]
+
+
+def _ranked(
+    loss: Float[np.ndarray, "draw entry"],
+    number: Float[np.ndarray, "draw entry"],
+    *,
+    least: Float[np.ndarray, "draw"],
+    tolerance: Float[np.ndarray, "draw"],
+    most: int,
+) -> _Ranked:
+    """Of inputs as often as each is there; inputs that are not looked at lose at least `least`."""
+    draws = np.arange(len(loss))[:, None]
+    entry = np.argpartition(loss, min(most, loss.shape[1] - 1), axis=1)[:, : most + 1]
+    entry = entry[draws, np.argsort(loss[draws, entry], axis=1, kind="stable")]
+    upto = np.cumsum(number[draws, entry], axis=1)
+    at = np.count_nonzero(upto[:, None, :] < np.arange(1, most + 2)[None, :, None], axis=2)
+    there = at < entry.shape[1]
+    entry = entry[draws, np.minimum(at, entry.shape[1] - 1)]
+    lost = np.where(there, loss[draws, entry], np.inf)
+    known = lost < least[:, None]
+    lost = np.where(known, lost, least[:, None])
+    total = np.zeros((len(loss), most + 2))
+    np.cumsum(lost, axis=1, out=total[:, 1:])
+    sure = np.column_stack([draws >= 0, np.logical_and.accumulate(known[:, :most], axis=1)])
+    other = (lost[:, 1:] > lost[:, :-1] + tolerance[:, None]) | (entry[:, 1:] == entry[:, :-1])
+    return _Ranked(entry, lost, total, sure, np.column_stack([draws >= 0, other]))
+
+
+def _least(
+    fills: _Fills, search: _Search, totals: Sequence[Float[np.ndarray, "draw number"]]
+) -> tuple[Float[np.ndarray, "draw"], Float[np.ndarray, "draw"], Int[np.ndarray, "draw pair"]]:
+    """The least deficit of all numbers of changes, the next larger one, and the numbers that have it.
+
+    Of the right half only the best up to any cost counts; of the left half what does not lose too much by itself.
+    """
+    left, right, draws = search.left, search.right, np.arange(len(fills.slack))
+    middle, rising = left.numbers.shape[1], right.cost[right.order]
+    lost = left.lost(totals[:middle], len(draws))
+    rest = right.lost(totals[middle:], len(draws))[:, right.order] - fills.multiplier[:, None] * rising
+    reached = np.minimum.accumulate(rest, axis=1)
+
+    def met(draw: Int[np.ndarray, "state"], place: Int[np.ndarray, "state"]) -> Float[np.ndarray, "state"]:
+        room = fills.slack[draw] - left.cost[place]
+        at = np.searchsorted(rising, room, side="right") - 1
+        return np.where(at >= 0, lost[draw, place] + fills.multiplier[draw] * room + reached[draw, at], np.inf)
+
+    few = np.flatnonzero(np.abs(left.numbers).sum(axis=1) <= FIRST_LISTED)
+    sooner = met(np.repeat(draws, len(few)), np.tile(few, len(draws))).reshape(len(draws), -1).min(axis=1)
+    enough = np.minimum(sooner, fills.multiplier * fills.slack) + fills.tolerance  # the last digits must exclude none
+    draw, place = np.nonzero(lost <= enough[:, None])
+    found, start = met(draw, place), np.searchsorted(draw, draws)
+    best = np.minimum.reduceat(found, start)
+    which = np.flatnonzero(found == best[draw])
+    which = which[np.searchsorted(draw[which], draws)]
+    found[which] = np.inf
+    second = np.minimum.reduceat(found, start)
+    allowed = np.where(rising <= (fills.slack - left.cost[place[which]])[:, None], rest, np.inf)
+    partner = allowed.argmin(axis=1)
+    if allowed.shape[1] > 1:
+        one, two = np.partition(allowed, 1, axis=1)[:, :2].T
+        second = np.minimum(second, best + (two - one))
+    return best, second, np.column_stack([left.numbers[place[which]], right.numbers[right.order[partner]]])
+
+
+def _changed(
+    steps: _Steps, fills: _Fills, search: _Search, *, reach: int
+) -> tuple[Float[np.ndarray, "draw quantity"], Bool[np.ndarray, "draw"]]:
+    """What the best changes of greedy fills add to their sums, and whether they are proven to be the best."""
+    number, draws = len(steps.slope), np.arange(len(fills.cut))
+    first, last = max(0, int(fills.cut.min()) - reach), min(number, int(fills.cut.max()) + 1 + reach)
+    rows = np.unique(steps.input[first:last])
+    below = fills.multiplier - (steps.slope[last] if last < number else 0.0)
+    above = (steps.slope[first - 1] if first else np.inf) - fills.multiplier
+    # The input whose step is taken of some copies only stands twice, at either level.
+    split = steps.input[fills.cut]
+    level = np.column_stack([np.sum(steps.place[rows] < fills.cut[:, None, None], axis=2), steps.target[fills.cut]])
+    held = np.column_stack([fills.counts[:, steps.unit[rows]], fills.copies])
+    held[draws, np.searchsorted(rows, split)] -= fills.copies
+    entry = np.column_stack([np.broadcast_to(rows, (len(draws), len(rows))), split])
+    reduced = steps.values[entry] - fills.multiplier[:, None, None] * steps.costs
+    loss = np.maximum(reduced.max(axis=2, keepdims=True) - reduced, 0.0)
+    loss = np.where(steps.useful[entry] & (held > 0)[:, :, None], loss, np.inf)
+    ways, pairs, most = [], search.pairs, search.most
+    for low, high in pairs:
+        cost = steps.costs[high] - steps.costs[low]
+        for source, target, edge in ((low, high, below), (high, low, above)):
+            own = np.where(level == source, loss[:, :, target], np.inf)
+            ways.append(_ranked(own, held, least=edge * cost, tolerance=fills.tolerance, most=most))
+    up, down = ways[::2], ways[1::2]
+    totals = [np.column_stack([d.total[:, most:0:-1], u.total[:, : most + 1]]) for u, d in zip(up, down, strict=True)]
+    best, second, numbers = _least(fills, search, totals)
+    greedy = fills.multiplier * fills.slack - fills.tolerance
+    kept = greedy <= best
+    best, numbers = np.minimum(best, greedy), np.where(kept[:, None], 0, numbers)
+    longer = np.min([way.total[:, -1] for way in ways], axis=0)
+    solved = (longer >= best) & (kept | (second - best > fills.tolerance))
+    more, used = np.zeros((len(draws), steps.quantities.shape[2])), []
+    for pair, (low, high) in enumerate(pairs):
+        for way, source, target, count in (
+            (up[pair], low, high, np.maximum(numbers[:, pair], 0)),
+            (down[pair], high, low, np.maximum(-numbers[:, pair], 0)),
+        ):
+            solved &= way.sure[draws, count] & way.alone[draws, count]
+            taken = np.arange(most + 1) < count[:, None]
+            input_ = entry[draws[:, None], way.entry]
+            gained = steps.quantities[input_, target] - steps.quantities[input_, source]
+            more += np.einsum("dc,dcq->dq", taken, gained)
+            used.append(np.where(taken, way.entry, -1))
+    for one, other in combinations(used, 2):
+        clash = (one[:, :, None] == other[:, None, :]) & (one >= 0)[:, :, None]
+        solved &= ~clash.any(axis=(1, 2))
+    return more, solved
