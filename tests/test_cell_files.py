@@ -113,11 +113,13 @@ def test_two_builders_and_a_reader_share_a_folder_and_nobody_sees_a_mixture(pair
 def test_a_folder_that_is_being_built_is_refused_and_left_alone(pair, tmp_path):
     place = tmp_path / "braking-monocular"
     folders.write(pair[0], place)
-    before = contents(tmp_path)
+    before = contents(place)
     with locked(place, "busy"):
         told = refused("build", "--units", "scene-00,scene-01,scene-02", "--out", tmp_path)
     assert f"{place}: another process is building a cell there; wait for it, or give another folder." in told
-    assert contents(tmp_path) == before
+    assert contents(place) == before
+    # What was made of units is kept, for whoever builds there may be at the same ones; the next build uses it.
+    assert {path.name for path in tmp_path.iterdir()} == {"braking-monocular", "kept"}
 
 
 def test_what_is_read_later_is_what_was_checked_or_nothing(pair, tmp_path):

@@ -115,16 +115,16 @@ def judge(
         best, mixed = ladders[index]
         full_only = _Yardstick("oracle", "random", oracle[index].gain, chance[index].gain)
         of_ladder = _Yardstick("oracle-ladder", "random-ladder", best.gain, mixed.gain) if best and mixed else full_only
-        entries = [_Entry("random", chance[index], full_only, REFERENCE | {"slots": slots})]
+        entries = [_Draft("random", chance[index], full_only, REFERENCE | {"slots": slots})]
         if mixed:
-            entries.append(_Entry("random-ladder", mixed, of_ladder, REFERENCE))
+            entries.append(_Draft("random-ladder", mixed, of_ladder, REFERENCE))
         entries.append(bench.all_full(full_only))
         for item in scores:
             by = of_ladder if item.modes else full_only
             entries.append(bench.allocator(item, ranked[item.name][index], by, ties=ties[item.name][index]))
-        entries.append(_Entry("oracle", oracle[index], full_only, REFERENCE | {"slots": slots}))
+        entries.append(_Draft("oracle", oracle[index], full_only, REFERENCE | {"slots": slots}))
         if best:
-            entries.append(_Entry("oracle-ladder", best, of_ladder, REFERENCE))
+            entries.append(_Draft("oracle-ladder", best, of_ladder, REFERENCE))
         judged += bench.judged(entries, brief={item.name for item in scores} if brief else set())
     return judged
 
@@ -146,7 +146,7 @@ def _ties(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowan
 
 
 @dataclass(frozen=True, eq=False)
-class _Entry:
+class _Draft:
     """A row to be: whose it is, what it escalates (None where it cannot), what measures it, and what it says anyway."""
 
     name: str
@@ -174,30 +174,30 @@ class _Bench:
     allowed: Allowance
     label: str | None
 
-    def all_full(self, by: _Yardstick) -> _Entry:
+    def all_full(self, by: _Yardstick) -> _Draft:
         """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
         said = REFERENCE | {"slots": int(self.resamples.inputs[0])}
         if self.allowed.costs is None:
-            return _Entry("all-full", self.resamples.all_full(), by, said | NO_NDG, [Reason.BEYOND_SELECTION])
+            return _Draft("all-full", self.resamples.all_full(), by, said | NO_NDG, [Reason.BEYOND_SELECTION])
         if self.allowed.uniform_fits:
-            return _Entry("all-full", self.resamples.all_full(), by, said)
-        return _Entry("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)])
+            return _Draft("all-full", self.resamples.all_full(), by, said)
+        return _Draft("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)])
 
-    def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, ties: float | None) -> _Entry:
+    def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, ties: float | None) -> _Draft:
         cost = self.allowed.cost_of(scores.name)
         if scores.modes and self.allowed.accounting == "skipping":
             by = replace(by, prize=np.full(len(self.resamples.counts), np.nan))
             said = {"oracle": None, "chance": None, "verdict": "infeasible"}
-            return _Entry(scores.name, None, by, said, [Reason.NO_SKIPPING])
+            return _Draft(scores.name, None, by, said, [Reason.NO_SKIPPING])
         if sample is None:
             limit = self.allowed.budget.alpha * self.allowed.full
             reason = Reason.TOO_DEAR.said(cost=cost, convention=self.allowed.convention, limit=limit)
-            return _Entry(scores.name, None, by, {"cost": cost, "verdict": "infeasible"}, [reason])
+            return _Draft(scores.name, None, by, {"cost": cost, "verdict": "infeasible"}, [reason])
         slots = None if scores.modes else selections.slots(self.allowed, int(self.resamples.inputs[0]), cost)
         said = {"cost": None if self.allowed.costs is None else cost, "slots": slots, "ties": ties}
-        return _Entry(scores.name, sample, by, said)
+        return _Draft(scores.name, sample, by, said)
 
-    def judged(self, entries: Sequence[_Entry], brief: Set[str] = frozenset()) -> list[Judged]:
+    def judged(self, entries: Sequence[_Draft], brief: Set[str] = frozenset()) -> list[Judged]:
         """The entries as rows; those named brief with point figures alone."""
         able = [(entry, entry.sample) for entry in entries if entry.sample]
         short = iter(self._brief([(entry, sample) for entry, sample in able if entry.name in brief]))
@@ -206,7 +206,7 @@ class _Bench:
             next(short if entry.name in brief else whole) if entry.sample else self._blank(entry) for entry in entries
         ]
 
-    def _blank(self, entry: _Entry) -> Judged:
+    def _blank(self, entry: _Draft) -> Judged:
         row = self._row(entry, {"oracle_gain": known(entry.by.prize[0]), "reason": joined(entry.reasons)})
         return Judged(row, None, entry.by.prize, self._nothing)
 
@@ -229,12 +229,12 @@ class _Bench:
             "draws": len(re.draws),
         }
 
-    def _row(self, entry: _Entry, found: Mapping[str, Any]) -> Row:
+    def _row(self, entry: _Draft, found: Mapping[str, Any]) -> Row:
         said = {**self._start, "oracle": entry.by.oracle, "chance": entry.by.chance, **found, **entry.said}
         words = in_words(said.get("verdict"), effective_units=self.resamples.effective_units)
         return Row(entry.name, **said, verdict_words=words)
 
-    def _brief(self, entries: Sequence[tuple[_Entry, Sample]]) -> Iterator[Judged]:
+    def _brief(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
         """Rows of what can run with point figures alone, some at a time, so that no more is held than they keep."""
         for begin in range(0, len(entries), AT_ONCE):
             part = entries[begin : begin + AT_ONCE]
@@ -242,7 +242,7 @@ class _Bench:
                 row = self._row(entry, said)
                 yield Gained(row, sample, entry.by.prize, self._nothing, self.resamples, entry.by.chance_gain)
 
-    def _points(self, entries: Sequence[tuple[_Entry, Sample]]) -> _Points:
+    def _points(self, entries: Sequence[tuple[_Draft, Sample]]) -> _Points:
         """What the sample says of rows that can run, and what its draws are to say."""
         re, resampled = self.resamples, self.resamples.resampled
         gain, prize, chance = (
@@ -282,7 +282,7 @@ class _Bench:
             )
         return _Points(said, difference, ndg, worth, kept)
 
-    def _compared(self, entries: Sequence[tuple[_Entry, Sample]]) -> Iterator[Judged]:
+    def _compared(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
         """Rows of what can run: intervals and verdicts of all of them together."""
         if not entries:
             return

@@ -5,13 +5,12 @@ and only if the reader found the same files; it is believed no more than the rea
 are listed and hashed within the bounds that hold for reading them, and not decoded.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from deepval.errors import InputError
-from deepval.files.canonical import digest_of
+from deepval.files.canonical import digest_of, json_content
 from deepval.files.sealed import sealed_or_none, write_sealed
 from deepval.protocol.code_digest import code_digest
 from deepval.protocol.submission_child import Limits
@@ -65,6 +64,6 @@ def _read(path: Path) -> dict[str, bytes]:
 def _files_of(said: bytes) -> Mapping[str, str] | None:
     """The hashes of the files that a reader found, None where it says no such thing."""
     try:
-        return json.loads(said.partition(b"\n")[0])["files"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return json_content(said.partition(b"\n")[0], "what a reader said")["files"]
+    except (InputError, TypeError, KeyError):
         return None
