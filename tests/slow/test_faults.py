@@ -3,7 +3,6 @@
 Commands run in forks of the test's process, so that hundreds of them can be stopped; see docs/faults.md.
 """
 
-import os
 import random
 import resource
 import shutil
