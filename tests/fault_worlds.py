@@ -30,7 +30,7 @@ def write_fault_world(home: Path) -> None:
 
 
 def commands(home: Path) -> dict[str, Words]:
-    """Every command that writes, by name, given where to write to."""
+    """Commands that write, given where to; `export` and `report` take what `fit` and `evaluate` write to `home`."""
     cell = home / "cells" / "braking-monocular"
     judged = ("--cells", home / "cells", "--draws", "50")
     return {
@@ -51,4 +51,12 @@ def commands(home: Path) -> dict[str, Words]:
             *("reproduce", cell, "--analysis", "signs", "-a", "gate-ridge", "--workers", 1),
             *("--work", out / "w", "--out", out / "o"),
         ),
+        "score": lambda out: ("score", cell, "ego-speed", "--out", out / "s.csv"),
+        "export": lambda out: ("export", cell, home / "gate.json", "--out", out / "gate.onnx"),
+        "threshold": lambda out: (
+            *("threshold", home / "values.csv", "-s", home / "x.csv", "--alpha", 0.2),
+            *("--out", out / "router.json"),
+        ),
+        "analyse": lambda out: ("analyse", "signs", cell, "--out", out / "signs.json"),
+        "report": lambda out: ("report", home / "r.json", "--out", out / "page.html", "--figures", out / "figures"),
     }

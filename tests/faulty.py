@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -111,8 +112,21 @@ def temporary(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.tmp"))
 
 
-def stopped(name: str, words: Words, home: Path, *, kills: int, seed: int, by: int = signal.SIGKILL) -> Tally:
-    """Stop a command at random moments, up to five times before it may end; compare with one that nobody stopped."""
+def stopped(
+    name: str,
+    words: Words,
+    home: Path,
+    *,
+    kills: int,
+    seed: int,
+    by: int = signal.SIGKILL,
+    before: Callable[[], None] | None = None,
+    between: Callable[[Path], None] = lambda _: None,
+) -> Tally:
+    """Stop a command at random moments, up to five times before it may end; compare with one that nobody stopped.
+
+    `before` is called in every run that may be stopped and in the last one, `between` after each with where it writes.
+    """
     rng, tally = random.Random(seed), Tally(f"{signal.Signals(by).name} of `{name}` at a random moment")
     whole = home / f"{name}-whole"
     whole.mkdir()
@@ -125,15 +139,69 @@ def stopped(name: str, words: Words, home: Path, *, kills: int, seed: int, by: i
         cut.mkdir()
         turn += 1
         for _ in range(rng.randint(1, 5)):
-            process = begun(words(cut))
+            process = begun(words(cut), before=before)
             time.sleep(rng.random() * took)
             if os.waitpid(process, os.WNOHANG)[0] == 0:
                 os.kill(process, by)
                 tally.tried += ended(process) != 0
-        code = done(words(cut))
+            between(cut)
+        code = done(words(cut), before=before)
         found = digests(cut)
         if code or found != expected or temporary(cut):
             differ = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
             tally.lost += 1
             tally.amiss.append(f"{name}: exit code {code}, other files {differ[:5]}, left {temporary(cut)[:5]}")
     return tally
+
+
+def clocks_jump() -> None:
+    """From now on clocks jump, by seconds to decades: the time of day both ways, others ahead, as after a pause.
+
+    Files that are written bear times of that sort; see `redate`.
+    """
+    rng, replace, ahead = random.Random(os.getpid()), os.replace, [0]
+
+    def jumping(clock: Callable[[], float], *, unit: int, both: bool) -> Callable[[], float]:
+        def told() -> float:
+            jump = int(10 ** rng.uniform(0, 9))
+            ahead[0] += jump
+            return clock() + unit * (rng.choice((-1, 1)) * jump if both else ahead[0])
+
+        return told
+
+    for name in ("time", "monotonic", "perf_counter"):
+        for end, unit in {"": 1, "_ns": 10**9}.items():
+            setattr(time, name + end, jumping(getattr(time, name + end), unit=unit, both=name == "time"))
+
+    def redated(source, target, **options):
+        replace(source, target, **options)
+        then = time.time()
+        os.utime(target, (then, then))
+
+    os.replace = redated
+
+
+def redate(folder: Path) -> None:
+    """Files of times long ago and years ahead."""
+    rng = random.Random(str(folder))
+    for path in folder.rglob("*"):
+        then = rng.randrange(2**32)  # 1970 to 2106
+        os.utime(path, (then, then), follow_symlinks=False)
+
+
+def a_worker_is_lost(after_s: float) -> None:
+    """The first process that is hired from now on is killed after so many seconds, and what is said of it is heard."""
+    from deepval.engines.local import LocalCrew
+    from deepval.errors import InputWarning
+
+    warnings.simplefilter("always", InputWarning)
+    hire, hired = LocalCrew.hire, []
+
+    def followed(self, wanted):
+        worker = hire(self, wanted)
+        if not hired:
+            hired.append(worker)
+            threading.Timer(after_s, worker.process.kill).start()
+        return worker
+
+    LocalCrew.hire = followed

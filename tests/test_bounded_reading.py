@@ -20,6 +20,7 @@ from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submission_reader import breakdown, reader
 from deepval.protocol.submissions import check, check_all, wanted
 from lying_parquet import lying_parquet
+from only_where import memory_is_bounded, names_are_bytes
 from protocol_worlds import noisy, speed, write_card, write_cells, write_rows, write_submission
 
 CELL = "braking-monocular"
@@ -60,6 +61,8 @@ def lying_dictionary(folder, *, frames=127):
     assert path.stat().st_size < 100_000
 
 
+@memory_is_bounded
+@names_are_bytes
 def test_the_board_stands_beside_four_that_took_it_down(folder_of_cells, cells, tmp_path):
     entries = tmp_path / "entries"
     for name in ("good", "other", "deep", "returns", "dictionary", NOT_UTF8):
@@ -83,6 +86,8 @@ def test_the_board_stands_beside_four_that_took_it_down(folder_of_cells, cells, 
     assert {**content, "refused": []} == alone
 
 
+@memory_is_bounded
+@names_are_bytes
 @pytest.mark.parametrize("spoil", [deep_card, bare_returns, lying_dictionary])
 def test_validate_says_so_without_a_traceback(folder, folder_of_cells, spoil):
     spoil(folder)
@@ -170,6 +175,7 @@ def test_scores_of_every_mode_come_through(folder, cells):
     assert found.values.tolist() == [[i, -i] for i in range(len(rows))]
 
 
+@memory_is_bounded
 def test_memory_is_bounded_by_what_is_asked_for(folder, cells):
     """512 MiB to decompress: too much for 400, and no matter what the machine has."""
     lying_dictionary(folder, frames=32)
@@ -243,6 +249,7 @@ def test_many_are_read_in_their_order(folder, cells):
     assert [item.submission is None for item in found] == [True, False, True, False, True]
 
 
+@names_are_bytes
 def test_a_csv_under_a_name_that_is_not_utf8_is_read(tmp_path):
     from deepval.tables import columns
 

@@ -117,10 +117,19 @@ class _Once(Worker):
 
 
 class _Clock:
-    now = 0.0
+    now, leap = 0.0, 0.0
 
     def monotonic(self):
+        self.now += self.leap
         return self.now
+
+
+def test_a_clock_that_leaps_hurries_nobody(two, monkeypatch):
+    clock = _Clock()
+    clock.leap = 2 * driver.GIVE_UP_S
+    monkeypatch.setattr(driver, "time", clock)
+    assert list(two.map(square, ITEMS)) == [int(i) ** 2 for i in ITEMS]
+    assert clock.now > driver.GIVE_UP_S
 
 
 def test_nobody_to_work_is_told_within_half_a_minute_and_ends_with_what_to_do(monkeypatch):

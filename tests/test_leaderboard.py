@@ -30,6 +30,7 @@ from deepval.protocol.standings import rank_intervals, standings
 from deepval.protocol.submission_reader import Reader
 from deepval.protocol.submissions import check
 from deepval.tables.scores import Scores
+from only_where import names_are_bytes
 from protocol_worlds import COSTS, PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
 from worlds import quietly
 
@@ -292,6 +293,7 @@ def test_refused_submissions_are_listed_and_the_board_stands(world, board):
     assert len(board["submissions"]) == 5
 
 
+@names_are_bytes
 def test_folders_whose_names_are_no_text_are_shown_quoted(tiny, tmp_path):
     long = "x" * 200
     for name in (b"\xff\xfe", b"<script>", b"a\nb", f"{long}1<".encode(), f"{long}2<".encode()):

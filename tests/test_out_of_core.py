@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -321,6 +322,17 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(scanning.Scan, "read", changed)
     with pytest.raises(InputError, match=r"values\.parquet: must stay as it is while it is read"):
         deepval.evaluate(source, files, draws=5, memory=0)
+
+
+def test_a_change_that_hides_behind_size_and_time_is_noticed(tmp_path):
+    """As by `cp -p`, or where a clock was set back."""
+    source = world(tmp_path)
+    found, seen, other = parts.Parts.of(source), source.stat(), tmp_path / "other"
+    other.write_bytes(source.read_bytes())
+    os.utime(other, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    other.replace(source)
+    with pytest.raises(InputError, match=r"values\.parquet: must stay as it is while it is read"):
+        next(found.chunks("input"))
 
 
 def test_files_must_have_the_rows_that_they_say(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from fault_worlds import commands, write_fault_world
-from faulty import Tally, digests, done, refused, stopped
+from faulty import Tally, clocks_jump, digests, done, redate, refused, stopped
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +22,13 @@ def world(tmp_path_factory):
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_stopped_and_run_again(world, tmp_path, by):
     tally = stopped("evaluate", commands(world)["evaluate"], tmp_path, kills=2, seed=1, by=by)
+    assert tally.amiss == []
+
+
+def test_clocks_that_jump(world, tmp_path):
+    tally = stopped(
+        "evaluate", commands(world)["evaluate"], tmp_path, kills=1, seed=1, before=clocks_jump, between=redate
+    )
     assert tally.amiss == []
 
 

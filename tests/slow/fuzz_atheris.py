@@ -1,10 +1,11 @@
-"""Coverage-guided fuzzing of a reader for a bounded time, where atheris is installed (it is not in the lock files).
+"""Coverage-guided fuzzing of readers for a bounded time, where atheris is installed (it is not in the lock files).
 
-Run: python tests/slow/fuzz_atheris.py [NAME [SECONDS]], with NAME one of tests/slow/test_fuzz.py. A crash is printed
-with the bytes that made it; they become a regression test.
+Run: python tests/slow/fuzz_atheris.py [SECONDS [NAME ...]], with each NAME one of tests/slow/test_fuzz.py; without, all
+of them. A crash is printed with the bytes that made it; they become a regression test.
 """
 
 import importlib
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -12,30 +13,40 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
-def main() -> None:
-    """Fuzz one reader."""
+def main() -> int:
+    """Fuzz reader after reader, each in a fork, since libFuzzer ends its process; returns how many crashed."""
     try:
         atheris = importlib.import_module("atheris")
     except ImportError:
         raise SystemExit("atheris is not installed: pip install atheris (Linux, CPython up to 3.13).") from None
-    name, seconds = (*sys.argv[1:3], *("result.json", "60")[len(sys.argv) - 1 :])[:2]
+    seconds, *names = sys.argv[1:] or ["60"]
     with atheris.instrument_imports(include=["deepval"]):
         fuzzed = importlib.import_module("fuzzed")
+    crashes = 0
     with tempfile.TemporaryDirectory() as home:
-        target = next(item for item in fuzzed.targets(Path(home)) if item.name == name)
-        corpus = Path(home) / "corpus"
-        corpus.mkdir()
-        (corpus / "real").write_bytes(target.data)
+        for target in fuzzed.targets(Path(home)):
+            if names and target.name not in names:
+                continue
+            corpus = Path(home) / "corpus" / target.name
+            corpus.mkdir(parents=True)
+            (corpus / "real").write_bytes(target.data)
 
-        def one(data: bytes) -> None:
-            told = fuzzed.crash(target, data)
-            if told:
-                print(f"{name}: {told}: {data!r}")
-                raise RuntimeError(told)
+            def one(data: bytes, target=target) -> None:
+                told = fuzzed.crash(target, data)
+                if told:
+                    print(f"{target.name}: {told}: {data!r}", flush=True)
+                    raise RuntimeError(told)
 
-        atheris.Setup([sys.argv[0], f"-max_total_time={seconds}", str(corpus)], one)
-        atheris.Fuzz()
+            words = [sys.argv[0], f"-max_total_time={seconds}", f"-artifact_prefix={home}/", str(corpus)]
+            process = os.fork()
+            if not process:
+                atheris.Setup(words, one)
+                atheris.Fuzz()
+            code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+            print(f"{target.name}: {'crashed' if code else 'nothing found'}", flush=True)
+            crashes += code != 0
+    return crashes
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -3,25 +3,39 @@
 Commands run in forks of the test's process, so that hundreds of them can be stopped; see docs/faults.md.
 """
 
-import errno
-import os
 import random
 import resource
 import shutil
 import signal
 import subprocess
+import time
 import warnings
+from functools import partial
 
 import pytest
 
 from alterations import missed
 from deepval.cli import commands as command_line
 from fault_worlds import commands, write_fault_world
-from faulty import Tally, begun, digests, done, ended, heard, refused, stopped, temporary
+from faulty import (
+    Tally,
+    a_worker_is_lost,
+    begun,
+    clocks_jump,
+    digests,
+    done,
+    ended,
+    heard,
+    redate,
+    refused,
+    stopped,
+    temporary,
+)
 
 pytestmark = pytest.mark.slow
 NAMES = ("build", "fit", "evaluate", "perceive", "leaderboard", "reproduce")
-KILLS, ALTERATIONS = 18, 1_000
+OTHERS = ("score", "export", "threshold", "analyse", "report")
+KILLS, FEW, ALTERATIONS = 18, 5, 1_000
 TABLE: list[Tally] = []
 
 
@@ -33,6 +47,8 @@ def world(tmp_path_factory):
         write_fault_world(home)
     for module in set(command_line.COMMANDS.values()):
         __import__(f"deepval.cli.{module}")
+    for name in ("fit", "evaluate"):
+        assert done(commands(home)[name](home)) == 0
     yield home
     print("\n| fault | times tried | lost | recovered by |\n|---|---|---|---|")
     for tally in TABLE:
@@ -45,10 +61,60 @@ def judged(tally: Tally) -> None:
     assert tally.tried > 0
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("by", "times"), [(signal.SIGKILL, KILLS), (signal.SIGTERM, 4), (signal.SIGINT, 4)])
-def test_stopped_at_random_moments(world, tmp_path, name, by, times):
+@pytest.mark.parametrize(
+    ("by", "name", "times"),
+    [
+        *((signal.SIGKILL, name, KILLS) for name in NAMES),
+        *((signal.SIGKILL, name, FEW) for name in OTHERS),
+        *((by, name, FEW) for by in (signal.SIGTERM, signal.SIGINT) for name in NAMES),
+    ],
+)
+def test_stopped_at_random_moments(world, tmp_path, by, name, times):
     judged(stopped(name, commands(world)[name], tmp_path, kills=times, seed=len(TABLE), by=by))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_clocks_that_jump(world, tmp_path, name):
+    """Clocks jump while a command is killed and run again, and files come from long ago and from years ahead."""
+    home = tmp_path / "world"
+    shutil.copytree(world, home)
+
+    def between(out):
+        redate(home)
+        redate(out)
+
+    tally = stopped(
+        name, commands(home)[name], tmp_path, kills=FEW, seed=len(TABLE), before=clocks_jump, between=between
+    )
+    tally.fault = f"clocks and times of files jump, and `{name}` is killed"
+    judged(tally)
+
+
+@pytest.mark.parametrize("name", ["build", "fit", "perceive", "reproduce"])
+def test_a_worker_is_lost(world, tmp_path, name):
+    """One of two processes is killed at a random moment: the command says so and goes on to the same bytes."""
+    tally = Tally(f"loss of a worker of `{name}` at a random moment", recovered="another worker; the same bytes")
+
+    def words(out):
+        out.mkdir()
+        return *commands(world)[name](out), "--workers", 2
+
+    start = time.monotonic()
+    assert done(words(tmp_path / "whole")) == 0
+    took, expected = time.monotonic() - start, digests(tmp_path / "whole")
+    rng, turn = random.Random(name), 0
+    while tally.tried < FEW and turn < 4 * FEW:
+        turn += 1
+        out = tmp_path / f"lost-{turn}"
+        start, after_s = time.monotonic(), rng.random() * took
+        code, told = heard(words(out), before=partial(a_worker_is_lost, after_s))
+        took = time.monotonic() - start  # by the load of now
+        tally.tried += "A worker was lost" in told
+        if code or digests(out) != expected:
+            tally.lost += 1
+            tally.amiss.append(f"{name}: exit code {code}: {told[-300:]}")
+    judged(tally)
+    assert tally.tried == FEW
 
 
 def test_alterations_of_a_cell(world, tmp_path):
@@ -166,5 +232,7 @@ def test_two_writers(world, tmp_path, name):
         tally.tried += 1
         if not set(codes) <= {0, 2} or 0 not in codes or digests(out) != digests(tmp_path / "whole"):
             tally.lost += 1
-            tally.amiss.append(f"{name}: {codes}, {os.strerror(errno.EIO) if temporary(out) else ''}")
+            whole, found = digests(tmp_path / "whole"), digests(out)
+            differ = sorted(key for key in whole.keys() | found.keys() if whole.get(key) != found.get(key))
+            tally.amiss.append(f"{name}: exit codes {codes}, other files {differ[:5]}")
     judged(tally)

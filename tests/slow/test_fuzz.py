@@ -1,9 +1,14 @@
 """Every reader on mutated real files, for a bounded number of them: only our own errors come out.
 
-`python tests/slow/fuzz_atheris.py NAME SECONDS` looks further where atheris is installed.
+Where atheris is installed it looks further, guided by coverage; `python tests/slow/fuzz_atheris.py SECONDS [NAME ...]`
+for longer.
 """
 
+import importlib.util
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +17,7 @@ from hypothesis import strategies as st
 from fuzzed import changed, crash, targets
 
 pytestmark = pytest.mark.slow
-TIMES = 300
+TIMES, GUIDED_S = 300, 15
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +52,13 @@ def test_any_bytes(files, name, seed, data):
     place = rng.randrange(len(target.data) + 1)
     assert crash(target, data) is None
     assert crash(target, target.data[:place] + data + target.data[place + len(data) :]) is None
+
+
+@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed: pip install atheris")
+def test_guided_by_coverage(tmp_path):
+    script = Path(__file__).parent / "fuzz_atheris.py"
+    done = subprocess.run(
+        [sys.executable, script, str(GUIDED_S)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("nothing found") == len(NAMES)

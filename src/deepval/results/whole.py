@@ -5,16 +5,17 @@ from typing import Any
 
 from deepval.errors import InputError, quoted
 from deepval.results.budget_key import KINDS, UNITS
+from deepval.results.facts import Optimum
 from deepval.results.rows import Curve, Inputs
 
 ACCOUNTINGS = ("cascade", "skipping")
-BUDGETED = ("half_widths", "rows", "slices", "gaps", "streams", "ladder")
+BUDGETED = ("half_widths", "rows", "slices", "gaps", "streams", "thresholds", "ladder")
 """Parts of a result whose records say their budget."""
 
 
 def check_whole(result: Any, source: object) -> None:
     """Raise where parts of a loaded result contradict each other or themselves."""
-    for amiss in (*_budgets(result), *_curves(result.curves), *_inputs(result.inputs)):
+    for amiss in (*_budgets(result), *_spent(result.ladder), *_curves(result.curves), *_inputs(result.inputs)):
         raise InputError(f"{source}: must be a result saved by deepval; {amiss}.")
 
 
@@ -27,6 +28,14 @@ def _budgets(result: Any) -> Iterator[str]:
                 if found not in allowed:
                     words = ", ".join(map(str, allowed))
                     yield f"{part}[{place}].{name} must be one of {words}; found {quoted(found)}"
+
+
+def _spent(ladder: tuple[Optimum, ...]) -> Iterator[str]:
+    for place, optimum in enumerate(ladder):
+        for each, spending in enumerate(optimum.spent):
+            if spending.convention not in UNITS:
+                words, found = ", ".join(UNITS), quoted(spending.convention)
+                yield f"ladder[{place}].spent[{each}].convention must be one of {words}; found {found}"
 
 
 def _curves(curves: tuple[Curve, ...]) -> Iterator[str]:

@@ -31,14 +31,14 @@ class Parts:
         files: The files in order.
         lengths: Rows of each.
         types: Arrow types of the columns by name.
-        stamps: Size and time of each file.
+        stamps: What changes with each file.
     """
 
     source: str
     files: tuple[Path, ...]
     lengths: tuple[int, ...]
     types: Mapping[str, Any]
-    stamps: tuple[tuple[int, int], ...]
+    stamps: tuple[tuple[int, int, int], ...]
 
     @classmethod
     def of(cls, path: Path, name: str | None = None) -> "Parts":
@@ -199,11 +199,11 @@ def as_numbers(column: Any) -> Float[np.ndarray, "row"]:
     return column.to_numpy().astype(np.float64, copy=False)
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    """What changes with a file: its size and its time."""
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """What changes with a file: which one it is, its size, and the time that the system notes and nobody can set."""
     with reading.opened(path) as file:
         found = os.fstat(file.fileno())
-    return found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_ctime_ns
 
 
 def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:
