@@ -15,7 +15,7 @@ demo: .venv/core
 test: check
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -n 2 -m "not slow"
 
-quick: .venv/dev
+quick: .venv/torch
 	$(PYTEST) -n 2 -q -m "not slow and not shared and not browser and not long"
 
 check: .venv/torch
