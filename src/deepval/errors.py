@@ -48,6 +48,8 @@ def reason(error: BaseException) -> str:
     """Why something failed, in the words of what failed, as the middle of a sentence."""
     told = error.strerror if isinstance(error, OSError) else None
     first = (told or str(error)).strip().split("\n")[0].rstrip(".")
+    if isinstance(error, ValueError) and "embedded null" in first:
+        return "embedded null byte"  # versions of Python have other words for it
     return first or type(error).__name__
 
 

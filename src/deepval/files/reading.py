@@ -62,9 +62,12 @@ def inside(folder: Path | str) -> list[Path]:
 
 
 def matching(folder: Path | str, pattern: str) -> Iterator[Path]:
-    """What matches a pattern in a folder, in no order."""
+    """What matches a pattern in a folder, in no order; nothing where there is none."""
     try:
+        Path(folder).stat()  # a name that no folder can have is an empty folder to globs of Python 3.13
         yield from Path(folder).glob(pattern)
+    except (FileNotFoundError, NotADirectoryError):
+        return
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: must be a folder that can be read; {reason(error)}.") from error
 

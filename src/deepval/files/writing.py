@@ -45,11 +45,11 @@ def write_atomically(
         if reading.exists(path) and not reading.is_file(path):
             _write_through(Path(path), data)
         else:
-            target = Path(path).resolve()
+            target = reading.resolved(path)
             _replace(target, data, durable=durable)
             if alone:
                 _sweep(target)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: must be a file that can be written; {reason(error)}.") from error
 
 
@@ -132,6 +132,8 @@ def _write_through(path: Path, data: bytes) -> None:
 
 
 def _replace(path: Path, data: bytes, *, durable: bool) -> None:
+    if path.is_symlink():  # where all links were followed, one that is left leads in a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     temporary = path.with_name(f".{path.name[:KEPT_OF_NAME]}.{secrets.token_hex(4)}.tmp")
     # Exclusive: neither a file nor a link of that name is ever opened, and what is there is not removed below.
     file = temporary.open("xb")
