@@ -71,14 +71,16 @@ def test_nothing_half_written_is_left_when_the_disk_is_full(tmp_path, monkeypatc
     assert names(tmp_path) == []
 
 
-def test_what_a_kill_left_of_a_file_goes_with_the_next_write_that_is_alone(tmp_path):
+def test_what_a_kill_left_of_a_file_goes_with_the_next_write_and_what_is_being_written_stays(tmp_path):
     left = tmp_path / ".a[1].json.0123abcd.tmp"
     others = {".b.json.0123abcd.tmp", ".a[1].json.tmp", ".a1.json.0123abcd.tmp"}
     for name in (left.name, *others):
         (tmp_path / name).write_text("half")
+    with left.open() as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        write_atomically(tmp_path / "a[1].json", "whole")
+    assert left.exists()
     write_atomically(tmp_path / "a[1].json", "whole")
-    assert left.exists()  # it may be another writer's
-    write_atomically(tmp_path / "a[1].json", "whole", alone=True)
     assert set(names(tmp_path)) == {"a[1].json", *others}
 
 

@@ -77,13 +77,13 @@ def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
     except InputError:
         old = None
     for name, data in files.items():
-        write_atomically(folder / name, data, make_folder=True, alone=True)
+        write_atomically(folder / name, data, make_folder=True)
     for name in [] if old is None else old.files:
         if name not in files and (name in TOP or (name.startswith("view/") and ".." not in name)):
             with suppress(OSError):  # what the manifest does not name is not used, should it stay
                 (folder / name).unlink()
                 (folder / name).parent.rmdir()
-    write_atomically(folder / MANIFEST, text, alone=True)
+    write_atomically(folder / MANIFEST, text)
 
 
 @dataclass(frozen=True)

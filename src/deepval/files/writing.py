@@ -1,7 +1,8 @@
 """Content -> a file that is either complete or not there; a folder -> held by one writer at a time.
 
 A file is written under a name of its own beside its place and then renamed, so writers of one file never mix and no
-file of another name is touched. What a kill leaves is hidden (`.NAME.xxxxxxxx.tmp`).
+file of another name is touched. What a kill leaves is hidden (`.NAME.xxxxxxxx.tmp`), and goes when the file is written
+again.
 """
 
 import errno
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
+from typing import BinaryIO
 
 from deepval.errors import InputError, UnfinishedError, quoted, reason
 from deepval.files import reading
@@ -27,7 +29,7 @@ def file_path(given: object) -> Path:
 
 
 def write_atomically(
-    path: str | Path, content: str | bytes, *, make_folder: bool = False, alone: bool = False, durable: bool = True
+    path: str | Path, content: str | bytes, *, make_folder: bool = False, durable: bool = True
 ) -> None:
     """Write text (UTF-8) or bytes to a file in one step; devices and pipes, such as /dev/stdout, are written to.
 
@@ -35,7 +37,6 @@ def write_atomically(
         path: The file; a link stays, and the file that it points to is replaced.
         content: What it shall hold.
         make_folder: Whether to make the folder where it is not there.
-        alone: Whether nobody else can be writing this file, as under a lock: then what a kill left of it goes.
         durable: Whether to wait for the disk, so that the file outlives a loss of power; what readers hash need not.
     """
     try:
@@ -47,8 +48,7 @@ def write_atomically(
         else:
             target = reading.resolved(path)
             _replace(target, data, durable=durable)
-            if alone:
-                _sweep(target)
+            _sweep(target)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: must be a file that can be written; {reason(error)}.") from error
 
@@ -134,16 +134,14 @@ def _write_through(path: Path, data: bytes) -> None:
 def _replace(path: Path, data: bytes, *, durable: bool) -> None:
     if path.is_symlink():  # where all links were followed, one that is left leads in a circle
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    temporary = path.with_name(f".{path.name[:KEPT_OF_NAME]}.{secrets.token_hex(4)}.tmp")
-    # Exclusive: neither a file nor a link of that name is ever opened, and what is there is not removed below.
-    file = temporary.open("xb")
+    temporary, file = _temporary(path)
     try:
         with file:
             file.write(data)
+            file.flush()
             if durable:
-                file.flush()
                 os.fsync(file.fileno())
-        temporary.replace(path)
+            temporary.replace(path)
     except BaseException:
         # Whatever stopped it, the reason that is told is the first one.
         with suppress(OSError):
@@ -151,7 +149,26 @@ def _replace(path: Path, data: bytes, *, durable: bool) -> None:
         raise
 
 
+def _temporary(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file beside a path, held until it is closed: who sweeps leaves it alone."""
+    import fcntl
+
+    while True:
+        temporary = path.with_name(f".{path.name[:KEPT_OF_NAME]}.{secrets.token_hex(4)}.tmp")
+        # Exclusive: neither a file nor a link of that name is ever opened.
+        file = temporary.open("xb")
+        with suppress(OSError):  # a file system without locks, on which nobody sweeps
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return temporary, file
+        file.close()  # somebody swept before it was held
+
+
 def _sweep(path: Path) -> None:
-    """Remove what killed writers of a file left."""
+    """Remove what killed writers of a file left: what nobody holds."""
+    import fcntl
+
     for left in path.parent.glob(f".{escape(path.name[:KEPT_OF_NAME])}.????????.tmp"):
-        left.unlink(missing_ok=True)
+        with suppress(OSError, InputError), reading.opened(left) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()

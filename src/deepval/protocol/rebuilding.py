@@ -74,7 +74,7 @@ def rebuilt(
 def note_builder(cell: Cell, folder: Path) -> None:
     """Write beside a cell what its next build is compared with."""
     told = {"code": code_digest(BUILDER), "frames": len(cell.shared.inputs)}
-    write_atomically(folder / BUILT_BY, json_text(told, sort_keys=True), alone=True)
+    write_atomically(folder / BUILT_BY, json_text(told, sort_keys=True))
 
 
 def standing(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool = False) -> StandingCell | None:

@@ -83,8 +83,8 @@ def unit_files(cache: Path, mode: str, *, unit: str, records: Sequence[FrameReco
     """
     records = sorted(records, key=lambda record: record.frame)
     frames, detections = _parquet(_frames_table(unit, records)), _parquet(_detections_table(unit, records))
-    write_atomically(frames_path(cache, mode, unit), frames, make_folder=True, alone=True)
-    write_atomically(detections_path(cache, mode, unit), detections, make_folder=True, alone=True)
+    write_atomically(frames_path(cache, mode, unit), frames, make_folder=True)
+    write_atomically(detections_path(cache, mode, unit), detections, make_folder=True)
     found = [record.detections for record in records if record.detections is not None]
     return {
         "frames": len(records),
@@ -315,7 +315,7 @@ def _write_manifest(cache: Path, recipe: Mapping[str, Any], modes: Mapping[str, 
         if images and not any(unit["boxes"] for unit in units.values()):
             notes.append(silence(mode, images))
     text = json_text(content | ({"notes": notes} if notes else {}))
-    write_atomically(cache / MANIFEST, text, make_folder=True, alone=True)
+    write_atomically(cache / MANIFEST, text, make_folder=True)
 
 
 def _short(value: object) -> str:

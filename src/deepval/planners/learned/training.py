@@ -161,7 +161,7 @@ class _Run:
                 f"the training's loss must stay finite; it is not at step {step}: lower the learning rate."
             )
         if self.done % settings.checkpoint_every == 0 and self.done < settings.steps:
-            write_atomically(self.place, npz_bytes(self._checkpoint()), alone=True)
+            write_atomically(self.place, npz_bytes(self._checkpoint()))
 
     def _checkpoint(self) -> dict[str, np.ndarray]:
         held = {f"network/{name}": tensor.numpy() for name, tensor in self.network.state_dict().items()}
