@@ -5,6 +5,7 @@ import platform
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from shared import shared_data
@@ -32,8 +33,11 @@ def kept(name):
 )
 def test_every_file_is_what_it_was(name, tmp_path):
     before = kept(name)
-    if before["made_with"]["machine"] != platform.machine():
-        pytest.skip(f"the golden is of {before['made_with']['machine']}: last digits depend on the processor")
+    for what, here in (("machine", platform.machine()), ("numpy", np.__version__)):
+        if before["made_with"][what] != here:
+            pytest.skip(
+                f"the golden is of {what} {before['made_with'][what]}, this is {here}: last digits depend on it"
+            )
     shared = shared_data("kitti_tracking").parents[1] if name in GOLDEN["PAIRS"] else ROOT
     now = GOLDEN["golden"](name, shared, tmp_path)
     found = GOLDEN["differences"](before, now)

@@ -8,6 +8,7 @@ import json
 import re
 import types
 from collections.abc import Mapping
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
@@ -86,8 +87,8 @@ def _form(annotation: Any) -> dict[str, Any]:
 
 def _descriptions(record: type) -> dict[str, str]:
     """What the class docstring says of each attribute."""
-    text = (record.__doc__ or "").partition("Attributes:")[2]
-    found = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", text, flags=re.MULTILINE)
+    text = cleandoc(record.__doc__ or "").partition("Attributes:")[2]
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, flags=re.MULTILINE)
     return {name: " ".join(words.split()) for name, words in found}
 
 

@@ -6,6 +6,7 @@ again.
 """
 
 import errno
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -98,8 +99,6 @@ def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
 
     Without `busy` it is held together with others that hold it so; who holds it alone is waited for.
     """
-    import fcntl
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -151,8 +150,6 @@ def _replace(path: Path, data: bytes, *, durable: bool) -> None:
 
 def _temporary(path: Path) -> tuple[Path, BinaryIO]:
     """A new file beside a path, held until it is closed: who sweeps leaves it alone."""
-    import fcntl
-
     while True:
         temporary = path.with_name(f".{path.name[:KEPT_OF_NAME]}.{secrets.token_hex(4)}.tmp")
         # Exclusive: neither a file nor a link of that name is ever opened.
@@ -166,8 +163,6 @@ def _temporary(path: Path) -> tuple[Path, BinaryIO]:
 
 def _sweep(path: Path) -> None:
     """Remove what killed writers of a file left: what nobody holds."""
-    import fcntl
-
     for left in path.parent.glob(f".{escape(path.name[:KEPT_OF_NAME])}.????????.tmp"):
         with suppress(OSError, InputError), reading.opened(left) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
