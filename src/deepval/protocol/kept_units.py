@@ -56,7 +56,7 @@ class KeptUnits(PartStore):
         return self.root / KEPT, f"{UNITS}/{slot}"
 
     def sweep(self) -> None:
-        """Remove the parts that no cell is made of any more, and what killed writers left of those written now."""
+        """Remove the parts that no cell is made of any more."""
         standing = _standing_slots(self.root)
         for slot in reading.inside(self.root / KEPT / UNITS):
             if slot.name in self.used:
@@ -65,9 +65,6 @@ class KeptUnits(PartStore):
                 old = [] if slot.name in standing else [slot]
             for part in old:
                 rmtree(part, ignore_errors=True)
-        for part in self.written:
-            for left in reading.matching(part, ".*.tmp"):
-                left.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Remove what was written now."""
