@@ -464,4 +464,7 @@ def test_who_lists_planners_does_not_load_shapely_and_who_plans_without_it_is_to
         "    except ValueError as told: print(told)\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.splitlines() == ["planners on lane maps need shapely: pip install 'deepval[planners]'."] * 2
+    assert (
+        said.splitlines()
+        == ["Planners on lane maps need shapely, which is not installed: pip install 'shapely>=2'."] * 2
+    )

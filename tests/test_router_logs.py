@@ -173,6 +173,12 @@ def test_the_command_writes_a_values_file(tmp_path, capsys):
     import_log(log, out=tmp_path / "values.csv")
     assert "4 prompts in 2 units, models cheap first" in capsys.readouterr().out
     same(deepval.read_values(tmp_path / "values.csv"))
+    import_log(log, out=tmp_path / "values.csv", json=True)
+    facts = json.loads(capsys.readouterr().out)
+    table = deepval.read_values(tmp_path / "values.csv")
+    assert (facts["inputs"], facts["units"]) == (4, 2)
+    assert [model["mode"] for model in facts["models"]] == list(table.modes)
+    assert [model["mean_loss"] for model in facts["models"]] == table.losses.mean(axis=0).tolist()
 
 
 @pytest.mark.shared

@@ -1,8 +1,10 @@
-"""The one error and the one warning that deepval raises on purpose: a sentence a person can act on, in one line."""
+"""The error and the warning that deepval raises on purpose, and the wording that their one-line sentences share."""
 
 import re
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 LONGEST_QUOTE = 60
@@ -51,6 +53,28 @@ def reason(error: BaseException) -> str:
     if isinstance(error, ValueError) and "embedded null" in first:
         return "embedded null byte"  # versions of Python have other words for it
     return first or type(error).__name__
+
+
+def library(module: str, *, purpose: str, extra: str) -> Any:
+    """Import a library of an optional extra, or raise InputError with the command that installs it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"{purpose} needs {module}, which is not installed: pip install {extra_requirements(extra)}."
+        ) from error
+
+
+def extra_requirements(extra: str) -> str:
+    """The packages of an extra as arguments of `pip install`, which work in a checkout and elsewhere."""
+    from importlib.metadata import PackageNotFoundError, requires  # only needed when a library is missing
+
+    try:
+        lines = requires("deepval") or []
+    except PackageNotFoundError:  # the source tree is on the path without being installed
+        return shlex.quote(f".[{extra}]")
+    pattern = re.compile(rf"extra == ['\"]{re.escape(extra)}['\"]")
+    return " ".join(shlex.quote(line.split(";")[0].strip()) for line in lines if pattern.search(line))
 
 
 def meant(text: object, allowed: Iterable[object]) -> str:

@@ -9,8 +9,8 @@ from deepval.allocators.learned import Learned
 from deepval.allocators.onnx_graph import onnx_of
 from deepval.allocators.tree_graph import ROW
 from deepval.arrays import Float
-from deepval.errors import InputError
-from deepval.perception.running.onnx_model import library, open_session
+from deepval.errors import InputError, library
+from deepval.perception.running.onnx_model import open_session
 
 TOLERANCE = 1e-9
 """Largest difference of a score, relative to the largest score where that is above 1."""
@@ -32,7 +32,7 @@ def exported(made: FittedAllocator, rows: Float[np.ndarray, "row column"]) -> Ex
     """
     if not isinstance(made, Learned):
         raise InputError(f"{made.name} is no function of a row of numbers, so there is no graph from row to score.")
-    library("onnxruntime", purpose="To check an exported graph", extra="vision")
+    library("onnxruntime", purpose="Checking an exported graph", extra="vision")
     graph = onnx_of(made)
     tried = _tried(made, rows)
     (found,) = open_session(graph, name=f"that of {made.name}", threads=1).run(None, {ROW: tried})

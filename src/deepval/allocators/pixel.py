@@ -19,11 +19,11 @@ from deepval.allocators.models.links import linked
 from deepval.allocators.pixel_graph import check_graph
 from deepval.allocators.pixel_layers import SIZE_PX
 from deepval.arrays import Float, Int, Shaped
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 from deepval.features import Glance, Sight
 from deepval.features.images import sampled
 from deepval.features.views import View, picture
-from deepval.perception.running.onnx_model import library, open_session
+from deepval.perception.running.onnx_model import open_session
 from deepval.progress import Watch, unwatched
 
 NAME, FRONT = "router-pixel", "pixels"

@@ -15,8 +15,7 @@ from deepval.allocators.pixel import NAME, PixelRecipe, PixelRouter, prepared
 from deepval.allocators.pixel_graph import Weights, onnx_bytes
 from deepval.allocators.pixel_layers import BLOCKS, CHANNELS, Convolution
 from deepval.arrays import Float
-from deepval.errors import InputError
-from deepval.perception.running.onnx_model import library
+from deepval.errors import InputError, library
 from deepval.progress import Watch, unwatched
 
 

@@ -163,7 +163,7 @@ def export(
     """Write a fitted allocator as an ONNX graph, checked against ours on the cell's frames.
 
     From `row` (double, [n, columns]; their names are in the metadata) to `score` (double). The pixel router's graph is
-    written as it is served. Needs onnxruntime (deepval[vision]) for the check.
+    written as it is served. Checking needs the extra `vision`.
 
     Example: deepval export cells/braking-monocular gate-gbm --out gate.onnx
     """

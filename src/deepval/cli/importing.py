@@ -48,6 +48,7 @@ def import_log(
     clip: Annotated[
         float | None, typer.Option("--clip", help="Raise smaller propensities to this, which biases.")
     ] = None,
+    json: options.Json = False,
 ) -> None:
     """Turn a public router's log into a values file: a loss and a cost per prompt and model.
 
@@ -70,10 +71,22 @@ def import_log(
     if table.estimated is not None:
         say(f"deepval: note: {table.estimated}", err=True)
     costs = table.input_costs.get("usd")
+    models = [
+        {
+            "mode": mode,
+            "mean_loss": float(table.losses[:, column].mean()),
+            "mean_usd": None if costs is None else float(costs[:, column].mean()),
+        }
+        for column, mode in enumerate(table.modes)
+    ]
+    if json:
+        content = {"values": str(out), "inputs": len(table), "units": len(table.unit_ids), "models": models}
+        typer.echo(options.as_json(content | {"estimated": table.estimated}), nl=False)
+        return
     say(f"{out}: {len(table):,} prompts in {len(table.unit_ids):,} units, models cheap first:")
-    for place, mode in enumerate(table.modes):
-        price = "" if costs is None else f", {costs[:, place].mean():.3g} USD per call"
-        say(f"  {mode}: mean loss {table.losses[:, place].mean():.4g}{price}")
+    for model in models:
+        price = "" if costs is None else f", {model['mean_usd']:.3g} USD per call"
+        say(f"  {model['mode']}: mean loss {model['mean_loss']:.4g}{price}")
 
 
 globals()["import"] = import_log  # the command's name, which Python keeps for itself

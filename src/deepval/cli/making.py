@@ -209,7 +209,7 @@ def build(
     """Turn a data set and two or more modes into cells: losses per input and mode, with hashes of what went in.
 
     Example: deepval build --dataset kitti --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet
-    --threshold RRC=0.25 --class Car --geometry monocular --system braking --out cells
+    --threshold RRC=0.25 --scores-are CIWT=raw --class Car --geometry monocular --system braking --out cells
     """
     kind = options.one_of(dataset, tuple(DATASETS), "--dataset")
     check_writable(out, folder=True)

@@ -6,13 +6,12 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from deepval.engines.crew import Crew, Done, LostWorker, Worker
 from deepval.engines.local import bound_memory, outcome
-from deepval.errors import InputError, reason
+from deepval.errors import InputError, library, reason
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -29,12 +28,7 @@ START = ": start one with `ray start --head`, or leave --address out."
 def _library() -> Any:
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    try:
-        ray: Any = import_module("ray")  # an extra, whose types are known only where it is installed
-    except ImportError as error:
-        raise InputError(
-            "The engine ray needs Ray, which is not installed: pip install 'deepval[ray]', or use --engine local."
-        ) from error
+    ray = library("ray", purpose="The engine ray", extra="ray")
     logging.getLogger("ray").setLevel(logging.ERROR)
     # Ray prints what machines say of lost workers among what the command prints; the driver says it in its own words.
     ray._private.worker.print_to_stdstream = lambda *told, **more: None  # noqa: SLF001

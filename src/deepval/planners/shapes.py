@@ -1,16 +1,18 @@
-"""shapely, which only the planners need: loaded here and nowhere else in this room, or refused in a sentence."""
+"""shapely, imported here for the planners; importing this module without shapely raises InputError."""
 
 from typing import Any
 
-from deepval.errors import InputError
+from deepval.errors import InputError, extra_requirements
 
 try:
     import shapely as loaded
     from shapely import Geometry, LineString, Polygon, STRtree
 except ModuleNotFoundError as missing:
-    raise InputError("planners on lane maps need shapely: pip install 'deepval[planners]'.") from missing
+    raise InputError(
+        f"Planners on lane maps need shapely, which is not installed: pip install {extra_requirements('planners')}."
+    ) from missing
 
 shapely: Any = loaded
-"""Functions of shapely; its own types know nothing of arrays of distances."""
+"""The shapely functions, untyped: its stubs do not cover arrays of geometries."""
 
 __all__ = ["Geometry", "LineString", "Polygon", "STRtree", "shapely"]

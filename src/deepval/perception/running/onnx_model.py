@@ -4,7 +4,6 @@ import re
 from ast import literal_eval
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float, Shaped
-from deepval.errors import InputError, reason
+from deepval.errors import InputError, library, reason
 from deepval.files import reading
 from deepval.files.canonical import joint_sha256, read_json
 
@@ -49,16 +48,6 @@ class OnnxModel:
     def declared_shapes(self) -> dict[str, list[int | None]]:
         """The outputs' shapes as the file states them, None for a length that it leaves open."""
         return {output.name: _known_lengths(output.shape) for output in self.session.get_outputs()}
-
-
-def library(module: str, *, purpose: str, extra: str) -> ModuleType:
-    """A library of an extra, or InputError where it is not installed."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"{purpose} needs {module}, which is not installed: pip install 'deepval[{extra}]'."
-        ) from error
 
 
 def vision(module: str) -> ModuleType:
