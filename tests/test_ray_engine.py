@@ -12,7 +12,7 @@ from engine_work import filled_mb, killed_once, refused, square
 from ray_work import INSTALLED, prepared
 
 pytestmark = [
-    pytest.mark.skipif(not INSTALLED, reason="Ray is not installed: pip install 'deepval[ray]'"),
+    pytest.mark.skipif(not INSTALLED, reason="Ray is not installed: pip install 'ray>=2.9'"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning"),
 ]
 ITEMS = [str(number) for number in range(12)]
