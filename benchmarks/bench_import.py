@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 
-from figures import Figure, report
+from figures import Figure, finish
 
 RUNS = 15
 HEAVY = (
@@ -33,13 +33,14 @@ def import_s(module: str) -> float:
     return float(fresh(f"import time; t = time.process_time(); import {module}; print(time.process_time() - t)"))
 
 
-def main() -> list[Figure]:
-    runs = [(import_s("numpy"), import_s("deepval")) for _ in range(RUNS)]
+def main(*, tiny: bool = False) -> list[Figure]:
+    number = 1 if tiny else RUNS
+    runs = [(import_s("numpy"), import_s("deepval")) for _ in range(number)]
     numpy_s, deepval_s = (statistics.median(column) for column in zip(*runs, strict=True))
     more_s = statistics.median(ours - theirs for theirs, ours in runs)
     loaded = json.loads(fresh("import sys, json, deepval; print(json.dumps(sorted(sys.modules)))"))
     heavy = [name for name in HEAVY if name in loaded]
-    print(f"import numpy {numpy_s:.3f} s, import deepval {deepval_s:.3f} s: {more_s:.3f} s more (medians of {RUNS})")
+    print(f"import numpy {numpy_s:.3f} s, import deepval {deepval_s:.3f} s: {more_s:.3f} s more (medians of {number})")
     print(f"heavy modules loaded: {', '.join(heavy) or 'none'} of {', '.join(HEAVY)}")
     return [
         Figure(
@@ -54,4 +55,4 @@ def main() -> list[Figure]:
 
 
 if __name__ == "__main__":
-    print("\n" + report(main()))
+    finish(main())

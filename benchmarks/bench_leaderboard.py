@@ -1,22 +1,20 @@
-"""Leaderboards of 300 and of 5,000 submissions: processor time and memory, anew and with judgements kept.
+"""Leaderboards of 300 and of 5,000 submissions: CPU time and memory, from nothing and again with a cache.
 
 Run: python benchmarks/bench_leaderboard.py [SUBMISSIONS CELLS ...]. Cells are synthetic (40 scenes of 40 frames, 11
-test units, 680 scored inputs), with selection budgets of four shares and 1,000 draws. Every leaderboard is made by the
-command in a process of its own, whose time and memory, with those of the readers that it starts, are told.
+test units, 680 scored inputs), with selection budgets of four shares and 1,000 draws. The command makes every
+leaderboard in a process of its own; CPU time is that of it and its readers together, memory that of the largest of
+them. Both leaderboards must have the same bytes.
 """
 
 import os
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from figures import Figure
+from figures import Figure, finish, run_alone
 
 from deepval.cells import build, sources
 from deepval.cells import folder as folders
@@ -27,9 +25,9 @@ SIZES = ((300, 1), (300, 4))
 CPU_S, MEMORY_GB = 300.0, 2.0
 
 
-def write_cells(folder: Path) -> None:
+def write_cells(folder: Path, settings: WorldSettings) -> None:
     """Four cells of a synthetic world."""
-    material = sources.synthetic(settings=WorldSettings(scenes=40, frames=40))
+    material = sources.synthetic(settings=settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for cell in build.cells(material, systems=("braking", "receding-horizon"), geometries=("monocular", "oracle")):
@@ -49,23 +47,11 @@ def write_submission(folder: Path, number: int, cells: dict[str, TrackedCell]) -
         (folder / "scores" / f"{name}.csv").write_text(f"input,score\n{rows}", encoding="utf-8")
 
 
-def measured(words: Sequence[object]) -> tuple[float, float, float]:
-    """CPU seconds, seconds on the clock and GB at the peak of a command, with what it starts."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    process = subprocess.Popen([sys.executable, "-m", "deepval.cli", *map(str, words)], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"deepval {' '.join(map(str, words))}: ended with {os.waitstatus_to_exitcode(status)}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return cpu, time.monotonic() - start, used.ru_maxrss * 1024 / 1e9
-
-
-def size(home: Path, number: int, cells: int) -> list[Figure]:
-    """A leaderboard of so many submissions on so many cells, anew and again."""
+def size(home: Path, number: int, cells: int, settings: WorldSettings) -> list[Figure]:
+    """A leaderboard of so many submissions on so many cells, from nothing and again with its cache."""
     all_cells = home / "all"
     if not all_cells.exists():
-        write_cells(all_cells)
+        write_cells(all_cells, settings)
     chosen = home / f"cells-{cells}"
     chosen.mkdir(exist_ok=True)
     for path in sorted(all_cells.iterdir())[:cells]:
@@ -73,19 +59,21 @@ def size(home: Path, number: int, cells: int) -> list[Figure]:
             (chosen / path.name).symlink_to(path)
     entries = home / f"submissions-{number}-{cells}"
     if not entries.exists():
-        wanted = read_cells(chosen)
+        tracked = read_cells(chosen)
         for i in range(number):
-            write_submission(entries / f"s{i:05d}", i, wanted)
+            write_submission(entries / f"s{i:05d}", i, tracked)
     words = ("leaderboard", entries, "--cells", chosen, "--cache", home / f"cache-{number}-{cells}", "--out")
     figures = []
-    for turn in ("anew", "again, judgements kept"):
-        out = home / f"out-{number}-{cells}-{turn.split(',')[0]}"
-        cpu, wall, memory = measured([*words, out])
-        found = f"{cpu:.0f} s CPU, {memory:.2f} GB"
-        beside = f"{wall:.0f} s on the clock at load {os.getloadavg()[0]:.1f}"
-        target = f"{CPU_S:.0f} s, {MEMORY_GB:g} GB"
+    for turn in ("anew", "again"):
+        run = run_alone("-m", "deepval.cli", *words, home / f"out-{number}-{cells}-{turn}")
         figures.append(
-            Figure(f"{number} x {cells} {turn}", found, beside, target, cpu <= CPU_S and memory <= MEMORY_GB)
+            Figure(
+                f"leaderboard, {number} submissions x {cells} cells, {turn}",
+                f"{run.cpu_s:.0f} s CPU, {run.peak_gb:.2f} GB",
+                f"{run.wall_s:.0f} s on the clock at load {os.getloadavg()[0]:.1f}",
+                f"at most {CPU_S:.0f} s, {MEMORY_GB:g} GB",
+                run.cpu_s <= CPU_S and run.peak_gb <= MEMORY_GB,
+            )
         )
         print(*figures[-1][:3], sep="; ", flush=True)
     first, again = (home / f"out-{number}-{cells}-{turn}" / "leaderboard.json" for turn in ("anew", "again"))
@@ -94,15 +82,15 @@ def size(home: Path, number: int, cells: int) -> list[Figure]:
     return figures
 
 
-def main() -> list[Figure]:
-    """Figures of the small sizes, or of those that are asked for."""
-    asked = list(map(int, sys.argv[1:]))
-    sizes = list(zip(asked[::2], asked[1::2], strict=True)) or list(SIZES)
-    kept = os.environ.get("DEEPVAL_BENCH_HOME")
-    with tempfile.TemporaryDirectory() as made:
-        home = Path(kept or made)
-        return [figure for number, cells in sizes for figure in size(home, number, cells)]
+def main(*, tiny: bool = False, sizes: Sequence[tuple[int, int]] = SIZES) -> list[Figure]:
+    """Figures of each number of submissions and of cells."""
+    settings = WorldSettings(scenes=12, frames=10) if tiny else WorldSettings(scenes=40, frames=40)
+    stored = None if tiny else os.environ.get("DEEPVAL_BENCH_HOME")
+    with tempfile.TemporaryDirectory() as temporary:
+        home = Path(stored or temporary)
+        return [figure for pair in ([(3, 1)] if tiny else sizes) for figure in size(home, *pair, settings)]
 
 
 if __name__ == "__main__":
-    main()
+    asked = list(map(int, sys.argv[1:]))
+    finish(main(sizes=list(zip(asked[::2], asked[1::2], strict=True)) or SIZES))

@@ -7,22 +7,20 @@ must give the same rows. Files are written to the folder for temporary files (56
 
 import argparse
 import json
-import os
-import resource
-import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from figures import Figure, report
+from figures import Figure, finish, run_alone
 
 UNITS, DRAWS, GROUP = 1_000, 1_000, 1_000_000
 ROWS, ORDERS = (10**6, 10**7), ("same", "shuffled", "text")
 WAYS = {"in memory": "1TB", "piece by piece": "0"}
-ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
 
 
 def write(folder: Path, rows: int, order: str) -> None:
@@ -39,11 +37,11 @@ def write(folder: Path, rows: int, order: str) -> None:
         cheap = np.maximum(value, 0.0) + rng.gamma(0.5, 1.0, number)
         ids = pa.array(row).cast(pa.string()) if order == "text" else pa.array(row)
         coded = pa.DictionaryArray.from_arrays(unit.astype(np.int32), names).cast(pa.string())
-        given = rng.permutation(number) if order != "same" else np.arange(number)
+        shuffled = rng.permutation(number) if order != "same" else np.arange(number)
         score = value + 2 * rng.normal(size=number) + 0.5 * effect[unit]
         tables = {
             "values": pa.table({"unit": coded, "input": ids, "loss_cheap": cheap, "loss_full": cheap - value}),
-            "scores": pa.table({"input": ids.take(pa.array(given)), "score": score[given]}),
+            "scores": pa.table({"input": ids.take(pa.array(shuffled)), "score": score[shuffled]}),
         }
         for name, table in tables.items():
             if name not in writers:
@@ -57,50 +55,48 @@ def judge(folder: Path, memory: str) -> dict[str, object]:
     import deepval
 
     result = deepval.evaluate(folder / "values.parquet", {"score": folder / "scores.parquet"}, memory=memory)
-    used = resource.getrusage(resource.RUSAGE_SELF)
     return {
-        "cpu": used.ru_utime + used.ru_stime,
-        "system": used.ru_stime,
-        "peak": used.ru_maxrss * 1024,
         "rows": [[row.gain, row.oracle_gain, row.versus_random_lo, row.versus_random_hi] for row in result.rows],
         "digest": result.provenance.table,
     }
 
 
-def fresh(*arguments: object) -> dict:
-    """What this file measures in a process of its own."""
-    command = [sys.executable, __file__, *map(str, arguments)]
-    done = subprocess.run(command, env=os.environ | ONE_THREAD, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout)
-
-
 def compared(rows: int, order: str) -> Figure:
-    with tempfile.TemporaryDirectory(prefix="deepval-bench-") as held:
-        subprocess.run([sys.executable, __file__, "write", held, str(rows), order], check=True)
-        size = sum(path.stat().st_size for path in Path(held).iterdir()) / 1e9
-        found = {way: fresh("judge", held, memory) for way, memory in WAYS.items()}
-    whole, pieces = found["in memory"], found["piece by piece"]
-    assert whole["digest"] == pieces["digest"], "both ways must judge the same table"
-    one, other = (np.array(each["rows"], dtype=float) for each in (whole, pieces))
-    np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
+    with tempfile.TemporaryDirectory(prefix="deepval-bench-") as folder:
+        run_alone(__file__, "write", folder, rows, order)
+        size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e9
+        runs = {way: run_alone(__file__, "judge", folder, memory) for way, memory in WAYS.items()}
+    whole, pieces = runs["in memory"], runs["piece by piece"]
+    one, other = (json.loads(run.output) for run in (whole, pieces))
+    if one["digest"] != other["digest"]:
+        raise SystemExit("both ways must judge the same table")
+    np.testing.assert_allclose(
+        np.array(one["rows"], dtype=float), np.array(other["rows"], dtype=float), rtol=1e-11, atol=1e-12
+    )
     print(f"{rows:,} rows ({size:.2f} GB), {UNITS:,} units, {DRAWS:,} draws, 4 budgets, ids: {order}")
-    for way, each in found.items():
-        print(f"  {way:15s} {each['cpu']:8.1f} s CPU (system {each['system']:.1f})  {each['peak'] / 1e9:6.2f} GB")
+    for way, run in runs.items():
+        print(f"  {way:15s} {run.cpu_s:8.1f} s CPU (system {run.system_s:.1f})  {run.peak_gb:6.2f} GB")
     return Figure(
         f"evaluate piece by piece: {rows:.0e} rows, ids {order}",
-        f"{pieces['cpu']:.1f} s CPU, {pieces['peak'] / 1e9:.2f} GB",
-        f"in memory {whole['cpu']:.1f} s, {whole['peak'] / 1e9:.2f} GB",
+        f"{pieces.cpu_s:.1f} s CPU, {pieces.peak_gb:.2f} GB",
+        f"in memory {whole.cpu_s:.1f} s, {whole.peak_gb:.2f} GB",
         "< 1.5 GB; from 1e7 rows in order <= 0.6 of its CPU",
-        pieces["peak"] < 1.5e9 and (rows < 10**7 or order != "same" or pieces["cpu"] <= 0.6 * whole["cpu"]),
+        pieces.peak_gb < 1.5 and (rows < 10**7 or order != "same" or pieces.cpu_s <= 0.6 * whole.cpu_s),
     )
 
 
-def main() -> list[Figure]:
+def main(*, tiny: bool = False, rows: Sequence[float] = ROWS, order: str = ORDERS[0]) -> list[Figure]:
+    if tiny:
+        return [compared(2_000, "text")]
+    return [compared(int(number), order) for number in rows]
+
+
+def asked() -> dict[str, Any]:
+    """What the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", nargs="+", type=float, default=ROWS)
     parser.add_argument("--order", choices=ORDERS, default=ORDERS[0])
-    given = parser.parse_args()
-    return [compared(int(rows), given.order) for rows in given.rows]
+    return vars(parser.parse_args())
 
 
 if __name__ == "__main__":
@@ -109,4 +105,4 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["judge"]:
         print(json.dumps(judge(Path(sys.argv[2]), sys.argv[3])))
     else:
-        print("\n" + report(main()))
+        finish(main(**asked()))

@@ -1,62 +1,95 @@
-"""`perceive` beside ONNX Runtime alone on the same tensors: wall and CPU time per image, and the load of the machine.
+"""`perceive` beside ONNX Runtime alone on tensors that were prepared before: wall and CPU time per picture.
 
-Needs the data folder (DEEPVAL_SHARED) with YOLOv8s and pictures of KITTI. Both are run in turn, several times, and the
-medians of their ratios are told: on a machine that others use, wall times mean little.
+Run: python benchmarks/bench_perceive.py. Needs YOLOv8s and pictures of KITTI in the data folder (DEEPVAL_SHARED). Both
+run in turn, several times, and the median of the ratios is judged. ONNX Runtime alone has its usual session, whose
+threads spin. `perceive` reads, decodes and prepares the pictures, runs the network, and writes boxes and manifest; the
+session is loaded before. With tiny=True a small model made for the tests runs on blank pictures.
 """
 
 import os
-import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from figures import Figure, finish
 
-from deepval.perception.running.detector import decoded_image, inferred, load_detector, prepared
-from deepval.perception.running.image_units import units_in_folder
+from deepval.perception.running.detector import Detector, decoded_image, inferred, load_detector, prepared
+from deepval.perception.running.image_units import Units, units_in_folder
 from deepval.perception.running.perceive import perceive
 
-TURNS = 3
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+TURNS, PICTURES = 7, 91
 LIMITS = {320: 1.25, 640: 1.05}
+SHARED = Path(os.environ.get("DEEPVAL_SHARED", Path(__file__).resolve().parents[2] / "shared"))
 
 
-def main():
-    shared = Path(os.environ.get("DEEPVAL_SHARED", "../shared"))
-    weights, pictures = shared / "data/weights/yolov8s.onnx", shared / "data/kitti_tracking/training/image_02"
-    if not weights.is_file():
-        print("perceive: the shared data are not at hand")
-        return
-    units = {"0002": units_in_folder(pictures)["0002"]}
-    images = [decoded_image(path.read_bytes()) for _, path in units["0002"]]
+def main(*, tiny: bool = False) -> list[Figure]:
+    if tiny:
+        with tempfile.TemporaryDirectory() as folder:
+            return compared(*tiny_case(Path(folder)), turns=2)
+    weights, pictures = SHARED / "data/weights/yolov8s.onnx", SHARED / "data/kitti_tracking/training/image_02"
+    if not weights.is_file() or not pictures.is_dir():
+        return [
+            Figure("perceive", f"{weights.name} and KITTI are not in {SHARED}", "-", "set DEEPVAL_SHARED", met=None)
+        ]
+    units = {"0002": units_in_folder(pictures)["0002"][:PICTURES]}
+    return compared(weights, units, turns=TURNS)
+
+
+def tiny_case(folder: Path) -> tuple[Path, Units]:
+    """A model made for the tests and six grey pictures."""
+    import cv2
+
+    import onnx_models
+
+    pictures = folder / "pictures"
+    pictures.mkdir()
+    for number in range(6):
+        cv2.imwrite(str(pictures / f"{number:06d}.png"), np.full((375, 1242, 3), 40 * number, dtype=np.uint8))
+    return onnx_models.yolov8(folder / "tiny.onnx"), units_in_folder(pictures)
+
+
+def compared(weights: Path, units: Units, *, turns: int) -> list[Figure]:
+    """Wall and CPU time of both at each resolution."""
     detector = load_detector(weights)
-    print(f"perceive, {len(images)} pictures of KITTI, YOLOv8s, 2 threads, median of {TURNS} turns")
+    images = [decoded_image(path.read_bytes()) for frames in units.values() for _, path in frames]
+    figures = []
     for size, limit in LIMITS.items():
         tensors = [prepared(detector, image, size=size).tensor for image in images]
-        inferred(detector, tensors[0])
-        told = np.array([_turn(detector, tensors, units, weights, size) for _ in range(TURNS)])
-        wall, cpu = told[:, 1] / told[:, 0], told[:, 3] / told[:, 2]
-        alone, whole, alone_cpu, whole_cpu = 1000 * np.median(told, axis=0) / len(images)
-        print(
-            f"  {size} px: ONNX Runtime alone {alone:.1f} ms wall, {alone_cpu:.1f} ms CPU; perceive {whole:.1f} "
-            f"ms wall, {whole_cpu:.1f} ms CPU; ratio {np.median(wall):.2f} wall (limit {limit}), "
-            f"{np.median(cpu):.2f} CPU; load {os.getloadavg()[0]:.1f}",
-            flush=True,
-        )
+        one_turn(detector, tensors, units, weights, size)  # loads the session of `perceive`, and warms both
+        taken_s = np.array([one_turn(detector, tensors, units, weights, size) for _ in range(turns)])
+        ratios = np.median(taken_s[:, 2:] / taken_s[:, :2], axis=0).tolist()
+        taken_ms = (1000 * np.median(taken_s, axis=0) / len(images)).tolist()
+        for place, clock in enumerate(("wall", "CPU")):
+            figures.append(
+                Figure(
+                    f"perceive, {size} px, {len(images)} pictures",
+                    f"{taken_ms[2 + place]:.1f} ms {clock} per picture: {ratios[place]:.2f} times",
+                    f"ONNX Runtime alone {taken_ms[place]:.1f} ms; load {os.getloadavg()[0]:.1f}",
+                    f"at most {limit} times",
+                    ratios[place] <= limit,
+                )
+            )
+            print(*figures[-1][:4], sep="; ", flush=True)
+    return figures
 
 
-def _turn(detector, tensors, units, weights, size):
-    start, cpu = time.perf_counter(), time.process_time()
+def one_turn(detector: Detector, tensors: list[Any], units: Units, weights: Path, size: int) -> tuple[float, ...]:
+    """Wall and CPU seconds of ONNX Runtime alone, then of `perceive`, over all pictures."""
+    start, start_cpu = time.perf_counter(), time.process_time()
     for tensor in tensors:
         inferred(detector, tensor)
-    middle, cpu_middle = time.perf_counter(), time.process_time()
-    folder = Path(tempfile.mkdtemp())
-    try:
-        perceive(units, folder / "cache", weights=weights, sizes=[size], latency_samples=0)
-    finally:
-        end, cpu_end = time.perf_counter(), time.process_time()
-        shutil.rmtree(folder)
-    return middle - start, end - middle, cpu_middle - cpu, cpu_end - cpu_middle
+    middle, middle_cpu = time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        begin, begin_cpu = time.perf_counter(), time.process_time()
+        perceive(units, Path(folder) / "cache", weights=weights, sizes=[size], latency_samples=0)
+        end, end_cpu = time.perf_counter(), time.process_time()
+    return middle - start, middle_cpu - start_cpu, end - begin, end_cpu - begin_cpu
 
 
 if __name__ == "__main__":
-    main()
+    finish(main())

@@ -8,11 +8,12 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from figures import Figure, report
+from figures import Figure, finish
 from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -37,29 +38,29 @@ def cpu_ms(call: Callable[[], Any]) -> float:
     return 1e3 * (time.process_time() - begin)
 
 
-def times_ms(plan: Callable[..., Any], found: list[State]) -> np.ndarray:
+def times_ms(plan: Callable[..., Any], recorded: list[State]) -> np.ndarray:
     """Time of each state's plan among the logged road users."""
-    plan(found[0].situation, found[0].branches["gt"])
+    plan(recorded[0].situation, recorded[0].branches["gt"])
     return np.min(
-        [[cpu_ms(lambda s=state: plan(s.situation, s.branches["gt"])) for state in found] for _ in range(ROUNDS)],
+        [[cpu_ms(lambda s=state: plan(s.situation, s.branches["gt"])) for state in recorded] for _ in range(ROUNDS)],
         axis=0,
     )
 
 
-def main() -> list[Figure]:
+def main(*, tiny: bool = False) -> list[Figure]:
     data = Path(os.environ.get("DEEPVAL_SHARED", ROOT.parent / "shared")) / "data"
     reference, scenes = data / "planner_reference", data / "scenarionet_nuscenes_mini"
     if not (reference.exists() and scenes.exists()):
-        raise SystemExit(f"the scenes to plan on are absent: no planner_reference in {data}; set DEEPVAL_SHARED")
+        return [Figure("planners", f"no planner_reference in {data}", "-", "set DEEPVAL_SHARED", met=None)]
     figures = []
     with threadpool_limits(limits=1):
-        found = list(states(reference, scenes))
+        recorded = list(islice(states(reference, scenes), 2 if tiny else None))
         for name, plan, twin in (("IDM", Idm().plan, slow.idm), ("PDM-Closed", PdmClosed().plan, slow.pdm)):
-            ours_ms, twin_ms = times_ms(plan, found), times_ms(twin, found[::TWIN_EVERY])
+            ours_ms, twin_ms = times_ms(plan, recorded), times_ms(twin, recorded[::TWIN_EVERY])
             (median, p90), (slow_median, slow_p90) = (np.quantile(t, [0.5, 0.9]) for t in (ours_ms, twin_ms))
             most = TARGETS_MS[name]
             print(
-                f"{name}: {len(found)} states, median {median:.1f} ms, p90 {p90:.1f} ms; readable twin on "
+                f"{name}: {len(recorded)} states, median {median:.1f} ms, p90 {p90:.1f} ms; readable twin on "
                 f"{len(twin_ms)} of them, median {slow_median:.0f} ms, p90 {slow_p90:.0f} ms; ratio of medians "
                 f"{slow_median / median:.0f}; the published planner needed {PUBLISHED_MS[name]} ms on another machine"
             )
@@ -72,14 +73,14 @@ def main() -> list[Figure]:
                     bool(median <= most[0] and p90 <= most[1]),
                 )
             )
-        several(found, figures)
+        several(recorded, figures)
     return figures
 
 
-def several(found: list[State], figures: list[Figure]) -> None:
+def several(recorded: list[State], figures: list[Figure]) -> None:
     """Three branches of a state planned at once, against one after the other."""
     planner = PdmClosed()
-    some = [state for state in found if len(state.branches) >= 3]
+    some = [state for state in recorded if len(state.branches) >= 3]
     branches = [list(state.branches.values())[:3] for state in some]
     pairs = list(zip(some, branches, strict=True))[::4]
     together = np.median([cpu_ms(lambda s=s, b=b: planner.plans(s.situation, b)) for s, b in pairs])
@@ -96,4 +97,4 @@ def several(found: list[State], figures: list[Figure]) -> None:
 
 
 if __name__ == "__main__":
-    print(report(main()))
+    finish(main())

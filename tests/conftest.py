@@ -27,6 +27,8 @@ LONG = frozenset(
         *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold", "out_of_core"),
         # They try what cannot be meant.
         *("doctor", "stopping", "mutated", "odd_input"),
+        # They run every benchmark at a tiny size.
+        "benchmarks",
         # Money, router logs.
         *("input_costs", "money", "recovery", "router_logs", "off_policy"),
     )

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -22,6 +23,7 @@ from deepval.metering.cost_files import read_entries, write_entries
 from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
 from deepval.perception.reported.detection_files import read_detections
+from deepval.perception.running import perceive as perceiving
 from deepval.perception.running.detector import DetectorConfig, decoded_image, detect, load_detector
 from deepval.perception.running.image_units import units_in_folder
 from deepval.perception.running.latency import cost_entry, mode_timing
@@ -602,6 +604,55 @@ def test_images_that_go_through_together_have_the_boxes_they_have_alone(images, 
         assert {n: d for n, d in files.items() if n.endswith(".parquet")} == {
             n: d for n, d in alone.items() if n.endswith(".parquet")
         }
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_two_images_are_in_work_at_once_and_the_bytes_are_those_of_one_at_a_time(
+    images, tmp_path, weights, monkeypatch, threads
+):
+    for frame in range(6, 9):
+        write_image(images / "a" / f"{frame:06d}.png", 20 * frame)
+    busy, most, lock, both = 0, 0, threading.Lock(), threading.Barrier(2, timeout=60)
+    outputs_of = perceiving._outputs
+
+    def watched(*arguments):
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        if threads > 1:
+            both.wait()  # passes only where a second image is in the network too
+        try:
+            return outputs_of(*arguments)
+        finally:
+            with lock:
+                busy -= 1
+
+    options = {"config": DetectorConfig(threads=threads), "sizes": (64,)}
+    with monkeypatch.context() as patched:
+        patched.setattr(perceiving, "_outputs", watched)
+        run({"a": units_in_folder(images)["a"]}, tmp_path / "two", weights, **options)
+    assert most == min(2, threads)
+    monkeypatch.setattr(perceiving, "IN_WORK", 1)
+    run({"a": units_in_folder(images)["a"]}, tmp_path / "one", weights, **options)
+    assert snapshot(tmp_path / "two") == snapshot(tmp_path / "one")
+
+
+def test_threads_sleep_in_a_run_and_spin_for_latencies(images, tmp_path, weights, monkeypatch):
+    opened, load = [], load_detector
+
+    def watched(*arguments, **options):
+        opened.append(options.get("spinning", True))
+        return load(*arguments, **options)
+
+    monkeypatch.setattr(perceiving, "load_detector", watched)
+    perceiving._loaded.cache_clear()
+    run(images, tmp_path / "cache", weights, latency_samples=2)
+    assert opened == [False, True]
+    run(images, tmp_path / "cache", weights, latency_samples=2)
+    assert opened == [False, True]  # nothing is left to measure
+    entry = "session.intra_op.allow_spinning"
+    assert load(weights, spinning=False).model.session.get_session_options().get_session_config_entry(entry) == "0"
 
 
 def test_a_model_that_cannot_take_several_images_says_so(images, tmp_path):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -197,3 +198,18 @@ def test_inputs_survive():
     assert np.array_equal(score, before[0])
     assert np.array_equal(np.signbit(score), np.signbit(before[0]))
     assert np.array_equal(value, before[1])
+
+
+def test_many_units_take_less_memory_than_their_draws(monkeypatch):
+    rng, units = np.random.default_rng(0), 20_000
+    counts = rng.multinomial(units, np.full(units, 1 / units), 300).astype(np.float64)
+    score, value, unit = rng.normal(size=units), rng.normal(size=(1, units)), rng.permutation(units)
+    slots = np.full((300, 2), [units // 10, units // 2])
+    expected = top_sums(score, value, unit, counts=counts, slots=slots)
+    monkeypatch.setattr(selection, "COPIED_ELEMENTS", 1 << 20)
+    tracemalloc.start()
+    sums = top_sums(score, value, unit, counts=counts, slots=slots)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(sums, expected)
+    assert peak < counts.nbytes

@@ -26,6 +26,8 @@ CUT_ELEMENTS = 1 << 15
 """Numbers that are worked on in one go; few enough for the cache, and for memory to be used again."""
 REACH_ELEMENTS = 1 << 18
 """Numbers of a product of draws and blocks that are held at once, most of them in single precision."""
+COPIED_ELEMENTS = 1 << 23
+"""Counts of units in draws of which copies in other types are held at once: 16 bytes each."""
 ABREAST = 16
 """Blocks that are skipped together in the search for a cut."""
 ONE_THREAD = 1 << 18
@@ -77,9 +79,9 @@ def sorted_sums(
         return sums
     order = np.argsort(-score) if order is None else order
     blocks = _blocks(score, quantities, unit, order, units=counts.shape[1], budgets=slots.shape[1])
-    drawn = _Drawn.of(counts, blocks.upto[-1, 0])
-    for part in _pieces(len(counts), len(blocks.kind), most=REACH_ELEMENTS):
-        sums[part] = _block_sums(blocks, drawn.keep(part), slots[part])
+    width = max(len(blocks.kind), counts.shape[1] * REACH_ELEMENTS // COPIED_ELEMENTS)
+    for part in _pieces(len(counts), width, most=REACH_ELEMENTS):
+        sums[part] = _block_sums(blocks, _Drawn.of(counts[part], blocks.upto[-1, 0]), slots[part])
     return sums
 
 
@@ -364,10 +366,6 @@ class _Drawn(NamedTuple):
             padded,
             padded.astype(np.int32 if small else np.int64),
         )
-
-    def keep(self, part: slice) -> "_Drawn":
-        """Some of the draws."""
-        return _Drawn(*(each[part] for each in self))
 
 
 class _Cuts(NamedTuple):

@@ -69,10 +69,20 @@ class Detector:
     config: DetectorConfig
 
 
-def load_detector(weights: Path, *, names: Path | None = None, config: DetectorConfig | None = None) -> Detector:
-    """The detector of an ONNX file; class names from a JSON file, else from the model's own metadata."""
+def load_detector(
+    weights: Path, *, names: Path | None = None, config: DetectorConfig | None = None, spinning: bool = True
+) -> Detector:
+    """The detector of an ONNX file.
+
+    Args:
+        weights: ONNX file.
+        names: JSON file of class names; None takes them from the model's own metadata.
+        config: Style, thresholds, threads; None for the defaults.
+        spinning: Whether threads of ONNX Runtime spin while they wait: sooner at work, but they keep a core busy. The
+            boxes are the same.
+    """
     config = config or DetectorConfig()
-    model = onnx_model.open_model(weights, threads=config.threads, provider=config.provider)
+    model = onnx_model.open_model(weights, threads=config.threads, provider=config.provider, spinning=spinning)
     if config.batch > 1 and model.one_at_a_time:
         raise InputError(
             f"{weights} takes one image at a time, and {config.batch} were asked for: leave --batch out, or export it "
@@ -106,8 +116,10 @@ def decoded_image(data: bytes) -> Shaped[np.ndarray, "h w 3"]:
     cv2 = onnx_model.vision("cv2")
     if not data:
         raise FrameError("the file is empty")
-    # Older OpenCV fills the missing part of a truncated JPEG with grey: look for the end mark of its scan.
-    if data[:2] == b"\xff\xd8" and data.find(b"\xff\xd9", max(0, data.rfind(b"\xff\xda"))) < 0:
+    # Older OpenCV fills the missing part of a truncated JPEG with grey: an end mark must follow the last start of scan.
+    # Looked for from the end, so that not all of the file is searched.
+    end = data.rfind(b"\xff\xd9")
+    if data[:2] == b"\xff\xd8" and (end < 0 or data.find(b"\xff\xda", end) >= 0):
         raise FrameError("the JPEG file is truncated")
     size = size_px(data)
     if size is not None and size[0] * size[1] > MOST_PIXELS:

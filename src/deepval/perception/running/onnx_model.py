@@ -55,7 +55,7 @@ def vision(module: str) -> ModuleType:
     return library(module, purpose="Running a detector", extra="vision")
 
 
-def open_model(weights: Path, *, threads: int, provider: str) -> OnnxModel:
+def open_model(weights: Path, *, threads: int, provider: str, spinning: bool = True) -> OnnxModel:
     """The model of an ONNX file, for one image at a time, with results that do not vary between runs."""
     onnxruntime = vision("onnxruntime")
     if not reading.is_file(weights):
@@ -68,7 +68,7 @@ def open_model(weights: Path, *, threads: int, provider: str) -> OnnxModel:
             f"The provider must be one that ONNX Runtime has here ({here}), and is {known.get(provider, provider)}: "
             "install the build of onnxruntime that has it, or take another --provider."
         )
-    session = open_session(str(weights), name=str(weights), threads=threads, provider=provider)
+    session = open_session(str(weights), name=str(weights), threads=threads, provider=provider, spinning=spinning)
     metadata = session.get_modelmeta().custom_metadata_map
     _refuse_other_tasks(metadata, weights)
     name, half, fixed = _input_layout(session, weights)
@@ -80,7 +80,9 @@ def open_model(weights: Path, *, threads: int, provider: str) -> OnnxModel:
     return OnnxModel(session, name, half, fixed, metadata, session.get_inputs()[0].shape[0] == 1)
 
 
-def open_session(source: str | bytes, *, name: str, threads: int, provider: str = "CPUExecutionProvider") -> Any:
+def open_session(
+    source: str | bytes, *, name: str, threads: int, provider: str = "CPUExecutionProvider", spinning: bool = True
+) -> Any:
     """The ONNX Runtime session of a file or of its bytes, with results that do not vary between runs."""
     onnxruntime = vision("onnxruntime")
     options = onnxruntime.SessionOptions()
@@ -88,6 +90,8 @@ def open_session(source: str | bytes, *, name: str, threads: int, provider: str 
     options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
     options.log_severity_level = 3
+    if not spinning:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(source, options, providers=[provider])
     except (*_runtime_errors(), TypeError) as error:  # of the last kind are names that are no UTF-8

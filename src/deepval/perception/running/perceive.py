@@ -7,12 +7,14 @@ Latencies differ from run to run, so they go to a costs file of their own, writt
 
 import re
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from operator import itemgetter
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -37,9 +39,11 @@ from deepval.perception.running.detector import (
 from deepval.perception.running.image_units import Units, checked_units, image_bytes, image_sha256, units_in_folder
 from deepval.perception.running.latency import cost_entry, mode_timing
 from deepval.perception.running.letterbox import Prepared
-from deepval.perception.running.onnx_model import Outputs, weights_sha256
+from deepval.perception.running.onnx_model import PROVIDERS, Outputs, weights_sha256
 
 Step = Literal["run", "skip", "measure"]
+IN_WORK = 2
+"""Groups of images that are decoded or in the network at the same time."""
 
 
 @dataclass(frozen=True)
@@ -120,11 +124,11 @@ def perceive(
     if on_error not in ("raise", "record"):
         raise InputError(f"on_error must be 'raise' or 'record', and is {on_error!r}.")
     units = checked_units(units_in_folder(source) if isinstance(source, Path) else source)
-    detector = _loaded(weights, names, config, weights_sha256(weights))
+    digest = weights_sha256(weights)
+    detector = _loaded(weights, names, config, digest)
     modes = _named_modes(detector, sizes, mode_prefix or weights.stem)
-    recipe = _recipe(detector, weights)
+    recipe = _recipe(detector, weights, digest)
     costs = costs or cache / "costs.toml"
-    digest = recipe["weights_sha256"]
     # Looked at before the run, which may take hours, so that a costs file at odds with it stops it at once.
     unmeasured = _unmeasured(costs, modes, digest) if latency_samples else {}
     frames = len(modes) * sum(map(len, units.values()))
@@ -142,9 +146,11 @@ def perceive(
         units_run = {mode: sum(mode in item.modes for item in undone) for mode in modes}
         manifest = store.finish(cache)
         images = _sample(units, latency_samples) if unmeasured else []
+        # A latency is that of ONNX Runtime as it is usually run, with threads that spin.
+        timed = load_detector(weights, names=names, config=config) if unmeasured else detector
         entries, notes = {}, {}
         for mode, size in unmeasured.items():
-            timing = mode_timing(detector, images, size=size, samples=latency_samples, warmup=latency_warmup)
+            timing = mode_timing(timed, images, size=size, samples=latency_samples, warmup=latency_warmup)
             entries[mode] = cost_entry(timing, detector, size=size, weights_sha256=digest)
             notes[mode] = timing.note
             tally.add(latency_samples, "measure", mode)
@@ -200,8 +206,11 @@ def _undone(cache: Path, units: Units, *, modes: Mapping[str, int], record: bool
 
 @lru_cache(maxsize=1)
 def _loaded(weights: Path, names: Path | None, config: DetectorConfig | None, digest: str) -> Detector:
-    """The detector of weights with this hash, loaded once in every process that runs units."""
-    return load_detector(weights, names=names, config=config)
+    """The detector of weights with this hash, loaded once in every process that runs units.
+
+    Its threads sleep while they wait: threads that spin would take the cores from the decoding of the next image.
+    """
+    return load_detector(weights, names=names, config=config, spinning=False)
 
 
 def _run(
@@ -213,39 +222,55 @@ def _run(
 ) -> dict[str, dict[str, Any]]:
     """Run a unit at all its modes, write each, and return their entries of the manifest.
 
-    An image is decoded and prepared once, ahead of the one that the detector is at; boxes are found behind it.
+    Two groups of images are in work at a time, so that one is decoded while the other is in the detector.
     """
     detector = _loaded(*loading)
     records: dict[str, list[FrameRecord]] = {mode: [] for mode in item.modes}
 
-    def take(found: Iterable[tuple[str, FrameRecord, Path]]) -> None:
-        for mode, made, path in found:
-            if made.reason is not None and not record:
+    def take(group_records: Iterable[tuple[str, FrameRecord, Path]]) -> None:
+        for mode, frame_record, path in group_records:
+            if frame_record.reason is not None and not record:
                 raise InputError(
-                    f"Every frame must be usable, and frame {made.frame} of unit {item.unit} ({path}) is not: "
-                    f"{made.reason}; repair it, or record errors to go on without it."
+                    f"Every frame must be usable, and frame {frame_record.frame} of unit {item.unit} ({path}) is not: "
+                    f"{frame_record.reason}; repair it, or record errors to go on without it."
                 )
-            records[mode].append(made)
+            records[mode].append(frame_record)
             if tick is not None:
                 tick(mode, item.unit)
 
     together = detector.config.batch
     groups = [item.frames[start : start + together] for start in range(0, len(item.frames), together)]
-    look = partial(_looked_at, detector, item.modes)
-    with ThreadPoolExecutor(1) as ahead, ThreadPoolExecutor(1) as behind:
-        coming = [ahead.submit(look, group) for group in groups[:1]]
-        found: list[Future[list[tuple[str, FrameRecord, Path]]]] = []
-        for place, group in enumerate(groups):
-            pictures = coming.pop().result()
-            coming += [ahead.submit(look, after) for after in groups[place + 1 : place + 2]]
-            for mode in item.modes:
-                outputs = _outputs(detector, [picture.ready.get(mode) for picture in pictures])
-                found.append(behind.submit(_recorded, detector, mode, group, pictures, outputs))
-            while len(found) > len(item.modes):
-                take(found.pop(0).result())
-        for rest in found:
-            take(rest.result())
-    return {mode: store.unit_files(cache, mode, unit=item.unit, records=made) for mode, made in records.items()}
+    work = partial(_group_records, detector, item.modes, BoundedSemaphore(_calls_at_once(detector.config)))
+    with ThreadPoolExecutor(IN_WORK) as pool:
+        pending: deque[Future[list[tuple[str, FrameRecord, Path]]]] = deque()
+        for group in groups:
+            pending.append(pool.submit(work, group))
+            if len(pending) > IN_WORK:  # one more is queued, so that no thread waits for this one
+                take(pending.popleft().result())
+        for future in pending:
+            take(future.result())
+    return {mode: store.unit_files(cache, mode, unit=item.unit, records=found) for mode, found in records.items()}
+
+
+def _calls_at_once(config: DetectorConfig) -> int:
+    """Calls of the network that may run at the same time: only on a processor, and only with several threads."""
+    return IN_WORK if config.provider == PROVIDERS["cpu"] and config.threads > 1 else 1
+
+
+def _group_records(
+    detector: Detector,
+    modes: Mapping[str, int],
+    network: BoundedSemaphore,
+    frames: Sequence[tuple[int, Path]],
+) -> list[tuple[str, FrameRecord, Path]]:
+    """The records of a group of frames at every mode; each image is decoded once."""
+    pictures = [_picture(detector, modes, path) for _, path in frames]
+    records = []
+    for mode in modes:
+        with network:
+            outputs = _outputs(detector, [picture.ready.get(mode) for picture in pictures])
+        records += _recorded(detector, mode, frames, pictures, outputs)
+    return records
 
 
 class _Picture(NamedTuple):
@@ -255,10 +280,6 @@ class _Picture(NamedTuple):
     hw_px: tuple[int, int] | None
     ready: Mapping[str, Prepared]
     reason: str | None
-
-
-def _looked_at(detector: Detector, modes: Mapping[str, int], frames: Sequence[tuple[int, Path]]) -> list[_Picture]:
-    return [_picture(detector, modes, path) for _, path in frames]
 
 
 def _picture(detector: Detector, modes: Mapping[str, int], path: Path) -> _Picture:
@@ -335,7 +356,7 @@ def _sample(units: Units, samples: int) -> list[bytes]:
     return images
 
 
-def _recipe(detector: Detector, weights: Path) -> dict[str, Any]:
+def _recipe(detector: Detector, weights: Path, digest: str) -> dict[str, Any]:
     """Everything that settles the boxes of an image at a resolution."""
     import cv2
     import onnxruntime
@@ -345,7 +366,7 @@ def _recipe(detector: Detector, weights: Path) -> dict[str, Any]:
         del settings["batch"]  # as caches were written before there were batches
     return {
         "weights": weights.name,
-        "weights_sha256": weights_sha256(weights),
+        "weights_sha256": digest,
         **settings,
         "style": detector.style,
         "onnxruntime": onnxruntime.__version__,
