@@ -12,7 +12,8 @@ from deepval.cells.splits import ROLES, units_of
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.manifests import MANIFEST
-from deepval.judging.budgets import conventions
+from deepval.judging.budgets import Budget, Selection, conventions
+from deepval.judging.notes import MissingCosts
 from deepval.results import Result
 from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Convention, Costs
@@ -36,7 +37,7 @@ class Case:
         source: Where it was read from.
         table: The losses; a cell's with every unit of its split listed, so that its cells share their draws.
         cell: The cell, None where there is only a values file.
-        own_costs: Whether the costs are the cell's and nobody asked for them.
+        own_costs: Whether the costs are those in the cell's folder, not of a file that the caller names.
     """
 
     source: Path
@@ -111,8 +112,11 @@ class Case:
         chosen = {name: file if reading.exists(file) else beside.get(str(file), file) for name, file in given.items()}
         return chosen or beside
 
-    def kinds(self, scores: Mapping[str, Scores], convention: Convention) -> list[str]:
-        """Kinds of budgets that the costs allow; of a cell's own costs, those that charge all that is judged."""
+    def kinds(self, scores: Mapping[str, Scores], convention: Convention, *, every: bool = False) -> list[str]:
+        """Kinds of budgets that the costs allow: those that charge some of the scores, or all of them where `every`.
+
+        Where a costs file charges none of them, every kind whose modes have a cost is returned.
+        """
         costs, each, measured = self.table.costs, self.table.input_costs, conventions(convention)
         if costs is None:
             unpaid = [kind for kind, unit in measured.items() if unit in each]
@@ -123,27 +127,39 @@ class Case:
                 )
                 warnings.warn(InputWarning(note), stacklevel=2)
             return ["selection"]
-        charged = [] if self.own_costs else list(costs.allocators.values())
         modes = list(costs.modes.values())
-        found = [
-            kind
-            for kind, unit in measured.items()
-            if (unit in each or (modes and all(unit in entry for entry in modes)))
-            and all(unit in entry for entry in charged)
+        possible = [
+            kind for kind, unit in measured.items() if unit in each or (modes and all(unit in entry for entry in modes))
         ]
-        free = {kind: [s.name for s in scores.values() if not _charged(costs, s, measured[kind])] for kind in found}
-        left_out = [kind for kind in found if self.own_costs and free[kind]]
-        if left_out:
-            names = dict.fromkeys(name for kind in left_out for name in free[kind])
+        unpriced = {
+            kind: [name for name, item in scores.items() if not _charged(costs, item, measured[kind])]
+            for kind in possible
+        }
+        most = 0 if every else max(len(scores) - 1, 0)
+        chosen = [kind for kind in possible if len(unpriced[kind]) <= most]
+        left_out = [kind for kind in possible if kind not in chosen]
+        if every and self.own_costs and left_out:
+            names = dict.fromkeys(name for kind in left_out for name in unpriced[kind])
             note = (
-                f"No {' and no '.join(left_out)} budgets: the cell's costs do not charge {', '.join(names)}. Name "
-                "others with -s, or give --costs that do."
+                f"No {' and no '.join(left_out)} budgets: the cell's costs have no cost of {', '.join(names)}. "
+                "`deepval profile` measures it; pass the costs file with --costs."
             )
             warnings.warn(InputWarning(note), stacklevel=2)
-        return ["selection", *(kind for kind in found if kind not in left_out)]
+            return ["selection", *chosen]
+        return ["selection", *(chosen or possible)]
+
+    def missing_costs(
+        self, scores: Mapping[str, Scores], budgets: Sequence[Budget], *, requested: bool = False
+    ) -> MissingCosts:
+        """Whether allocators without a cost are listed: not where none has one and measured budgets were requested."""
+        costs = self.table.costs
+        units: set[Convention] = {budget.convention for budget in budgets if not isinstance(budget, Selection)}
+        charged = costs is not None and any(_charged(costs, item, unit) for item in scores.values() for unit in units)
+        return "list" if charged or (self.own_costs and not requested) else "error"
 
 
 def _charged(costs: Costs, scores: Scores, unit: Convention) -> bool:
+    """Whether there is a cost to charge for an allocator."""
     return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})
 
 

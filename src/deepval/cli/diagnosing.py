@@ -59,14 +59,16 @@ def diagnose(
     files = options.score_files(scores)
     scored = case.scores(files) if files or case.scored else {}
     chosen = case.units(options.unit_list(units, case.roles), usual="test")
+    budgets = options.budgets(case, scored, alpha, budget)
     found = diagnosis.diagnose(
         case.table,
         scored,
-        options.budgets(case, scored, alpha, budget),
+        budgets,
         units=chosen,
         draws=options.draws(draws),
         seed=seed,
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
+        missing_costs=case.missing_costs(scored, budgets, requested=bool(budget)),
         difference=abs(resolve),
         watch=options.watch,
     )

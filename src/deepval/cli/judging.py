@@ -139,10 +139,11 @@ def evaluate(
         chosen, held = options.unit_list(units), options.unit_list(calibrate)
         scored = heads_of(case, files)
         refuse(long, {"--apgr": apgr})
+    budgets = options.budgets(case, scored, alpha, budget, rails=rails, skipping=skipping)
     result = deepval.evaluate(
         case.table if long is None else replace(long, costs=case.table.costs),
         scored if long is None else files,
-        options.budgets(case, scored, alpha, budget, rails=rails, skipping=skipping),
+        budgets,
         draws=number,
         seed=seed,
         modes=None if long is None else options.mode_list(modes),
@@ -150,6 +151,7 @@ def evaluate(
         calibration=held,
         by=by or (),
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
+        missing_costs=case.missing_costs(scored, budgets, requested=bool(budget)),
         simultaneous_intervals=simultaneous,
         curve_points=curve,
         terms=terms or case.terms,
@@ -257,7 +259,7 @@ def compare(
         results[name] = deepval.evaluate(
             case.table,
             named,
-            options.budgets(case, named, alpha, budget, rails=rails, skipping=skipping),
+            options.budgets(case, named, alpha, budget, rails=rails, skipping=skipping, every=True),
             draws=number,
             seed=seeds[name],
             units=chosen[name],

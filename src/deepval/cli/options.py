@@ -241,11 +241,12 @@ def budgets(
     *,
     rails: str | None = None,
     skipping: bool = False,
+    every: bool = False,
 ) -> list[Budget]:
-    """Budgets of the kinds asked for; without a wish, selection and what the costs allow."""
+    """Budgets of the kinds asked for; by default selection and what charges some of the scores, or `every` one."""
     convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
     accounting: Accounting = "skipping" if skipping else "cascade"
-    wanted = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention)]
+    wanted = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention, every=every)]
     if rails is not None and "energy" not in wanted:
         raise InputError(
             f"--rails is of energy budgets, and none is judged: give --costs that have {rails!r} throughout."

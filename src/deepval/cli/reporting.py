@@ -115,11 +115,13 @@ def _judged(folder: Path) -> Result:
     case = read_case(folder)
     scores = case.scores({})
     units = case.units(None, usual="test")
+    budgets = options.budgets(case, scores)
     result = deepval.evaluate(
         case.table,
         scores,
-        options.budgets(case, scores),
+        budgets,
         units=units,
+        missing_costs=case.missing_costs(scores, budgets),
         terms=case.terms,
         curve_points=CURVE_POINTS,
         watch=options.watch,

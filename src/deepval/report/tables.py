@@ -215,19 +215,18 @@ def closing_of(every: Sequence[Row]) -> list[str]:
     """The verdicts of rows in words, budget by budget, those against random-ladder apart."""
     lines = []
     places = {row.budget.label: place for place, row in reversed(list(enumerate(every)))}
-    judged = [row for row in every if row.verdict]  # a row of scores per mode is compared with another chance
+    # A row of scores per mode is compared with another chance; one without a known cost has words but no verdict.
+    judged = [row for row in every if row.verdict_words or row.verdict]
     judged.sort(key=lambda row: (places[row.budget.label], row.chance == LADDER_CHANCE))
     for (budget, chance), rows in groupby(judged, key=lambda row: (row.budget.label, row.chance)):
         found: dict[str, list[str]] = {}
         other: dict[str, list[str]] = {}
         for row in rows:
-            if row.verdict:
-                found.setdefault(row.verdict_words or row.verdict, []).append(row.allocator)
+            found.setdefault(row.verdict_words or row.verdict or "", []).append(row.allocator)
             if row.second_verdict and row.second_verdict != row.verdict:
                 other.setdefault(row.second_verdict, []).append(row.allocator)
-        if found:
-            lines.append(f"{budget}, against {chance or 'random'}: {_by_words(found)}.")
-            lines[-1] += f" Second opinion: {_by_words(other)}." if other else ""
+        lines.append(f"{budget}, against {chance or 'random'}: {_by_words(found)}.")
+        lines[-1] += f" Second opinion: {_by_words(other)}." if other else ""
     return lines
 
 

@@ -39,7 +39,7 @@ function bestFirst(cell, key, items) {
 
 function chipOf(row) {
   if (row.stale && row.verdict !== "infeasible") return h("span", { class: "chip stale" }, "not judged yet");
-  return h("span", { class: `chip ${row.verdict || ""}`, title: row.verdict_words }, row.verdict || "no verdict");
+  return h("span", { class: `chip ${row.verdict || ""}`, title: row.verdict_words }, row.verdict || row.verdict_words || "no verdict");
 }
 
 // What weakens a decided verdict, as it stands behind its word: " on few units, but rests on 0007".
@@ -98,6 +98,8 @@ function heroWords(rows) {
   if (worse.length) parts.push(`${worse.length > 4 ? worse.length : listed(worse)} ${worse.length > 1 ? "are" : "is"} worse`);
   if (unsure.length && (better.length || worse.length)) parts.push(`${unsure.length > 2 ? unsure.length : listed(unsure)} cannot be told apart from it`);
   if (unpaid.length) parts.push(`${listed(unpaid)} cannot pay for ${unpaid.length > 1 ? "themselves" : "itself"}`);
+  const unpriced = rows.filter((row) => row.verdict_words === "no cost known").map((row) => row.allocator);
+  if (unpriced.length) parts.push(`no cost is known of ${listed(unpriced)}`);
   return `${parts.join("; ")}.`;
 }
 
@@ -161,7 +163,7 @@ function overview(cells, state, choose) {
     names.map((name) => {
       const row = cell.result.rows.find((item) => item.allocator === name && budgetKey(item) === state.budget);
       if (!row) return h("td", {}, h("span", { class: "undefined" }, "not judged"));
-      if (row.versus_random === null) return h("td", {}, h("span", { class: "undefined", title: row.reason }, row.verdict || "undefined"));
+      if (row.versus_random === null) return h("td", {}, h("span", { class: "undefined", title: row.reason }, row.verdict || row.verdict_words || "undefined"));
       return h("td", { "data-tip": `${row.verdict}\n${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}` }, h("span", { class: row.verdict }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
     })));
   const budget = cells.flatMap((cell) => cell.result.rows).find((row) => budgetKey(row) === state.budget);
