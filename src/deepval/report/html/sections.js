@@ -70,6 +70,7 @@ function sentence(view, row) {
   const around = gainInterval(view, row);
   const gains = row.gain_share === null
     ? `gain ${number(row.gain)} in units of the loss; a share of the all-cheap loss is undefined`
+    : beyond(row.gain_share) ? `gain ${Number(row.gain.toPrecision(3))} in units of the loss; the all-cheap loss is almost zero`
     : `gain ${percent(row.gain_share)} of the all-cheap loss${around ? ` ${around}` : ""}`;
   const interval = span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v));
   const shown = interval ? [" ", h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, interval)] : ` (no interval: ${row.reason || "undefined"})`;
@@ -193,7 +194,7 @@ function signs(cell, view) {
     h("dl", { class: "facts num" },
       fact("harm ratio", ratio === null ? h("span", { class: "undefined" }, "undefined") : number(ratio, 3), ratio === null ? "nothing is helped" : `${number(ratio, 2)} lost for every 1 gained`),
       fact("harm rate", setting.harm_rate === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.harm_rate), setting.harm_rate === null ? "no input is affected" : "of the affected inputs"),
-      fact("escalate everything", setting.all_full_share === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.all_full_share), "of the all-cheap loss removed"),
+      fact("escalate everything", setting.all_full_share === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.all_full_share), beyond(setting.all_full_share) ? `of the all-cheap loss removed, which is almost zero: ${Number((setting.all_full_share * setting.cheap_loss).toPrecision(3))} in units of the loss` : "of the all-cheap loss removed"),
       view.stale ? null : fact(`oracle at ${share(best.alpha)}`, best.oracle_share === null ? h("span", { class: "undefined" }, "undefined") : percent(best.oracle_share), best.budget_binds ? "the budget binds" : "the budget is slack"),
       fact("all-cheap loss", count(Number(setting.cheap_loss.toPrecision(5))), `of ${count(setting.inputs)} inputs`)),
     setting.concentration.top_unit === null || view.stale ? null : h("p", { class: "note" }, `The value to gain is spread as over ${number(setting.concentration.effective_units, 1)} units; ${setting.concentration.top_unit} holds ${percent(setting.concentration.top_share)} of it${byInput(setting)}.`));
