@@ -211,6 +211,42 @@ def test_costs_of_the_modes_alone_judge_what_costs_nothing_and_list_the_rest(cel
     assert [row["verdict"] for row in charged if (row["allocator"], row["kind"]) == ("ego-speed", "latency")]
 
 
+def test_all_units_are_judged_where_no_scores_were_fitted(cell):
+    every, test = list(read_cell(cell).split.units), list(read_cell(cell).split.test)
+    words = ("--budget", "selection", *DRAWS)
+    assert content("evaluate", cell, *words)["provenance"]["units"] == test  # two files cover validation and test only
+    for signal in ("ego-speed", "lost"):
+        assert run("score", cell, signal, "--units", "all").code == 0
+    done = run("evaluate", cell, *words, "--json")
+    note = (
+        "braking-monocular: ego-speed, lost were not fitted, so no units are held out: all 10 units are judged. "
+        "--units test judges the test units alone."
+    )
+    assert done.err == f"deepval: note: {note}\n"
+    judged = json.loads(done.out)
+    assert (judged["provenance"]["units"], judged["warnings"]) == (every, [note])
+    assert content("evaluate", cell, "-s", cell / "scores" / "lost.csv", *words)["provenance"]["units"] == every
+    assert content("evaluate", cell, *words, "--units", "test")["provenance"]["units"] == test
+    others = content("evaluate", cell, *words, "--calibrate", "validation")["provenance"]["units"]
+    assert others == [unit for unit in every if unit not in read_cell(cell).split.validation]
+    assert "all 10 units are judged" in run("compare", cell, "ego-speed", "lost", *words).err
+    assert "all 10 units are judged" in run("diagnose", cell, *words).err
+    page = Path("page.html")
+    assert "all 10 units are judged" in run("report", cell, "--out", page).err
+    assert "no units are held out: all 10 units are judged" in page.read_text(encoding="utf-8")
+
+
+def test_test_units_alone_are_judged_where_scores_may_come_from_a_fit(cell):
+    test, words = list(read_cell(cell).split.test), ("--budget", "selection", *DRAWS)
+    assert run("score", cell, "ego-speed", "--units", "all").code == 0
+    assert run("fit", cell, "-a", "gate-ridge").code == 0
+    assert run("score", cell, "gate-ridge", "--units", "all").code == 0
+    both = ("-s", "ego-speed", "-s", "gate-ridge")
+    assert content("evaluate", cell, *both, *words)["provenance"]["units"] == test
+    shutil.copy(cell / "scores" / "ego-speed.csv", "mine.csv")
+    assert content("evaluate", cell, "-s", "mine.csv", *words)["provenance"]["units"] == test
+
+
 def test_compare_leaves_out_budgets_that_do_not_charge_both(cell):
     done = run("compare", cell, "ego-speed", "lost", *DRAWS, "--json")
     assert "No latency and no energy budgets: the cell's costs have no cost of lost." in done.err

@@ -61,10 +61,57 @@ class Case:
         too_few = None if self.cell is None else self.cell.split.too_few
         return None if too_few is None else f"{self.source.name}: {too_few}: all are judged on, nothing was held out."
 
-    def labelled(self, result: Result) -> Result:
-        """The result, which says where nothing was held out."""
-        note = self.not_held_out
+    def labelled(self, result: Result, note: str | None = None) -> Result:
+        """The result with a note where nothing was held out: the one passed, or that of too few units for a split."""
+        note = note or self.not_held_out
         return result if note is None else replace(result, warnings=(note, *result.warnings))
+
+    def judged_units(
+        self,
+        named: Sequence[str] | None,
+        given: Mapping[str, Path],
+        scores: Mapping[str, Scores],
+        *,
+        calibration: Sequence[str] | None = None,
+    ) -> tuple[list[str] | None, str | None]:
+        """Units to judge and a note where those are all of a cell: with no fitted scores nothing has to be held out.
+
+        Args:
+            named: Units by name or role, which are taken as they are.
+            given: Score files as for `scores`.
+            scores: What those files hold.
+            calibration: Units that are not judged.
+        """
+        if named is not None or self._held_out(given, scores):
+            return self.units(named, usual="test"), None
+        units = [unit for unit in self.units(None, usual="all") or () if unit not in set(calibration or ())]
+        number = f"all {len(units)}{' other' if calibration else ''} units"
+        note = (
+            f"{self.source.name}: {', '.join(scores)} {'was' if len(scores) == 1 else 'were'} not fitted, so no units "
+            f"are held out: {number} are judged. --units test judges the test units alone."
+        )
+        warnings.warn(note, InputWarning, stacklevel=2)
+        return units, note
+
+    def _held_out(self, given: Mapping[str, Path], scores: Mapping[str, Scores]) -> bool:
+        """Whether test units alone are judged: not where signals and diagnostics beside the cell score all its inputs.
+
+        Scores from elsewhere may come from a fit, and so does a probability that a cell maps from raw scores.
+        """
+        if self.cell is None or self.not_held_out is not None:
+            return True
+        from deepval.allocators.signals import SIGNALS
+        from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
+
+        modes = self.cell.definition.get("modes", {})
+        raw = any(isinstance(mode, Mapping) and mode.get("scores") == "raw" for mode in modes.values())
+        unfitted = {
+            reading.resolved(self.source / SCORES / f"{name}.csv")
+            for name in (*SIGNALS, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS)
+            if not reading.exists(self.source / ALLOCATORS / f"{name}.json")
+        }
+        files = set(map(reading.resolved, self._beside(given).values())) if scores else set()
+        return raw or not files <= unfitted or not all(item.covered.all() for item in scores.values())
 
     @property
     def scored(self) -> bool:

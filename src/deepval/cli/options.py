@@ -115,8 +115,8 @@ JudgedUnits = Annotated[
     str | None,
     typer.Option(
         "--units",
-        help="Units to judge: a,b,c or a file with one per line; of a cell also by role: test (the default), "
-        "validation, train, fit, all.",
+        help="Units to judge: a,b,c or a file with one per line; of a cell also by role: test, validation, "
+        "train, fit, all. Default: test, or all where no scores were fitted.",
         rich_help_panel=SUBJECT,
         autocompletion=offered(*ROLES),
     ),

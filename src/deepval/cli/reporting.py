@@ -114,7 +114,7 @@ def _judged(folder: Path) -> Result:
     """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
     case = read_case(folder)
     scores = case.scores({})
-    units = case.units(None, usual="test")
+    units, note = case.judged_units(None, {}, scores)
     budgets = options.budgets(case, scores)
     result = deepval.evaluate(
         case.table,
@@ -127,7 +127,7 @@ def _judged(folder: Path) -> Result:
         watch=options.watch,
     )
     noted(case, "report", units, scores)
-    return case.labelled(result)
+    return case.labelled(result, note)
 
 
 def page_text(
