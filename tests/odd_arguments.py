@@ -53,7 +53,8 @@ def calls(result, table):
     columns = {"unit": UNIT, "input": np.arange(60)} | {f"loss_{mode}": loss for mode, loss in LOSSES.items()}
     scores = {"mine": VALUE + 1, "other": -VALUE}
     judged = {"table": table, "scores": scores, "budgets": 0.2, "draws": 2, "seed": 0, "modes": None, "units": None}
-    judged |= {"calibration": None, "by": (), "missing": "error", "simultaneous_intervals": False, "curve_points": 0}
+    judged |= {"calibration": None, "by": (), "missing": "error", "missing_costs": "error"}
+    judged |= {"simultaneous_intervals": False, "curve_points": 0}
     judged |= {"terms": None, "weights": None}
     optional = dict.fromkeys(("modes", "input", "order", "attributes", "costs"))
     pair = {"candidate": "mine", "baseline": "other", "of": "gain"}

@@ -1,11 +1,15 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import deepval
 from deepval import Costs, InputError, read_costs
+from deepval.errors import InputWarning
 from deepval.tables.costs import ALL_RAILS, CONVENTIONS, GPU_RAIL, MODULE, PROFILES, check_modes, costs_bytes
+from worlds import quietly
 
 PROFILE = {
     "modes": {
@@ -267,3 +271,57 @@ def test_costs_of_modes_are_those_of_every_mode_named(tmp_path):
     check_modes(path, ["cheap", "full"])
     with pytest.raises(InputError, match=r"none of ful .did you mean 'full'"):
         check_modes(path, ["cheap", "ful"])
+
+
+def test_allocators_without_a_cost_are_listed_where_that_is_asked_for():
+    rng = np.random.default_rng(0)
+    losses = rng.exponential(size=(60, 3))
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat(list("abcdef"), 10), order=np.tile(np.arange(10), 6),
+        losses={"small": losses[:, 0], "middle": losses[:, 1] / 2, "large": losses[:, 2] / 3},
+    )  # fmt: skip
+    costs = {"modes": {"small": {"ms": 4}, "middle": {"ms": 6}, "large": {"ms": 9}}, "allocators": {"mine": {"ms": 1}}}
+    scores = {"mine": rng.normal(size=60), "other": rng.normal(size=60), "many": rng.exponential(size=(60, 2))}
+    budgets = [deepval.Selection(0.3), deepval.Latency(0.3, costs)]
+    with pytest.raises(InputError, match="a measured budget needs 'ms' of allocator 'other'"):
+        quietly(deepval.evaluate, table, scores, budgets, draws=20)
+    settings = {"draws": 20, "calibration": ["a"], "curve_points": 3, "simultaneous_intervals": False}
+    with pytest.warns(
+        InputWarning, match=r"^No cost known \(ms\) of other, many: listed without a verdict under latency"
+    ):
+        result = deepval.evaluate(table, scores, budgets, **settings, missing_costs="list")
+    alone = quietly(deepval.evaluate, table, {"mine": scores["mine"]}, budgets, **settings)
+    for part in ("rows", "gaps", "streams", "thresholds"):
+        of_mine = [row for row in getattr(result, part) if row.allocator == "mine"]
+        assert of_mine == [row for row in getattr(alone, part) if row.allocator == "mine"]
+        listed = [row for row in getattr(result, part) if row.allocator == "other" and row.kind == "latency"]
+        assert [row.reason for row in listed] == ["no cost known"]
+    listed = [row for row in result.rows if row.kind == "latency" and row.allocator in ("other", "many")]
+    assert [(row.gain, row.cost, row.verdict, row.verdict_words) for row in listed] == [
+        (None, None, None, "no cost known")
+    ] * 2
+    compared = deepval.compare(result, "other", "mine")
+    assert [row.verdict for row in compared if row.kind == "latency"] == [None]
+    assert [row.reason for row in compared if row.kind == "latency"] == ["other: no cost known"]
+
+
+def test_allocators_without_a_cost_are_listed_where_a_table_stays_on_disk(tmp_path):
+    rng = np.random.default_rng(1)
+    columns = {"unit": np.repeat(list("abcd"), 8), "input": np.arange(32), "loss_s": rng.exponential(size=32)}
+    columns |= {"loss_l": rng.exponential(size=32)}
+    pq.write_table(pa.table(columns), tmp_path / "values.parquet")
+    for name in ("mine", "other"):
+        pq.write_table(pa.table({"input": np.arange(32), "score": rng.normal(size=32)}), tmp_path / f"{name}.parquet")
+    costs = {"modes": {"s": {"ms": 4}, "l": {"ms": 9}}, "allocators": {"mine": {"ms": 1}}}
+    files = {name: tmp_path / f"{name}.parquet" for name in ("mine", "other")}
+    results = [
+        quietly(
+            deepval.evaluate, tmp_path / "values.parquet", files, [deepval.Latency(0.3, costs)], draws=10,
+            missing_costs="list", memory=memory,
+        )
+        for memory in (None, 0)
+    ]  # fmt: skip
+    one, other = ([(row.allocator, row.verdict, row.reason) for row in result.rows] for result in results)
+    assert one == other
+    assert [row.gain for row in results[1].rows] == pytest.approx([row.gain for row in results[0].rows])
+    assert [row.reason for row in results[1].rows if row.allocator == "other"] == ["no cost known"]

@@ -1,6 +1,7 @@
 """What escalation does, over built cells, against plain loops over their files."""
 
 import json
+from dataclasses import replace
 from itertools import combinations, product
 from math import factorial, isclose, prod
 
@@ -100,6 +101,16 @@ def test_a_harm_ratio_without_benefit_is_undefined(cells):
     (row,) = signs.rows({"one": quiet}, units=[quiet.split.test[0]], draws=10)
     assert row.harm_ratio_lo is None  # a single unit has no interval
     assert row.units == 1
+
+
+def test_signs_say_where_the_all_cheap_loss_is_almost_zero(cells):
+    (row,) = signs.rows(dict([next(iter(cells.items()))]), draws=10)
+    assert row.cheap_loss > 0
+    told = str(signs.table([replace(row, cheap_loss=1.1e-9, all_full_share=-9.9e6)]))
+    assert f"{row.cell}: the all-cheap loss is almost zero (1.1e-09), so shares of it mean nothing." in " ".join(
+        told.split()
+    )
+    assert "< -1000%" in told
 
 
 @pytest.mark.parametrize("units", ["all", "validation"])

@@ -47,7 +47,7 @@ def slow_reactions(spec, unit):
     cheap, full = seen.used[spec.order[0]], seen.used[spec.order[-1]]
     objects = perceived(spec, seen)
     plans = branches(rule, scene, objects, seen.run)
-    told = {"reacted": [], "needed": [], "lost": [], "alike": [], "shared_value": []}
+    told = {"reacted": [], "needed": [], "lost": [], "alike": [], "shared_value": [], "recovered": []}
     for frame in range(len(scene)):
         refs, ignored = judged_at(truth, frame)
         regions = [tuple(box) for box in truth.ignored_box_px[truth.ignored_frame == frame]]
@@ -81,6 +81,7 @@ def slow_reactions(spec, unit):
         told["needed"].append(bool(found["full"]) and changed(spec.order[-1], found["full"])[1])
         told["lost"].append(bool(found["cheap"]) and changed(spec.order[0], found["cheap"])[1])
         told["alike"].append(not any(invented.values()) and not any(found.values()))
+        told["recovered"].append(bool(found["full"]))
         left = [
             loss(without(spec.order[place], invented[end] | found[end])) for place, end in ((0, "cheap"), (-1, "full"))
         ]
@@ -97,7 +98,7 @@ def test_reactions_are_those_of_a_loop_over_frames(cells):
             for name, marks in told.items():
                 assert getattr(found, name).tolist() == pytest.approx(marks, abs=1e-12)
                 ever |= {name} if any(marks) else set()
-    assert ever == {"reacted", "needed", "lost", "alike", "shared_value"}
+    assert ever == {"reacted", "needed", "lost", "alike", "shared_value", "recovered"}
 
 
 def test_rows_are_means_over_inputs_by_sign(cells):
@@ -111,6 +112,9 @@ def test_rows_are_means_over_inputs_by_sign(cells):
     told = [unit_reactions(spec, unit) for unit in UNITS]
     boxes = {i: f - c for part in told for i, c, f in zip(part.input, part.cheap_boxes, part.full_boxes, strict=True)}
     reacted = {i: r for part in told for i, r in zip(part.input, part.reacted, strict=True)}
+    recovered = {i: r for part in told for i, r in zip(part.input, part.recovered, strict=True)}
+    net = dict(zip(cell.table.input, cell.evidence.column("full_E1") - cell.evidence.column("cheap_E1"), strict=True))
+    assert any(recovered[key] and net[key] >= 0 for key in net)  # recovers a miss and makes as many others
     shared = {i: v for part in told for i, v in zip(part.input, part.shared_value, strict=True)}
     for row, sign in zip(rows, (1, -1, 0), strict=True):
         mine = [key for key, value in values.items() if np.sign(value) == sign]
@@ -120,7 +124,7 @@ def test_rows_are_means_over_inputs_by_sign(cells):
         assert row.misses == pytest.approx(sum(lost) / len(mine))
         assert row.detections == pytest.approx(sum(boxes[key] for key in mine) / len(mine))
         assert row.more_false_positives == sum(n > 0 for n in extra) / len(mine)
-        assert row.no_miss_recovered == sum(n >= 0 for n in lost) / len(mine)
+        assert row.no_miss_recovered == sum(not recovered[key] for key in mine) / len(mine)
         assert row.reacted == sum(reacted[key] for key in mine) / len(mine)
         assert row.placed == sum(np.sign(shared[key]) == sign for key in mine) / len(mine)
 
@@ -128,7 +132,15 @@ def test_rows_are_means_over_inputs_by_sign(cells):
 def test_without_the_data_what_needs_them_is_undefined_and_a_note_says_so(cells):
     rows = mechanism.rows(cells)
     assert all(
-        row.detections is row.reacted is row.needed is row.lost is row.alike is row.placed is None for row in rows
+        row.detections
+        is row.no_miss_recovered
+        is row.reacted
+        is row.needed
+        is row.lost
+        is row.alike
+        is row.placed
+        is None
+        for row in rows
     )
     assert all(row.misses is not None for row in rows if row.inputs)
     assert "give --root and --mode" in mechanism.table(rows).notes[-1]

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.cli.making import _sentence
 from deepval.report import FORMS, console
 from deepval.report.tables import closing, interval, number, percent, tables
+from worlds import quietly
 
 
 def _result(names=("good", "bad_one"), **options):
@@ -167,3 +169,21 @@ def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_
     ]
     assert "one" in last[0]
     assert "each" in last[1]
+
+
+def test_shares_of_an_almost_zero_loss_are_not_printed():
+    loss = {"cheap": [1e-9, 0, 0, 0, 1e-10, 0], "full": [0.1, 0, 0.002, 0, 0, 0.01]}
+    table = quietly(deepval.ValueTable.from_columns, unit=list("aabbcc"), losses=loss)
+    result = quietly(deepval.evaluate, table, {"mine": np.arange(6.0)}, [0.2, 0.5], draws=50, curve_points=3)
+    assert result.setting.all_full_share == pytest.approx(-0.112 / 1.1e-9)  # JSON keeps the definition
+    why = "the all-cheap loss is almost zero (1.1e-09), so shares of it mean nothing"
+    for form in ("console", "markdown"):
+        text = " ".join(FORMS[form](result).split())
+        assert f"T{why[1:]}. In units of the loss, escalating everything removes -0.112" in text
+        assert not re.search(r"\d{5,}(\.\d+)?%", text)
+    assert why in _sentence(table.summary())
+    assert "all-full -0.112, Oracle@20 1e-10 in units of the loss" in _sentence(table.summary())
+
+
+def test_percentages_beyond_a_thousand_say_only_on_which_side():
+    assert [percent(share) for share in (10.0, -10.0, 10.1, -9.9e6)] == ["1000.00%", "-1000.00%", "> 1000%", "< -1000%"]

@@ -146,6 +146,17 @@ def test_simultaneous_intervals_cover_all_rows_at_once_and_no_narrower_ones_do()
             assert more.high >= fewer.high - 1e-12
 
 
+@pytest.mark.parametrize("weights", [None, np.full(37, 1 / 37)])
+def test_the_quantile_of_simultaneous_intervals_is_not_interpolated(weights):
+    samples = np.random.default_rng(3).normal(size=(2, 37))
+    spread = samples.std(axis=1)
+    distance = np.max(np.abs(samples) / spread[:, None], axis=0)
+    wide = simultaneous(np.zeros(2), samples, Draws(np.ones((37, 4)), weights, 0), units=math.inf)
+    least = np.quantile(distance, 0.95, method="inverted_cdf")
+    assert least > np.quantile(distance, 0.95)
+    assert [item.high for item in wide] == pytest.approx(least * spread)
+
+
 def test_simultaneous_intervals_contain_pointwise_ones_of_symmetric_samples():
     # Of skewed samples they need not: they reach equally far to both sides, percentiles do not.
     rng = np.random.default_rng(3)

@@ -158,12 +158,26 @@ def test_scores_by_name_by_file_and_by_both(cell):
 def test_costs_of_the_cell_charge_what_they_know(cell):
     kinds = {"selection", "latency", "energy"}
     assert {row["kind"] for row in content("evaluate", cell, "-s", "ego-speed", *DRAWS)["rows"]} == kinds
-    done = run("evaluate", cell, *DRAWS)
+    done = run("evaluate", cell, *DRAWS, "--json")
     assert done.err == (
-        "deepval: note: No latency and no energy budgets: the cell's costs do not charge lost. Name others with -s, "
-        "or give --costs that do.\n"
+        "deepval: note: No cost known (ms, mj) of lost: listed without a verdict under latency and energy budgets. "
+        "`deepval profile` measures what an allocator costs; add it under [allocators.NAME] of a costs file and pass "
+        "that (--costs).\n"
     )
-    assert "a measured budget needs 'ms' of allocator 'lost'" in told(run("evaluate", cell, "--budget", "latency"))
+    judged = json.loads(done.out)
+    rows = {(row["allocator"], row["kind"]): row for row in judged["rows"]}
+    alone = content("evaluate", cell, "-s", "ego-speed", *DRAWS)["rows"]
+    assert [row for row in judged["rows"] if row["allocator"] != "lost"] == alone
+    for kind in ("latency", "energy"):
+        row = rows["lost", kind]
+        assert (row["verdict"], row["gain"], row["cost"], row["reason"]) == (None, None, None, "no cost known")
+    assert rows["lost", "selection"]["verdict"]
+    assert judged["warnings"][0].startswith("No cost known (ms, mj) of lost")
+    listed = run("evaluate", cell, "--budget", "latency", *DRAWS)
+    assert "lost: no cost known." in listed.out
+    assert listed.out.rstrip().endswith("no cost known: lost.")
+    only = told(run("evaluate", cell, "-s", "lost", "--budget", "latency"))
+    assert "a measured budget needs 'ms' of allocator 'lost'" in only
     modes = "\n".join(f"[modes.{mode}]\nms = {ms}" for mode, ms in (("yolov8s-320", 5), ("yolov8s-640", 9)))
     Path("mine.toml").write_text(f"{modes}\n[allocators.lost]\nms = 0.1\n[allocators.ego-speed]\nms = 0\n")
     charged = content("evaluate", cell, "--costs", "mine.toml", *DRAWS)
@@ -173,8 +187,70 @@ def test_costs_of_the_cell_charge_what_they_know(cell):
 def test_a_diagnostic_beside_a_cell_is_judged_under_selection_only(cell):
     assert run("score", cell, "gain-E1").code == 0
     done = run("evaluate", cell, "-s", "gain-E1", "-s", "ego-speed", *DRAWS, "--json")
-    assert "do not charge gain-E1" in done.err
-    assert {row["kind"] for row in json.loads(done.out)["rows"]} == {"selection"}
+    rows = {(row["allocator"], row["kind"]): row for row in json.loads(done.out)["rows"]}
+    assert rows["gain-E1", "selection"]["verdict"]
+    assert rows["ego-speed", "latency"]["verdict"]
+    assert rows["gain-E1", "latency"]["verdict"] is None
+    assert rows["gain-E1", "latency"]["reason"].startswith("no cost known: a diagnostic knows")
+
+
+def test_costs_of_the_modes_alone_judge_what_costs_nothing_and_list_the_rest(cell):
+    modes = "\n".join(f"[modes.{mode}]\nms = {ms}" for mode, ms in (("yolov8s-320", 5), ("yolov8s-640", 9)))
+    Path("modes.toml").write_text(modes + "\n")
+    cells = ("build", "--units", ",".join(read_cell(cell).table.unit_ids), "--system", "braking")
+    assert run(*cells, "--costs", "modes.toml", "--out", "measured").code == 0
+    built = Path("measured/braking-monocular")
+    assert run("score", built, "ego-speed", "--units", "all").code == 0
+    rows = {(row["allocator"], row["kind"]): row for row in content("evaluate", built, *DRAWS)["rows"]}
+    assert rows["oracle", "latency"]["gain"] is not None
+    assert rows["ego-speed", "latency"]["reason"] == "no cost known"
+    assert "needs 'ms' of allocator 'ego-speed'" in told(run("evaluate", built, "--costs", "modes.toml"))
+    profile = ("profile", "ego-speed", "--cell", built, "--out", "modes.toml", "--seconds", "0.1")
+    assert run(*profile).code == 0
+    charged = content("evaluate", built, "--costs", "modes.toml", *DRAWS)["rows"]
+    assert [row["verdict"] for row in charged if (row["allocator"], row["kind"]) == ("ego-speed", "latency")]
+
+
+def test_all_units_are_judged_where_no_scores_were_fitted(cell):
+    every, test = list(read_cell(cell).split.units), list(read_cell(cell).split.test)
+    words = ("--budget", "selection", *DRAWS)
+    assert content("evaluate", cell, *words)["provenance"]["units"] == test  # two files cover validation and test only
+    for signal in ("ego-speed", "lost"):
+        assert run("score", cell, signal, "--units", "all").code == 0
+    done = run("evaluate", cell, *words, "--json")
+    note = (
+        "braking-monocular: ego-speed, lost were not fitted, so no units are held out: all 10 units are judged. "
+        "--units test judges the test units alone."
+    )
+    assert done.err == f"deepval: note: {note}\n"
+    judged = json.loads(done.out)
+    assert (judged["provenance"]["units"], judged["warnings"]) == (every, [note])
+    assert content("evaluate", cell, "-s", cell / "scores" / "lost.csv", *words)["provenance"]["units"] == every
+    assert content("evaluate", cell, *words, "--units", "test")["provenance"]["units"] == test
+    others = content("evaluate", cell, *words, "--calibrate", "validation")["provenance"]["units"]
+    assert others == [unit for unit in every if unit not in read_cell(cell).split.validation]
+    assert "all 10 units are judged" in run("compare", cell, "ego-speed", "lost", *words).err
+    assert "all 10 units are judged" in run("diagnose", cell, *words).err
+    page = Path("page.html")
+    assert "all 10 units are judged" in run("report", cell, "--out", page).err
+    assert "no units are held out: all 10 units are judged" in page.read_text(encoding="utf-8")
+
+
+def test_test_units_alone_are_judged_where_scores_may_come_from_a_fit(cell):
+    test, words = list(read_cell(cell).split.test), ("--budget", "selection", *DRAWS)
+    assert run("score", cell, "ego-speed", "--units", "all").code == 0
+    assert run("fit", cell, "-a", "gate-ridge").code == 0
+    assert run("score", cell, "gate-ridge", "--units", "all").code == 0
+    both = ("-s", "ego-speed", "-s", "gate-ridge")
+    assert content("evaluate", cell, *both, *words)["provenance"]["units"] == test
+    shutil.copy(cell / "scores" / "ego-speed.csv", "mine.csv")
+    assert content("evaluate", cell, "-s", "mine.csv", *words)["provenance"]["units"] == test
+
+
+def test_compare_leaves_out_budgets_that_do_not_charge_both(cell):
+    done = run("compare", cell, "ego-speed", "lost", *DRAWS, "--json")
+    assert "No latency and no energy budgets: the cell's costs have no cost of lost." in done.err
+    assert {row["kind"] for row in json.loads(done.out)} == {"selection"}
 
 
 def test_weights_take_the_terms_of_the_cell(cell):

@@ -1,7 +1,8 @@
 """Cells -> how what perception gains and invents goes with the sign of decision value: docs/analyses.md.
 
-Counts of false positives and misses come from a cell's folder; numbers of detections, false positives that the system
-reacts to, recovered misses that it needs and needed detections that are lost come from its data, where at hand.
+Counts of false positives and misses come from a cell's folder; numbers of detections, recovered misses, false positives
+that the system reacts to, recovered misses that it needs and needed detections that are lost come from its data, where
+at hand.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,8 @@ class MechanismRow:
         misses: Mean change of the number of missed objects.
         detections: Mean change of the number of detections; None without the data.
         more_false_positives: Share of the inputs with more false positives.
-        no_miss_recovered: Share of the inputs with no fewer misses.
+        no_miss_recovered: Share of the inputs on which the full mode detects no object that the cheap mode misses,
+            object by object: one that loses as many as it recovers does recover a miss. None without the data.
         reacted: Share of the inputs on which the plan is another without the added false positives, with its 95 %
             interval over units; None without the data.
         needed: Share of the inputs on which the loss is higher without the recovered misses, likewise.
@@ -125,8 +127,13 @@ def _changes(
     told = reactions(spec, watch=watch)
     at = positions(table.input, told.input)
     boxes = (told.full_boxes - told.cheap_boxes)[at]
+    none = ~told.recovered[at]
     placed = _sign(told.shared_value[at], table.tolerance) == _sign(table.decision_values, table.tolerance)
-    return changes | {"detections": boxes, "placed": placed} | {name: getattr(told, name)[at] for name in TOLD}
+    return (
+        changes
+        | {"detections": boxes, "placed": placed, "no_miss_recovered": none}
+        | {name: getattr(told, name)[at] for name in TOLD}
+    )
 
 
 def _sign(values: Float[np.ndarray, "input"], tolerance: float) -> Int[np.ndarray, "input"]:
@@ -162,7 +169,7 @@ def _rows(
                 misses=mean("misses"),
                 detections=mean("detections"),
                 more_false_positives=share(changes["false_positives"] > 0).value,
-                no_miss_recovered=share(changes["misses"] >= 0).value,
+                no_miss_recovered=share(changes.get("no_miss_recovered")).value,
                 **told,
             )
         )
@@ -204,7 +211,10 @@ def table(rows: Sequence[MechanismRow]) -> Table:
         "by place: what both modes report has this sign by itself."
     ]
     if missing:
-        notes.append(f"Boxes and reactions need the data of {', '.join(missing)}: give --root and --mode NAME=FILE.")
+        notes.append(
+            f"Boxes, recovered misses and reactions need the data of {', '.join(missing)}: give --root and --mode "
+            "NAME=FILE."
+        )
     return Table("Harm mechanism", header, lines_of(texts), tuple(notes))
 
 

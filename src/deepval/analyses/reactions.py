@@ -31,7 +31,10 @@ LEAST_IOU = 0.5
 
 
 class Reactions(NamedTuple):
-    """Per frame: boxes of both modes, what hangs on what one of them reports alone, and the value of what both do."""
+    """Per frame: boxes of both modes, what hangs on what one of them reports alone, and the value of what both do.
+
+    `recovered` marks frames in which the full mode detects an object that the cheap mode misses.
+    """
 
     input: Shaped[np.ndarray, "frame"]
     cheap_boxes: Int[np.ndarray, "frame"]
@@ -41,6 +44,7 @@ class Reactions(NamedTuple):
     lost: Bool[np.ndarray, "frame"]
     alike: Bool[np.ndarray, "frame"]
     shared_value: Float[np.ndarray, "frame"]
+    recovered: Bool[np.ndarray, "frame"]
 
 
 def reactions(spec: CellSpec, *, watch: Watch = unwatched) -> Reactions:
@@ -88,6 +92,7 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
         lost=worse(ends[0], lost),
         alike=~other,
         shared_value=shared[0] - shared[1],
+        recovered=np.bincount(full.frame[recovered], minlength=len(scene)) > 0,
     )
 
 

@@ -12,7 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.tables import Table, almost_zero, interval, lines_of, number, percent
 from deepval.results import known
 
 
@@ -34,6 +34,7 @@ class SignRow:
         harm_ratio: Total harm over total benefit, with its 95 % interval over units.
         draws: Number of draws.
         draws_dropped: Draws without any benefit, left out of the interval of the harm ratio.
+        cheap_loss: The all-cheap loss.
         all_full_share: Share of the all-cheap loss that escalating everything removes.
         alpha: Share of inputs that the oracle may escalate.
         oracle_share: Share of the all-cheap loss that it removes.
@@ -56,6 +57,7 @@ class SignRow:
     harm_ratio_hi: float | None
     draws: int
     draws_dropped: int
+    cheap_loss: float
     all_full_share: float | None
     alpha: float
     oracle_share: float | None
@@ -88,6 +90,7 @@ def _row(
         inputs=len(table),
         units=len(table.unit_ids),
         **harm(table, make_draws(len(table.unit_ids), draws, seed)),
+        cheap_loss=summary.cheap_loss,
         all_full_share=known(summary.all_full_share),
         alpha=alpha,
         oracle_share=known(summary.oracle_share),
@@ -116,6 +119,11 @@ def table(rows: Sequence[SignRow]) -> Table:
         "interval."
         for row in rows
         if row.draws_dropped
+    ]
+    notes += [
+        f"{row.cell}: {why}."
+        for row in rows
+        if (why := almost_zero(row.cheap_loss, row.all_full_share, row.oracle_share))
     ]
     return Table("What escalating everything does", header, lines_of(texts), tuple(notes))
 

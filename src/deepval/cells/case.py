@@ -12,7 +12,8 @@ from deepval.cells.splits import ROLES, units_of
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.manifests import MANIFEST
-from deepval.judging.budgets import conventions
+from deepval.judging.budgets import Budget, Selection, conventions
+from deepval.judging.notes import MissingCosts
 from deepval.results import Result
 from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Convention, Costs
@@ -36,7 +37,7 @@ class Case:
         source: Where it was read from.
         table: The losses; a cell's with every unit of its split listed, so that its cells share their draws.
         cell: The cell, None where there is only a values file.
-        own_costs: Whether the costs are the cell's and nobody asked for them.
+        own_costs: Whether the costs are those in the cell's folder, not of a file that the caller names.
     """
 
     source: Path
@@ -60,10 +61,57 @@ class Case:
         too_few = None if self.cell is None else self.cell.split.too_few
         return None if too_few is None else f"{self.source.name}: {too_few}: all are judged on, nothing was held out."
 
-    def labelled(self, result: Result) -> Result:
-        """The result, which says where nothing was held out."""
-        note = self.not_held_out
+    def labelled(self, result: Result, note: str | None = None) -> Result:
+        """The result with a note where nothing was held out: the one passed, or that of too few units for a split."""
+        note = note or self.not_held_out
         return result if note is None else replace(result, warnings=(note, *result.warnings))
+
+    def judged_units(
+        self,
+        named: Sequence[str] | None,
+        given: Mapping[str, Path],
+        scores: Mapping[str, Scores],
+        *,
+        calibration: Sequence[str] | None = None,
+    ) -> tuple[list[str] | None, str | None]:
+        """Units to judge and a note where those are all of a cell: with no fitted scores nothing has to be held out.
+
+        Args:
+            named: Units by name or role, which are taken as they are.
+            given: Score files as for `scores`.
+            scores: What those files hold.
+            calibration: Units that are not judged.
+        """
+        if named is not None or self._held_out(given, scores):
+            return self.units(named, usual="test"), None
+        units = [unit for unit in self.units(None, usual="all") or () if unit not in set(calibration or ())]
+        number = f"all {len(units)}{' other' if calibration else ''} units"
+        note = (
+            f"{self.source.name}: {', '.join(scores)} {'was' if len(scores) == 1 else 'were'} not fitted, so no units "
+            f"are held out: {number} are judged. --units test judges the test units alone."
+        )
+        warnings.warn(note, InputWarning, stacklevel=2)
+        return units, note
+
+    def _held_out(self, given: Mapping[str, Path], scores: Mapping[str, Scores]) -> bool:
+        """Whether test units alone are judged: not where signals and diagnostics beside the cell score all its inputs.
+
+        Scores from elsewhere may come from a fit, and so does a probability that a cell maps from raw scores.
+        """
+        if self.cell is None or self.not_held_out is not None:
+            return True
+        from deepval.allocators.signals import SIGNALS
+        from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
+
+        modes = self.cell.definition.get("modes", {})
+        raw = any(isinstance(mode, Mapping) and mode.get("scores") == "raw" for mode in modes.values())
+        unfitted = {
+            reading.resolved(self.source / SCORES / f"{name}.csv")
+            for name in (*SIGNALS, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS)
+            if not reading.exists(self.source / ALLOCATORS / f"{name}.json")
+        }
+        files = set(map(reading.resolved, self._beside(given).values())) if scores else set()
+        return raw or not files <= unfitted or not all(item.covered.all() for item in scores.values())
 
     @property
     def scored(self) -> bool:
@@ -111,8 +159,11 @@ class Case:
         chosen = {name: file if reading.exists(file) else beside.get(str(file), file) for name, file in given.items()}
         return chosen or beside
 
-    def kinds(self, scores: Mapping[str, Scores], convention: Convention) -> list[str]:
-        """Kinds of budgets that the costs allow; of a cell's own costs, those that charge all that is judged."""
+    def kinds(self, scores: Mapping[str, Scores], convention: Convention, *, every: bool = False) -> list[str]:
+        """Kinds of budgets that the costs allow: those that charge some of the scores, or all of them where `every`.
+
+        Where a costs file charges none of them, every kind whose modes have a cost is returned.
+        """
         costs, each, measured = self.table.costs, self.table.input_costs, conventions(convention)
         if costs is None:
             unpaid = [kind for kind, unit in measured.items() if unit in each]
@@ -123,27 +174,39 @@ class Case:
                 )
                 warnings.warn(InputWarning(note), stacklevel=2)
             return ["selection"]
-        charged = [] if self.own_costs else list(costs.allocators.values())
         modes = list(costs.modes.values())
-        found = [
-            kind
-            for kind, unit in measured.items()
-            if (unit in each or (modes and all(unit in entry for entry in modes)))
-            and all(unit in entry for entry in charged)
+        possible = [
+            kind for kind, unit in measured.items() if unit in each or (modes and all(unit in entry for entry in modes))
         ]
-        free = {kind: [s.name for s in scores.values() if not _charged(costs, s, measured[kind])] for kind in found}
-        left_out = [kind for kind in found if self.own_costs and free[kind]]
-        if left_out:
-            names = dict.fromkeys(name for kind in left_out for name in free[kind])
+        unpriced = {
+            kind: [name for name, item in scores.items() if not _charged(costs, item, measured[kind])]
+            for kind in possible
+        }
+        most = 0 if every else max(len(scores) - 1, 0)
+        chosen = [kind for kind in possible if len(unpriced[kind]) <= most]
+        left_out = [kind for kind in possible if kind not in chosen]
+        if every and self.own_costs and left_out:
+            names = dict.fromkeys(name for kind in left_out for name in unpriced[kind])
             note = (
-                f"No {' and no '.join(left_out)} budgets: the cell's costs do not charge {', '.join(names)}. Name "
-                "others with -s, or give --costs that do."
+                f"No {' and no '.join(left_out)} budgets: the cell's costs have no cost of {', '.join(names)}. "
+                "`deepval profile` measures it; pass the costs file with --costs."
             )
             warnings.warn(InputWarning(note), stacklevel=2)
-        return ["selection", *(kind for kind in found if kind not in left_out)]
+            return ["selection", *chosen]
+        return ["selection", *(chosen or possible)]
+
+    def missing_costs(
+        self, scores: Mapping[str, Scores], budgets: Sequence[Budget], *, requested: bool = False
+    ) -> MissingCosts:
+        """Whether allocators without a cost are listed: not where none has one and measured budgets were requested."""
+        costs = self.table.costs
+        units: set[Convention] = {budget.convention for budget in budgets if not isinstance(budget, Selection)}
+        charged = costs is not None and any(_charged(costs, item, unit) for item in scores.values() for unit in units)
+        return "list" if charged or (self.own_costs and not requested) else "error"
 
 
 def _charged(costs: Costs, scores: Scores, unit: Convention) -> bool:
+    """Whether there is a cost to charge for an allocator."""
     return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})
 
 

@@ -1,7 +1,9 @@
 """`deepval demo`: the synthetic world -> its cells, and every allocator fitted and judged on each of them."""
 
 import os
+import warnings
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +13,13 @@ from deepval.allocators.pixel_training import torch_library
 from deepval.analyses.regime import PAPER, regime_lines
 from deepval.cells import build, sources, study
 from deepval.cells import folder as folders
+from deepval.cells.fitting import Scored
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.reporting import kept, page_text
 from deepval.cli.saying import say
 from deepval.datasets.synthetic import WorldSettings
+from deepval.errors import InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.budgets import Latency, Selection
@@ -82,7 +86,7 @@ def demo(
 
 
 def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
-    """Verdicts on the cell with free allocators, and with those charged whose cost on the board is known."""
+    """Verdicts on the cell with free allocators, and with charged ones."""
     recipes = [*study.recipes_for(cell), *["router-pixel"] * pixel]
     scored = study.scored_by_all(cell, recipes, lenient=True, watch=options.watch)
     for name, item in scored.items():
@@ -91,14 +95,21 @@ def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     settings: dict[str, Any] = {"curve_points": 20, "terms": cell.terms}
     free = study.judged(cell, scored, [Selection(a) for a in ALPHAS], **settings)
     free.save(cell.folder / "result.json")
-    charged = study.judged(cell, study.priced(scored, cell.table.costs), BOTH, **settings)
+    charged = _charged(cell, scored, **settings)
     charged.save(cell.folder / "result-board.json")
     return free, charged
+
+
+def _charged(cell: folders.BuiltCell, scored: Mapping[str, Scored], **settings: Any) -> Result:
+    """Verdicts with charged allocators; those without a cost on the board are listed, and the tables say so once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="No cost known", category=InputWarning)
+        return study.judged(cell, scored, BOTH, missing_costs="list", **settings)
 
 
 def _causal(cell: folders.BuiltCell) -> Path:
     """Verdicts on causal policies: allocators fitted on the training units, thresholds from the validation units."""
     scored = study.scored_by_all(cell, units="train", lenient=True, watch=options.watch)
-    result = study.judged(cell, study.priced(scored, cell.table.costs), BOTH, calibration=list(cell.split.validation))
+    result = _charged(cell, scored, calibration=list(cell.split.validation))
     result.save(cell.folder / "result-causal.json")
     return cell.folder / "result-causal.json"

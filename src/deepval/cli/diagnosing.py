@@ -48,8 +48,8 @@ def diagnose(
 ) -> None:
     """Ask what a cell can tell: does the budget bind, do ties or single units decide, how many units are enough?
 
-    Of a cell's folder it takes the scores beside it and the test units, unless told otherwise; it also works without
-    scores.
+    Of a cell's folder it takes the scores beside it and the test units by default, or all units where none of the scores
+    were fitted; it also works without scores.
 
     Example: deepval diagnose cells/braking-monocular --resolve 0.02
     """
@@ -58,15 +58,17 @@ def diagnose(
     case = read_case(values, costs=costs, modes=options.mode_list(modes))
     files = options.score_files(scores)
     scored = case.scores(files) if files or case.scored else {}
-    chosen = case.units(options.unit_list(units, case.roles), usual="test")
+    chosen, _ = case.judged_units(options.unit_list(units, case.roles), files, scored)
+    budgets = options.budgets(case, scored, alpha, budget)
     found = diagnosis.diagnose(
         case.table,
         scored,
-        options.budgets(case, scored, alpha, budget),
+        budgets,
         units=chosen,
         draws=options.draws(draws),
         seed=seed,
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
+        missing_costs=case.missing_costs(scored, budgets, requested=bool(budget)),
         difference=abs(resolve),
         watch=options.watch,
     )

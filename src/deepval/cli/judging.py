@@ -116,7 +116,8 @@ def evaluate(
 ) -> None:
     """Judge allocators: nDG, benefit and harm, and a verdict against random with intervals over units.
 
-    Of a cell's folder it takes losses, terms, costs, the scores beside it and the test units, unless told otherwise.
+    Of a cell's folder it takes losses, terms, costs, the scores beside it and the test units by default, or all units
+    where none of the scores were fitted.
 
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
     """
@@ -131,18 +132,21 @@ def evaluate(
     long = on_disk(values, files, memory)
     case = read_case(values, costs=costs, modes=options.mode_list(modes)) if long is None else head_of(long, costs)
     following = followed(plan, {str(values): case})
+    note = None
     if long is None:
-        chosen = case.units(options.unit_list(units, case.roles), usual="test")
-        held = case.units(options.unit_list(calibrate, case.roles))
         scored = case.scores(files)
+        held = case.units(options.unit_list(calibrate, case.roles))
+        role = units if following is None else units or "test"
+        chosen, note = case.judged_units(options.unit_list(role, case.roles), files, scored, calibration=held)
     else:
         chosen, held = options.unit_list(units), options.unit_list(calibrate)
         scored = heads_of(case, files)
         refuse(long, {"--apgr": apgr})
+    budgets = options.budgets(case, scored, alpha, budget, rails=rails, skipping=skipping)
     result = deepval.evaluate(
         case.table if long is None else replace(long, costs=case.table.costs),
         scored if long is None else files,
-        options.budgets(case, scored, alpha, budget, rails=rails, skipping=skipping),
+        budgets,
         draws=number,
         seed=seed,
         modes=None if long is None else options.mode_list(modes),
@@ -150,13 +154,14 @@ def evaluate(
         calibration=held,
         by=by or (),
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
+        missing_costs=case.missing_costs(scored, budgets, requested=bool(budget)),
         simultaneous_intervals=simultaneous,
         curve_points=curve,
         terms=terms or case.terms,
         weights=options.weights(weight),
         watch=options.watch,
     )
-    result = case.labelled(result if thresholds else replace(result, thresholds=()))
+    result = case.labelled(result if thresholds else replace(result, thresholds=()), note)
     result = replace(result, recovery=result.apgr()) if apgr else result
     noted(case, "evaluate", chosen, scored, following)
     if out:
@@ -244,24 +249,32 @@ def compare(
     following = followed(plan, cases)
     causal = any(side.policy for side in sides)
     number = options.draws(draws)
-    chosen = {name: case.units(options.unit_list(units, case.roles), usual="test") for name, case in cases.items()}
+    role = units if following is None else units or "test"
+    scores = {name: case.scores(_files(sides)) for name, case in cases.items()}
+    held = {
+        name: case.units(options.unit_list(calibrate, case.roles), usual="validation" if causal else None)
+        for name, case in cases.items()
+    }
+    chosen: dict[str, list[str] | None] = {}
+    for name, case in cases.items():
+        listed = options.unit_list(role, case.roles)
+        chosen[name], _ = case.judged_units(listed, _files(sides), scores[name], calibration=held[name])
     units_of = {name: case.table.unit_ids if (named := chosen[name]) is None else named for name, case in cases.items()}
     seeds = seeds_by_units(units_of, seed)
     results = {}
     pair: list[str] = []
     looks = []
     for name, case in cases.items():
-        named = case.scores(_files(sides))
+        named = scores[name]
         pair = [side._replace(allocator=_named(side.allocator)).text for side in sides]
-        held = options.unit_list(calibrate, case.roles)
         results[name] = deepval.evaluate(
             case.table,
             named,
-            options.budgets(case, named, alpha, budget, rails=rails, skipping=skipping),
+            options.budgets(case, named, alpha, budget, rails=rails, skipping=skipping, every=True),
             draws=number,
             seed=seeds[name],
             units=chosen[name],
-            calibration=case.units(held, usual="validation" if causal else None),
+            calibration=held[name],
             missing=options.one_of(missing, ("error", "worst"), "--missing"),
             watch=options.watch,
         )

@@ -408,7 +408,7 @@ def _judges(made: _Made) -> str:
 
 
 def _sentence(summary: Any) -> str:
-    from deepval.report.tables import number, percent
+    from deepval.report.tables import almost_zero, number, percent
 
     if not summary.affected:
         return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"
@@ -416,9 +416,13 @@ def _sentence(summary: Any) -> str:
     # Nothing helped, or nothing to lose: a share of nothing is undefined, not a number.
     ratio = "undefined" if math.isnan(summary.harm_ratio) else number(summary.harm_ratio)
     shares = summary.all_full_share, summary.oracle_share
-    full, oracle = ("undefined" if math.isnan(share) else percent(share) for share in shares)
-    return (
+    start = (
         f"{summary.affected:,} of {summary.inputs:,} inputs affected ({affected}), "
-        f"{percent(summary.harm_rate, 1)} of them harmed, harm ratio {ratio}, all-full {full}, Oracle@20 {oracle} of "
-        f"{summary.cheap_loss:,.0f}"
+        f"{percent(summary.harm_rate, 1)} of them harmed, harm ratio {ratio}, "
     )
+    why = almost_zero(summary.cheap_loss, *shares)
+    if why is not None:
+        full, oracle = (f"{share * summary.cheap_loss:.3g}" for share in shares)
+        return f"{start}all-full {full}, Oracle@20 {oracle} in units of the loss: {why}"
+    full, oracle = ("undefined" if math.isnan(share) else percent(share) for share in shares)
+    return f"{start}all-full {full}, Oracle@20 {oracle} of {summary.cheap_loss:,.0f}"

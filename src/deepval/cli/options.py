@@ -115,8 +115,8 @@ JudgedUnits = Annotated[
     str | None,
     typer.Option(
         "--units",
-        help="Units to judge: a,b,c or a file with one per line; of a cell also by role: test (the default), "
-        "validation, train, fit, all.",
+        help="Units to judge: a,b,c or a file with one per line; of a cell also by role: test, validation, "
+        "train, fit, all. Default: test, or all where no scores were fitted.",
         rich_help_panel=SUBJECT,
         autocompletion=offered(*ROLES),
     ),
@@ -241,11 +241,12 @@ def budgets(
     *,
     rails: str | None = None,
     skipping: bool = False,
+    every: bool = False,
 ) -> list[Budget]:
-    """Budgets of the kinds asked for; without a wish, selection and what the costs allow."""
+    """Budgets of the kinds asked for; by default selection and what charges some of the scores, or `every` one."""
     convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
     accounting: Accounting = "skipping" if skipping else "cascade"
-    wanted = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention)]
+    wanted = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention, every=every)]
     if rails is not None and "energy" not in wanted:
         raise InputError(
             f"--rails is of energy budgets, and none is judged: give --costs that have {rails!r} throughout."

@@ -114,18 +114,20 @@ def _judged(folder: Path) -> Result:
     """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
     case = read_case(folder)
     scores = case.scores({})
-    units = case.units(None, usual="test")
+    units, note = case.judged_units(None, {}, scores)
+    budgets = options.budgets(case, scores)
     result = deepval.evaluate(
         case.table,
         scores,
-        options.budgets(case, scores),
+        budgets,
         units=units,
+        missing_costs=case.missing_costs(scores, budgets),
         terms=case.terms,
         curve_points=CURVE_POINTS,
         watch=options.watch,
     )
     noted(case, "report", units, scores)
-    return case.labelled(result)
+    return case.labelled(result, note)
 
 
 def page_text(

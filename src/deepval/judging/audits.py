@@ -97,6 +97,8 @@ def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[A
 
     parts = {}
     for item in scores:
+        if item.name in allowed.unpriced:
+            continue
         cost = allowed.cost_of(item.name)
         if not item.modes and allowed.feasible(cost):
             parts[item.name] = per_unit(selections.weights(table, item, allowed, cost) * values)

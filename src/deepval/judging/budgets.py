@@ -8,7 +8,7 @@ allocator is infeasible iff C_S > alpha*C_f.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError, quoted
-from deepval.results import BudgetKey
+from deepval.results import BudgetKey, Reason
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.shares import capacity, checked_share, quota
 from deepval.tables.values import ValueTable
@@ -159,6 +159,7 @@ class Allowance:
         cheap: C_c, the cost of the cheap mode.
         full: C_f, the cost of the full mode.
         each: Whether every input has costs of its own; C_c and C_f are then means over the inputs.
+        unpriced: Allocators that are listed without a verdict because no cost can be charged for them, and why.
     """
 
     budget: Budget
@@ -166,6 +167,7 @@ class Allowance:
     cheap: float = 0.0
     full: float = 1.0
     each: bool = False
+    unpriced: Mapping[str, Reason] = field(default_factory=dict)
 
     def on(self, table: ValueTable) -> "Allowance":
         """The same allowance over other inputs: where each has costs of its own, the means are theirs."""

@@ -109,7 +109,7 @@ def _compared(held: Basis, names: tuple[str, str], one: Contender, other: Conten
     start |= {"of": of, "draws": len(re.draws)}
     if one.sample is None or other.sample is None:
         missing, reason = (candidate, row.reason) if one.sample is None else (baseline, other.row.reason)
-        verdict = "infeasible" if one.sample is None else None
+        verdict = row.verdict if one.sample is None else None
         return Comparison(**start, verdict=verdict, reason=f"{missing}: {reason}")
     paired = re.paired(part(one.sample, of), part(other.sample, of))
     bounds = re.versus(paired)
@@ -209,8 +209,8 @@ def pool_held(held: Mapping[str, Basis]) -> tuple[Pooled, ...]:
 
 
 def _infeasible(place: tuple[str, BudgetKey], members: Sequence[Judged], draws: Draws) -> Pooled:
-    reason = next(member.row.reason for member in members if member.sample is None)
-    return Pooled(**_opening(place, members), draws=len(draws), verdict="infeasible", reason=reason)
+    row = next(member.row for member in members if member.sample is None)
+    return Pooled(**_opening(place, members), draws=len(draws), verdict=row.verdict, reason=row.reason)
 
 
 def _opening(place: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str, Any]:

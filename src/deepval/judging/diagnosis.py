@@ -18,6 +18,7 @@ from deepval.judging.basis import Basis, basis
 from deepval.judging.budgets import Budget
 from deepval.judging.draws import LEVEL, concentration, units_to_resolve
 from deepval.judging.evaluation import evaluate
+from deepval.judging.notes import MissingCosts
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
 from deepval.judging.resting import FEWEST
 from deepval.judging.rows import Judged
@@ -194,6 +195,7 @@ def diagnose(
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     missing: Missing = "error",
+    missing_costs: MissingCosts = "error",
     difference: float = DIFFERENCE,
     watch: Watch = unwatched,
 ) -> Diagnosis:
@@ -207,11 +209,17 @@ def diagnose(
         draws: Number of draws, or "exact"; 0 for no widths and no verdicts.
         seed: Seed of the draws.
         missing: As of `evaluate`.
+        missing_costs: As of `evaluate`.
         difference: A share of the all-cheap loss: how many units would resolve it?
         watch: Who is told how far long loops are.
     """
     given, asked = dict(scores or {}), None if budgets is None else list(budgets)
-    options: dict[str, Any] = {"draws": draws, "seed": seed, "missing": missing}
+    options: dict[str, Any] = {
+        "draws": draws,
+        "seed": seed,
+        "missing": missing,
+        "missing_costs": missing_costs,
+    }
     judged = table if units is None else table.restrict(units)
     result = evaluate(table, given, asked, units=units, **options)
     held, values = basis(result), judged.decision_values

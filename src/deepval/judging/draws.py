@@ -225,7 +225,8 @@ def simultaneous(
 ) -> list[Interval]:
     """Intervals that cover all rows of a table at once, nominally with 95 %: point +- c * spread.
 
-    c is the 95 % quantile over the draws of the largest |sample - point| / spread of any row (max-t). Drawn from few
+    c is the 95 % quantile over the draws of the largest |sample - point| / spread of any row (max-t): the smallest c at
+    which at least 95 % of the draws have all rows within, drawn or exact; nothing is interpolated. Drawn from few
     units it is too small, for the spread is itself a guess: it is widened to the quantile of Student's t with
     `units` - 1 degrees of freedom at the same level, times sqrt(units / (units - 1)); `units` may be infinite.
     A draw in which a row is undefined (NaN) says nothing of that row, and one in which all are is left out. A row

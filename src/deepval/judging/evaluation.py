@@ -6,7 +6,7 @@ and with every unit left out, under all budgets at once. Everything else is arit
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quoted
@@ -14,7 +14,7 @@ from deepval.judging import audits, ladder
 from deepval.judging.basis import samples_of
 from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.draws import make_draws
-from deepval.judging.notes import charged, notes_on, notes_on_order, refuse_charging
+from deepval.judging.notes import MissingCosts, charged, charging, notes_on, notes_on_costs, notes_on_order
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
@@ -48,6 +48,7 @@ def evaluate(
     calibration: Sequence[str] | None = None,
     by: str | Sequence[str] = (),
     missing: Missing = "error",
+    missing_costs: MissingCosts = "error",
     simultaneous_intervals: bool = False,
     curve_points: int = 0,
     terms: Any = None,
@@ -69,6 +70,8 @@ def evaluate(
         calibration: Units on which streaming policies are calibrated; they are not judged.
         by: Columns of the table; inputs are also judged within their groups, with the same draws.
         missing: Whether an input without a score is an error or ranked last ("worst").
+        missing_costs: Whether an allocator without a cost is an error under a measured budget, or gets rows without a
+            verdict that say so ("list").
         simultaneous_intervals: Whether to add intervals that hold for all rows of the table at once.
         curve_points: Number of shares at which every allocator's gain is added as a curve.
         terms: Loss terms of every input (a terms file, or columns like one's): the result then holds what its point
@@ -79,6 +82,7 @@ def evaluate(
         watch: Who is told how far long loops are.
     """
     columns = checks.texts(by, "by")
+    checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
     every = checks.flag(simultaneous_intervals, "simultaneous_intervals")
     files = table if isinstance(table, OnDisk) else on_disk(table, scores, memory)
@@ -94,6 +98,7 @@ def evaluate(
             modes=modes,
             units=units,
             missing=missing,
+            missing_costs=missing_costs,
             simultaneous_intervals=every,
             watch=watch,
         )
@@ -104,7 +109,7 @@ def evaluate(
     aligned = align_all(whole, scores)
     given = [on_part(judged_on, item, whole, missing) for item in aligned]
     allowances = [allowance_on(b, judged_on) for b in budget_list(budgets, audits.ALPHAS)]
-    refuse_charging(aligned, allowances)
+    allowances = charging(aligned, allowances, missing_costs)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
     judged = with_words(judge(resamples, given, allowances), resamples, given, allowances)
     sliced = [row for column in columns for row in _slices(resamples, given, allowances, column)]
@@ -119,6 +124,7 @@ def evaluate(
     notes = [
         *([] if whole.estimated is None else [whole.estimated]),
         *notes_on(resamples.unit_ids, affected=judged_on.affected, cheap_loss=judged_on.cheap_loss),
+        *notes_on_costs(allowances),
         *notes_on_order(whole.modes, whole.costs, gain=float(whole.decision_values.sum()), harm_ratio=whole.harm_ratio),
     ]
     for note in notes:

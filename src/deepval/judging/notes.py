@@ -2,19 +2,61 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 from deepval.errors import InputError
 from deepval.judging.budgets import Allowance
+from deepval.results import Reason
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scanned import ScannedScores
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
+MissingCosts = Literal["error", "list"]
+"""What an allocator without a cost is under a measured budget: an error, or a row without a verdict."""
 MEANS = "charged input by input; a mean over the judged inputs is shown"
 
 
-def refuse_charging(scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance]) -> None:
+def charging(
+    scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance], missing_costs: MissingCosts
+) -> list[Allowance]:
+    """The allowances with the allocators that they cannot charge; a diagnostic is an error unless those are listed."""
+    if missing_costs == "error":
+        _refuse_diagnostics(scores, allowances)
+        return list(allowances)
+    return [replace(allowed, unpriced=_unpriced(scores, allowed)) for allowed in allowances]
+
+
+def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> dict[str, Reason]:
+    """Allocators for which a budget has no cost to charge, and why."""
+    if allowed.costs is None or allowed.convention is None:
+        return {}
+    costs, convention = allowed.costs.allocators, allowed.convention
+    reasons = {item.name: Reason.DIAGNOSTIC for item in scores if item.kind == "diagnostic"}
+    return reasons | {
+        item.name: Reason.NO_COST
+        for item in scores
+        if item.name not in reasons and convention not in costs.get(item.name, {})
+    }
+
+
+def notes_on_costs(allowances: Sequence[Allowance]) -> list[str]:
+    """Which allocators are listed without a verdict under measured budgets, and how to learn what they cost."""
+    by_names: dict[tuple[str, ...], dict[str, str]] = {}
+    for allowed in allowances:
+        names = tuple(name for name, reason in allowed.unpriced.items() if reason is Reason.NO_COST)
+        if names and allowed.convention:
+            by_names.setdefault(names, {})[allowed.budget.kind] = allowed.convention
+    return [
+        f"No cost known ({', '.join(units.values())}) of {', '.join(names)}: listed without a verdict under "
+        f"{' and '.join(units)} budgets. `deepval profile` measures what an allocator costs; add it under "
+        "[allocators.NAME] of a costs file and pass that (--costs)."
+        for names, units in by_names.items()
+    ]
+
+
+def _refuse_diagnostics(scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance]) -> None:
     """Raise where a diagnostic would be judged under a measured budget."""
     knowing = next((item.name for item in scores if item.kind == "diagnostic"), None)
     measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)

@@ -17,7 +17,7 @@ from deepval.judging import audits
 from deepval.judging.basis import samples_of
 from deepval.judging.budgets import Allowance, allowance, budget_list
 from deepval.judging.draws import Concentration, concentration, make_draws
-from deepval.judging.notes import charged, notes_on, notes_on_order, refuse_charging
+from deepval.judging.notes import MissingCosts, charged, charging, notes_on, notes_on_costs, notes_on_order
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, drawn_totals, resample_counts
 from deepval.judging.resting import with_words
 from deepval.judging.rows import judge, with_simultaneous
@@ -53,6 +53,7 @@ def evaluate_on_disk(
     modes: Sequence[str] | None,
     units: Sequence[str] | None,
     missing: Missing,
+    missing_costs: MissingCosts,
     simultaneous_intervals: bool,
     watch: Watch,
 ) -> Result:
@@ -63,13 +64,13 @@ def evaluate_on_disk(
     table = scan_values(source.source, modes=modes, costs=source.costs, units=units, watch=watch)
     given = scan_scores(table, scores, missing, watch)
     allowances = [allowance(budget, table.modes, table.costs) for budget in wanted]
-    refuse_charging(given, allowances)
+    allowances = charging(given, allowances, missing_costs)
     drawn = make_draws(len(table.unit_ids), draws, seed)
     counts = resample_counts(drawn, len(table.unit_ids), leave_out_up_to=LEAVE_OUT_UP_TO)
     inputs = counts @ table.sizes
     scan = Scan(table, given, watch)
     best = [*(a.slots(inputs) for a in allowances), *(quota(inputs, alpha) for alpha in audits.ALPHAS)]
-    ranked = [np.column_stack([a.slots(inputs, a.cost_of(item.name)) for a in allowances]) for item in given]
+    ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in given]
     scan.read(counts, np.column_stack([*best, _half_way(table.sample, table.step, best[0])]), ranked)
     ids, facts, rankings = tuple(map(str, table.unit_ids)), scan.facts, scan.rankings
     totals = drawn_totals(ids, scan.per_unit, drawn, counts)
@@ -80,6 +81,7 @@ def evaluate_on_disk(
     notes = [
         *([] if table.estimated is None else [table.estimated]),
         *notes_on(ids, affected=facts.affected, cheap_loss=float(resamples.cheap_loss[0])),
+        *notes_on_costs(allowances),
         *notes_on_order(
             table.modes, table.costs, gain=facts.gain, harm_ratio=_share(facts.every_harm, facts.every_benefit)
         ),
@@ -108,6 +110,13 @@ def evaluate_on_disk(
         samples=samples_of(resamples, judged),
         fresh=f"{source.source} is larger than memory ({source.why})",
     )
+
+
+def _slots(allowed: Allowance, name: str, inputs: Float[np.ndarray, "resample"]) -> Int[np.ndarray, "resample"]:
+    """How many inputs an allocator may escalate in every resample: none where no cost can be charged for it."""
+    if name in allowed.unpriced:
+        return np.zeros(len(inputs), dtype=np.int64)
+    return allowed.slots(inputs, allowed.cost_of(name))
 
 
 def _half_way(
@@ -185,6 +194,8 @@ def _units(
     allowed, inputs = audits.headline(allowances), int(resamples.inputs[0])
     parts = {}
     for item in scores:
+        if item.name in allowed.unpriced:
+            continue
         cost = allowed.cost_of(item.name)
         if allowed.feasible(cost):
             parts[item.name] = _gains(item.values, int(allowed.slots(inputs, cost)))

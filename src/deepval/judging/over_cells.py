@@ -163,10 +163,11 @@ def over_pairs(
     candidate, baseline = names
     start: dict[str, Any] = {"candidate": candidate, "baseline": baseline, "of": of} | key.fields
     start |= {"cells": len(pairs), "draws": len(draws), "rates_missed": _rates_missed(pairs)}
-    for side, name, verdict in (("one", candidate, "infeasible"), ("other", baseline, None)):
+    for side, name in (("one", candidate), ("other", baseline)):
         out = [pair for pair in pairs if getattr(pair, side).sample is None]
         if out:
             said = joined(f"{name}: {getattr(pair, side).row.reason} ({pair.cell})" for pair in out)
+            verdict = getattr(out[0], side).row.verdict if side == "one" else None
             return PooledComparison(**start, verdict=verdict, reason=said)
     resampled = can_resample([pair.held for pair in pairs])
     drawn = slice(1, 1 + len(draws))

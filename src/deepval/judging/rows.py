@@ -8,7 +8,7 @@ nDG has its own interval, without the draws whose prize is too small to divide b
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ NO_NDG: dict[str, Any] = dict.fromkeys(
     ("ndg", "ndg_lo", "ndg_hi", "ndg_without_lo", "ndg_without_hi", "ndg_without_unit")
 ) | {"draws_dropped": 0, "weight_dropped": 0.0}
 """What rows say that respect no selection budget."""
+Item = TypeVar("Item")
 AT_ONCE = 256
 """Brief rows that are worked out together."""
 
@@ -130,19 +131,30 @@ def judge(
 
 
 def ranked_samples(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[Sample | None]:
-    """An allocator's samples under every budget; None where it cannot pay for itself."""
+    """An allocator's samples under every budget; None where it cannot pay for itself or its cost is unknown."""
+    priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
     if isinstance(scores, Scores) and scores.modes:
-        return ladder.planned(held(resamples), scores, allowances)
-    costs = [a.cost_of(scores.name) for a in allowances]
-    samples = selections.ranked(resamples, scores, allowances, costs)
-    return [s if a.feasible(c) else None for s, a, c in zip(samples, allowances, costs, strict=True)]
+        samples = ladder.planned(held(resamples), scores, priced)
+    else:
+        costs = [a.cost_of(scores.name) for a in priced]
+        ranked = selections.ranked(resamples, scores, priced, costs)
+        samples = [s if a.feasible(c) else None for s, a, c in zip(ranked, priced, costs, strict=True)]
+    return _with_unpriced(scores.name, allowances, samples)
+
+
+def _with_unpriced(name: str, allowances: Sequence[Allowance], priced: Sequence[Item]) -> list[Item | None]:
+    """One item for every budget: those of the budgets that charge the allocator, None for the others."""
+    items = iter(priced)
+    return [None if name in allowed.unpriced else next(items) for allowed in allowances]
 
 
 def _ties(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> Sequence[float | None]:
     """What ties decide under every budget; None of scores per mode, which are no ranking."""
     if scores.modes:
         return [None] * len(allowances)
-    return selections.ties_decide(resamples, scores, allowances, [a.cost_of(scores.name) for a in allowances])
+    priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
+    shares = selections.ties_decide(resamples, scores, priced, [a.cost_of(scores.name) for a in priced])
+    return _with_unpriced(scores.name, allowances, shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +196,9 @@ class _Bench:
         return _Draft("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)])
 
     def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, ties: float | None) -> _Draft:
+        if scores.name in self.allowed.unpriced:
+            said = {"verdict_words": Reason.NO_COST.said()}
+            return _Draft(scores.name, None, by, said, [self.allowed.unpriced[scores.name]])
         cost = self.allowed.cost_of(scores.name)
         if scores.modes and self.allowed.accounting == "skipping":
             by = replace(by, prize=np.full(len(self.resamples.counts), np.nan))
@@ -232,7 +247,8 @@ class _Bench:
     def _row(self, entry: _Draft, found: Mapping[str, Any]) -> Row:
         said = {**self._start, "oracle": entry.by.oracle, "chance": entry.by.chance, **found, **entry.said}
         words = in_words(said.get("verdict"), effective_units=self.resamples.effective_units)
-        return Row(entry.name, **said, verdict_words=words)
+        said.setdefault("verdict_words", words)
+        return Row(entry.name, **said)
 
     def _brief(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
         """Rows of what can run with point figures alone, some at a time, so that no more is held than they keep."""

@@ -68,8 +68,12 @@ def streams(
         for own, other in zip(scores, held_scores, strict=True):
             if own.modes:
                 continue
-            cost = allowed.cost_of(own.name)
             start = Stream(own.name, "any", None, **allowed.key.fields)
+            if own.name in allowed.unpriced:
+                words, reason = Reason.NO_COST.said(), allowed.unpriced[own.name].said()
+                found.append(Streamed(replace(start, verdict_words=words, reason=reason), None, prize))
+                continue
+            cost = allowed.cost_of(own.name)
             if allowed.each:
                 found.append(Streamed(replace(start, reason=Reason.RATE_ONLY.said()), None, prize))
                 continue

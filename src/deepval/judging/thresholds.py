@@ -67,7 +67,7 @@ def _of_allocator(
     found: dict[int, _Accepted] = {}
     plain = []
     for index, (said, allowed) in enumerate(zip(starts, allowances, strict=True)):
-        reason = _why_none(own, allowed, allowed.cost_of(own.name))
+        reason = _why_none(own, allowed)
         if reason is not None:
             found[index] = _Accepted(said | {"reason": reason.said()})
         elif isinstance(own, SiftedScores):
@@ -89,7 +89,11 @@ def _of_allocator(
     return [found[index] for index in range(len(allowances))]
 
 
-def _why_none(scores: Allocator, allowed: Allowance, cost: float) -> Reason | None:
+def _why_none(scores: Allocator, allowed: Allowance) -> Reason | None:
+    """Why an allocator has no threshold under a budget; None where it has one."""
+    if scores.name in allowed.unpriced:
+        return allowed.unpriced[scores.name]
+    cost = allowed.cost_of(scores.name)
     if scores.modes and allowed.accounting == "skipping":
         return Reason.NO_SKIPPING
     if scores.modes and allowed.each:

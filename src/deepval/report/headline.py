@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from deepval.report.tables import ALL_ROWS, counted, number, percent
+from deepval.report.tables import ALL_ROWS, almost_zero, counted, number, percent
 from deepval.results import Result, Setting
 
 
@@ -23,10 +23,18 @@ def setting_words(setting: Setting) -> Iterable[str]:
     )
     at = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
     binding = "binding" if at["budget_binds"] else "slack"
-    if setting["all_full_share"] is not None:
+    everything, oracle, loss = setting["all_full_share"], at["oracle_share"], setting["cheap_loss"]
+    why = almost_zero(loss, everything, oracle)
+    if why is not None:
         yield (
-            f"Escalating everything removes {percent(setting['all_full_share'])} of the all-cheap loss; an oracle at "
-            f"20 % removes {percent(at['oracle_share'])} (the budget is {binding})."
+            f"{why[0].upper()}{why[1:]}. In units of the loss, escalating everything removes "
+            f"{(everything or 0.0) * loss:.3g} and an oracle at 20 % removes {(oracle or 0.0) * loss:.3g} (the budget "
+            f"is {binding})."
+        )
+    elif everything is not None:
+        yield (
+            f"Escalating everything removes {percent(everything)} of the all-cheap loss; an oracle at 20 % removes "
+            f"{percent(oracle)} (the budget is {binding})."
         )
     spread = setting["concentration"]
     if spread["top_unit"] is not None:

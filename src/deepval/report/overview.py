@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from deepval.report.tables import MISSING, Mark, Table, TableCell, number
-from deepval.results import BudgetKey, Result, Row
+from deepval.results import BudgetKey, Reason, Result, Row
 
 LADDER = "oracle-ladder"
+NO_COST, UNPRICED = Reason.NO_COST.said(), "no cost"
 UNLISTED = ("all-full", "oracle", LADDER)
 
 
@@ -24,6 +25,8 @@ def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: f
         "nDG; +: better than random, asterisk: worse, at 95 %; inf.: cannot run within the budget; "
         f"{MISSING}: undefined there. harm: as a multiple of random's.",
     )
+    if any(row.verdict_words == NO_COST for rows in found.values() for row in rows.values()):
+        notes = (*notes, f"{UNPRICED}: no cost known, so it is not judged under this budget.")
     on_ladder = sorted({row.allocator for rows in found.values() for row in rows.values() if row.oracle == LADDER})
     told = [f"{name}: nDG of {LADDER}, compared with random-ladder." for name in on_ladder if name in names]
     return Table(_label(results, kind, alpha), header, (tuple(lines),), (*notes, *told), ("worse", "better"))
@@ -64,6 +67,8 @@ def _shown(row: Row | None) -> TableCell:
         return TableCell(MISSING)
     if row.verdict == "infeasible":
         return TableCell("inf.")
+    if row.verdict_words == NO_COST:
+        return TableCell(UNPRICED)
     mark: Mark = row.verdict if row.verdict in ("better", "worse") else ""
     return TableCell(number(row.ndg, 2) + "+" * (mark == "better"), mark)
 

@@ -40,6 +40,8 @@ WEAK = {
     "rests on ": "rests on: without that unit the verdict is another.",
 }
 """What weakens a verdict in words, and what that means."""
+MOST_SHARE = 10.0
+"""Largest share that is printed in percent: a larger one is a share of something almost zero."""
 IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positive or too near zero to take shares of."
 
 
@@ -91,8 +93,17 @@ def cost(value: float | None, convention: str | None) -> str:
 
 
 def percent(value: float | None, digits: int = 2) -> str:
-    """A share in percent, or a dash."""
+    """A share in percent, or a dash; beyond 1000 % only on which side, for the whole is then almost zero."""
+    if value is not None and abs(value) > MOST_SHARE:
+        return "< -1000%" if value < 0 else "> 1000%"
     return MISSING if value is None else f"{number(100 * value, digits)}%"
+
+
+def almost_zero(cheap_loss: float, *shares: float | None) -> str | None:
+    """Why shares of the all-cheap loss are not printed where one of them is beyond 1000 %; None where they are."""
+    if not any(share is not None and abs(share) > MOST_SHARE for share in shares):
+        return None
+    return f"the all-cheap loss is almost zero ({cheap_loss:.3g}), so shares of it mean nothing"
 
 
 def interval(low: float | None, high: float | None, form: Callable[[float | None], str] = number) -> str:
@@ -215,19 +226,18 @@ def closing_of(every: Sequence[Row]) -> list[str]:
     """The verdicts of rows in words, budget by budget, those against random-ladder apart."""
     lines = []
     places = {row.budget.label: place for place, row in reversed(list(enumerate(every)))}
-    judged = [row for row in every if row.verdict]  # a row of scores per mode is compared with another chance
+    # A row of scores per mode is compared with another chance; one without a known cost has words but no verdict.
+    judged = [row for row in every if row.verdict_words or row.verdict]
     judged.sort(key=lambda row: (places[row.budget.label], row.chance == LADDER_CHANCE))
     for (budget, chance), rows in groupby(judged, key=lambda row: (row.budget.label, row.chance)):
         found: dict[str, list[str]] = {}
         other: dict[str, list[str]] = {}
         for row in rows:
-            if row.verdict:
-                found.setdefault(row.verdict_words or row.verdict, []).append(row.allocator)
+            found.setdefault(row.verdict_words or row.verdict or "", []).append(row.allocator)
             if row.second_verdict and row.second_verdict != row.verdict:
                 other.setdefault(row.second_verdict, []).append(row.allocator)
-        if found:
-            lines.append(f"{budget}, against {chance or 'random'}: {_by_words(found)}.")
-            lines[-1] += f" Second opinion: {_by_words(other)}." if other else ""
+        lines.append(f"{budget}, against {chance or 'random'}: {_by_words(found)}.")
+        lines[-1] += f" Second opinion: {_by_words(other)}." if other else ""
     return lines
 
 
@@ -390,11 +400,11 @@ def _calibrated(thresholds: Sequence[Threshold], held: Sequence[str] | None) -> 
 
 def _gaps(result: Result) -> Table:
     header = ("budget", "allocator", "gap", "missed", "harm", "left out", "overhead", "ranking", "causal", "break-even")
-    loss = result.setting["cheap_loss"]
-    share = percent if loss > 0 else number
+    # In units of the loss where the table of verdicts is, too: a share of almost nothing is no measure.
+    loss = None if any(row.versus_random_unit == "loss" for row in result.rows) else result.setting["cheap_loss"]
 
     def part(value: float | None) -> str:
-        return share(None if value is None else value / loss if loss > 0 else value)
+        return number(value) if loss is None or value is None else percent(value / loss)
 
     sections = []
     for budget, members in groupby(result.gaps, key=lambda gap: gap.budget.label):

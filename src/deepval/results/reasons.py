@@ -16,6 +16,8 @@ class Reason(Enum):
     BEYOND_SELECTION = "escalating everything does not respect a selection budget: no nDG"
     FULL_TOO_DEAR = "infeasible: the full mode alone fits from alpha = {alpha:.4g}"
     TOO_DEAR = "infeasible: costs {cost:g} {convention} per input, the budget leaves {limit:.4g}"
+    NO_COST = "no cost known"
+    DIAGNOSTIC = "no cost known: a diagnostic knows what no vehicle could, so there is no cost to charge"
     NOTHING_LEFT = "the allocator's own cost leaves nothing to escalate"
     NO_SKIPPING = "per-mode scores have no skipping router: use a cascade"
     RATE_ONLY = "streaming policies keep a rate of inputs, and here each input has its own cost: none is judged"

@@ -112,7 +112,15 @@ def _judged(cells: Mapping[str, BuiltCell], drawn: Drawn, by: str) -> dict[str, 
         scored = case.scores({})
         budgets = options.budgets(case, scored)
         units = case.units(None, usual="test")
-        found[name] = deepval.evaluate(case.table, scored, budgets, draws=drawn.number, seed=seeds[name], units=units)
+        found[name] = deepval.evaluate(
+            case.table,
+            scored,
+            budgets,
+            draws=drawn.number,
+            seed=seeds[name],
+            units=units,
+            missing_costs=case.missing_costs(scored, budgets),
+        )
         noted(case, by, units, scored)
     return found
 

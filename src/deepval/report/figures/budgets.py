@@ -93,7 +93,8 @@ def _parts(item: Gap, *, charged: bool) -> dict[str, float]:
 
 
 def _absent(row: Row | None) -> str:
-    return "infeasible" if row is not None and row.verdict == "infeasible" else "undefined"
+    """Why an allocator has no bar, in a word or two."""
+    return (row.verdict_words if row is not None and row.gain is None else None) or "undefined"
 
 
 def curves(result: Result) -> Figure:

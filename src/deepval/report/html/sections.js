@@ -39,7 +39,7 @@ function bestFirst(cell, key, items) {
 
 function chipOf(row) {
   if (row.stale && row.verdict !== "infeasible") return h("span", { class: "chip stale" }, "not judged yet");
-  return h("span", { class: `chip ${row.verdict || ""}`, title: row.verdict_words }, row.verdict || "no verdict");
+  return h("span", { class: `chip ${row.verdict || ""}`, title: row.verdict_words }, row.verdict || row.verdict_words || "no verdict");
 }
 
 // What weakens a decided verdict, as it stands behind its word: " on few units, but rests on 0007".
@@ -70,6 +70,7 @@ function sentence(view, row) {
   const around = gainInterval(view, row);
   const gains = row.gain_share === null
     ? `gain ${number(row.gain)} in units of the loss; a share of the all-cheap loss is undefined`
+    : beyond(row.gain_share) ? `gain ${Number(row.gain.toPrecision(3))} in units of the loss; the all-cheap loss is almost zero`
     : `gain ${percent(row.gain_share)} of the all-cheap loss${around ? ` ${around}` : ""}`;
   const interval = span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v));
   const shown = interval ? [" ", h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, interval)] : ` (no interval: ${row.reason || "undefined"})`;
@@ -98,6 +99,8 @@ function heroWords(rows) {
   if (worse.length) parts.push(`${worse.length > 4 ? worse.length : listed(worse)} ${worse.length > 1 ? "are" : "is"} worse`);
   if (unsure.length && (better.length || worse.length)) parts.push(`${unsure.length > 2 ? unsure.length : listed(unsure)} cannot be told apart from it`);
   if (unpaid.length) parts.push(`${listed(unpaid)} cannot pay for ${unpaid.length > 1 ? "themselves" : "itself"}`);
+  const unpriced = rows.filter((row) => row.verdict_words === "no cost known").map((row) => row.allocator);
+  if (unpriced.length) parts.push(`no cost is known of ${listed(unpriced)}`);
   return `${parts.join("; ")}.`;
 }
 
@@ -161,7 +164,7 @@ function overview(cells, state, choose) {
     names.map((name) => {
       const row = cell.result.rows.find((item) => item.allocator === name && budgetKey(item) === state.budget);
       if (!row) return h("td", {}, h("span", { class: "undefined" }, "not judged"));
-      if (row.versus_random === null) return h("td", {}, h("span", { class: "undefined", title: row.reason }, row.verdict || "undefined"));
+      if (row.versus_random === null) return h("td", {}, h("span", { class: "undefined", title: row.reason }, row.verdict || row.verdict_words || "undefined"));
       return h("td", { "data-tip": `${row.verdict}\n${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}` }, h("span", { class: row.verdict }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
     })));
   const budget = cells.flatMap((cell) => cell.result.rows).find((row) => budgetKey(row) === state.budget);
@@ -191,7 +194,7 @@ function signs(cell, view) {
     h("dl", { class: "facts num" },
       fact("harm ratio", ratio === null ? h("span", { class: "undefined" }, "undefined") : number(ratio, 3), ratio === null ? "nothing is helped" : `${number(ratio, 2)} lost for every 1 gained`),
       fact("harm rate", setting.harm_rate === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.harm_rate), setting.harm_rate === null ? "no input is affected" : "of the affected inputs"),
-      fact("escalate everything", setting.all_full_share === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.all_full_share), "of the all-cheap loss removed"),
+      fact("escalate everything", setting.all_full_share === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.all_full_share), beyond(setting.all_full_share) ? `of the all-cheap loss removed, which is almost zero: ${Number((setting.all_full_share * setting.cheap_loss).toPrecision(3))} in units of the loss` : "of the all-cheap loss removed"),
       view.stale ? null : fact(`oracle at ${share(best.alpha)}`, best.oracle_share === null ? h("span", { class: "undefined" }, "undefined") : percent(best.oracle_share), best.budget_binds ? "the budget binds" : "the budget is slack"),
       fact("all-cheap loss", count(Number(setting.cheap_loss.toPrecision(5))), `of ${count(setting.inputs)} inputs`)),
     setting.concentration.top_unit === null || view.stale ? null : h("p", { class: "note" }, `The value to gain is spread as over ${number(setting.concentration.effective_units, 1)} units; ${setting.concentration.top_unit} holds ${percent(setting.concentration.top_share)} of it${byInput(setting)}.`));

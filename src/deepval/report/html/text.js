@@ -21,8 +21,11 @@ function fixed(value, digits) {
   return Number(text) === 0 ? (0).toFixed(digits) : text;
 }
 const number = (value, digits = 3) => (known(value) ? fixed(value, digits).replace("-", MINUS) : "undefined");
-const percent = (value, digits = 1) => (known(value) ? `${number(100 * value, digits)}\u2009%` : "undefined");
-const signed = (value, digits = 1) => (known(value) ? `${value > 0 ? "+" : ""}${number(100 * value, digits)}` : "undefined");
+// Shares beyond 1000 % are shares of something almost zero: only on which side is said, as in Python.
+const MOST_SHARE = 10;
+const beyond = (value) => (known(value) && Math.abs(value) > MOST_SHARE ? (value < 0 ? `< ${MINUS}1000` : "> 1000") : "");
+const percent = (value, digits = 1) => (known(value) ? `${beyond(value) || number(100 * value, digits)}\u2009%` : "undefined");
+const signed = (value, digits = 1) => (known(value) ? beyond(value) || `${value > 0 ? "+" : ""}${number(100 * value, digits)}` : "undefined");
 const span = (low, high, form) => (known(low) && known(high) ? `[${form(low)}, ${form(high)}]` : "");
 const count = (value) => value.toLocaleString("en-US");
 const share = (alpha) => `${Number((100 * alpha).toPrecision(6))}\u2009%`;
