@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,12 +24,14 @@ from deepval.judging.draws import Draws, child_seeds
 from deepval.protocol import integrity
 from deepval.protocol import judgements as judgements_module
 from deepval.protocol import track_standings as standings_module
+from deepval.protocol.cards import Card
 from deepval.protocol.cell_folders import read_cells
+from deepval.protocol.history import History
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.resolved_pairs import _pair_by_pair, _places, resolved
 from deepval.protocol.standings import rank_intervals, standings
 from deepval.protocol.submission_reader import Reader
-from deepval.protocol.submissions import check
+from deepval.protocol.submissions import Submission, check
 from deepval.tables.scores import Scores
 from only_where import names_are_bytes
 from protocol_worlds import COSTS, PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
@@ -289,7 +292,7 @@ def test_an_allocator_that_cannot_pay_has_no_rank(board):
 def test_refused_submissions_are_listed_and_the_board_stands(world, board):
     (refused,) = board["refused"]
     assert refused["folder"] == "formula"
-    assert "'name' must match" in refused["reasons"][0]
+    assert "'name' must be text of at most 60" in refused["reasons"][0]
     assert len(board["submissions"]) == 5
 
 
@@ -356,6 +359,172 @@ def test_two_folders_of_one_name_are_both_refused(tiny, tmp_path):
     found = leaderboard(tmp_path, tiny, draws=DRAWS)
     assert [item["folder"] for item in found["refused"]] == ["a", "b"]
     assert "lab/Speed must be one submission; 2 folders claim it" in found["refused"][0]["reasons"][0]
+
+
+def proposal(board, folder):
+    """A copy of a board's folder, as a pull request starts from."""
+    return Path(shutil.copytree(board, folder))
+
+
+@pytest.fixture
+def established(tiny, tmp_path):
+    """A board on which first/Mine stands, with its history."""
+    folder = tmp_path / "official"
+    write_submission(folder / "mine", read_cells(tiny), noisy(1), handle="first")
+    write_leaderboard(leaderboard(folder, tiny, draws=0), tmp_path / "before")
+    shutil.copy(tmp_path / "before" / "history.json", folder)
+    return folder
+
+
+def told(content):
+    """Per submission on a board, whether it is flagged; and the folders that are refused."""
+    flags = {entry["allocator"]: bool(entry["flags"]) for entry in content["submissions"]}
+    return flags, [item["folder"] for item in content["refused"]]
+
+
+@pytest.mark.parametrize(
+    ("handle", "name"),
+    [("first", "mine"), ("first", "Mi ne"), ("first", "Mine."), ("first", "Mine"), ("fir-st", "Mine"), ("fi-rst", "X")],
+)
+def test_the_established_name_stands_and_its_look_alike_is_refused_alone(tiny, established, tmp_path, handle, name):
+    proposed = proposal(established, tmp_path / "proposed")
+    write_submission(proposed / "a", read_cells(tiny), noisy(2), handle=handle, name=name)
+    for base in (None, established):
+        content = leaderboard(proposed, tiny, base=base, draws=0)
+        assert told(content) == ({"first/Mine": False}, ["a"])
+    with_own_history = json.loads((proposed / "history.json").read_text())
+    with_own_history["folders"] = {"first/Mine": "a"}
+    (proposed / "history.json").write_text(json.dumps(with_own_history))
+    assert told(leaderboard(proposed, tiny, base=established, draws=0)) == ({"first/Mine": False}, ["a"])
+
+
+def test_precedence_comes_from_the_base_and_not_from_the_proposal(tiny, established, tmp_path):
+    proposed = proposal(established, tmp_path / "proposed")
+    write_submission(proposed / "thief", read_cells(tiny), noisy(1), handle="thief")
+    later = {"first/Mine": False, "thief/Mine": True}
+    assert told(leaderboard(proposed, tiny, base=established, draws=0)) == (later, [])
+    history = json.loads((proposed / "history.json").read_text())
+    for part in ("versions", "turns", "folders"):
+        history[part] = {"thief/Mine": history[part]["first/Mine"]}
+    (proposed / "history.json").write_text(json.dumps(history))
+    assert told(leaderboard(proposed, tiny, draws=0)) == ({"first/Mine": True, "thief/Mine": False}, [])
+    content = leaderboard(proposed, tiny, base=established, draws=0)
+    assert told(content) == (later, [])
+    assert content["history"].turns == {"first/Mine": [1], "thief/Mine": [2]}
+    # A base whose history was not carried on: what lies in its folder was there first.
+    (established / "history.json").unlink()
+    content = leaderboard(proposed, tiny, base=established, draws=0)
+    assert told(content) == (later, [])
+    assert content["history"].turns == {"first/Mine": [1], "thief/Mine": [2]}
+    # The first submission ever: there is no base yet, and the history that it brings does not count.
+    content = leaderboard(proposed, tiny, base=tmp_path / "none", draws=0)
+    assert told(content) == ({"first/Mine": True, "thief/Mine": True}, [])
+
+
+def test_a_proposal_removes_no_submission_of_the_board(tiny, established, tmp_path):
+    cells = read_cells(tiny)
+    removed, taken, broken, changed = (proposal(established, tmp_path / name) for name in "abcd")
+    shutil.rmtree(removed / "mine")
+    write_submission(removed / "thief", cells, noisy(1), handle="thief")
+    write_card(taken / "mine", handle="thief")
+    (broken / "mine" / "card.toml").write_text("handle = 1")
+    write_submission(changed / "mine", cells, noisy(2), handle="first")
+    both = {"first/Mine": False, "thief/Mine": True}
+    for folder, board in ((removed, (both, [])), (taken, (both, [])), (broken, ({"first/Mine": False}, ["mine"]))):
+        content = leaderboard(folder, tiny, base=established, draws=0)
+        assert told(content) == board
+        assert content["removed"] == ["first/Mine"]
+        (entry,) = [entry for entry in content["submissions"] if entry["handle"] == "first"]
+        assert "the proposal removes it; it is judged as it stands on the board" in entry["integrity"]
+    content = leaderboard(changed, tiny, base=established, draws=0)
+    assert (content["removed"], content["changed"]) == ([], ["first/Mine"])
+    words = ["leaderboard", removed, "--cells", tiny, "--out", tmp_path / "out", "--draws", 0, "--base", established]
+    done = run(*words, "--strict")
+    assert done.code == 2
+    assert "first/Mine is not: put it back" in done.err
+    assert "removed by the proposal" in done.out
+
+
+def test_what_left_the_board_or_was_replaced_is_still_its_owners(tiny, established, tmp_path):
+    """A maintainer removes a submission, or its author replaces it: the history remembers how it ranked."""
+    cells = read_cells(tiny)
+    shutil.rmtree(established / "mine")
+    write_submission(established / "z", cells, lambda cell: np.exp(noisy(1)(cell)), handle="thief", name="Z")
+    (entry,) = leaderboard(established, tiny, draws=0)["submissions"]
+    assert entry["flags"] == ["the ranking of first/Mine, which left the board"]
+    write_submission(established / "mine", cells, noisy(3), handle="first")
+    flags = {entry["handle"]: entry["flags"] for entry in leaderboard(established, tiny, draws=0)["submissions"]}
+    assert flags == {"first": [], "thief": ["the ranking of first/Mine, in an earlier version"]}
+
+
+def test_who_changes_a_little_after_being_copied_stays_first(tiny, established, tmp_path):
+    cells = read_cells(tiny)
+    write_submission(established / "thief", cells, noisy(1), handle="thief")
+    write_leaderboard(leaderboard(established, tiny, draws=0), tmp_path / "second")
+    shutil.copy(tmp_path / "second" / "history.json", established)
+    write_submission(established / "mine", cells, lambda cell: noisy(1)(cell) + 1e-4 * noisy(5)(cell), handle="first")
+    assert told(leaderboard(established, tiny, draws=0)) == ({"first/Mine": False, "thief/Mine": True}, [])
+
+
+DISGUISES = {
+    "2 s + 1": lambda s, noise: 2 * s + 1,
+    "exp": lambda s, noise: np.exp(s),
+    "noise of 1e-9": lambda s, noise: s + 1e-9 * noise,
+    "noise of 1 %": lambda s, noise: s + 0.01 * s.std() * noise,
+    "every score times 1 +- 1 %": lambda s, noise: s * (1 + 0.01 * noise),
+    "rounded": lambda s, noise: np.round(s, 1),
+    "rounded and moved": lambda s, noise: 5 - np.round(-s * 10 / s.std()),
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_disguised_copies_are_flagged(wide, disguise):
+    """Of even scores, and of scores that are nearly or quite equal for most inputs, as trees and signals give."""
+    (cell,) = wide.values()
+    for scale in (lambda s: s, lambda s: s**5, lambda s: np.maximum(s, 0.5)):
+        own = scale(noisy(1)(cell))
+        copy = DISGUISES[disguise](own, noisy(2)(cell))
+        other = scale(noisy(1)(cell) + 0.2 * noisy(3)(cell))
+        items = [
+            Submission(
+                handle,
+                Card("X", handle, ("ego",), None, {}, {}, ""),
+                {cell.name: Scores("x", values, np.ones(len(values), dtype=bool))},
+                {f"scores/{cell.name}.csv": handle},
+            )
+            for handle, values in {"first": own, "copy": copy, "other": other}.items()
+        ]
+        found, _ = integrity.copies(items, wide, History())
+        assert [bool(item.flags) for item in found] == [True, True, False]
+
+
+def test_agreement_is_one_for_rounded_rankings_and_the_rank_correlation_without_ties():
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(0)
+    fine = rng.permutation(60).astype(float)
+    other, coarse, indicator = rng.permutation(60).astype(float), fine // 7, (fine > 55).astype(float)
+    own, others = (integrity.Rankings.of(rows) for rows in ([fine], [fine, coarse, indicator, 0 * fine, other]))
+    expected = [1, 1, 1, 0, spearmanr(fine, other).statistic]
+    assert own.agreement(others)[0] == pytest.approx(expected, abs=1e-5)
+    assert own.alike(others)[0].tolist() == [True, True, False, False, False]  # the 4 highest of 60 tell too little
+
+
+@pytest.mark.parametrize(
+    ("inputs", "costs", "flagged"),
+    [
+        (["image"], {"ms": 1e-9}, True),
+        (["image"], {"ms": 0.65, "mj": 1e-9}, True),
+        (["cheap-detections", "image"], {"ms": 0.009}, True),
+        (["image"], {"ms": 0.02, "mj": 0.01, "mj_gpu": 0.0}, False),
+        (["cheap-detections"], {"ms": 1e-9}, True),
+        (["previous-frames"], {"ms": 0.001}, False),
+        (["ego", "calibration"], {"ms": 0.0, "mj": 0.0}, False),
+    ],
+)
+def test_costs_below_what_looking_takes_are_flagged(inputs, costs, flagged):
+    card = Card("X", "lab", tuple(inputs), None, {"board": costs}, {}, "")
+    assert bool(integrity.card_flags(Submission("x", card, {}, {}), {})) == flagged
 
 
 def test_who_lacks_a_cell_is_ranked_there_but_not_overall(world, cells, tmp_path):
@@ -600,5 +769,28 @@ def test_the_action_is_one_script_that_judges_a_hostile_folder(tiny, tmp_path):
     assert set(files_of(out)) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
     steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
     assert [line.strip() for line in steps.splitlines() if "run:" in line] == [
-        "- run: official/tools/score_submission.sh proposed/submissions cells leaderboard"
+        "- run: official/tools/score_submission.sh proposed/submissions cells leaderboard --base official/submissions"
     ]
+
+
+def test_the_workflow_builds_the_official_cells_and_judges_an_empty_folder(tmp_path):
+    """The workflow's own command beside two checkouts; there are no cells and no base, and a history that is none."""
+    for part in ("src", "tools"):
+        shutil.copytree(ROOT / part, tmp_path / "official" / part, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "proposed" / "submissions").mkdir(parents=True)
+    (tmp_path / "proposed" / "submissions" / "history.json").write_text("a history that does not count")
+    steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
+    (command,) = [line.partition("run: ")[2] for line in steps.splitlines() if "run: " in line]
+    environment = {name: text for name, text in os.environ.items() if name in ("PATH", "HOME", "TMPDIR", "LANG")}
+    environment |= {"PYTHON": sys.executable, "PYTHONPATH": str(tmp_path / "official" / "src")}
+    done = subprocess.run(
+        [*shlex.split(command), "--draws", "0"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "0 submissions judged on 4 cells, 0 refused: see leaderboard." in done.stdout
+    assert set(files_of(tmp_path / "leaderboard")) == {
+        "leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json",
+    }  # fmt: skip
+    (track,) = json.loads((tmp_path / "leaderboard" / "leaderboard.json").read_text())["tracks"]
+    assert (track["track"], len(track["cells"]), track["cells_of_track"]) == ("synthetic", 4, 4)

@@ -107,11 +107,11 @@ def test_repeated_unknown_and_nan_scores_name_their_row(folder, cells, change, s
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ({"name": "=cmd()"}, "'name' must match"),
-        ({"name": "<script>alert(1)</script>"}, "'name' must match"),
-        ({"name": "../../etc"}, "'name' must match"),
+        ({"name": "=cmd()"}, "'name' must be text of at most 60"),
+        ({"name": "<script>alert(1)</script>"}, "'name' must be text of at most 60"),
+        ({"name": "../../etc"}, "'name' must be text of at most 60"),
         ({"name": "Random"}, "be none of random"),
-        ({"handle": "Big Lab"}, "'handle' must match"),
+        ({"handle": "Big Lab"}, "'handle' must be text of at most 39"),
         ({"inputs": ["ego", "reference"]}, "declares 'reference', unknown before escalation"),
         ({"inputs": ["telepathy"]}, "found 'telepathy'"),
         ({"inputs": "ego"}, "'inputs' must list"),

@@ -18,6 +18,6 @@ ulimit -t 3600
 deepval() { "$PYTHON" -P -m deepval.cli "$@"; }
 if [ -z "$(find "$cells" -name manifest.json -print -quit 2>/dev/null)" ]; then
   deepval build --out "$cells" --geometry monocular --geometry oracle --system braking --system receding-horizon \
-    --costs "$root/src/deepval/cost_profiles/jetson-agx-xavier.toml"
+    --costs jetson-agx-xavier
 fi
 deepval leaderboard "$submissions" --cells "$cells" --out "$out" --strict "$@"

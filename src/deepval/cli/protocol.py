@@ -102,7 +102,13 @@ def leaderboard(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for leaderboard.json, .md and .html.")],
     draws: Annotated[int, typer.Option("--draws", help="Number of bootstrap draws of units.")] = 1000,
     seed: options.Seed = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 2 if a submission is refused.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 2 if a submission is refused, or removed from the base.")
+    ] = False,
+    base: Annotated[
+        Path | None,
+        typer.Option("--base", help="The board's own folder, where FOLDER proposes to change it: its history counts."),
+    ] = None,
     cache: Annotated[
         Path | None,
         typer.Option("--cache", help="Folder in which judgements are kept: what is unchanged is not judged again."),
@@ -116,7 +122,7 @@ def leaderboard(
     check_writable(out, folder=True)
     if cache is not None:
         check_writable(cache, folder=True)
-    content = boards.leaderboard(folder, cells, draws=draws, seed=seed, cache=cache, watch=options.watch)
+    content = boards.leaderboard(folder, cells, base=base, draws=draws, seed=seed, cache=cache, watch=options.watch)
     boards.write_leaderboard(content, out)
     if json:
         typer.echo(reading.text(out / "leaderboard.json"), nl=False)
@@ -129,6 +135,14 @@ def leaderboard(
         for item in content["refused"]:
             for reason in item["reasons"]:
                 say(f"  refused {item['folder']}: {reason}")
+        for key in content["changed"]:
+            say(f"  changed since the last version, which its author alone may ask for: {key}")
+        for key in content["removed"]:
+            say(f"  removed by the proposal, judged as it stands in {base}: {key}")
     if strict and content["refused"]:
         names = ", ".join(item["folder"] for item in content["refused"])
         raise InputError(f"{folder}: every submission must be valid; refused {names}, for the reasons in {out}.")
+    if strict and content["removed"]:
+        raise InputError(
+            f"{folder}: every submission of {base} must be in it; {', '.join(content['removed'])} is not: put it back."
+        )

@@ -18,7 +18,11 @@ CARD = "card.toml"
 LARGEST_CARD = 64 * 2**10
 LONGEST_NOTES = 2000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+()-]{0,59}")
-HANDLE = re.compile(r"[a-z0-9][a-z0-9-]{0,38}")
+HANDLE = re.compile(r"(?=.{1,39}$)[a-z0-9]+(-[a-z0-9]+)*")
+RULES = {
+    "name": "of at most 60 letters, digits and the signs ._+()- with single spaces between words",
+    "handle": "of at most 39 lower-case letters, digits and single hyphens between them",
+}
 DEPLOYABLE = ("image", "cheap-detections", "previous-frames", "calibration", "ego")
 """What an allocator may look at: known before escalation."""
 DIAGNOSTIC = ("full-detections", "reference", "future-frames", "decision-values")
@@ -58,6 +62,11 @@ class Card:
     def key(self) -> str:
         """Handle and name: what a leaderboard calls it."""
         return f"{self.handle}/{self.name}"
+
+
+def folded(text: str) -> str:
+    """A handle, a name or both as they are compared: without case, spaces, dots, hyphens and underscores."""
+    return re.sub(r"[ ._-]", "", text.lower())
 
 
 def card_content(data: bytes) -> dict[str, Any]:
@@ -107,9 +116,9 @@ def _faults(content: Mapping[str, Any]) -> Iterator[str]:
             yield f"entries are {', '.join(ENTRIES)}; found {_shown(entry)} (results are computed, never reported)."
     for entry, pattern in (("name", NAME), ("handle", HANDLE)):
         value = content.get(entry)
-        if not isinstance(value, str) or not pattern.fullmatch(value) or value.lower() in REFERENCES:
+        if not isinstance(value, str) or not _plain(value, pattern):
             taken = ", ".join(REFERENCES)
-            yield f"{entry!r} must match {pattern.pattern} and be none of {taken}; found {_shown(value)}."
+            yield f"{entry!r} must be text {RULES[entry]}, and none of {taken}; found {_shown(value)}."
     yield from _faults_of_inputs(content.get("inputs"))
     if "cells" in content and not _texts(content["cells"]):
         yield f"'cells' must be a list of names of cells; found {_shown(content['cells'])}."
@@ -122,6 +131,12 @@ def _faults(content: Mapping[str, Any]) -> Iterator[str]:
         return
     for profile, entry in costs.items():
         yield from _faults_of_costs(profile, entry)
+
+
+def _plain(text: str, pattern: re.Pattern[str]) -> bool:
+    """Whether a text is of this form, single spaces between its words, and does not read like a reference."""
+    single = text.split(" ") == text.split()
+    return bool(pattern.fullmatch(text)) and single and folded(text) not in {*map(folded, REFERENCES)}
 
 
 def _faults_of_inputs(inputs: Any) -> Iterator[str]:

@@ -1,11 +1,14 @@
-"""history.json beside the submissions -> hashes of earlier versions, so that a changed resubmission can be seen.
+"""history.json beside the submissions -> what the board has accepted so far, so that copies and changes can be seen.
 
 A leaderboard is written with the history that the next one starts from: the earlier versions and the present ones,
-each once. Whoever keeps the folder of submissions puts it there. It holds hashes of files and, as there is no clock, in
-which turn of the leaderboard each version was new, so that of two equal submissions the earlier is known.
+each once. Whoever maintains the board puts it there. It holds hashes of files, the folder of each submission, a sketch
+of how each file of scores ranks its inputs and, as there is no clock, in which turn of the leaderboard each version was
+new, so that of two equal submissions the earlier is known.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,72 +20,124 @@ from deepval.protocol.submissions import Submission
 SCHEMA = "deepval/history/1"
 HISTORY = "history.json"
 LARGEST_HISTORY = 64 * 2**20
+LONGEST_SKETCH = 256
 Versions = dict[str, list[dict[str, str]]]
 """Per submission, the SHA-256 of its files in every version, the oldest first."""
 
 
-class History(NamedTuple):
-    """Versions of submissions, and the turn in which each was new (0 where a history does not say)."""
+class ScoreFile(NamedTuple):
+    """A file of scores that the board accepted: whose, for which cell, in which turn, its hash and its sketch."""
 
-    versions: Versions
-    turns: dict[str, list[int]]
+    key: str
+    cell: str
+    turn: int
+    sha256: str
+    sketch: bytes | None
 
-    def since(self, item: Submission, cells: Collection[str]) -> int | None:
-        """The first turn in which a submission had its present scores of these cells, None where that is now."""
-        scores = {
-            name: sha for name, sha in item.files.items() if name.startswith("scores/") and Path(name).stem in cells
-        }
-        pairs = zip(self.versions.get(item.card.key, []), self.turns.get(item.card.key, []), strict=True)
-        return min((turn for files, turn in pairs if scores.items() <= files.items()), default=None)
+    @property
+    def handle(self) -> str:
+        """Who submitted it."""
+        return self.key.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class History:
+    """What the board accepted.
+
+    Attributes:
+        versions: Per submission, the SHA-256 of its files in every version, the oldest first.
+        turns: The turn in which each version was new (0 where a history does not say).
+        folders: The folder of each submission's last version.
+        sketches: Per SHA-256 of a file of scores, how it ranks a sample of the test inputs.
+    """
+
+    versions: Versions = field(default_factory=dict)
+    turns: dict[str, list[int]] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
+    sketches: dict[str, bytes] = field(default_factory=dict)
+
+    def score_files(self) -> Iterator[ScoreFile]:
+        """Every file of scores of every version."""
+        for key, versions in self.versions.items():
+            for files, turn in zip(versions, self.turns[key], strict=True):
+                for name, sha in files.items():
+                    if name.startswith("scores/"):
+                        yield ScoreFile(key, Path(name).stem, turn, sha, self.sketches.get(sha))
 
 
 def read_history(folder: Path) -> History:
     """The earlier versions of submissions in a folder; none where there is no history."""
     path = folder / HISTORY
     if not reading.exists(path) and not reading.is_link(path):
-        return History({}, {})
+        return History()
     if reading.is_link(path):
         raise InputError(f"{path}: must be a plain file of at most {LARGEST_HISTORY:,} bytes; it is a link.")
     data = reading.content(path, "a plain file", largest=LARGEST_HISTORY)
     try:
         content = json_content(data, path)
         versions = {str(k): [_version(item) for item in v] for k, v in content["versions"].items()}
-        told = content.get("turns", {})
-        turns = {key: _turns(told.get(key), len(items)) for key, items in versions.items()}
+        turns = {key: _turns(content.get("turns", {}).get(key), len(items)) for key, items in versions.items()}
+        folders = _version(content.get("folders", {}))
+        sketches = {str(sha): _sketch(text) for sha, text in content.get("sketches", {}).items()}
         schema = content["schema"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        schema, versions, turns = None, {}, {}
+        raise _no_history(path) from None
     if schema != SCHEMA:
-        raise InputError(f"{path}: must be a history written by `deepval leaderboard`; mend it or take it away.")
-    return History(versions, turns)
+        raise _no_history(path)
+    return History(versions, turns, folders, sketches)
+
+
+def _no_history(path: Path) -> InputError:
+    return InputError(f"{path}: must be a history written by `deepval leaderboard`; mend it or take it away.")
 
 
 def _version(item: Mapping[str, str]) -> dict[str, str]:
     version = {str(name): str(digest) for name, digest in item.items()}
-    "".join(version).encode()  # names are shown, so they must be text: half a surrogate pair is a ValueError
+    "".join([*version, *version.values()]).encode()  # both are shown; half a surrogate pair is a ValueError
     return version
 
 
-def _turns(told: Any, number: int) -> list[int]:
-    turns = [0] * number if told is None else [int(turn) for turn in told]
-    if len(turns) != number:
-        raise ValueError(f"{number} versions have as many turns; found {len(turns)}")
-    return turns
+def _turns(turns: Any, number: int) -> list[int]:
+    numbers = [0] * number if turns is None else [int(turn) for turn in turns]
+    if len(numbers) != number:
+        raise ValueError(f"{number} versions have as many turns; found {len(numbers)}")
+    return numbers
 
 
-def continued(history: History, accepted: Sequence[Submission]) -> History:
-    """The history with the present versions at its end, unless they are the last already."""
-    kept = {key: list(versions) for key, versions in history.versions.items()}
+def _sketch(text: str) -> bytes:
+    sketch = base64.b64decode(text, validate=True)
+    if len(sketch) > LONGEST_SKETCH:
+        raise ValueError(f"a sketch has at most {LONGEST_SKETCH} bytes; found {len(sketch)}")
+    return sketch
+
+
+def continued(history: History, accepted: Sequence[Submission], sketches: Mapping[str, bytes] | None = None) -> History:
+    """The history with the present versions at its end, unless they are the last already.
+
+    Args:
+        history: The history so far.
+        accepted: The submissions on the board now.
+        sketches: Sketches of their scores by the SHA-256 of the file.
+    """
+    versions = {key: list(items) for key, items in history.versions.items()}
     turns = {key: list(items) for key, items in history.turns.items()}
     now = 1 + max((turn for items in turns.values() for turn in items), default=0)
     for item in accepted:
-        versions, files = kept.setdefault(item.card.key, []), dict(item.files)
-        if not versions or versions[-1] != files:
-            versions.append(files)
+        own, files = versions.setdefault(item.card.key, []), dict(item.files)
+        if not own or own[-1] != files:
+            own.append(files)
             turns.setdefault(item.card.key, []).append(now)
-    return History(kept, turns)
+    folders = history.folders | {item.card.key: item.folder for item in accepted}
+    return History(versions, turns, folders, history.sketches | dict(sketches or {}))
 
 
 def history_file(history: History) -> dict[str, Any]:
     """The content of history.json."""
-    return {"schema": SCHEMA, "versions": history.versions, "turns": history.turns}
+    sketches = {sha: base64.b64encode(sketch).decode() for sha, sketch in history.sketches.items()}
+    return {
+        "schema": SCHEMA,
+        "versions": history.versions,
+        "turns": history.turns,
+        "folders": history.folders,
+        "sketches": sketches,
+    }

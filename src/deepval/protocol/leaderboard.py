@@ -3,13 +3,16 @@
 There is no clock in it, no order of directories and no path of the machine. Only scores that passed every check are
 judged, on test units alone; nothing that a card says of results enters. A refused submission is listed with its reasons
 and the leaderboard stands; a flagged one is judged, has no rank, counts in nobody's, and stands apart with the reasons.
+
+A proposal, such as a pull request, is judged against a base, the board's own folder: who was first comes from the base
+alone, and a submission of the base that the proposal removes stays on the board.
 """
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from deepval.errors import InputError
 from deepval.files import reading
@@ -17,9 +20,11 @@ from deepval.files.canonical import digest_of, json_text
 from deepval.files.writing import write_atomically
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
+from deepval.protocol.cards import folded
 from deepval.protocol.cell_folders import LOCAL, TrackedCell, read_cells
-from deepval.protocol.history import HISTORY, continued, history_file, read_history
+from deepval.protocol.history import HISTORY, History, continued, history_file, read_history
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
+from deepval.protocol.submission_files import file_digests, plain_name
 from deepval.protocol.submissions import Checked, Submission, check_all
 from deepval.protocol.track_standings import track_standings
 from deepval.protocol.tracks import NAMES, read_track
@@ -33,6 +38,7 @@ def leaderboard(
     submissions: Path | str,
     cells: Path | str,
     *,
+    base: Path | None = None,
     draws: int = 1000,
     seed: int = 0,
     cache: Path | None = None,
@@ -43,20 +49,31 @@ def leaderboard(
     Args:
         submissions: Folder of submissions' folders, and history.json where there is one.
         cells: Folder of cells made by `deepval build`.
+        base: The board's own folder of submissions, where `submissions` is a proposal to change it: its history.json
+            counts and that of the proposal does not. A folder that does not exist is an empty board.
         draws: Number of bootstrap draws of units.
         seed: Seed of the draws; each data set has a child of it.
         cache: Folder in which judgements are kept: submissions that are as they were are not judged again.
         watch: Who is told how far long loops are.
     """
     built = read_cells(cells)
-    history = read_history(Path(submissions))
-    accepted, refused = _sifted(check_all(_folders(Path(submissions)), built, cache=cache, watch=watch))
+    folders, board = _folders(Path(submissions)), _Board.read(Path(submissions) if base is None else base)
+    lost = [] if base is None else board.changed(folders)
+    checked = check_all([*folders, *lost], built, cache=cache, watch=watch)
+    proposed, before = checked[: len(folders)], checked[len(folders) :]
+    restored = _restored(proposed, before)
+    history = board.history if base is None else _recorded(board, proposed, before)
+    accepted, refused = _sifted([*proposed, *restored], history)
     tracks = [name for name in (*NAMES, LOCAL) if any(cell.track == name for cell in built.values())]
-    copied = integrity.copies(accepted, history)
+    copied, sketches = integrity.copies(accepted, built, history)
     entries = [
-        _entry(item, built, history.versions.get(item.card.key, []), copied[item.card.key], draws=draws, seed=seed)
-        for item in watch(accepted, "looking at integrity")
+        _entry(item, built, history.versions.get(item.card.key, []), alike, draws=draws, seed=seed)
+        for item, alike in watch([*zip(accepted, copied, strict=True)], "looking at integrity")
     ]
+    removed = sorted(item.card.key for item in _passed(restored))
+    for entry in entries:
+        if entry["allocator"] in removed:
+            entry["integrity"].append("the proposal removes it; it is judged as it stands on the board")
     flagged = {entry["allocator"] for entry in entries if entry["flags"]}
     return {
         "schema": SCHEMA,
@@ -69,7 +86,9 @@ def leaderboard(
         ],
         "submissions": entries,
         "refused": refused,
-        "history": continued(history, accepted),
+        "removed": removed,
+        "changed": [item.card.key for item in accepted if _differs(item, history)],
+        "history": continued(history, accepted, sketches),
     }
 
 
@@ -92,19 +111,109 @@ def _folders(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(found)]
 
 
-def _sifted(checked: Sequence[Checked]) -> tuple[list[Submission], list[dict[str, Any]]]:
-    """Submissions sorted by handle and name, and those refused; one name of one handle must be one submission."""
-    passed = [item.submission for item in checked if item.submission is not None]
-    times = Counter(item.card.key.lower() for item in passed)
+class _Board(NamedTuple):
+    """The board's own folder: its history, and the hashes of files of every submission in it."""
+
+    history: History
+    folders: Mapping[Path, Mapping[str, str] | None]
+
+    @classmethod
+    def read(cls, folder: Path) -> "_Board":
+        if not reading.exists(folder):
+            return cls(History(), {})
+        return cls(read_history(folder), {path: _files(path) for path in _folders(folder)})
+
+    def changed(self, folders: Sequence[Path]) -> list[Path]:
+        """The board's folders that are not among others, or with other files."""
+        others = {path.name: path for path in folders}
+        return [path for path, files in self.folders.items() if files is None or _files(others.get(path.name)) != files]
+
+    def holds(self, item: Submission) -> bool:
+        """Whether the board has this submission as it is."""
+        return any(plain_name(path.name) == item.folder and files == item.files for path, files in self.folders.items())
+
+
+def _files(folder: Path | None) -> dict[str, str] | None:
+    """Hashes of the files of a submission's folder, None where it has none or holds what no submission may hold."""
+    try:
+        return None if folder is None else file_digests(folder)
+    except (InputError, OSError):
+        return None
+
+
+def _passed(checked: Sequence[Checked]) -> list[Submission]:
+    return [item.submission for item in checked if item.submission is not None]
+
+
+def _restored(proposed: Sequence[Checked], before: Sequence[Checked]) -> list[Checked]:
+    """Submissions of the board whose name no folder of the proposal claims any more."""
+    claimed = {item.card.key for item in _passed(proposed)}
+    return [item for item in before if item.submission is not None and item.submission.card.key not in claimed]
+
+
+def _recorded(board: _Board, proposed: Sequence[Checked], before: Sequence[Checked]) -> History:
+    """The board's history with those submissions of its folder that it lacks, of which one folder has the name."""
+    names = {folded(key) for key in board.history.versions}
+    present = [item for item in [*_passed(proposed), *_passed(before)] if board.holds(item)]
+    claims = Counter(folded(item.card.key) for item in present)
+    lacking = [i for i in present if folded(i.card.key) not in names and claims[folded(i.card.key)] == 1]
+    return continued(board.history, lacking)
+
+
+def _differs(item: Submission, history: History) -> bool:
+    """Whether a submission has other files than the last version that the history has of it."""
+    versions = history.versions.get(item.card.key)
+    return bool(versions) and versions[-1] != item.files
+
+
+def _sifted(checked: Sequence[Checked], history: History) -> tuple[list[Submission], list[dict[str, Any]]]:
+    """Submissions sorted by handle and name, and those refused.
+
+    Handles and names that differ in case or spacing are the same. The spelling, the folder and the files that the
+    history has are the established ones: others are refused alone. Where it has none, all that claim a name are.
+    """
     refused = [(item.folder, list(item.problems)) for item in checked if item.submission is None]
+    accepted: list[Submission] = []
+    handles, keys = _spellings(key.partition("/")[0] for key in history.versions), _spellings(history.versions)
+    passed = _passed(checked)
+    spelled = _spellings(item.card.handle for item in passed)
+    claims: dict[str, list[Submission]] = {}
     for item in passed:
-        claims = times[item.card.key.lower()]
-        if claims > 1:
-            reason = f"card.toml: {item.card.key} must be one submission; {claims} folders claim it."
-            refused.append((item.folder, [reason]))
-    accepted = [item for item in passed if times[item.card.key.lower()] == 1]
+        claims.setdefault(folded(item.card.key), []).append(item)
+    for name, items in claims.items():
+        owner = _owner([item for item in items if item.card.key in keys.get(name, ())], history)
+        for item in items:
+            mine, handle = item.card.key, folded(item.card.handle)
+            if item.card.handle not in handles.get(handle, spelled[handle][:1] if len(spelled[handle]) == 1 else ()):
+                other = ", ".join(handles.get(handle, spelled[handle]))
+                reason = f"handle {item.card.handle} must differ from others in more than hyphens; there is {other}."
+            elif mine not in keys.get(name, (mine,)):
+                reason = f"{mine} must differ from others in more than case and spacing; the board has {keys[name][0]}."
+            elif len(items) > 1 and item is not owner:
+                reason = f"{mine} must be one submission; {len(items)} folders claim it."
+            else:
+                accepted.append(item)
+                continue
+            refused.append((item.folder, [f"card.toml: {reason}"]))
     listed = [{"folder": folder, "reasons": reasons} for folder, reasons in sorted(refused)]
     return sorted(accepted, key=lambda item: item.card.key), listed
+
+
+def _spellings(texts: Iterable[str]) -> dict[str, list[str]]:
+    """Per folded text, how it is spelled."""
+    found: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        found.setdefault(folded(text), []).append(text)
+    return found
+
+
+def _owner(items: Sequence[Submission], history: History) -> Submission | None:
+    """Of submissions with an established name, the one that the history means; None where it does not say."""
+    if len(items) == 1:
+        return items[0]
+    in_folder = [item for item in items if history.folders.get(item.card.key) == item.folder]
+    unchanged = [item for item in items if history.versions[item.card.key][-1] == item.files]
+    return next((part[0] for part in (in_folder, unchanged) if len(part) == 1), None)
 
 
 def _of_track(name: str, built: Mapping[str, TrackedCell]) -> dict[str, TrackedCell]:
@@ -179,7 +288,7 @@ def _entry(
     item: Submission,
     cells: Mapping[str, TrackedCell],
     versions: Sequence[Mapping[str, str]],
-    copied: Mapping[str, bool],
+    copied: integrity.Copies,
     *,
     draws: int,
     seed: int,
@@ -193,9 +302,7 @@ def _entry(
         for row in tracked
         if row.noted
     ]
-    flags += [f"the same scores as {other}" for other, flag in copied.items() if flag]
-    flags += integrity.card_flags(item, cells)
-    notes = [f"the same scores as {other}" for other, flag in copied.items() if not flag]
+    flags += [*copied.flags, *integrity.card_flags(item, cells)]
     changed = integrity.changes(versions, item.files)
     return {
         "allocator": card.key,
@@ -210,7 +317,7 @@ def _entry(
         "files": dict(item.files),
         "digest": digest_of(item.files),
         "flags": flags,
-        "integrity": [*flags, *notes, *([changed] if changed else []), *integrity.card_notes(item)],
+        "integrity": [*flags, *copied.notes, *([changed] if changed else []), *integrity.card_notes(item)],
         "excess": [dict(row) for row in tracked],
         "remarks": list(item.remarks),
     }

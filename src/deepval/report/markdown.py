@@ -1,8 +1,24 @@
 """Result -> Markdown tables: bold where an allocator beats random, an asterisk where it loses to it."""
 
+import re
+
 from deepval.report.headline import headline
 from deepval.report.tables import Table, TableCell, tables
 from deepval.results import Result
+
+ACTIVE = re.compile(
+    r"""
+    [@$]                                 # @names, e-mail addresses, mathematics
+    | :// | www\. | mailto: | xmpp:       # addresses
+    | \#\d | \bGH-\d                     # issues
+    | :[+-]1: | :\w*[a-z][\w+-]*:         # emoji
+    | (?<![^\W_])[0-9a-f]{7,40}(?![^\W_])  # commits
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""What GitHub makes a link, a picture or a formula of, whether or not a backslash stands before it."""
+LINE_START = re.compile(r"^(\d{0,9})([-+.)#](?=\s)|(?:---|===))")
+"""What begins a list, a heading or a rule at the start of a line."""
 
 
 def render(result: Result) -> str:
@@ -28,7 +44,23 @@ def _marked(cell: TableCell) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown and the HTML in it leave as it is."""
-    for sign in "\\`*_|<>[]":
-        text = text.replace(sign, "\\" + sign)
-    return text.replace("\n", " ")
+    """Text that Markdown, as GitHub renders it, shows as it is.
+
+    A backslash keeps a sign from being markup. It does not keep GitHub from linking an address, a name or a number
+    after rendering, or from typesetting mathematics: words with one of those become code spans, in which GitHub does
+    neither. Pipes stay outside code spans, where a backslash means the same in a table as elsewhere.
+    """
+    words = re.split(r"([\s|]+)", text.strip())
+    line = "".join(_code(word) if ACTIVE.search(word) else _plain(word) for word in words)
+    return LINE_START.sub(r"\1\\\2", line)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\\`*_|<>\[\]&~]", r"\\\g<0>", re.sub(r"\s", " ", text))
+
+
+def _code(word: str) -> str:
+    """A code span whose fence is longer than any run of backticks in it."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", word)), default=0))
+    pad = " " * ("`" in word)
+    return f"{fence}{pad}{word}{pad}{fence}"
