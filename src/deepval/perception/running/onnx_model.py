@@ -1,5 +1,6 @@
 """Opens an ONNX detection model: its session, the layout of its input, its class names and its hash."""
 
+import os
 import re
 from ast import literal_eval
 from collections.abc import Mapping
@@ -52,7 +53,12 @@ class OnnxModel:
 
 
 def library(module: str, *, purpose: str, extra: str) -> ModuleType:
-    """A library of an extra, or InputError where it is not installed."""
+    """A library of an extra, or InputError where it is not installed; ONNX Runtime is imported nowhere else.
+
+    ONNX Runtime starts its telemetry as it is imported, unless this variable is set by then: it would look up hosts and
+    write an identifier of the machine to the user's cache folder. `disable_telemetry_events()` comes too late.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         return import_module(module)
     except ImportError as error:
