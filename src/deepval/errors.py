@@ -1,5 +1,7 @@
 """The one error and the one warning that deepval raises on purpose: a sentence a person can act on, in one line."""
 
+import errno
+import os
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,6 +11,9 @@ LONGEST_QUOTE = 60
 """Characters of a value that a message quotes."""
 QUOTABLE = ("builtins", "numpy", "datetime", "decimal", "fractions", "pathlib")
 """Modules of types whose values say what they are."""
+
+ABSENT = ("is not installed", "no such file", "no such folder", os.strerror(errno.ENOENT))
+"""Words of sentences about files and libraries that are not there."""
 
 LONGEST, KEPT_OF_END = 2000, 600
 """Characters of a sentence, and of its end, which says what to do, where more than that is left out in the middle."""
@@ -51,6 +56,27 @@ def reason(error: BaseException) -> str:
     if isinstance(error, ValueError) and "embedded null" in first:
         return "embedded null byte"  # versions of Python have other words for it
     return first or type(error).__name__
+
+
+def is_of_machine(error: BaseException) -> bool:
+    """Whether an error says what the machine lacks or refuses: room, rights, memory, workers, a file, a library.
+
+    The same work may succeed later or elsewhere, so such an error is never kept as the answer of a computation.
+    """
+    links: BaseException | None = error
+    while links is not None and not isinstance(links, (OSError, MemoryError, ImportError, UnfinishedError)):
+        links = links.__cause__ or links.__context__
+    return links is not None or reports_absence(str(error))
+
+
+def reports_absence(sentence: str) -> bool:
+    """Whether a sentence reports that the machine lacks a file or a library, which other work may not need."""
+    return any(words in sentence for words in ABSENT)
+
+
+def reports_machine(sentence: str) -> bool:
+    """Whether a sentence that was kept in a file says what a machine lacked or refused."""
+    return reports_absence(sentence) or any(os.strerror(code) in sentence for code in errno.errorcode)
 
 
 def meant(text: object, allowed: Iterable[object]) -> str:
