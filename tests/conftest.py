@@ -1,9 +1,13 @@
 """What holds for all tests: hypothesis is patient, and files that take their time are marked `long`."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
 import typechecker
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # tests that import ONNX Runtime themselves use no network either
 
 # A busy machine is no reason to fail.
 settings.register_profile("patient", deadline=None)
@@ -26,7 +30,7 @@ LONG = frozenset(
         *("ap_swap", "comparison", "features", "knapsack", "ladder", "laws", "report", "resampling", "streaming"),
         *("tracked", "over_cells", "diagnosis", "trust", "choosing", "held_out", "out_of_fold", "out_of_core"),
         # They try what cannot be meant.
-        *("doctor", "stopping", "mutated", "odd_input"),
+        *("doctor", "stopping", "mutated", "odd_input", "no_network"),
         # They run every benchmark at a tiny size.
         "benchmarks",
         # Money, router logs.

@@ -14,6 +14,11 @@ from protocol_worlds import noisy, write_cells, write_submission
 def write_fault_world(home: Path) -> None:
     """Cells, submissions, images, a detector, values and scores."""
     write_cells(home / "cells", scenes=10, frames=8, costs=None, systems=("braking",))
+    write_beside_cells(home)
+
+
+def write_beside_cells(home: Path) -> None:
+    """Submissions on the cells of a folder, images, a detector, values and scores."""
     cells = read_cells(home / "cells")
     for number in range(3):
         write_submission(home / "subs" / f"s{number}", cells, noisy(number), name=f"Noise {number}", costs={})

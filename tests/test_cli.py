@@ -3,6 +3,9 @@
 import atexit
 import csv
 import json
+import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,6 +39,33 @@ def evaluate(*words: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("command", [SCRIPT, MODULE])
 def test_version_both_ways(command):
     assert run("--version", command=command).stdout == f"deepval {deepval.__version__}\n"
+
+
+CLOSED = {
+    "| true": (141, ""),
+    "2>&1 | true": (141, ""),
+    ">&-": (0, ""),
+    "<&- >&- 2>&-": (0, ""),
+    "> /dev/full": (2, r"deepval: .*No space left on device\.\n"),
+}
+"""Exit code of a command that prints, and what it reports, by where its output goes."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is a device of Linux")
+@pytest.mark.parametrize("redirection", CLOSED)
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [("--version", ""), ("evaluate --help", ""), *(("evaluate values.csv -s scores/router.csv", x) for x in ("", "1"))],
+)
+def test_output_that_is_closed_no_longer_read_or_on_a_full_disk(words, redirection, unbuffered):
+    line = f"{shlex.quote(SCRIPT[0])} {words} {redirection}; exit ${{PIPESTATUS[0]}}"
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=DEMO, env=environment, capture_output=True, text=True, check=False, timeout=600
+    )
+    code, sentence = CLOSED[redirection]
+    assert (done.returncode, done.stdout) == (code, "")
+    assert re.fullmatch(sentence, done.stderr)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

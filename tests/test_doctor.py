@@ -13,13 +13,14 @@ import pytest
 import deepval
 from alterations import missed
 from deepval.allocators.files import file_text
+from deepval.cells.ledger import LEDGER, note
 from deepval.doctor import doctor
 from deepval.errors import InputError
 from deepval.files.canonical import json_text, sha256
 from deepval.perception.reported import cache
 from deepval.perception.running.detector import FrameDetections
 from deepval.protocol.cell_folders import read_cells
-from deepval.protocol.keeping import kept
+from deepval.protocol.keeping import REFUSED, kept
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from protocol_worlds import noisy, run, write_cells, write_submission
 from worlds import judge, random_table
@@ -151,3 +152,34 @@ def test_a_score_that_is_altered_in_a_cached_file_is_found_where_it_is_used(ours
     pq.write_table(table.set_column(3, "score", [np.array([0.25], np.float32)]), path)
     with pytest.raises(InputError, match="does not fit its hash"):
         cache.read_mode(ours / "detections", "small")
+
+
+@pytest.mark.parametrize("cut", [1, 20])
+def test_a_ledger_that_was_cut_off_is_reported(ours, cut):
+    (cell,) = read_cells(ours / "cells").values()
+    note(cell.built, by="evaluate", units=None, scores={})
+    note(cell.built, by="evaluate", units=None, scores={})
+    assert doctor(ours).problems == []
+    ledger = cell.built.folder / LEDGER
+    ledger.write_bytes(ledger.read_bytes()[:-cut])
+    (problem,) = doctor(ours).problems
+    assert problem.path.endswith(LEDGER)
+    assert "cut off" in problem.wrong or "line 2 is no look" in problem.wrong
+    assert "count that look yourself" in problem.run
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "/w/kept/x.npz: must be a file that can be written; No space left on device.",
+        "/w/a.json: must be a file that can be read; Permission denied.",
+        "Planning needs shapely, which is not installed: pip install 'deepval[planners]'.",
+    ],
+)
+def test_a_failure_of_the_machine_that_was_kept_as_a_refusal_is_reported(ours, sentence):
+    kept(ours / "work", "analyses/signs", {"a": 2}, lambda: {REFUSED: b"There must be two cells; found one."})
+    assert doctor(ours).problems == []
+    kept(ours / "work", "analyses/signs", {"a": 3}, lambda: {REFUSED: sentence.encode()})
+    (problem,) = doctor(ours).problems
+    assert problem.wrong.startswith("must be the refusal of an analysis; it is a failure of the machine: ")
+    assert "deepval reproduce" in problem.run

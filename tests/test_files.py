@@ -1,6 +1,7 @@
 import errno
 import fcntl
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deepval.errors import InputError
-from deepval.files.writing import check_writable, locked, write_atomically
+from deepval.files.writing import append_line, check_writable, locked, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -126,7 +127,7 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
 
 WRITER = """
 import sys
-from deepval.files.writing import check_writable, locked, write_atomically
+from deepval.files.writing import append_line, check_writable, locked, write_atomically
 path, letter, times = sys.argv[1:]
 for _ in range(int(times)):
     write_atomically(path, letter * 200_000)
@@ -238,3 +239,36 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
         assert reader.read() == b"through"
     assert pipe.is_fifo()
     assert names(tmp_path) == ["pipe"]
+
+
+def test_a_line_is_appended_whole_though_the_system_takes_it_in_parts(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, bytes(data)[:3]))
+    for text in ("first", "second"):
+        append_line(tmp_path / "log", text)
+    assert (tmp_path / "log").read_text() == "first\nsecond\n"
+
+
+def limited(bound):
+    """Files of this process may not grow beyond a bound: the first bytes are written, then no more."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bound, resource.RLIM_INFINITY))
+
+
+def test_a_line_without_room_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "log"
+    append_line(path, "first")
+    limited(10)
+    try:
+        with pytest.raises(InputError, match=r"log: must be a file that can be written; File too large\.$"):
+            append_line(path, "second line")
+    finally:
+        limited(resource.RLIM_INFINITY)
+    assert path.read_text() == "first\n"
+    append_line(path, "third")
+    assert path.read_text() == "first\nthird\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is a device of Linux")
+def test_a_line_for_a_full_device_is_refused():
+    with pytest.raises(InputError, match=r"/dev/full: must be a file that can be written; No space left on device\.$"):
+        append_line("/dev/full", "a line")

@@ -1,5 +1,6 @@
 """Comparisons are declared before they are made: hashes that nobody bends, and looks at test units that are counted."""
 
+import errno
 import json
 import os
 
@@ -78,6 +79,35 @@ def test_a_look_that_cannot_be_counted_is_told(cell):
     (cell.folder / LEDGER).write_text("nonsense\n")
     with pytest.raises(InputError, match="must be a ledger that deepval wrote"):
         openings(cell.folder, cell.id)
+
+
+def test_a_look_is_counted_or_the_command_fails(cell, monkeypatch):
+    """On a full disk nothing is judged, and the ledger stays as it was."""
+    judged = "evaluate", cell.folder, "--json", "--draws", "20"
+    run(*judged)
+    before, write = (cell.folder / LEDGER).read_bytes(), os.write
+
+    def full(handle, data):
+        if len(data) < 8:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(handle, bytes(data)[:-4])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(InputError, match=r"opened\.jsonl: must be a file .* No space left on device"):
+            run(*judged)
+    assert (cell.folder / LEDGER).read_bytes() == before
+    run(*judged)
+    assert openings(cell.folder, cell.id) == 2
+
+
+def test_register_names_the_line_that_was_cut_off_and_what_to_do(cell, tmp_path):
+    (tmp_path / "plan.toml").write_text(planned(cell.id))
+    note(cell, by="evaluate", units=None, scores={})
+    ledger = cell.folder / LEDGER
+    ledger.write_bytes(2 * ledger.read_bytes() + b'{"by":"eval')
+    with pytest.raises(InputError, match=r"line 3 is no look at test units.*remove it with `sed -i 3d "):
+        run("register", tmp_path / "plan.toml", cell.folder)
 
 
 def test_a_plan_is_followed(cell, tmp_path):

@@ -1,7 +1,9 @@
 """`deepval reproduce` on a tiny world: restarted, repeated to the byte, made anew only where something changed."""
 
 import ast
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +18,11 @@ from deepval.cells.ledger import openings
 from deepval.cells.spec_files import Places, read_specification
 from deepval.cli import app
 from deepval.errors import InputError
+from deepval.files.canonical import sha256
 from deepval.judging.over_cells import compare_over
 from deepval.protocol import code_digest as digests
 from deepval.protocol.gathering import gathered, meant
+from deepval.protocol.keeping import REFUSED
 from deepval.protocol.plans import register
 from deepval.reproduction import comparing, parts, run, study_report
 from deepval.reproduction.comparing import laid_beside
@@ -440,3 +444,79 @@ def test_findings_read_means_over_cells():
     (told,) = (each.told(known) for each in findings() if each.name == "ranking makes most of the gap")
     assert told.verdict == "holds"
     assert "66.7 %" in told.words
+
+
+FAILURES = {
+    "a full disk": OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+    "rights": PermissionError(errno.EACCES, os.strerror(errno.EACCES)),
+    "memory": MemoryError("8 GB"),
+}
+
+
+def answers(work: Path, name: str) -> list[str]:
+    return sorted(path.name for path in (work / "kept" / "analyses" / name).glob("*/*.*"))
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(failure, specification, tmp_path, monkeypatch):
+    """Once there is room, the same command gives the answer."""
+    settings = {"recipes": (), "analyses": ("signs",), "work": tmp_path}
+
+    def failing(*_, **__):
+        try:
+            raise FAILURES[failure]
+        except OSError as error:
+            raise InputError(f"x: must be a file that can be written; {error.strerror}.") from error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(signs, "rows", failing)
+        with pytest.raises((InputError, MemoryError)):
+            run.run([specification], **settings)
+    assert answers(tmp_path, "signs") == []
+    (outcome,) = run.run([specification], **settings).outcomes["signs"].values()
+    assert outcome.rows
+    assert outcome.refused == ()
+
+
+@pytest.mark.parametrize("cause", [ImportError("No module named 'shapely'"), None])
+def test_what_a_machine_lacks_is_reported_and_not_kept(cause, specification, tmp_path, monkeypatch):
+    """Other analyses are made; a library or a file that is there by the next run is used."""
+    settings = {"recipes": (), "analyses": ("signs", "ties"), "work": tmp_path}
+    sentence = "This needs shapely, which is not installed: pip." if cause else "a must be at b; there is no such file."
+
+    def lacking(*_, **__):
+        raise InputError(sentence) from cause
+
+    with monkeypatch.context() as patch:
+        patch.setattr(signs, "rows", lacking)
+        outcomes = run.run([specification], **settings).outcomes
+    assert [each.refused for each in outcomes["signs"].values()] == [(sentence,)]
+    assert all(each.rows for each in outcomes["ties"].values())
+    assert answers(tmp_path, "signs") == []
+    (outcome,) = run.run([specification], **settings).outcomes["signs"].values()
+    assert outcome.rows
+
+
+def test_only_an_analysis_s_own_refusal_is_kept(made, tmp_path, monkeypatch):
+    """A failure of the machine that an earlier version kept is made anew."""
+    one_cell = tmp_path / "one.toml"
+    one_cell.write_text(SPECIFICATION.replace('["braking", "receding-horizon"]', '"braking"'), encoding="utf-8")
+    settings = {"recipes": (), "analyses": ("signs",), "work": tmp_path}
+
+    def refusing(*_, **__):
+        raise InputError("There must be three cells; found two.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(signs, "rows", refusing)
+        for _ in range(2):
+            (outcome,) = run.run([one_cell], **settings).outcomes["signs"].values()
+            assert outcome.refused == ("There must be three cells; found two.",)
+    assert made == ["signs"]
+    (listed,) = (tmp_path / "kept" / "analyses" / "signs").glob("*/kept.json")
+    sentence = b"/x: must be a file that can be written; No space left on device."
+    (listed.parent / REFUSED).write_bytes(sentence)
+    content = json.loads(listed.read_text())
+    listed.write_text(json.dumps(content | {"files": {REFUSED: sha256(sentence)}}))
+    (outcome,) = run.run([one_cell], **settings).outcomes["signs"].values()
+    assert outcome.rows
+    assert made == ["signs", "signs"]

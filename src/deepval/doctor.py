@@ -16,7 +16,8 @@ from typing import Any
 
 from deepval.allocators.files import FORMAT as ALLOCATOR
 from deepval.allocators.files import check_hash
-from deepval.errors import InputError, InputWarning
+from deepval.cells.ledger import LEDGER, openings
+from deepval.errors import InputError, InputWarning, reports_machine
 from deepval.files import reading
 from deepval.files.canonical import digest_of, file_digest, json_content, json_text, read_json, sha256
 from deepval.files.manifests import MANIFEST, TOP, Manifest, read_manifest
@@ -26,7 +27,7 @@ from deepval.perception.reported import cache as detections
 from deepval.planners.learned.training import CHECKPOINT
 from deepval.protocol import judgements, kept_readings, track_standings
 from deepval.protocol.history import HISTORY, read_history
-from deepval.protocol.keeping import LIST
+from deepval.protocol.keeping import LIST, REFUSED
 from deepval.protocol.leaderboard import SCHEMA as LEADERBOARD
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
 from deepval.results import SCHEMA as RESULT
@@ -209,6 +210,8 @@ def _cell(place: Path, content: dict[str, Any], up: Checkup) -> set[str]:
         up.notes.append(f"{place / MANIFEST}: built by deepval {content.get('deepval')}; this is {__version__}.")
     for name, digest in manifest.files.items():
         up.whole(place / name, digest, again)
+    if reading.exists(place / LEDGER):
+        _ledger(place / LEDGER, up)
     _lock(place, up)
     return {name for name in manifest.files if "/" not in name}
 
@@ -248,8 +251,32 @@ def _kept(place: Path, up: Checkup) -> set[str]:
         up.wrong(place / LIST, error if isinstance(error, InputError) else "must list files with their hashes", again)
         return set()
     for name, digest in told:
-        up.whole(place / str(name), digest, again)
+        if up.whole(place / str(name), digest, again) and name == REFUSED:
+            _refusal(place, up)
     return {str(name) for name, _ in told}
+
+
+def _refusal(place: Path, up: Checkup) -> None:
+    """The sentence that refuses an analysis must be its own; earlier versions kept failures of the machine too."""
+    sentence = reading.text(place / REFUSED)
+    if reports_machine(sentence):
+        why = f"must be the refusal of an analysis; it is a failure of the machine: {sentence}"
+        up.wrong(place / REFUSED, why, "deepval reproduce, again: it runs the analysis anew")
+
+
+def _ledger(path: Path, up: Checkup) -> None:
+    """The ledger of a cell must have whole lines."""
+    again = f"remove the line (sed -i '$d' {path} if it is the last one) and count that look yourself"
+    try:
+        openings(path.parent, "")
+        cut = reading.content(path)[-1:] not in (b"", b"\n")
+    except InputError as error:
+        up.wrong(path, str(error).partition(" It may have")[0], again)
+        return
+    if cut:
+        up.wrong(path, "must be a ledger that deepval wrote; its last line was cut off", again)
+    else:
+        up.files += 1
 
 
 def _lock(place: Path, up: Checkup) -> None:

@@ -1,5 +1,7 @@
 """The error and the warning that deepval raises on purpose, and the wording that their one-line sentences share."""
 
+import errno
+import os
 import re
 import shlex
 from collections.abc import Iterable
@@ -11,6 +13,9 @@ LONGEST_QUOTE = 60
 """Characters of a value that a message quotes."""
 QUOTABLE = ("builtins", "numpy", "datetime", "decimal", "fractions", "pathlib")
 """Modules of types whose values say what they are."""
+
+ABSENT = ("is not installed", "no such file", "no such folder", os.strerror(errno.ENOENT))
+"""Words of sentences about files and libraries that are not there."""
 
 LONGEST, KEPT_OF_END = 2000, 600
 """Characters of a sentence, and of its end, which says what to do, where more than that is left out in the middle."""
@@ -56,7 +61,12 @@ def reason(error: BaseException) -> str:
 
 
 def library(module: str, *, purpose: str, extra: str) -> Any:
-    """Import a library of an optional extra, or raise InputError with the command that installs it."""
+    """Import a library of an optional extra, or raise InputError with the command that installs it.
+
+    ONNX Runtime is imported nowhere else: unless the variable is set before the import, it starts telemetry, which looks
+    up hosts and writes an identifier of the machine to the user's cache folder. `disable_telemetry_events()` is too late.
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         return import_module(module)
     except ImportError as error:
@@ -75,6 +85,27 @@ def extra_requirements(extra: str) -> str:
         return shlex.quote(f".[{extra}]")
     pattern = re.compile(rf"extra == ['\"]{re.escape(extra)}['\"]")
     return " ".join(shlex.quote(line.split(";")[0].strip()) for line in lines if pattern.search(line))
+
+
+def is_of_machine(error: BaseException) -> bool:
+    """Whether an error says what the machine lacks or refuses: room, rights, memory, workers, a file, a library.
+
+    The same work may succeed later or elsewhere, so such an error is never kept as the answer of a computation.
+    """
+    links: BaseException | None = error
+    while links is not None and not isinstance(links, (OSError, MemoryError, ImportError, UnfinishedError)):
+        links = links.__cause__ or links.__context__
+    return links is not None or reports_absence(str(error))
+
+
+def reports_absence(sentence: str) -> bool:
+    """Whether a sentence reports that the machine lacks a file or a library, which other work may not need."""
+    return any(words in sentence for words in ABSENT)
+
+
+def reports_machine(sentence: str) -> bool:
+    """Whether a sentence that was kept in a file says what a machine lacked or refused."""
+    return reports_absence(sentence) or any(os.strerror(code) in sentence for code in errno.errorcode)
 
 
 def meant(text: object, allowed: Iterable[object]) -> str:

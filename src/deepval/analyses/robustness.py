@@ -19,7 +19,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.splits import units_of
 from deepval.cells.variants import variant_tables
 from deepval.diagnostics import DIAGNOSTICS, Evidence
-from deepval.errors import InputError
+from deepval.errors import InputError, is_of_machine
 from deepval.judging.budgets import Selection, allowance
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
@@ -210,6 +210,8 @@ def _scores(each: Configuration, table: ValueTable) -> tuple[dict[str, Scores], 
         try:
             values = DIAGNOSTICS[signal].scores(each.evidence)[rows]
         except InputError as error:
+            if is_of_machine(error):
+                raise
             why[signal] = str(error).rstrip(".")
             continue
         found[signal] = Scores(signal, values, np.ones(len(rows), dtype=bool), (), "diagnostic")

@@ -15,7 +15,7 @@ import numpy as np
 from deepval.cells.fitting import Scored, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.diagnostics import PLANNING_DIAGNOSTICS
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, is_of_machine
 from deepval.judging.agreement import sign_disagreement, spearman
 from deepval.judging.basis import basis
 from deepval.judging.budgets import Selection
@@ -164,6 +164,8 @@ def _scored(cells: Mapping[str, BuiltCell], names: Sequence[str]) -> tuple[dict[
             try:
                 scored = score_on(cell, name, units="all")
             except InputError as error:
+                if is_of_machine(error):
+                    raise
                 absent[name] = str(error)
                 continue
             if len(scored.input):

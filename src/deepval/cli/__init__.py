@@ -4,17 +4,45 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from deepval.version import __version__
 
 STOPPED = 130
 """Exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal."""
+NO_READER = 141
+"""Exit code of a command whose output is no longer read (`| head -1`): 128 and the number of SIGPIPE."""
 
 
 def main() -> None:
+    """Run the command and end with its exit code, also where its output is closed, no longer read or on a full disk."""
+    _replace_closed_streams()
+    # Flushed here, because a failure during the exit of the interpreter can only be printed.
+    code = _exit_code(_run) or _exit_code(sys.stdout.flush)
+    _discard_unwritten()
+    if code:
+        sys.exit(code)
+
+
+def _exit_code(action: Callable[[], None]) -> int | str | None:
+    """How an action ends; output that cannot be written is reported."""
+    try:
+        action()
+    except SystemExit as end:
+        # The command-line library turns a pipe without a reader into an exit with 1.
+        return NO_READER if isinstance(end.__context__, BrokenPipeError) else end.code
+    except BrokenPipeError:
+        return NO_READER
+    except OSError as error:
+        with suppress(OSError):
+            sys.stderr.write(f"deepval: The output cannot be written: {error.strerror}.\n")
+        return 2
+    return 0
+
+
+def _run() -> None:
     """Run the command; its version needs nothing else to be loaded."""
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"deepval {__version__}\n")
@@ -22,6 +50,24 @@ def main() -> None:
     with loading():
         from deepval.cli.commands import run
     run()
+
+
+def _replace_closed_streams() -> None:
+    """Open the null device for each standard stream that is closed (`>&-`), so that no other file gets its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
+            os.set_inheritable(stream.fileno(), True)  # noqa: FBT003
+            setattr(sys, name, stream)
+
+
+def _discard_unwritten() -> None:
+    """Point output streams that cannot be written to at the null device: the interpreter flushes them at its exit."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager

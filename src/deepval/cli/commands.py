@@ -1,8 +1,15 @@
 """The commands of `deepval` by name, and how one of them is run: bad input is one sentence and exit code 2."""
 
 import io
+import os
+import secrets
+import shutil
 import sys
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -39,6 +46,9 @@ COMMANDS = {
 }
 """The module here that holds each command, or group of commands; it is imported when the command is asked for."""
 
+CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
+"""Variables that name folders in which libraries keep what they need not compute again."""
+
 COMPLETED: dict[str, Any] = LOOK | {"add_completion": True}
 app = typer.Typer(cls=lazy_group(COMMANDS), no_args_is_help=True, **COMPLETED)
 
@@ -58,20 +68,43 @@ def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -
     say(f"deepval: {label}: {one_line(message)}", err=True)
 
 
+@contextmanager
+def _temporary_caches() -> Iterator[None]:
+    """Let libraries keep their caches in a temporary folder, which is removed at the end, unless the user names others.
+
+    Without it, matplotlib writes to the user's cache and configuration folders, and torch leaves a folder among the
+    temporary files. They make theirs when they are imported, so that commands without them have none.
+    """
+    try:
+        folder = Path(tempfile.gettempdir(), f"deepval-{secrets.token_hex(8)}")
+        missing = [name for name in CACHES if name not in os.environ]
+    except FileNotFoundError:  # no temporary folder can be written to, which matters only to commands that need one
+        folder, missing = Path(), []
+    os.environ.update({name: str(folder / name) for name in missing})
+    try:
+        yield
+    finally:
+        for name in missing:
+            del os.environ[name]
+        if missing:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def run() -> None:
     """Run the command that the words of the process ask for."""
     warnings.showwarning = _warn
     if isinstance(sys.stdout, io.TextIOWrapper):  # what the terminal's encoding lacks is spelled out
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        with _temporary_caches():
+            app()
     except InputError as error:
         told = str(error)
-    except BrokenPipeError:
-        sys.exit(0)
     except KeyboardInterrupt:
         say("\ndeepval: stopped.", err=True)
         sys.exit(STOPPED)
+    except BrokenPipeError:
+        raise  # `main` ends the process without a message
     except OSError as error:  # what the system refuses, and no reader or writer of ours has put into words
         told = f"{error.filename}: {reason(error)}." if error.filename else f"{reason(error)}."
     except MemoryError as error:

@@ -81,10 +81,10 @@ def opened(path: Path | str, what: str = "a file") -> BufferedReader:
         if stat.S_ISREG(mode):
             return os.fdopen(handle, "rb")
         os.close(handle)
-        why = f"it is {KINDS.get(stat.S_IFMT(mode), 'no regular file')}"
     except (OSError, ValueError) as error:
-        why = reason(error)
-    raise InputError(f"{path}: must be {what} that can be read; {why}.")
+        raise InputError(f"{path}: must be {what} that can be read; {reason(error)}.") from error
+    kind = KINDS.get(stat.S_IFMT(mode), "no regular file")
+    raise InputError(f"{path}: must be {what} that can be read; it is {kind}.")
 
 
 def checked(path: Path | str, what: str = "a file") -> Path:

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -55,16 +56,37 @@ def write_atomically(
 
 
 def append_line(path: str | Path, text: str) -> None:
-    """Append a line to a file by one write, so that what several processes append never mixes."""
+    """Append a line to a file, all of it or nothing; lines of several processes never mix.
+
+    Raises:
+        InputError: The line cannot be written, as on a full disk; the file is as it was before.
+    """
     try:
         # Not blocking: a pipe without a reader would be waited for.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o666)
         try:
-            os.write(handle, f"{text}\n".encode())
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            _write_whole(handle, f"{text}\n".encode())
         finally:
             os.close(handle)
     except OSError as error:
         raise InputError(f"{path}: must be a file that can be written; {reason(error)}.") from error
+
+
+def _write_whole(handle: int, data: bytes) -> None:
+    """Write all bytes to the end of an open file, or none: one call may write a part, and the next one fail."""
+    before = os.fstat(handle).st_size
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(handle, left) :]
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            os.fsync(handle)  # some file systems report only now that there is no room
+    except BaseException:
+        with suppress(OSError):  # a pipe or a device
+            os.ftruncate(handle, before)
+        raise
 
 
 def check_writable(path: str | Path, *, folder: bool = False) -> None:

@@ -16,7 +16,8 @@ from deepval.files.canonical import digest_of, file_digest, json_text, read_json
 from deepval.files.writing import write_atomically
 from deepval.version import __version__
 
-LIST = "kept.json"
+LIST, REFUSED = "kept.json", "refused.txt"
+"""Files of a folder: the list of the others with their hashes; the sentence with which a computation was refused."""
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "pyarrow")
 """Whose versions may change a number."""
 

@@ -18,19 +18,19 @@ from deepval.cells.sighting import hold_units
 from deepval.cells.spec import CellSpec
 from deepval.cells.spec_files import Wanted
 from deepval.engines import Engine
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, is_of_machine, reports_absence, reports_machine
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.progress import Watch, unwatched
 from deepval.protocol.code_digest import code_digest
 from deepval.protocol.gathering import built_cells, meant, place_of, unbuilt
-from deepval.protocol.keeping import is_kept, kept, place
+from deepval.protocol.keeping import LIST, REFUSED, is_kept, kept, place
 from deepval.reproduction.parts import BOARD, CellAtHand
 from deepval.reproduction.plain_rows import as_bytes, of_bytes
 from deepval.reproduction.registry import ANALYSES, Analysis
 from deepval.tables.costs import costs_bytes
 
-ROWS, REFUSED = "rows.json", "refused.txt"
+ROWS = "rows.json"
 BARE = frozenset({"cells", "located", "costs"})
 """Parts that are nothing to be made."""
 CHARGED = frozenset({"costs", "priced", "charged", "causal", "skipping", "train_scores"})
@@ -118,25 +118,27 @@ def run(
     chosen = [each for each in ANALYSES if each.name in wanted_names]
     idle: dict[str, str] = {}
     jobs = [job for each in chosen for job in _jobs(each, cells, idle)]
-    undone = [job for job in jobs if not is_kept(_place(job))]
+    undone = [job for job in jobs if not _is_answered(_place(job))]
     undone.sort(key=lambda job: not _named(job.analysis).long)  # so that no worker is left alone with one at the end
     shares = _shares(undone)
     _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
     try:
-        _all(mapped(_analyse, undone), undone, "analyses", watch)
+        lacking = _all(mapped(_analyse, undone), undone, "analyses", watch)
     finally:
         hold_units()
     outcomes: dict[str, dict[str, AnalysisOutcome]] = {}
+    refused = {
+        _place(job): AnalysisOutcome((), (sentence,)) for job, sentence in zip(undone, lacking, strict=True) if sentence
+    }
     for job in jobs:
         before = outcomes.setdefault(job.analysis, {}).get(job.collection, AnalysisOutcome(()))
-        outcomes[job.analysis][job.collection] = _joined(before, _read(_kept(job)))
+        outcomes[job.analysis][job.collection] = _joined(before, refused.get(_place(job)) or _read(_kept(job)))
     return Run(tuple(cells), found.lacking, outcomes, idle)
 
 
-def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) -> None:
-    """Go through what is done, with somebody watching."""
-    for _, _ in zip(watch(items, label), done, strict=True):
-        pass
+def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) -> list[Any]:
+    """The results of all items, as they are finished under a progress bar."""
+    return [result for _, result in zip(watch(items, label), done, strict=True)]
 
 
 def _build(job: tuple[Wanted, Path]) -> None:
@@ -235,7 +237,9 @@ def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
     for part in parts:
         try:
             at.part(part)
-        except InputError:
+        except InputError as error:
+            if _stops(error):
+                raise
             continue  # the analysis that takes it says so
 
 
@@ -280,9 +284,32 @@ def _place(job: Job) -> Path:
     return place(*_root(job), _rests_on(job))
 
 
-def _analyse(job: Job) -> None:
+def _analyse(job: Job) -> str | None:
+    """Make and keep a job's answer; why there is none where this machine lacks a file or a library for it."""
     hold_units(HELD)
-    _kept(job)
+    try:
+        _kept(job)
+    except InputError as error:
+        if _stops(error):
+            raise
+        return str(error)
+    return None
+
+
+def _stops(error: InputError) -> bool:
+    """Whether the machine refused what further jobs need as well: room, rights, memory, workers."""
+    return is_of_machine(error) and not reports_absence(str(error))
+
+
+def _is_answered(folder: Path) -> bool:
+    """Whether the answer of a job is kept; a failure of the machine, which earlier versions kept, is discarded."""
+    if not is_kept(folder):
+        return False
+    if reading.is_file(folder / REFUSED) and reports_machine(reading.text(folder / REFUSED)):
+        for name in (LIST, REFUSED):
+            (folder / name).unlink()
+        return False
+    return True
 
 
 def _kept(job: Job) -> Path:
@@ -304,6 +331,8 @@ def _made(job: Job) -> dict[str, bytes]:
             if analysis.judges:
                 note_looks((at.cell for at in job.cells), by=f"reproduce {job.analysis}")
     except InputError as error:
+        if is_of_machine(error):
+            raise
         return {REFUSED: str(error).encode()}
     return {ROWS: as_bytes(rows)}
 

@@ -39,7 +39,7 @@ from deepval.perception.running.detector import (
 from deepval.perception.running.image_units import Units, checked_units, image_bytes, image_sha256, units_in_folder
 from deepval.perception.running.latency import cost_entry, mode_timing
 from deepval.perception.running.letterbox import Prepared
-from deepval.perception.running.onnx_model import PROVIDERS, Outputs, weights_sha256
+from deepval.perception.running.onnx_model import PROVIDERS, Outputs, vision, weights_sha256
 
 Step = Literal["run", "skip", "measure"]
 IN_WORK = 2
@@ -358,9 +358,6 @@ def _sample(units: Units, samples: int) -> list[bytes]:
 
 def _recipe(detector: Detector, weights: Path, digest: str) -> dict[str, Any]:
     """Everything that settles the boxes of an image at a resolution."""
-    import cv2
-    import onnxruntime
-
     settings = asdict(detector.config)
     if settings["batch"] == 1:
         del settings["batch"]  # as caches were written before there were batches
@@ -369,8 +366,8 @@ def _recipe(detector: Detector, weights: Path, digest: str) -> dict[str, Any]:
         "weights_sha256": digest,
         **settings,
         "style": detector.style,
-        "onnxruntime": onnxruntime.__version__,
-        "opencv": cv2.__version__,
+        "onnxruntime": vision("onnxruntime").__version__,
+        "opencv": vision("cv2").__version__,
         "names": list(detector.names),
     }
 
