@@ -16,7 +16,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError, quoted
-from deepval.results import BudgetKey
+from deepval.results import BudgetKey, Reason
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.shares import capacity, checked_share, quota
 from deepval.tables.values import ValueTable
@@ -233,6 +233,13 @@ class Allowance:
         if self.costs is None:
             return quota(inputs, self.budget.alpha)
         return capacity(inputs, self.share(cost))
+
+
+def no_prize(allowed: Allowance, inputs: int) -> str:
+    """Why the oracle gains nothing: because the budget allows no escalation at all, or because none would gain."""
+    if allowed.each or allowed.slots(inputs):
+        return Reason.NO_PRIZE.said()
+    return Reason.NO_SLOT.said(percent=100 * allowed.budget.alpha, inputs=inputs)
 
 
 def allowance_on(budget: Budget, table: ValueTable) -> Allowance:

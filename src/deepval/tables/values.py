@@ -30,8 +30,8 @@ from deepval.tables.shares import checked_share, quota
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
 ESTIMATED = "estimated"
 """The column that says, in every row alike, how losses were estimated where they were not measured."""
-LARGEST_LOSS = 1e290
-"""Losses above this in size are refused: sums over inputs and differences of such could overflow."""
+LARGEST_LOSS = 1e150
+"""Losses above this in size are refused: squares of larger ones overflow, and intervals are made of squares."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -412,14 +412,20 @@ def _check_inputs(
 ) -> None:
     columns.refuse_repeated(ids, source)
     for name, column in ({**losses} | ({} if order is None else {"order": order})).items():
-        if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
-            bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
-            value = column[bad[0]]
-            need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
-            raise InputError(
-                f"{source}: column {name!r} must {need}; {columns.place(int(bad[0]), ids)} holds {value}"
-                f"{f', and {len(bad) - 1} more are not' if len(bad) > 1 else ''}."
-            )
+        refuse_large(column, ids, f"{source}: column {name!r}")
+
+
+def refuse_large(column: Float[np.ndarray, "input"], ids: Shaped[np.ndarray, "input"], what: str) -> None:
+    """Raise where a number of a column is not finite, or so large that sums of squares could overflow."""
+    if column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS:
+        return
+    bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
+    value = column[bad[0]]
+    need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
+    raise InputError(
+        f"{what} must {need}; {columns.place(int(bad[0]), ids)} holds {value}"
+        f"{f', and {len(bad) - 1} more are not' if len(bad) > 1 else ''}."
+    )
 
 
 def warn_of_frames(unit_ids: Shaped[np.ndarray, "unit"], ids: Shaped[np.ndarray, "input"], source: str) -> None:
