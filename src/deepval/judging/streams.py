@@ -99,11 +99,11 @@ def streams(
     return found, caps
 
 
-def times(table: ValueTable) -> Float[np.ndarray, "input"]:
-    """The place of each input in time, without which there is no streaming."""
+def times(table: ValueTable) -> Int[np.ndarray, "input"]:
+    """The position of each input in time, without which there is no streaming; all differ."""
     if table.order is None:
         raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
-    return table.order
+    return table.place_in_time
 
 
 def _acceptances(

@@ -145,6 +145,33 @@ class ValueTable(SelfShown):
         return self.losses[:, 0] - self.losses[:, -1]
 
     @cached_property
+    def place_in_time(self) -> Int[np.ndarray, "input"]:
+        """Position of each input in time among all, from its order; of equal orders, the unit and the id decide.
+
+        All positions differ, so that what is done in time does not depend on the order of rows.
+        """
+        assert self.order is not None
+        tied = np.flatnonzero(self.repeats_order)
+        ids = self.input[tied]
+        numbers = integers(ids)
+        by_id = np.zeros(len(self), dtype=np.int64)
+        by_id[tied[np.argsort(columns.as_text(ids) if numbers is None else numbers)]] = np.arange(len(tied))
+        place = np.empty(len(self), dtype=np.int64)
+        place[np.lexsort((by_id, self.unit, self.order))] = np.arange(len(self))
+        return place
+
+    @cached_property
+    def repeats_order(self) -> Bool[np.ndarray, "input"]:
+        """Which inputs have the order of another input of their unit; none where there is no time."""
+        repeats = np.zeros(len(self), dtype=bool)
+        if self.order is not None:
+            rows = np.lexsort((self.order, self.unit))
+            unit, order = self.unit[rows], self.order[rows]
+            same = (unit[1:] == unit[:-1]) & (order[1:] == order[:-1])
+            repeats[rows[1:][same]] = repeats[rows[:-1][same]] = True
+        return repeats
+
+    @cached_property
     def cheap_loss(self) -> float:
         """All-cheap loss: the total loss when nothing is escalated."""
         return float(self.losses[:, 0].sum())
