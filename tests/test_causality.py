@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import deepval
 from deepval.judging.basis import basis
@@ -159,3 +161,54 @@ def test_nulls_come_with_a_reason():
     row = judge(negative, {"light": np.arange(4.0)}, [deepval.Selection(0.5)], calibration=["v"]).streams[0]
     assert row.versus_random is None
     assert "not positive" in row.reason
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32 - 1), text=st.booleans())
+def test_streaming_does_not_depend_on_the_order_of_rows(seed, text):
+    rng = np.random.default_rng(seed)
+    table, score = random_stream(rng)
+    ids = np.array([f"i{number}" for number in table.input]) if text else table.input
+    named = {"input": ids, "score": score}
+    columns = {"unit": table.unit_ids[table.unit], "input": ids, "order": rng.integers(0, 3, len(table))}
+    losses = {mode: table.losses[:, m] for m, mode in enumerate(table.modes)}
+    rows = rng.permutation(len(table))
+    shuffled = {name: column[rows] for name, column in columns.items()}
+    one, other = (
+        judge(
+            deepval.ValueTable.from_columns(**by_name, losses={mode: loss[chosen] for mode, loss in losses.items()}),
+            {"light": named},
+            [deepval.Selection(0.3)],
+            draws=10,
+            calibration=["v", "w"],
+        )
+        for by_name, chosen in ((columns, slice(None)), (shuffled, rows))
+    )
+    for before, after in zip(one.streams, other.streams, strict=True):
+        assert (before.policy, before.parameter, before.verdict) == (after.policy, after.parameter, after.verdict)
+        assert before.rate == pytest.approx(after.rate, abs=1e-12)
+        assert before.gain == pytest.approx(after.gain, abs=1e-12)
+    assert one.warnings == other.warnings
+
+
+def test_ids_decide_between_equal_orders():
+    table = table_of([0.0] * 5, unit=["b", "a", "b", "a", "b"], order=[7, 3, 7, 1, 2])
+    assert table.repeats_order.tolist() == [True, False, True, False, False]
+    assert table.place_in_time.tolist() == [3, 2, 4, 0, 1]
+    named = deepval.ValueTable.from_columns(
+        unit=["u"] * 3, input=["10", "9", "x"], losses={"cheap": [1.0] * 3, "full": [0.0] * 3}, order=[1, 1, 1]
+    )
+    assert named.place_in_time.tolist() == [0, 1, 2]
+    counted = deepval.ValueTable.from_columns(
+        unit=["u"] * 3, input=["10", "9", "11"], losses={"cheap": [1.0] * 3, "full": [0.0] * 3}, order=[1, 1, 1]
+    )
+    assert counted.place_in_time.tolist() == [1, 0, 2]
+
+
+def test_a_budget_of_no_input_is_not_an_oracle_that_gains_nothing():
+    table = table_of([1.0] * 12, unit=["a", "b", "c", "v"] * 3, cheap=2.0, order=np.arange(12.0))
+    result = judge(table, {"light": np.arange(12.0)}, [deepval.Selection(0.01)], draws=10, calibration=["v"])
+    words = "the budget of 1 % of 9 inputs allows no escalation: no nDG"
+    assert {row.reason for row in (*result.rows, *result.streams) if row.allocator != "all-full"} == {words}
+    measured = judge(table, {"light": np.arange(12.0)}, [deepval.Latency(0.07, COSTS)], draws=10)
+    assert measured.row("light").reason == words.replace("1 % of 9", "7 % of 12")

@@ -309,3 +309,14 @@ def test_units_that_are_not_there_are_refused_and_listed():
     listed = judge(table.listing(["d"]), score, [deepval.Selection(0.5)], units=["a", "b", "d"], draws=10)
     assert listed.provenance["units"] == ("a", "b", "d")
     assert listed.rows[0].inputs == 3
+
+
+@pytest.mark.parametrize("size", [1e150, 1e-150])
+def test_losses_of_any_accepted_size_are_judged_without_overflow_and_can_be_saved(size, tmp_path):
+    rng = np.random.default_rng(3)
+    losses = np.clip(rng.normal(size=(240, 2)), -1, 1) * size
+    table = table_of(losses[:, 0] / 2 - losses[:, 1] / 2, unit=np.repeat(np.arange(12), 20), cheap=losses[:, 0] / 2)
+    with np.errstate(over="raise", invalid="raise"):
+        result = judge(table, {"mine": rng.normal(size=240)}, draws=50, simultaneous_intervals=True, curve_points=5)
+    result.save(tmp_path / "result.json")
+    assert deepval.Result.load(tmp_path / "result.json").rows == result.rows

@@ -353,6 +353,7 @@ WRONG = {
         (",1,2", ",1,-2"),
         "column 'cost_l' must hold costs, finite and not negative; row 2",
     ),
+    "too large": (",cost_s,cost_l", (",1,2", ",1,1e300"), "column 'cost_l' must hold costs, of at most 1e+09; row 2"),
     "no number": (",cost_s,cost_l", (",1,2", ",1,x"), "column 'cost_l'"),
     "missing": (",usd_s,usd_l", (",1,2", ",1,"), "column 'usd_l'"),
     "wrong way": (",cost_s,cost_l", (",5,2", ",5,3"), "the full mode must cost more than the cheap one on average"),

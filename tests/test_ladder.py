@@ -174,6 +174,8 @@ def test_infeasible_and_skipping_are_refused_with_a_reason():
     assert gaps == [("dear", True), ("mine", True), ("plain", False)] * 2
     with pytest.raises(deepval.InputError, match="infinite"):
         judge(table, {"mine": np.full((6, 3), np.inf)}, [deepval.Selection(0.5)])
+    with pytest.raises(deepval.InputError, match=r"none can be above 1e\+150 in size; found -1e\+308"):
+        judge(table, {"mine": np.full((6, 3), -1e308)}, [deepval.Selection(0.5)])
 
 
 def test_per_mode_scores_of_two_modes_stop_at_zero():

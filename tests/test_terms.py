@@ -53,6 +53,14 @@ def test_a_result_with_terms_survives_its_file(tmp_path):
     assert deepval.Result.load(tmp_path / "r.json") == result
 
 
+def test_weights_that_make_a_loss_too_large_are_refused():
+    sentence = r"loss of mode 'c' must be at most 1e\+150 in size; row 3 \(input 'i3'\) holds 2e\+200\."
+    with pytest.raises(deepval.InputError, match=sentence):
+        judged(terms=columns(), weights={"late": 1e200})
+    with pytest.raises(deepval.InputError, match=r"must be finite; row 3 \(input 'i3'\) holds inf"):
+        judged(terms=columns(), weights={"late": 1.7e308})
+
+
 def test_other_weights_are_as_if_the_losses_had_been_so():
     losses = 2.0 * MISS + 3.0 * LATE
     other = deepval.ValueTable.from_columns(unit=UNIT, input=IDS, losses={"c": losses[:, 0], "f": losses[:, 1]})

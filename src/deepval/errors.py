@@ -63,8 +63,9 @@ def reason(error: BaseException) -> str:
 def library(module: str, *, purpose: str, extra: str) -> Any:
     """Import a library of an optional extra, or raise InputError with the command that installs it.
 
-    ONNX Runtime is imported nowhere else: unless the variable is set before the import, it starts telemetry, which looks
-    up hosts and writes an identifier of the machine to the user's cache folder. `disable_telemetry_events()` is too late.
+    ONNX Runtime is imported nowhere else. Unless the variable is set before the import, it starts telemetry, which
+    looks up hosts and writes an identifier of the machine to the user's cache folder; `disable_telemetry_events()`
+    comes too late.
     """
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:

@@ -237,6 +237,13 @@ class Allowance:
         return capacity(inputs, self.share(cost))
 
 
+def no_prize(allowed: Allowance, inputs: int) -> str:
+    """Why the oracle gains nothing: because the budget allows no escalation at all, or because none would gain."""
+    if allowed.each or allowed.slots(inputs):
+        return Reason.NO_PRIZE.said()
+    return Reason.NO_SLOT.said(percent=100 * allowed.budget.alpha, inputs=inputs)
+
+
 def allowance_on(budget: Budget, table: ValueTable) -> Allowance:
     """The budget on a table: with costs per input where the table has them, else with one cost per mode."""
     if isinstance(budget, Selection) or budget.convention not in table.input_costs:

@@ -14,7 +14,15 @@ from deepval.judging import audits, ladder
 from deepval.judging.basis import samples_of
 from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.draws import make_draws
-from deepval.judging.notes import MissingCosts, charged, charging, notes_on, notes_on_costs, notes_on_order
+from deepval.judging.notes import (
+    MissingCosts,
+    charged,
+    charging,
+    checked_in_memory,
+    notes_on,
+    notes_on_costs,
+    notes_on_order,
+)
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
@@ -126,6 +134,13 @@ def evaluate(
         *notes_on(resamples.unit_ids, affected=judged_on.affected, cheap_loss=judged_on.cheap_loss),
         *notes_on_costs(allowances),
         *notes_on_order(whole.modes, whole.costs, gain=float(whole.decision_values.sum()), harm_ratio=whole.harm_ratio),
+        *checked_in_memory(
+            judged_on,
+            given,
+            allowances,
+            per_unit=resamples.per_unit,
+            streamed=() if calibrated_on is None else (calibrated_on, judged_on),
+        ),
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=2)

@@ -26,7 +26,7 @@ from deepval.results import Optimum, Spending
 from deepval.tables import columns
 from deepval.tables.costs import CONVENTIONS, Convention
 from deepval.tables.scores import Scores
-from deepval.tables.values import ValueTable
+from deepval.tables.values import LARGEST_LOSS, ValueTable
 
 _PARTS: Mapping[Convention, int] = {"ms": 1000, "mj": 1000, "mj_gpu": 1000, "mj_all": 1000, "usd": 10**9}
 """Whole parts that a unit of cost is counted in: a call of a small language model costs less than a millidollar."""
@@ -134,6 +134,12 @@ def planned(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance
     """Plans of an allocator's per-mode scores at the capacity it leaves; None where it cannot pay for itself."""
     if np.isposinf(scores.values).any():
         raise InputError(f"{scores.name}: scores per mode are added up, so none can be infinite; found +inf.")
+    finite = scores.values[np.isfinite(scores.values)]
+    if finite.size and np.abs(finite).max() > LARGEST_LOSS:
+        raise InputError(
+            f"{scores.name}: scores per mode are added up, so none can be above {LARGEST_LOSS:g} in size; found "
+            f"{finite[np.abs(finite).argmax()]:g}."
+        )
     wanted = np.column_stack([np.zeros(len(scores.values)), np.maximum(scores.values, 0.0)])
     samples: list[Sample | None] = []
     for allowed in allowances:

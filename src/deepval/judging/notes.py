@@ -1,20 +1,38 @@
 """What is judged -> sentences that its reader must see, what was charged, and what cannot be judged at all."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.judging.budgets import Allowance
 from deepval.results import Reason
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scanned import ScannedScores
+from deepval.tables.scanned import ScannedScores, ScannedTable
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
 MissingCosts = Literal["error", "list"]
 """What an allocator without a cost is under a measured budget: an error, or a row without a verdict."""
+LOOKED_AT = 20_000
+"""Inputs that checks for mistakes look at: those of the first units where a table has more."""
+LEAST, AGREEMENT, SEPARATION, SMALLEST = 40, 0.9, 0.99, 0.25
+"""Inputs with something to rank, and the rank agreement with an answer, from which on a score is noted; where all
+answers but zero are equal, SEPARATION counts. The SMALLEST share of answers other than zero is left out, as a little
+noise would exchange them. Calibrated in docs/statistics.md."""
+COPIES, COPIED_SHARE, PAIRS_OF_UNIT, DIGITS = 20, 0.05, 5, 6
+"""Pairs of losses that must stand at several inputs, and their share of all pairs, for a note on duplicated inputs;
+different pairs that two units must share for one on duplicated units; digits up to which a loss is a round number."""
+FASTEST_MODE_MS, FASTEST_ALLOCATOR_MS, TIMES_FULL, WATTS = 0.1, 0.01, 10.0, (0.05, 10_000.0)
+"""Latencies below which a figure is probably in seconds, how many times the full mode an allocator may cost, and the
+power that millijoules per millisecond can come to."""
+UNEVEN = 100.0
+"""How many times a step in time is the median step of its unit, or that of another unit, to be noted."""
 MEANS = "charged input by input; a mean over the judged inputs is shown"
 
 
@@ -112,3 +130,454 @@ def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) ->
         for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
             told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
     return told
+
+
+class Timed(NamedTuple):
+    """Inputs in time."""
+
+    unit_ids: Shaped[np.ndarray, "unit"]
+    unit: Int[np.ndarray, "input"]
+    order: Float[np.ndarray, "input"]
+
+
+class Ranked(NamedTuple):
+    """An allocator's scores of the inputs looked at, and what is known of all its judged inputs.
+
+    Attributes:
+        name: The allocator's name.
+        kind: Whether a vehicle could compute the scores.
+        values: The scores; of scores per mode, those of the full mode.
+        rows: The inputs from the lowest score on, None where they were not sorted.
+        covered: Which of them came with a score, None for all.
+        missing: Share of the judged inputs without a score.
+        fitted: Judged units that the allocator was fitted on.
+    """
+
+    name: str
+    kind: str
+    values: Float[np.ndarray, "input"]
+    rows: Int[np.ndarray, "input"] | None
+    covered: Bool[np.ndarray, "input"] | None
+    missing: float
+    fitted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is checked for mistakes: some judged inputs with their scores, all of them where they are few.
+
+    Attributes:
+        modes: The modes, cheap first.
+        costs: What is charged, or would be; None where nothing is known.
+        cheap: Cheap losses of the inputs looked at.
+        full: Their full losses.
+        following: Position among them of the next input of the unit, -1 where there is none; None where unknown.
+        scores: The allocators.
+        times: Inputs in time, unit by unit complete.
+        table: All judged inputs; None where they are not in memory.
+        per_unit: Inputs, cheap loss, value and benefit of each unit of the table.
+    """
+
+    modes: Sequence[str]
+    costs: Costs | None
+    cheap: Float[np.ndarray, "input"]
+    full: Float[np.ndarray, "input"]
+    following: Int[np.ndarray, "input"] | None
+    scores: Sequence[Ranked]
+    times: Sequence[Timed] = ()
+    table: ValueTable | None = None
+    per_unit: Float[np.ndarray, "unit total"] | None = None
+
+    @cached_property
+    def answers(self) -> list["Answer"]:
+        """What a score must not be able to order inputs by."""
+        value = self.cheap - self.full
+        plain = {
+            "their decision values": value,
+            "minus their full losses": 0.0 - self.full,
+            "their cheap losses": self.cheap,
+        }
+        answers = [Answer.of(words, np.arange(len(value)), column) for words, column in plain.items()]
+        if self.following is None:
+            return answers
+        rows = np.flatnonzero(self.following >= 0)
+        return [*answers, Answer.of("the decision values of the next inputs", rows, value[self.following[rows]])]
+
+    @cached_property
+    def answer_ranks(self) -> list[Float[np.ndarray, "input"]]:
+        """The ranks of each answer."""
+        return [answer.ranks(len(self.cheap)) for answer in self.answers]
+
+    @cached_property
+    def places(self) -> Float[np.ndarray, "input"]:
+        """Places from the lowest on, less their mean."""
+        return np.arange(len(self.cheap)) - (len(self.cheap) - 1) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A quantity that is unknown before escalation, of some inputs.
+
+    Attributes:
+        words: What it is called.
+        rows: The inputs.
+        values: The quantity of each.
+    """
+
+    words: str
+    rows: Int[np.ndarray, "row"]
+    values: Float[np.ndarray, "row"]
+
+    @classmethod
+    def of(cls, words: str, rows: Int[np.ndarray, "row"], values: Float[np.ndarray, "row"]) -> "Answer":
+        """The answer without its smallest values other than zero."""
+        size = np.abs(values)
+        some = size[size > 0]
+        least = np.partition(some, int(SMALLEST * len(some)))[int(SMALLEST * len(some))] if len(some) else 0.0
+        chosen = (size == 0) | (size >= least)
+        return cls(words, rows[chosen], values[chosen])
+
+    def ranks(self, inputs: int) -> Float[np.ndarray, "input"]:
+        """Centred ranks, equal for equal values, of so many inputs; 0, the mean, where there is no answer."""
+        ranks = np.zeros(inputs)
+        ranks[self.rows] = _centred_ranks(self.values)
+        return ranks
+
+
+def checked_in_memory(
+    table: ValueTable,
+    scores: Sequence[Scores],
+    allowances: Sequence[Allowance],
+    *,
+    per_unit: Float[np.ndarray, "unit total"],
+    streamed: Sequence[ValueTable] = (),
+) -> list[str]:
+    """Notes on likely mistakes in a table in memory; `streamed` are the tables whose time is used."""
+    rows, complete = slice(None), True
+    if len(table) > LOOKED_AT:
+        units = int(np.searchsorted(np.cumsum(per_unit[:, 0]), LOOKED_AT, side="right"))
+        rows, complete = np.flatnonzero(table.unit < max(units, 1))[:LOOKED_AT], units > 0
+    unit, order = table.unit[rows], None if table.order is None else table.order[rows]
+    times = [Timed(part.unit_ids, part.unit, part.order) for part in streamed if part.order is not None]
+    if order is not None and complete and not times:
+        times = [Timed(table.unit_ids, unit, order)]
+    subject = Subject(
+        modes=table.modes,
+        costs=_charged_costs(allowances) or table.costs,
+        cheap=table.losses[rows, 0],
+        full=table.losses[rows, -1],
+        following=next_rows(unit, order) if complete else None,
+        scores=[_ranked(item, table, rows) for item in scores],
+        times=times,
+        table=table,
+        per_unit=per_unit,
+    )
+    return notes_on_mistakes(subject)
+
+
+def checked_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowances: Sequence[Allowance]) -> list[str]:
+    """Notes on likely mistakes in a table that stays in its files: of its sample, which has no neighbours in time."""
+    step = max(1, math.ceil(len(table.sample) / LOOKED_AT))
+    cheap, full = (column[::step] for column in table.sample_losses)
+    ranked = []
+    for item in scores:
+        values = item.sample[::step]
+        covered = None if item.covered == 1 else values > -math.inf
+        ranked.append(Ranked(item.name, item.kind, values, None, covered, 1 - item.covered))
+    costs = _charged_costs(allowances) or table.costs
+    return notes_on_mistakes(Subject(table.modes, costs, cheap, full, None, ranked))
+
+
+def notes_on_mistakes(subject: Subject) -> list[str]:
+    """What looks like an honest mistake in losses, scores, costs or times: one sentence each, with what to check."""
+    return [note for check in CHECKS for note in check(subject)]
+
+
+def _charged_costs(allowances: Sequence[Allowance]) -> Costs | None:
+    return next((allowed.costs for allowed in allowances if allowed.costs is not None), None)
+
+
+def _ranked(scores: Scores, table: ValueTable, rows: Any) -> Ranked:
+    values = scores.values[rows] if scores.values.ndim == 1 else scores.values[rows, -1]
+    missing = 1 - float(scores.covered.mean())
+    fitted = () if scores.fit is None else tuple(table.unit_ids[np.unique(table.unit[scores.fit.inside])].tolist())
+    sorted_rows = None if scores.modes or len(values) < len(table) else scores.order[::-1]
+    covered = scores.covered[rows] if missing else None
+    return Ranked(scores.name, scores.kind, values, sorted_rows, covered, missing, fitted)
+
+
+def next_rows(unit: Int[np.ndarray, "input"], order: Float[np.ndarray, "input"] | None) -> Int[np.ndarray, "input"]:
+    """The next input of the same unit in time, or in the order of rows where there is no time; -1 for the last."""
+    rows = np.argsort(unit, kind="stable") if order is None else np.lexsort((order, unit))
+    following = np.full(len(unit), -1)
+    same = unit[rows[1:]] == unit[rows[:-1]]
+    following[rows[:-1][same]] = rows[1:][same]
+    return following
+
+
+def _centred_ranks(values: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
+    """Ranks less their mean, equal values with the mean of theirs."""
+    rows = np.argsort(values)
+    ascending = values[rows]
+    first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
+    size = np.diff(np.append(first, len(values)))
+    ranks = np.empty(len(values))
+    ranks[rows] = np.repeat(first + (size - len(values)) / 2, size)
+    return ranks
+
+
+def rank_agreement(score: Float[np.ndarray, "row"], answer: Float[np.ndarray, "row"]) -> float:
+    """How far a score orders inputs as an answer does: 1 where it tells all different answers apart, 0 by chance.
+
+    Sum of products of ranks as a share of the largest that any score can have. It is Spearman's correlation where no
+    two values are equal, and 2*AUC - 1 where the answer has two values. NaN where the answer has one.
+    """
+    if not len(answer):
+        return math.nan
+    ranks = _centred_ranks(answer)
+    most = _product(ranks, ranks)
+    return _product(ranks, _centred_ranks(score)) / most if most > 0 else math.nan
+
+
+def _product(one: Float[np.ndarray, "row"], other: Float[np.ndarray, "row"]) -> float:
+    """Sum of products, without the threads of a matrix product: waking them takes longer than this does."""
+    return float(np.einsum("i,i", one, other))
+
+
+def _knows_answers(subject: Subject) -> Iterator[str]:
+    """Scores that order inputs nearly as losses do, which no vehicle knows before escalation."""
+    for item in subject.scores:
+        if item.kind == "diagnostic" or len(item.values) < LEAST:
+            continue
+        agreed = {answer.words: _agreement_with(answer, item) for answer in _near(subject, item)}
+        words = max(agreed, key=lambda name: agreed[name], default="")
+        if words and agreed[words] > 0:
+            yield (
+                f"{item.name} orders inputs nearly as {words} do (rank agreement {agreed[words]:.3g}), which nothing "
+                "can before escalation: check that no loss went into the scores, and that each is of the right input."
+            )
+
+
+def _near(subject: Subject, item: Ranked) -> Iterator[Answer]:
+    """Answers that a score may agree with, at a glance: most scores agree with none."""
+    rows = np.argsort(item.values) if item.rows is None else item.rows
+    for answer, ranks in zip(subject.answers, subject.answer_ranks, strict=True):
+        # Places among all inputs are spread wider than ranks among some, so that no answer to some is missed.
+        near = _product(ranks[rows], subject.places) >= 0.9 * AGREEMENT * _product(ranks, ranks) > 0
+        if near or item.covered is not None:
+            yield answer
+
+
+def _agreement_with(answer: Answer, item: Ranked) -> float:
+    """The agreement over all inputs, or over those whose answer is not zero if that is less; 0 where it is too low."""
+    scored = slice(None) if item.covered is None else item.covered[answer.rows]
+    score, values = item.values[answer.rows[scored]], answer.values[scored]
+    some = values != 0
+    if np.count_nonzero(some) < LEAST:
+        return 0.0
+    overall, within = rank_agreement(score, values), rank_agreement(score[some], values[some])
+    if math.isnan(within):
+        return overall if overall >= SEPARATION else 0.0
+    return min(overall, within) if min(overall, within) >= AGREEMENT else 0.0
+
+
+def _duplicated(subject: Subject) -> Iterator[str]:
+    """Units, or else inputs, whose losses are exactly those of others."""
+    if subject.table is None or subject.per_unit is None:
+        return
+    pairs = _equal_units(subject.table, subject.per_unit)
+    if pairs:
+        (one, other), more = pairs[0], len(pairs) - 1
+        yield (
+            f"Units {one!r} and {other!r} hold exactly the same losses in the same order"
+            f"{f', and so do {more} more pairs' if more else ''}: check whether units were duplicated under other "
+            "names, which makes intervals too narrow."
+        )
+        return
+    yield from _equal_inputs(subject.table)
+
+
+def _equal_units(table: ValueTable, per_unit: Float[np.ndarray, "unit total"]) -> list[tuple[str, str]]:
+    """Units whose losses are those of an earlier unit in the same order; few different losses are no evidence."""
+    mixed = (per_unit * np.array([1.0, 0.754877666, 0.569840291, 0.430159709])).sum(axis=1)
+    units = np.argsort(mixed)
+    # Sums of the same losses in another order of rows differ in their last digits only.
+    near = np.diff(mixed[units]) <= 1e-9 * np.abs(mixed[units[1:]])
+    suspect = np.zeros(len(units), dtype=bool)
+    suspect[units[1:][near]] = suspect[units[:-1][near]] = True
+    suspect &= (per_unit[:, 0] >= PAIRS_OF_UNIT) & (np.abs(per_unit[:, 1:]).sum(axis=1) > 0)
+    candidates = units[suspect[units]]
+    candidates = candidates[np.cumsum(per_unit[candidates, 0]) <= max(LOOKED_AT, 2 * per_unit[:, 0].max())]
+    if len(candidates) < 2:
+        return []
+    chosen = np.zeros(len(units), dtype=bool)
+    chosen[candidates] = True
+    rows = np.flatnonzero(chosen[table.unit])
+    unit, order = table.unit[rows], None if table.order is None else table.order[rows]
+    rows = rows[np.argsort(unit, kind="stable") if order is None else np.lexsort((order, unit))]
+    losses = table.losses[rows]
+    first: dict[bytes, str] = {}
+    pairs = []
+    starts = np.flatnonzero(np.diff(table.unit[rows], prepend=-1))
+    for start, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
+        name, part = str(table.unit_ids[table.unit[rows[start]]]), losses[start:end]
+        earlier = first.setdefault(np.ascontiguousarray(part).tobytes(), name)
+        if earlier != name and len(np.unique(part, axis=0)) >= PAIRS_OF_UNIT:
+            pairs.append((earlier, name))
+    return pairs
+
+
+def _equal_inputs(table: ValueTable) -> Iterator[str]:
+    """Inputs that have exactly the losses of another, to more digits than round numbers have."""
+    rows = _rows_by_value(table.losses[:, 0])
+    cheap, full = table.losses[rows, 0], table.losses[rows, -1]
+    before = np.maximum(rows - 1, 0)
+    # Of a vehicle that stands still, frame after frame has the same losses: a run of rows counts once.
+    run = (
+        (table.losses[before, 0] == cheap)
+        & (table.losses[before, -1] == full)
+        & (table.unit[before] == table.unit[rows])
+    )
+    own = _many_digits(cheap) & ~(run & (rows > 0))
+    rows, cheap, full = rows[own], cheap[own], full[own]
+    if len(rows) < 2 * COPIES:
+        return
+    ascending = np.lexsort((rows, full, cheap))
+    rows, cheap, full = rows[ascending], cheap[ascending], full[ascending]
+    same = (cheap[1:] == cheap[:-1]) & (full[1:] == full[:-1])
+    repeats = np.flatnonzero(same & ~np.concatenate([[False], same[:-1]]))
+    pairs = len(rows) - np.count_nonzero(same)
+    if len(repeats) < max(COPIES, COPIED_SHARE * pairs) or pairs < len(rows) / 4:
+        return
+    one, other = (str(table.input[row]) for row in (rows[repeats[0]], rows[repeats[0] + 1]))
+    yield (
+        f"{len(repeats):,} of {pairs:,} different pairs of losses stand at several inputs to the last digit, such as "
+        f"{one!r} and {other!r}: check whether inputs were duplicated under other ids."
+    )
+
+
+def _many_digits(numbers: Float[np.ndarray, "row"]) -> Bool[np.ndarray, "row"]:
+    """Which numbers are no multiples of a power of ten with a few digits."""
+    size = np.abs(numbers)
+    some = (size > 1e-200) & (size < 1e200)
+    unit = 10.0 ** (np.floor(np.log10(np.where(some, size, 1.0))) - (DIGITS - 1))
+    return some & (np.abs(size - np.rint(size / unit) * unit) > 1e-12 * size)
+
+
+def _rows_by_value(column: Float[np.ndarray, "input"]) -> Int[np.ndarray, "row"]:
+    """All rows, or of many those whose value falls into a part of all values: equal values fall together."""
+    bits = max(0, math.ceil(math.log2(max(1, len(column)) / (2 * LOOKED_AT))))
+    if not bits:
+        return np.arange(len(column))
+    rows, factor, shift = [], np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - bits)
+    for begin in range(0, len(column), 1 << 16):  # a piece stays in the processor's cache
+        numbers = np.ascontiguousarray(column[begin : begin + (1 << 16)], dtype=np.float64)
+        rows.append(begin + np.flatnonzero((numbers.view(np.uint64) * factor) >> shift == 1))
+    return np.concatenate(rows)[: 4 * LOOKED_AT]
+
+
+def _fitted_on(subject: Subject) -> Iterator[str]:
+    """Allocators that are judged on units that they were fitted on."""
+    for item in subject.scores:
+        if item.fitted:
+            some = ", ".join(item.fitted[:3]) + (", ..." if len(item.fitted) > 3 else "")
+            yield (
+                f"{item.name} was fitted on {len(item.fitted)} of the judged units ({some}): what it gains there says "
+                "nothing about other units; judge it on units that it was not fitted on."
+            )
+
+
+def _costs_off(subject: Subject) -> Iterator[str]:
+    """Costs that are probably in another unit than the file says, a thousand times off."""
+    if subject.costs is None:
+        return
+    modes = {name: entry for name, entry in subject.costs.modes.items() if name in subject.modes}
+    names = {item.name for item in subject.scores}
+    allocators = {name: entry for name, entry in subject.costs.allocators.items() if name in names}
+    full = modes.get(subject.modes[-1], {})
+    doubts = [f"mode {name!r} takes {entry['ms']:g} ms, as if in seconds" for name, entry in modes.items()
+              if 0 < entry.get("ms", 0) < FASTEST_MODE_MS]  # fmt: skip
+    for name, entry in allocators.items():
+        if 0 < entry.get("ms", 0) < FASTEST_ALLOCATOR_MS:
+            doubts.append(f"allocator {name!r} takes {entry['ms']:g} ms, as if in seconds")
+        for unit, cost in entry.items():
+            if unit in full and cost > TIMES_FULL * full[unit]:
+                doubts.append(
+                    f"allocator {name!r} costs {cost:g} {unit}, {cost / full[unit]:.3g} times the full mode, as if in "
+                    "a smaller unit"
+                )
+    for name, entry in {**modes, **allocators}.items():
+        ms, mj = entry.get("ms", 0), entry.get("mj", 0)
+        if ms > 0 and mj > 0 and not WATTS[0] <= mj / ms <= WATTS[1]:
+            doubts.append(f"{name!r} takes {mj:g} mJ in {ms:g} ms, which is {mj / ms:.3g} W")
+    for doubt in doubts:
+        yield f"{subject.costs.source}: {doubt}: check that ms are milliseconds and mj millijoules per input."
+
+
+def _time_off(subject: Subject) -> Iterator[str]:
+    """Inputs of a unit at the same time, gaps, and units whose times are probably in different units."""
+    for timed in subject.times:
+        rows = np.lexsort((timed.order, timed.unit))
+        unit, order = timed.unit[rows], timed.order[rows]
+        inner = np.flatnonzero(unit[1:] == unit[:-1])
+        of, step = unit[inner], order[inner + 1] - order[inner]
+        yield from _same_time(timed, rows, inner[step == 0])
+        of, step = of[step > 0], step[step > 0]
+        if len(step):
+            yield from _uneven(timed.unit_ids, of, step)
+
+
+def _same_time(timed: Timed, rows: Int[np.ndarray, "input"], inner: Int[np.ndarray, "repeat"]) -> Iterator[str]:
+    if len(inner):
+        one = rows[inner[0]]
+        yield (
+            f"{len(inner):,} inputs have the order of another input of their unit (such as {timed.order[one]:g} in "
+            f"{str(timed.unit_ids[timed.unit[one]])!r}): streaming takes these by id; check the column 'order'."
+        )
+
+
+def _uneven(
+    unit_ids: Shaped[np.ndarray, "unit"], of: Int[np.ndarray, "step"], step: Float[np.ndarray, "step"]
+) -> Iterator[str]:
+    """Notes on gaps within units, and on units whose usual steps differ; steps stand unit by unit."""
+    starts = np.flatnonzero(np.diff(of, prepend=-1))
+    sizes = np.diff(np.append(starts, len(of)))
+    sorted_steps = step[np.lexsort((step, of))]
+    usual = sorted_steps[starts + sizes // 2]
+    largest = sorted_steps[starts + sizes - 1]
+    units = unit_ids[of[starts]]
+    wide = np.flatnonzero((largest > UNEVEN * usual) & (sizes > 2))
+    if len(wide):
+        one = wide[np.argmax(largest[wide] / usual[wide])]
+        more = f", as {len(wide) - 1} more units do in part" if len(wide) > 1 else ""
+        yield (
+            f"Unit {str(units[one])!r} has a step in 'order' of {largest[one]:g} where its usual step is {usual[one]:g}"
+            f"{more}: check for missing inputs, and for times in mixed units (seconds, milliseconds)."
+        )
+    low, high = np.argmin(usual), np.argmax(usual)
+    if usual[high] > UNEVEN * usual[low]:
+        yield (
+            f"The usual step in 'order' is {usual[low]:g} in unit {str(units[low])!r} and {usual[high]:g} in unit "
+            f"{str(units[high])!r}: check for times in mixed units (seconds, milliseconds)."
+        )
+
+
+def _without_score(subject: Subject) -> Iterator[str]:
+    """Allocators of which some inputs are ranked last because they have no score."""
+    for item in subject.scores:
+        if item.missing:
+            yield (
+                f"{item.name} has no score for {100 * item.missing:.3g} % of the judged inputs, which are ranked last "
+                "(--missing worst): check that these were meant to be left out."
+            )
+
+
+CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
+    _knows_answers,
+    _duplicated,
+    _fitted_on,
+    _costs_off,
+    _time_off,
+    _without_score,
+)
+"""Checks for honest mistakes, in the order in which their notes are shown."""

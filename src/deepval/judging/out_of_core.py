@@ -17,7 +17,15 @@ from deepval.judging import audits
 from deepval.judging.basis import samples_of
 from deepval.judging.budgets import Allowance, allowance, budget_list
 from deepval.judging.draws import Concentration, concentration, make_draws
-from deepval.judging.notes import MissingCosts, charged, charging, notes_on, notes_on_costs, notes_on_order
+from deepval.judging.notes import (
+    MissingCosts,
+    charged,
+    charging,
+    checked_on_disk,
+    notes_on,
+    notes_on_costs,
+    notes_on_order,
+)
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, drawn_totals, resample_counts
 from deepval.judging.resting import with_words
 from deepval.judging.rows import judge, with_simultaneous
@@ -85,6 +93,7 @@ def evaluate_on_disk(
         *notes_on_order(
             table.modes, table.costs, gain=facts.gain, harm_ratio=_share(facts.every_harm, facts.every_benefit)
         ),
+        *checked_on_disk(table, given, allowances),
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=3)

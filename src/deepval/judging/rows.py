@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.judging import ladder, selections
-from deepval.judging.budgets import Allowance
+from deepval.judging.budgets import Allowance, no_prize
 from deepval.judging.draws import simultaneous
 from deepval.judging.resamples import Allocator, Resampling, Sample, held
 from deepval.judging.totals import Difference, Totals
@@ -277,8 +277,8 @@ class _Bench:
             "versus_random_loss": difference.loss[:, 0],
         }
         points = zip(*(column.tolist() for column in columns.values()), strict=True)
-        reasons = {
-            Reason.NO_PRIZE: ~worth,
+        reasons: dict[Reason | str, Any] = {
+            no_prize(self.allowed, int(re.inputs[0])): ~worth,
             Reason.NO_PRIZED_DRAW: worth & ~kept.any(axis=1) & resampled,
             Reason.NO_SHARE_DRAWN: no_share,
         }

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.judging import selections
-from deepval.judging.budgets import Allowance
+from deepval.judging.budgets import Allowance, no_prize
 from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed, unit_totals
 from deepval.judging.resamples import Resamples, Sample
 from deepval.judging.tuning import tune_adaptive_threshold, tune_token_bucket
@@ -86,7 +86,16 @@ def streams(
             rate = allowed.share(cost)
             ranked = resamples.ranked(own, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
             for accepted in _acceptances(own.values, resamples.table, other.values, held, rate):
-                streamed = _streamed(start, resamples, accepted, rate=rate, prize=prize, chance=chance, ranked=ranked)
+                streamed = _streamed(
+                    start,
+                    resamples,
+                    accepted,
+                    rate=rate,
+                    without_prize=no_prize(allowed, len(resamples.table)),
+                    prize=prize,
+                    chance=chance,
+                    ranked=ranked,
+                )
                 found.append(streamed)
                 row = streamed.row
                 if accepted.policy == "causal cap":
@@ -94,11 +103,11 @@ def streams(
     return found, caps
 
 
-def times(table: ValueTable) -> Float[np.ndarray, "input"]:
-    """The place of each input in time, without which there is no streaming."""
+def times(table: ValueTable) -> Int[np.ndarray, "input"]:
+    """The position of each input in time, without which there is no streaming; all differ."""
     if table.order is None:
         raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
-    return table.order
+    return table.place_in_time
 
 
 def _acceptances(
@@ -128,6 +137,7 @@ def _streamed(
     accepted: Acceptance,
     *,
     rate: float,
+    without_prize: str,
     prize: Float[np.ndarray, "resample"],
     chance: Float[np.ndarray, "resample"],
     ranked: Float[np.ndarray, "resample"],
@@ -143,7 +153,7 @@ def _streamed(
     compared = resampled and bool(prize[0] > 0)
     of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snapped()
     of_random = resamples.versus(difference)
-    reasons = ([] if prize[0] > 0 else [Reason.NO_PRIZE]) + resamples.undefined()
+    reasons = ([] if prize[0] > 0 else [without_prize]) + resamples.undefined()
     row = replace(
         start,
         policy=accepted.policy,

@@ -8,6 +8,7 @@ class Reason(Enum):
     """A reason; words in braces are figures that `said` fills in."""
 
     NO_PRIZE = "the oracle gains nothing: no nDG"
+    NO_SLOT = "the budget of {percent:.4g} % of {inputs} inputs allows no escalation: no nDG"
     NO_PRIZED_DRAW = "no draw has a quarter of the prize: no nDG interval"
     NO_SHARE = "the all-cheap loss is not positive: no share of it"
     NO_SHARE_DRAWN = "no draw has a positive all-cheap loss: no interval of a share of it"

@@ -30,6 +30,8 @@ MEASURED = (
     *("device", "energy", "note", "weights_sha256"),
 )
 """How a figure was measured: kept in the file and not charged, as `<stage>_ms` beside its `<stage>_p95_ms` is."""
+LARGEST_COST = 1e9
+"""Costs above this per input are refused (12 days, a megajoule, a billion dollars): sums are counted in integers."""
 _SHIPPED = (Path(__file__).parent / "cost_profiles").glob("*.toml")
 PROFILES = {path.stem: path for path in sorted(_SHIPPED, key=lambda path: path.stem)}
 """Cost profiles that ship with deepval, by name."""
@@ -60,10 +62,12 @@ class Costs(SelfShown):
         for table, kind in ((self.modes, "mode"), (self.allocators, "allocator")):
             for name, entry in table.items():
                 for convention, cost in entry.items():
-                    if isinstance(cost, bool) or not isinstance(cost, Real) or not 0 <= float(cost) < math.inf:
+                    number = not isinstance(cost, bool) and isinstance(cost, Real)
+                    if not number or not 0 <= float(cost) <= LARGEST_COST:
+                        large = number and LARGEST_COST < float(cost) < math.inf
+                        need = f"at most {LARGEST_COST:g}" if large else "finite and not negative"
                         raise InputError(
-                            f"{self.source}: a cost must be finite and not negative; {kind} {name!r} has "
-                            f"{convention} = {quoted(cost)}."
+                            f"{self.source}: a cost must be {need}; {kind} {name!r} has {convention} = {quoted(cost)}."
                         )
         for convention in CONVENTIONS if self.modes else ():
             cheap, *_, full = self.modes

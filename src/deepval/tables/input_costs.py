@@ -12,7 +12,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.tables import columns
-from deepval.tables.costs import CONVENTIONS, Convention
+from deepval.tables.costs import CONVENTIONS, LARGEST_COST, Convention
 
 COST: Convention = "usd"
 """What `cost_<mode>` is counted in."""
@@ -62,10 +62,12 @@ def _stacked(
             f"'{name}_{missing[0]}', others have {', '.join(f'{name}_{mode}' for mode in part)}."
         )
     costs = np.stack([found.numbers(f"{name}_{mode}") for mode in modes]).T
-    row, mode = next(zip(*np.nonzero(~((costs >= 0) & (costs < np.inf))), strict=True), (None, None))
+    row, mode = next(zip(*np.nonzero(~((costs >= 0) & (costs <= LARGEST_COST))), strict=True), (None, None))
     if row is not None and mode is not None:
+        large = LARGEST_COST < costs[row, mode] < np.inf
+        need = f"of at most {LARGEST_COST:g}" if large else "finite and not negative"
         raise InputError(
-            f"{found.source}: column '{name}_{modes[mode]}' must hold costs, finite and not negative; "
+            f"{found.source}: column '{name}_{modes[mode]}' must hold costs, {need}; "
             f"{columns.place(int(row), ids)} holds {costs[row, mode]:g}."
         )
     low, high = float(costs[:, 0].mean()), float(costs[:, -1].mean())

@@ -76,13 +76,18 @@ class ScannedTable:
     largest: float
     digest: str
     step: int
-    sample: Float[np.ndarray, "sampled"]
+    sample_losses: tuple[Float[np.ndarray, "sampled"], Float[np.ndarray, "sampled"]]
     sample_unit: Int[np.ndarray, "sampled"]
     text: bool
     estimated: str | None
 
     def __len__(self) -> int:
         return int(self.sizes.sum())
+
+    @property
+    def sample(self) -> Float[np.ndarray, "sampled"]:
+        """Decision values of some inputs."""
+        return self.sample_losses[0] - self.sample_losses[1]
 
     def unit(self) -> Iterator[Int[np.ndarray, "row"]]:
         """The unit of each row, CHUNK rows at a time; -1 where it is not judged."""
@@ -146,7 +151,7 @@ def scan_values(
         largest=largest,
         digest=digest.hexdigest(),
         step=reader.step,
-        sample=samples[0] - samples[-1],
+        sample_losses=(samples[0], samples[-1]),
         sample_unit=sample_unit,
         text=text,
         estimated=str(next(iter(parts.chunks(ESTIMATED)))[ESTIMATED][0].as_py()) if ESTIMATED in parts.types else None,

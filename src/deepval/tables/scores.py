@@ -29,6 +29,23 @@ Kind = Literal["deployable", "diagnostic"]
 
 
 @dataclass(frozen=True, eq=False)
+class Fit:
+    """Which inputs are of units that the allocator behind their scores was fitted on.
+
+    Attributes:
+        units: For each input, the number of units that the allocator was fitted on; 0 where nothing was fitted.
+        inside: Whether the input's own unit is one of them.
+    """
+
+    units: Int[np.ndarray, "input"]
+    inside: Bool[np.ndarray, "input"]
+
+    def keep(self, rows: Bool[np.ndarray, "input"] | Int[np.ndarray, "row"]) -> "Fit":
+        """The fit behind the chosen inputs, in the chosen order."""
+        return Fit(self.units[rows], self.inside[rows])
+
+
+@dataclass(frozen=True, eq=False)
 class Scores:
     """An allocator's scores for every input of a table.
 
@@ -38,6 +55,7 @@ class Scores:
         covered: Which inputs came with a score.
         modes: Names of the modes of the columns, empty for a plain score.
         kind: Whether a vehicle could compute it; a diagnostic cannot be charged, so measured budgets refuse it.
+        fit: Which inputs are of units that it was fitted on; None where the scores do not state it.
     """
 
     name: str
@@ -45,10 +63,12 @@ class Scores:
     covered: Bool[np.ndarray, "input"]
     modes: tuple[str, ...] = ()
     kind: Kind = "deployable"
+    fit: Fit | None = None
 
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "Scores":
         """The scores of the chosen inputs."""
-        return replace(self, values=self.values[rows], covered=self.covered[rows])
+        fit = None if self.fit is None else self.fit.keep(rows)
+        return replace(self, values=self.values[rows], covered=self.covered[rows], fit=fit)
 
     @cached_property
     def order(self) -> Int[np.ndarray, "input"]:

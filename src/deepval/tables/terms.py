@@ -16,7 +16,7 @@ from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.results import Inputs
 from deepval.tables import columns
-from deepval.tables.values import ValueTable, vars_of
+from deepval.tables.values import ValueTable, refuse_large, vars_of
 
 TERM, WEIGHT, FIXED = "term_", "weight_", "fixed_weight_"
 AGREE = 1e-9
@@ -119,7 +119,11 @@ def composition(values: Float[np.ndarray, "input"], terms: Terms) -> Composition
 
 def with_losses(table: ValueTable, terms: Terms) -> ValueTable:
     """The table with the losses that the terms give."""
-    return ValueTable(**{**vars_of(table), "losses": np.asfortranarray(terms.losses)})
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        losses = np.asfortranarray(terms.losses)
+    for mode, column in zip(table.modes, losses.T, strict=True):
+        refuse_large(column, table.input, f"Under these weights the loss of mode {mode!r}")
+    return ValueTable(**{**vars_of(table), "losses": losses})
 
 
 def inputs_of(

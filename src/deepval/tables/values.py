@@ -30,8 +30,8 @@ from deepval.tables.shares import checked_share, quota
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
 ESTIMATED = "estimated"
 """The column that says, in every row alike, how losses were estimated where they were not measured."""
-LARGEST_LOSS = 1e290
-"""Losses above this in size are refused: sums over inputs and differences of such could overflow."""
+LARGEST_LOSS = 1e150
+"""Losses above this in size are refused: squares of larger ones overflow, and intervals are made of squares."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,6 +143,33 @@ class ValueTable(SelfShown):
     def decision_values(self) -> Float[np.ndarray, "input"]:
         """Decision value of the full mode: loss(cheap) - loss(full)."""
         return self.losses[:, 0] - self.losses[:, -1]
+
+    @cached_property
+    def place_in_time(self) -> Int[np.ndarray, "input"]:
+        """Position of each input in time among all, from its order; of equal orders, the unit and the id decide.
+
+        All positions differ, so that what is done in time does not depend on the order of rows.
+        """
+        assert self.order is not None
+        tied = np.flatnonzero(self.repeats_order)
+        ids = self.input[tied]
+        numbers = integers(ids)
+        by_id = np.zeros(len(self), dtype=np.int64)
+        by_id[tied[np.argsort(columns.as_text(ids) if numbers is None else numbers)]] = np.arange(len(tied))
+        place = np.empty(len(self), dtype=np.int64)
+        place[np.lexsort((by_id, self.unit, self.order))] = np.arange(len(self))
+        return place
+
+    @cached_property
+    def repeats_order(self) -> Bool[np.ndarray, "input"]:
+        """Which inputs have the order of another input of their unit; none where there is no time."""
+        repeats = np.zeros(len(self), dtype=bool)
+        if self.order is not None:
+            rows = np.lexsort((self.order, self.unit))
+            unit, order = self.unit[rows], self.order[rows]
+            same = (unit[1:] == unit[:-1]) & (order[1:] == order[:-1])
+            repeats[rows[1:][same]] = repeats[rows[:-1][same]] = True
+        return repeats
 
     @cached_property
     def cheap_loss(self) -> float:
@@ -412,14 +439,20 @@ def _check_inputs(
 ) -> None:
     columns.refuse_repeated(ids, source)
     for name, column in ({**losses} | ({} if order is None else {"order": order})).items():
-        if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
-            bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
-            value = column[bad[0]]
-            need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
-            raise InputError(
-                f"{source}: column {name!r} must {need}; {columns.place(int(bad[0]), ids)} holds {value}"
-                f"{f', and {len(bad) - 1} more are not' if len(bad) > 1 else ''}."
-            )
+        refuse_large(column, ids, f"{source}: column {name!r}")
+
+
+def refuse_large(column: Float[np.ndarray, "input"], ids: Shaped[np.ndarray, "input"], what: str) -> None:
+    """Raise where a number of a column is not finite, or so large that sums of squares could overflow."""
+    if column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS:
+        return
+    bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
+    value = column[bad[0]]
+    need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
+    raise InputError(
+        f"{what} must {need}; {columns.place(int(bad[0]), ids)} holds {value}"
+        f"{f', and {len(bad) - 1} more are not' if len(bad) > 1 else ''}."
+    )
 
 
 def warn_of_frames(unit_ids: Shaped[np.ndarray, "unit"], ids: Shaped[np.ndarray, "input"], source: str) -> None:

@@ -1,0 +1,108 @@
+"""How near scores come to answers: shipped allocators on units that they were not fitted on, and answers with noise.
+
+Run: python tools/calibrate_notes.py --data DATA --work FOLDER. Cells of the tracks kitti-public and synthetic are built
+in the folder. Prints the table of docs/statistics.md, "Notes on likely mistakes".
+"""
+
+import argparse
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from deepval.allocators.recipes import RECIPES
+from deepval.allocators.signals import SIGNALS
+from deepval.cells.fitting import fit_on, score_on
+from deepval.cells.folder import BuiltCell
+from deepval.errors import InputError, InputWarning
+from deepval.judging import notes
+from deepval.judging.notes import Answer, Ranked, Subject, rank_agreement
+from deepval.protocol.gathering import gathered
+from deepval.tables.values import ValueTable
+
+TRACKS = ("kitti-public", "synthetic")
+NOISE = (0.0, 0.01, 0.03, 0.1)
+"""Standard deviation of noise on an answer, as a share of that of the answers other than zero."""
+DRAWS = 20
+"""Times that noise is drawn."""
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", InputWarning)
+    cells = gathered(TRACKS, data=options.data, work=options.work).cells
+    highest: dict[str, tuple[float, str, str]] = {}
+    noted: dict[tuple[str, float], float] = defaultdict(float)
+    scores = 0
+    for name, cell in cells.items():
+        for allocator, table, score in held_out(cell):
+            scores += 1
+            for answer in subject(table, score).answers:
+                near = agreement(answer, score)
+                if near > highest.get(answer.words, (0.0,))[0]:
+                    highest[answer.words] = near, allocator, Path(name).name
+        for words, noise, share in noted_shares(cell.table):
+            noted[words, noise] += share
+        print(f"{Path(name).name}: done", flush=True)
+    print(f"\n{len(cells)} cells, {scores} scores of allocators on units that they were not fitted on")
+    print(
+        "| answer | highest agreement of such a score | " + " | ".join(f"noise {noise:.0%}" for noise in NOISE) + " |"
+    )
+    for words, (near, allocator, cell) in highest.items():
+        shares = " | ".join(f"{noted[words, noise] / len(cells):.0%}" for noise in NOISE)
+        print(f"| {words} | {near:.2f} ({allocator}, {cell}) | {shares} |")
+
+
+def held_out(cell: BuiltCell) -> Iterator[tuple[str, ValueTable, np.ndarray]]:
+    """Scores of the test units by every signal and by every recipe that can be fitted on the other units."""
+    for name in (*SIGNALS, *RECIPES):
+        try:
+            scored = score_on(cell, name if name in SIGNALS else fit_on(cell, name), units="test").over(cell.table)
+        except InputError:  # a recipe that looks at what this cell does not have
+            continue
+        values = scored.values[scored.covered]
+        yield name, cell.table.keep(scored.covered), values if values.ndim == 1 else values[:, -1]
+
+
+def subject(table: ValueTable, score: np.ndarray) -> Subject:
+    """What is checked of a score."""
+    following = notes.next_rows(table.unit, table.order)
+    ranked = Ranked("score", "deployable", score, None, None, 0.0)
+    return Subject(table.modes, None, table.losses[:, 0], table.losses[:, -1], following, [ranked])
+
+
+def agreement(answer: Answer, score: np.ndarray) -> float:
+    """The rank agreement that the check compares with its limit; 0 where there are too few answers."""
+    some = answer.values != 0
+    if np.count_nonzero(some) < notes.LEAST:
+        return 0.0
+    own = score[answer.rows]
+    near = rank_agreement(own, answer.values), rank_agreement(own[some], answer.values[some])
+    return 0.0 if any(map(math.isnan, near)) else min(near)
+
+
+def noted_shares(table: ValueTable) -> Iterator[tuple[str, float, float]]:
+    """Per answer and noise, how often an answer with noise is noted."""
+    rng = np.random.default_rng(0)
+    value, following = table.decision_values, notes.next_rows(table.unit, table.order)
+    later = np.where(following >= 0, value[following], 0.0)
+    known = (value, -table.losses[:, -1], table.losses[:, 0], later)
+    for answer, column in zip(subject(table, value).answers, known, strict=True):
+        for noise in NOISE:
+            spread = noise * column[column != 0].std()
+            hits = 0
+            for _ in range(DRAWS if noise else 1):
+                score = column + spread * rng.normal(size=len(column))
+                hits += bool(notes.notes_on_mistakes(subject(table, score)))
+            yield answer.words, noise, hits / (DRAWS if noise else 1)
+
+
+if __name__ == "__main__":
+    main()
