@@ -9,8 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from deepval.errors import InputError
+from deepval.errors import InputError, one_line
 from deepval.files import canonical
+from deepval.files.canonical import json_content
 from deepval.protocol import submissions
 from deepval.protocol.cards import card_content
 from deepval.protocol.cell_folders import read_cells
@@ -260,3 +261,47 @@ def test_a_csv_under_a_name_that_is_not_utf8_is_read(tmp_path):
     path.write_text("input,score\na,1,2\n")
     with pytest.raises(InputError, match="rows must be equally long; row 1 has 3 cells"):
         columns.read(path)
+
+
+LONG = 200_000
+"""Repeats at which work that grows with the square would take hours."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'notes = "' + LONG * '\\"',
+        'notes = """' + LONG // 2 * '\\"""',
+        "notes = '''" + LONG * "''\n",
+        "notes = " + LONG * "'a",
+        'notes = "' + LONG * "\\",
+        LONG * '"',
+        LONG * '"""a',
+    ],
+)
+def test_a_card_of_texts_without_an_end_is_refused_after_one_walk_over_it(text):
+    with pytest.raises(InputError, match=r"card\.toml: must be a TOML file"):
+        card_content(text.encode())
+
+
+@pytest.mark.parametrize(
+    "text", ['a = "\\\\" # ]', 'a = "\\" [[["', "a = '''[''['''''", 'a = """[\\"""["""""', "a = '\\' # \"["]
+)
+def test_the_texts_that_the_guard_of_cards_skips_are_those_of_the_parser(text):
+    assert card_content((text + "\n# " + 40 * "[" + "\nb.c = 1").encode())["b"] == {"c": 1}
+    with pytest.raises(InputError, match=f"line {text.count(chr(10)) + 2} goes deeper"):
+        card_content((text + "\n" + 40 * "b." + "c = 1").encode())
+
+
+def test_escapes_of_a_json_file_are_walked_over_once():
+    brackets = 200 * "[" + 200 * "]"
+    assert json_content(('["' + brackets + LONG * '\\"' + '"]').encode(), "x.json") == [brackets + LONG * '"']
+    with pytest.raises(InputError, match="must be a JSON file"):
+        json_content(('["' + brackets + LONG * '\\"').encode(), "x.json")
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", " \n", "\t"])
+def test_a_sentence_with_a_long_run_of_blanks_is_flattened_in_one_walk(blank):
+    assert str(InputError(f"{LONG * blank}x{LONG * blank}")) == "x"
+    assert one_line(f"a{blank}\n {blank}b") == "a b"
+    assert len(one_line("x" + LONG * blank + "y")) <= 5000

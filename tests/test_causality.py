@@ -194,15 +194,15 @@ def test_streaming_does_not_depend_on_the_order_of_rows(seed, text):
 def test_ids_decide_between_equal_orders():
     table = table_of([0.0] * 5, unit=["b", "a", "b", "a", "b"], order=[7, 3, 7, 1, 2])
     assert table.repeats_order.tolist() == [True, False, True, False, False]
-    assert table.place_in_time.tolist() == [3, 2, 4, 0, 1]
+    assert table.time_rank.tolist() == [3, 2, 4, 0, 1]
     named = deepval.ValueTable.from_columns(
         unit=["u"] * 3, input=["10", "9", "x"], losses={"cheap": [1.0] * 3, "full": [0.0] * 3}, order=[1, 1, 1]
     )
-    assert named.place_in_time.tolist() == [0, 1, 2]
+    assert named.time_rank.tolist() == [0, 1, 2]
     counted = deepval.ValueTable.from_columns(
         unit=["u"] * 3, input=["10", "9", "11"], losses={"cheap": [1.0] * 3, "full": [0.0] * 3}, order=[1, 1, 1]
     )
-    assert counted.place_in_time.tolist() == [1, 0, 2]
+    assert counted.time_rank.tolist() == [1, 0, 2]
 
 
 def test_a_budget_of_no_input_is_not_an_oracle_that_gains_nothing():

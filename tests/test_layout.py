@@ -2,9 +2,11 @@
 
 import re
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from deepval.report import layout
 from deepval.report.console import render_tables
 from deepval.report.layout import cells_wide, laid_out, wrapped
 from deepval.report.tables import Table, TableCell, lines_of
@@ -115,3 +117,25 @@ def test_colours_take_no_room_and_a_loss_is_marked_and_explained_without_them():
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
     assert "1.0*" in plain
     assert "–: undefined or not measured; asterisk: worse, at 95 %." in plain
+
+
+@pytest.mark.parametrize("width", [40, 80, 10_000])
+def test_the_work_of_laying_out_a_table_grows_with_its_rows_and_not_with_their_square(width, monkeypatch):
+    measured = []
+    monkeypatch.setattr(layout, "cells_wide", lambda text: measured.append(text) or cells_wide(text))
+
+    def measurements(rows):
+        measured.clear()
+        laid_out(verdicts([f"allocator-{i:05d}" for i in range(rows)]), width)
+        return len(measured)
+
+    few, many = measurements(50), measurements(400)
+    assert many <= 8 * few
+
+
+def test_the_work_of_folding_a_long_text_grows_with_its_length(monkeypatch):
+    measured = []
+    monkeypatch.setattr(layout, "cells_wide", lambda text: measured.append(len(text)) or cells_wide(text))
+    text = "word " * 4000
+    assert wrapped(text, 10**6) == [text.rstrip()]
+    assert sum(measured) <= 2 * len(text)

@@ -1,5 +1,6 @@
 """The command in a terminal: help, completion, widths, several files at once, exchanged files, a stop."""
 
+import json
 import re
 import resource
 import signal
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import deepval
 from deepval.cli import COMMANDS, app, options
 from deepval.cli.analysing import ANALYSES
 from deepval.cli.lazy import KEPT, WHOLE, _repeated
@@ -176,3 +178,44 @@ def test_a_stop_says_what_is_kept_and_how_to_go_on(words, place, kept, monkeypat
     done = invoke(*words)
     assert done.exit_code == 130
     assert done.stderr == f"\ndeepval: stopped. {kept}\n"
+
+
+@pytest.fixture(scope="module")
+def crowd(folder):
+    """The results of 70 allocators under four budgets: more rows than a terminal is for."""
+    rng = np.random.default_rng(3)
+    files = []
+    for i in range(70):
+        files.append(folder / f"crowd-{i:02d}.csv")
+        rows = "".join(f"f{j},{score!r}\n" for j, score in enumerate(rng.random(120).tolist()))
+        files[-1].write_text("input,score\n" + rows)
+    return ["evaluate", folder / "values.csv", "--draws", "20", "-s", *files]
+
+
+def test_a_long_result_is_summarised_and_all_of_it_is_printed_on_request(crowd, tmp_path):
+    done = invoke(*crowd, "--resolve", "0.05", "--out", tmp_path / "result.json")
+    whole = invoke(*crowd, "--all")
+    assert done.exit_code == whole.exit_code == 0, done.output
+    result = deepval.Result.load(tmp_path / "result.json")
+    assert len(result.rows) == 4 * (70 + 3)
+    words = " ".join(done.output.split())
+    assert "This is a summary with 116 of 572 rows" in words  # 4 x (10 + 3 + 3) verdicts, 4 x (10 + 3) gaps
+    assert "--all prints every row" in words
+    assert "This is a summary" not in whole.output
+    at = [row for row in result.rows if row.budget.label == "selection 20%"]
+    entered = sorted((row for row in at if row.verdict), key=lambda row: row.gain or 0.0)
+    for row in (*entered[:3], *entered[-10:]):
+        assert re.search(rf"(?m)^ *(selection 20%)? +{row.allocator} .*{row.verdict}", done.output)
+    counts = words.partition("selection 20%, against random: ")[2].partition(". selection 30%")[0]
+    for verdict in {row.verdict for row in entered}:
+        assert f"{sum(row.verdict == verdict for row in entered)} {verdict}" in counts
+    assert sum(" (there are 12)" in line for line in done.output.splitlines()) == 4 * 13
+    for row in result.rows:
+        assert row.allocator in whole.output
+    assert len(done.output.splitlines()) < 250 < 572 < len(whole.output.splitlines())
+
+
+def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
+    table = invoke(*crowd, "--format", "csv").output
+    assert len(table.splitlines()) == 1 + 4 * (70 + 3)
+    assert len(json.loads(invoke(*crowd, "--json").output)["rows"]) == 4 * (70 + 3)

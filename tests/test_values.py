@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval import InputError, InputWarning, ValueTable, read_values
+from deepval.judging import audits
+from deepval.tables import values
+from deepval.tables.values import most_helpful
 
 CASES = 2_000
 
@@ -398,3 +401,19 @@ def test_laws_of_a_summary(losses, tenths):
         )
     assert summary.budget_binds == (sum(value > 0 for value in gained) > summary.quota)
     assert summary.quota_is_capacity == (sum(value >= 0 for value in gained) >= summary.quota)
+
+
+def test_what_a_setting_says_of_several_budgets_takes_one_sort_of_the_values(monkeypatch):
+    rng = np.random.default_rng(5)
+    cheap = rng.exponential(size=500)
+    table = deepval.ValueTable.from_columns(
+        unit=np.arange(500) // 50, losses={"cheap": cheap, "full": cheap - rng.normal(0.1, 1.0, 500)}
+    )
+    sorts = []
+    monkeypatch.setattr(values, "most_helpful", lambda *args: sorts.append(len(args)) or most_helpful(*args))
+    setting = audits.setting(table)
+    assert sorts == [1]
+    for item in setting.budgets:
+        best = np.sort(np.maximum(table.decision_values, 0.0))[::-1][: item.quota]
+        assert item.oracle_share == pytest.approx(best.sum() / cheap.sum(), rel=1e-12)
+    assert setting == audits.setting(table.keep(np.ones(500, dtype=bool)))

@@ -23,7 +23,7 @@ LONGEST, KEPT_OF_END = 2000, 600
 
 def one_line(text: object) -> str:
     """A text as one printable line of bounded length, whatever a library or a file's name put into it."""
-    flat = re.sub(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", str(text)).strip()
+    flat = " ".join(filter(None, (line.strip() for line in str(text).splitlines())))
     if len(flat) > LONGEST:
         flat = f"{flat[: LONGEST - KEPT_OF_END]} ... {flat[-KEPT_OF_END:]}"
     return flat if flat.isprintable() else "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in flat)

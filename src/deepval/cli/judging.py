@@ -46,6 +46,7 @@ from deepval.judging.out_of_core import refuse
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report import FORMS, console
 from deepval.report.comparisons import area_table
+from deepval.report.tables import excerpt
 from deepval.results import Result
 from deepval.tables.memory import on_disk
 
@@ -113,6 +114,14 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also save the result as JSON.", rich_help_panel=OUTPUT)
     ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help=f"Print every row; a table of more than {options.MOST_ROWS} rows is summarised otherwise.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
 ) -> None:
     """Judge allocators: nDG, benefit and harm, and a verdict against random with intervals over units.
 
@@ -166,12 +175,12 @@ def evaluate(
     noted(case, "evaluate", chosen, scored, following)
     if out:
         result.save(out)
-    options.show(result, shown)
+    options.show(result, shown, whole=whole)
     if following is not None:
         rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
         show_plan(following, made_by(following, {str(values): chosen}, rows), err=shown != "console")
     if wanted is not None:
-        options.print_resolution(result, wanted)
+        options.print_resolution(result if whole else excerpt(result, options.MOST_ROWS), wanted)
 
 
 def _form(form: str | None, *, json: bool) -> str:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 LEAST_WIDTH, ENDLESS = 40, 10_000
 """Columns of the narrowest terminal that tables are made for, and of what is none."""
+MOST_ROWS = 200
+"""Rows of a table on the console; a longer one is summarised."""
 
 LONGEST_NUMBER = 20
 """Digits of a whole number that are looked at."""
@@ -330,10 +332,11 @@ def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
     return text
 
 
-def show(result: Result, form: str, *, sections: Sequence[str] | None = None) -> None:
-    """Print a result in a form; on the console only the named tables, or all."""
+def show(result: Result, form: str, *, sections: Sequence[str] | None = None, whole: bool = True) -> None:
+    """Print a result in a form; on the console the named tables, or all, a summary where they are long."""
     if form == "console":
-        text = console.render(result, width=width(), color=colored(), sections=sections)
+        most = None if whole else MOST_ROWS
+        text = console.render(result, width=width(), color=colored(), sections=sections, most=most)
         typer.echo(text, nl=False)
     else:
         typer.echo(FORMS[form](result), nl=False)

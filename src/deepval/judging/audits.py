@@ -185,9 +185,9 @@ def setting(table: ValueTable) -> Setting:
 
 def _spread(table: ValueTable) -> Spread:
     """How the value to gain is spread over units and over inputs."""
-    parts = np.maximum(table.decision_values, 0.0)
-    units = np.bincount(table.unit, weights=parts, minlength=len(table.unit_ids))
-    return spread(concentration(units, table.unit_ids), concentration(parts, table.input))
+    units = np.bincount(table.unit, weights=table.benefits, minlength=len(table.unit_ids))
+    by_input = concentration(table.benefits, table.input, positive=table.helpful[::-1])
+    return spread(concentration(units, table.unit_ids), by_input)
 
 
 def spread(by_unit: Concentration, by_input: Concentration) -> Spread:

@@ -326,13 +326,19 @@ class Concentration:
 
 
 def concentration(
-    parts: Float[np.ndarray, "unit"], unit_ids: Shaped[np.ndarray, "unit"] | Sequence[str]
+    parts: Float[np.ndarray, "unit"],
+    unit_ids: Shaped[np.ndarray, "unit"] | Sequence[str],
+    *,
+    positive: Float[np.ndarray, "positive"] | None = None,
 ) -> Concentration:
-    """Concentration of non-negative parts of units (or inputs), such as the oracle's gain per unit."""
+    """Concentration of non-negative parts of units (or inputs), such as the oracle's gain per unit.
+
+    `positive` are the positive parts in ascending order; they are sorted here where None.
+    """
     total, number = parts.sum(), len(parts)
     if not total > 0:
         return Concentration(None, math.nan, math.nan, math.nan)
-    share = np.sort(parts[parts > 0] / total)
+    share = (np.sort(parts[parts > 0]) if positive is None else positive) / total
     top = int(np.argmax(parts))
     rank = np.arange(number - len(share) + 1, number + 1)
     gini = float((2 * rank - number - 1) @ share / number)

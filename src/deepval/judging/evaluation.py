@@ -133,7 +133,7 @@ def evaluate(
         *([] if whole.estimated is None else [whole.estimated]),
         *notes_on(resamples.unit_ids, affected=judged_on.affected, cheap_loss=judged_on.cheap_loss),
         *notes_on_costs(allowances),
-        *notes_on_order(whole.modes, whole.costs, gain=float(whole.decision_values.sum()), harm_ratio=whole.harm_ratio),
+        *notes_on_order(whole.modes, whole.costs, gain=whole.full_gain, harm_ratio=whole.harm_ratio),
         *checked_in_memory(
             judged_on,
             given,

@@ -2,7 +2,7 @@
 
 A policy is its configuration. `decide` answers for whole arrays; `start` gives a stream for one unit that
 takes the same decisions input by input, for a deployed router. State resets at each unit; the rows of a unit
-are taken by `order`, which should differ within a unit (`ValueTable.place_in_time` does): equal orders are
+are taken by `order`, which should differ within a unit (`ValueTable.time_rank` does): equal orders are
 taken as they stand. Scores may be infinite, not NaN.
 """
 

@@ -126,7 +126,7 @@ class Resamples(Resampling):
         cls, table: ValueTable, draws: Draws, *, leave_out_up_to: int = LEAVE_OUT_UP_TO, watch: Watch = unwatched
     ) -> "Resamples":
         """Resamples of a table whose units are those of the draws; few enough units are also left out in turn."""
-        units, benefits = len(table.unit_ids), np.maximum(table.decision_values, 0.0)
+        units, benefits = len(table.unit_ids), table.benefits
         per_unit = [
             np.bincount(table.unit, weights=weights, minlength=units)
             for weights in (None, table.losses[:, 0], table.decision_values, benefits)

@@ -107,7 +107,7 @@ def times(table: ValueTable) -> Int[np.ndarray, "input"]:
     """The position of each input in time, without which there is no streaming; all differ."""
     if table.order is None:
         raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
-    return table.place_in_time
+    return table.time_rank
 
 
 def _acceptances(

@@ -7,6 +7,7 @@ the mean over all ways to break the tie. This is for one sample; the kernel says
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,18 +18,8 @@ SORT_UP_TO = 400_000
 """Above this many inputs the cut is first narrowed down by a sample, so that few rows need to be sorted."""
 SAMPLE = 1 << 16
 """Inputs in that sample."""
-
-
-def nth_highest(score: Float[np.ndarray, "input"], n: int) -> float:
-    """The n-th highest score, n from 1 to N; of many scores only those near it in a sample are sorted."""
-    if len(score) > SORT_UP_TO:
-        sample = np.sort(score[:: math.ceil(len(score) / SAMPLE)])
-        near = len(sample) * (1 - n / len(score)) + 2 * math.sqrt(len(sample)) * np.array([-1, 1])
-        low, high = sample[np.clip(near, 0, len(sample) - 1).astype(int)]
-        above = np.count_nonzero(score > high)
-        if above < n <= np.count_nonzero(score >= low):
-            return float(np.sort(score[(score >= low) & (score <= high)])[above - n] if low < high else low)
-    return float(np.partition(score, len(score) - n)[len(score) - n])
+PIECE = 1 << 15
+"""Scores that are compared at once."""
 
 
 class TiedCut(NamedTuple):
@@ -39,17 +30,68 @@ class TiedCut(NamedTuple):
     tied: int
 
 
+def nth_highest(score: Float[np.ndarray, "input"], n: int) -> float:
+    """The n-th highest score, n from 1 to N."""
+    return cuts(score, [n])[0].score
+
+
 def cuts(
     score: Float[np.ndarray, "input"], ranks: Sequence[int], order: Int[np.ndarray, "input"] | None = None
 ) -> list[TiedCut]:
     """The n-th highest scores for several n from 1 to N, from the order of all where that is known."""
     if order is None:
-        found = [nth_highest(score, n) for n in ranks]
-        return [TiedCut(cut, int(np.count_nonzero(score > cut)), int(np.count_nonzero(score == cut))) for cut in found]
+        if len(score) <= SORT_UP_TO:
+            return [_partitioned(score, n) for n in ranks]
+        windows = _windows(score, ranks)
+        return [window.cut(n) or _partitioned(score, n) for window, n in zip(windows, ranks, strict=True)]
     rising = -score.take(order)
     at = rising[np.array(ranks, dtype=np.int64) - 1]
     above, upto = (np.searchsorted(rising, at, side=side) for side in ("left", "right"))
     return [TiedCut(*cut) for cut in zip((-at).tolist(), above.tolist(), (upto - above).tolist(), strict=True)]
+
+
+def _partitioned(score: Float[np.ndarray, "input"], n: int) -> TiedCut:
+    """The n-th highest of all scores."""
+    cut = float(np.partition(score, len(score) - n)[len(score) - n])
+    return TiedCut(cut, int(np.count_nonzero(score > cut)), int(np.count_nonzero(score == cut)))
+
+
+@dataclass
+class _Window:
+    """The scores between two bounds, both included, and the number of scores above them."""
+
+    low: float
+    high: float
+    above: int = 0
+    parts: list[Float[np.ndarray, "part"]] = field(default_factory=list)
+
+    def cut(self, n: int) -> TiedCut | None:
+        """The n-th highest of all scores, None where it lies outside."""
+        inside = np.concatenate(self.parts)
+        if not self.above < n <= self.above + len(inside):
+            return None
+        if self.low == self.high:
+            return TiedCut(self.low, self.above, len(inside))
+        cut = float(np.sort(inside)[self.above - n])
+        return TiedCut(cut, self.above + int(np.count_nonzero(inside > cut)), int(np.count_nonzero(inside == cut)))
+
+
+def _windows(score: Float[np.ndarray, "input"], ranks: Sequence[int]) -> list[_Window]:
+    """For each rank the few scores near it, as a sample places it; piece by piece, so that pieces stay in the cache."""
+    sample = np.sort(score[:: math.ceil(len(score) / SAMPLE)])
+    margin = 2 * math.sqrt(len(sample)) * np.array([-1, 1])
+    windows = []
+    for n in ranks:
+        near = len(sample) * (1 - n / len(score)) + margin
+        windows.append(_Window(*sample[np.clip(near, 0, len(sample) - 1).astype(int)].tolist()))
+    for first in range(0, len(score), PIECE):
+        part = score[first : first + PIECE]
+        for window in windows:
+            reached = part >= window.low
+            above = part > window.high
+            window.above += int(np.count_nonzero(above))
+            window.parts.append(part[reached ^ above])  # few rows, which are cheap to pick
+    return windows
 
 
 def inclusion(

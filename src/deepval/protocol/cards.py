@@ -31,9 +31,14 @@ SERVED = ("single", "batched")
 DEEPEST = 16
 """Parts of a key in a line, and lists and tables within each other."""
 STRINGS = re.compile(
-    r"""\"{3}(?:\\.|[^\\])*?\"{3,5}|'{3}.*?'{3,5}|\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|#[^\n]*""", re.DOTALL
+    r"""\"{3}(?:\\.?|[^\\])*?(?:\"{3,5}|\Z)|'{3}.*?(?:'{3,5}|\Z)|\"(?:\\.?|[^\"\\\n])*+\"?|'[^'\n]*+'?|\#[^\n]*+""",
+    re.DOTALL,
 )
-"""Text and comments of a TOML file: what dots and brackets do not count in."""
+"""Text and comments of a TOML file: what dots and brackets do not count in.
+
+A text without an end, which the parser refuses, reaches to the end of its line or of the file: no quote is tried twice,
+so that the time grows with the length of the file alone.
+"""
 
 
 @dataclass(frozen=True)

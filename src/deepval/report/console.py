@@ -7,7 +7,16 @@ from deepval.judging.over_cells import PooledComparison
 from deepval.report.comparisons import comparison_table
 from deepval.report.headline import headline
 from deepval.report.layout import Style, folded_text, laid_out, printable
-from deepval.report.tables import Table, TableCell, closing, explained, tables
+from deepval.report.tables import (
+    MOST_SENTENCES,
+    Table,
+    TableCell,
+    closing,
+    excerpt,
+    excerpt_words,
+    explained,
+    tables,
+)
 from deepval.results import Result
 
 PROSE = 120
@@ -16,13 +25,32 @@ COLOURS = {"better": "\x1b[1;32m", "worse": "\x1b[31m"}
 BOLD, DIM, END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
-def render(result: Result, *, width: int = 140, color: bool = False, sections: Sequence[str] | None = None) -> str:
-    """The result as text of a given width, the verdicts last; with `sections` only tables whose titles begin so."""
-    words = [*headline(result), *(f"Note: {warning}" for warning in result.warnings)]
-    every = list(tables(result))
+def render(
+    result: Result,
+    *,
+    width: int = 140,
+    color: bool = False,
+    sections: Sequence[str] | None = None,
+    most: int | None = None,
+) -> str:
+    """The result as text of a given width, the verdicts last; with `sections` only tables whose titles begin so.
+
+    A result with a table of more than `most` rows is summarised: the best and the worst rows of each budget, and how
+    many there are of each verdict.
+    """
+    part = result if most is None else excerpt(result, most)
+    summary = part is not result
+    words = [*headline(result), *(f"Note: {warning}" for warning in _notes(result, summary=summary))]
+    every = list(tables(part))
     shown = [t for t in (*every[1:], every[0]) if sections is None or t.title.startswith(tuple(sections))]
-    last = closing(result) if every[0] in shown else []
+    last = [] if every[0] not in shown else excerpt_words(result, part) if summary else closing(result)
     return _rendered(words, shown, width=width, color=color, last=last)
+
+
+def _notes(result: Result, *, summary: bool) -> Sequence[str]:
+    """The warnings of a result; a summary has the first of them and the number of the others."""
+    over = len(result.warnings) - MOST_SENTENCES
+    return [*result.warnings[:MOST_SENTENCES], f"{over:,} further notes."] if summary and over > 0 else result.warnings
 
 
 def render_comparison(rows: Sequence[Comparison | PooledComparison], *, width: int = 140, color: bool = False) -> str:

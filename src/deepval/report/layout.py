@@ -9,6 +9,7 @@ as they can; every row becomes a record of lines.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from unicodedata import category, combining, east_asian_width
 
@@ -71,23 +72,30 @@ def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
 
 def cells_wide(text: str) -> int:
     """Columns of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def printable(text: str) -> str:
     """The text with what would move a terminal's cursor or change its colours spelled out."""
+    if text.isprintable() and text.isascii():
+        return text
     return "".join(c if category(c)[0] != "C" else repr(c)[1:-1] for c in text)
 
 
 def wrapped(text: str, width: int, *, breaks: str = " ") -> list[str]:
     """The text in lines of at most this width, broken after spaces or other signs; longer words stay whole."""
     pieces = re.findall(rf"[^{re.escape(breaks)}]*(?:[{re.escape(breaks)}]|$)", text)
-    lines = [""]
+    lines: list[list[str]] = [[]]
+    used = 0  # width of the last line, so that no piece is measured twice
     for piece in filter(None, pieces):
-        if lines[-1] and cells_wide(lines[-1] + piece.rstrip()) > width:
-            lines.append("")
-        lines[-1] += piece
-    return [line.rstrip() for line in lines]
+        if lines[-1] and used + cells_wide(piece.rstrip()) > width:
+            lines.append([])
+            used = 0
+        lines[-1].append(piece)
+        used += cells_wide(piece)
+    return ["".join(line).rstrip() for line in lines]
 
 
 def folded_text(text: str, width: int, *, indent: int = 0) -> str:
@@ -122,7 +130,7 @@ class _Grid:
             for section in table.sections
         )
         grid = cls(tuple(map(printable, table.header)), sections, ())
-        return replace(grid, widths=tuple(max(grid._content(i), cells_wide(n)) for i, n in enumerate(grid.header)))
+        return replace(grid, widths=tuple(map(max, grid.contents, map(cells_wide, grid.header))))
 
     @property
     def total(self) -> int:
@@ -133,18 +141,22 @@ class _Grid:
         for section in self.sections:
             yield from section
 
-    def _content(self, column: int) -> int:
-        return max((cells_wide(row[column].text) for row in self.rows), default=0)
+    @cached_property
+    def contents(self) -> tuple[int, ...]:
+        """Width of the widest text of each column, without its heading."""
+        return tuple(max((cells_wide(row[i].text) for row in self.rows), default=0) for i in range(len(self.header)))
 
     def folded_head(self, width: int) -> "_Grid":
         """With headings folded where that makes columns smaller, as few as needed, from the right."""
-        full = [max(self._content(i), cells_wide(name)) for i, name in enumerate(self.header)]
-        widths = [w if w < self._content(i) else full[i] for i, w in enumerate(self.widths)]
+        widths = [
+            w if w < content else max(content, cells_wide(name))
+            for w, content, name in zip(self.widths, self.contents, self.header, strict=True)
+        ]
         for i in reversed(range(len(widths))):
             over = sum(widths) + GAP * (len(widths) - 1) - width
             if over > 0:
                 narrow = max(map(cells_wide, wrapped(self.header[i], 1, breaks=" -_/,")))
-                widths[i] = min(widths[i], max(self._content(i), narrow, widths[i] - over))
+                widths[i] = min(widths[i], max(self.contents[i], narrow, widths[i] - over))
         return replace(self, widths=tuple(widths))
 
     def grouped(self) -> "_Grid":
@@ -237,7 +249,7 @@ class _Grid:
     def _numeric(self, column: int) -> bool:
         if not column:
             return False
-        return all(NUMBER.match(row[column].text) and self._content(column) <= LONG_TEXT for row in self.rows)
+        return self.contents[column] <= LONG_TEXT and all(NUMBER.match(row[column].text) for row in self.rows)
 
     def lines(self, style: Style, *, alone: bool = True) -> Iterator[str]:
         """The lines: what is common unless it was said, heading, a rule, sections with an empty line between them."""

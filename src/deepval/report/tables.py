@@ -3,17 +3,26 @@
 A cell is marked by its row's verdict against random: better (bold) or worse (asterisk).
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Literal
+from itertools import groupby, islice
+from typing import Any, Literal
 
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
 from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Stream, Threshold
 from deepval.showing import SelfShown
+from deepval.tables.scores import REFERENCES
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
+BEST, WORST = 10, 3
+"""Allocators with the largest and the smallest gains that an excerpt has of each budget."""
+RECORDS = ("rows", "slices", "streams", "gaps", "thresholds", "recovery", "ladder")
+"""Fields of a result that have a table each."""
+MOST_SENTENCES = 12
+"""Notes, and sentences about budgets, of an excerpt."""
 ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
 LADDER, LADDER_CHANCE = "oracle-ladder", "random-ladder"
 OF_LADDER = "nDG of ladder"
@@ -239,6 +248,66 @@ def closing_of(every: Sequence[Row]) -> list[str]:
         lines.append(f"{budget}, against {chance or 'random'}: {_by_words(found)}.")
         lines[-1] += f" Second opinion: {_by_words(other)}." if other else ""
     return lines
+
+
+def excerpt(result: Result, most: int) -> Result:
+    """The result with the best and the worst rows of each budget by gain, where it has more than `most` rows.
+
+    Tables of other records have those of the same allocators and budgets, and never more than `most`.
+    """
+    if max(len(getattr(result, name)) for name in RECORDS) <= most:
+        return result
+    members: dict[str, list[Row]] = {}
+    for row in result.rows:
+        members.setdefault(row.budget.label, []).append(row)
+    rows = [row for label in members for row in _extremes(members[label])]
+    pairs = {(row.budget.label, row.allocator) for row in rows}
+    names = {row.allocator for row in rows}
+    parts: dict[str, Any] = {
+        name: tuple(item for item in getattr(result, name) if (item.budget.label, item.allocator) in pairs)[:most]
+        for name in ("slices", "streams", "gaps", "thresholds")
+    }
+    parts["recovery"] = tuple(row for row in result.recovery if row.allocator in names)[:most]
+    return replace(result, rows=tuple(rows[:most]), ladder=result.ladder[:most], **parts)
+
+
+def _extremes(rows: Sequence[Row]) -> list[Row]:
+    """The references, the best and the worst allocators under one budget, the largest gain first."""
+    ranked = sorted(rows, key=lambda row: -math.inf if row.gain is None else row.gain, reverse=True)
+    entered = [row.allocator for row in ranked if row.allocator not in REFERENCES]
+    names = {*REFERENCES, *entered[:BEST], *entered[-WORST:]}
+    return [row for row in ranked if row.allocator in names]
+
+
+def excerpt_words(whole: Result, part: Result) -> list[str]:
+    """The number of each verdict, budget by budget, and how many rows of a result an excerpt has."""
+    members: dict[tuple[str, str], list[Row]] = {}
+    for row in whole.rows:
+        if row.verdict:
+            members.setdefault((row.budget.label, row.chance or "random"), []).append(row)
+    words = [
+        f"{budget}, against {chance}: {_verdict_counts(rows)}."
+        for (budget, chance), rows in islice(members.items(), MOST_SENTENCES)
+    ]
+    if len(members) > MOST_SENTENCES:
+        words.append(f"The verdicts of {len(members) - MOST_SENTENCES:,} further budgets are not counted here.")
+    count, total = (sum(len(getattr(result, name)) for name in RECORDS) for result in (part, whole))
+    return [
+        *words,
+        f"This is a summary with {count:,} of {total:,} rows: the {BEST} largest and {WORST} smallest gains of each "
+        "budget, and the references. --all prints every row; --json and --out FILE have them too, and --format csv has "
+        "every verdict.",
+    ]
+
+
+def _verdict_counts(rows: Sequence[Row]) -> str:
+    """How many rows have each verdict, and how many of these verdicts are qualified."""
+    counts = Counter(row.verdict or "" for row in rows)
+    weak = Counter(row.verdict or "" for row in rows if row.verdict_words not in (None, row.verdict))
+    return ", ".join(
+        f"{n:,} {verdict}" + (f" ({weak[verdict]:,} on few units or resting on one)" if weak[verdict] else "")
+        for verdict, n in counts.most_common()
+    )
 
 
 def _by_words(found: Mapping[str, Sequence[str]]) -> str:

@@ -61,7 +61,7 @@ def bound(memory: Any) -> int | None:
     given = os.environ.get(VARIABLE) if memory is None else memory
     if given is None or given == "":
         return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(given).lower())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(given).lower().strip())
     unclear = found is not None and isinstance(given, str) and not found[2] and float(found[1]) > 0
     if isinstance(given, bool) or found is None or found[2] not in SIZES or len(found[1]) > 20 or unclear:
         raise InputError(f"memory must be a size such as 1.5GB, 800MB or 0; found {quoted(given)}.")

@@ -145,10 +145,10 @@ class ValueTable(SelfShown):
         return self.losses[:, 0] - self.losses[:, -1]
 
     @cached_property
-    def place_in_time(self) -> Int[np.ndarray, "input"]:
-        """Position of each input in time among all, from its order; of equal orders, the unit and the id decide.
+    def time_rank(self) -> Int[np.ndarray, "input"]:
+        """Rank of each input in time, by its order, then its unit, then its id.
 
-        All positions differ, so that what is done in time does not depend on the order of rows.
+        All ranks differ, so streaming results do not depend on the order of rows.
         """
         assert self.order is not None
         tied = np.flatnonzero(self.repeats_order)
@@ -156,9 +156,9 @@ class ValueTable(SelfShown):
         numbers = integers(ids)
         by_id = np.zeros(len(self), dtype=np.int64)
         by_id[tied[np.argsort(columns.as_text(ids) if numbers is None else numbers)]] = np.arange(len(tied))
-        place = np.empty(len(self), dtype=np.int64)
-        place[np.lexsort((by_id, self.unit, self.order))] = np.arange(len(self))
-        return place
+        rank = np.empty(len(self), dtype=np.int64)
+        rank[np.lexsort((by_id, self.unit, self.order))] = np.arange(len(self))
+        return rank
 
     @cached_property
     def repeats_order(self) -> Bool[np.ndarray, "input"]:
@@ -172,27 +172,37 @@ class ValueTable(SelfShown):
         return repeats
 
     @cached_property
+    def benefits(self) -> Float[np.ndarray, "input"]:
+        """Positive part of each input's decision value."""
+        return np.maximum(self.decision_values, 0.0)
+
+    @cached_property
+    def full_gain(self) -> float:
+        """Total decision value of the full mode."""
+        return float(self.decision_values.sum())
+
+    @cached_property
     def cheap_loss(self) -> float:
         """All-cheap loss: the total loss when nothing is escalated."""
         return float(self.losses[:, 0].sum())
 
-    @property
+    @cached_property
     def affected(self) -> int:
         """Number of inputs whose loss the full mode changes."""
         return int(np.count_nonzero(np.abs(self.decision_values) > self.tolerance))
 
-    @property
+    @cached_property
     def harm_rate(self) -> float:
         """Share of the affected inputs that the full mode makes worse."""
         return _share(int(np.count_nonzero(self.decision_values < -self.tolerance)), self.affected)
 
-    @property
+    @cached_property
     def harm_ratio(self) -> float:
         """Total harm over total benefit of the full mode, sum|V-| / sum V+."""
-        return _share(float(-self._harmful.sum()), float(self._helpful.sum()))
+        return _share(float(-self._harmful.sum()), float(self.helpful.sum()))
 
     @cached_property
-    def _helpful(self) -> Float[np.ndarray, "helpful"]:
+    def helpful(self) -> Float[np.ndarray, "helpful"]:
         """Positive decision values, the largest first."""
         return np.sort(most_helpful(self.decision_values))[::-1]
 
@@ -205,7 +215,6 @@ class ValueTable(SelfShown):
         """What escalation does in this setting, over all units, with the oracle at share `alpha`."""
         share = checked_share(alpha)
         slots = int(quota(len(self), share))
-        taken = np.sort(most_helpful(self.decision_values, slots))[::-1]
         return Summary(
             inputs=len(self),
             units=len(self.unit_ids),
@@ -214,11 +223,11 @@ class ValueTable(SelfShown):
             affected=self.affected,
             harm_rate=self.harm_rate,
             harm_ratio=self.harm_ratio,
-            all_full_share=_share(float(self.decision_values.sum()), self.cheap_loss),
+            all_full_share=_share(self.full_gain, self.cheap_loss),
             alpha=share,
             quota=slots,
-            oracle_share=_share(float(taken.sum()), self.cheap_loss),
-            budget_binds=len(self._helpful) > slots,
+            oracle_share=_share(float(self.helpful[:slots].sum()), self.cheap_loss),
+            budget_binds=len(self.helpful) > slots,
             quota_is_capacity=len(self) - len(self._harmful) >= slots,
         )
 
