@@ -264,7 +264,8 @@ def files(tmp_path_factory):
         f"u{u},i{n},{o},{losses[n][0]!r},{losses[n][1]!r}" for n, (u, o) in enumerate(zip(unit, order, strict=True))
     ]
     (folder / "values.csv").write_text("\n".join(["unit,input,order,loss_cheap,loss_full", *lines]) + "\n")
-    (folder / "mine.csv").write_text("\n".join(["input,score", *(f"i{n},{s}" for n, s in enumerate(score))]) + "\n")
+    rows = [f"i{n},{s},0,0" for n, s in enumerate(score)]
+    (folder / "mine.csv").write_text("\n".join(["input,score,fit_units,in_fit", *rows]) + "\n")
     return folder, score, unit
 
 

@@ -18,7 +18,7 @@ from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.memory import OnDisk
 from deepval.tables.parts import Parts
-from deepval.tables.scores import Kind, Scores, align_all, kind_of
+from deepval.tables.scores import Fit, Kind, Scores, align_all, kind_of
 from deepval.tables.values import ValueTable, read_values
 
 if TYPE_CHECKING:
@@ -91,7 +91,25 @@ class Case:
         files = dict(given) if self.cell is None else self._beside(given)
         if not files:
             raise InputError(f"{self.source}: at least one scores file must be given to judge; found none: give -s.")
-        return {item.name: item for item in align_all(self.table, files)}
+        aligned = align_all(self.table, files)
+        return {item.name: self._with_fit(item, files[item.name]) for item in aligned}
+
+    def _with_fit(self, scores: Scores, file: Path) -> Scores:
+        """The scores, with the units that the allocator of this name was fitted on where their file does not state it.
+
+        Files that `deepval score` wrote before it stated them are of the allocator of the same name beside the cell.
+        """
+        fitted = self.source / ALLOCATORS / f"{file.stem}.json"
+        if scores.fit is not None or file.parent != self.source / SCORES or not reading.is_file(fitted):
+            return scores
+        from deepval.allocators.files import file_content
+
+        try:
+            units = file_content(fitted)["training"]["units"]
+            inside = np.isin(self.table.unit_ids, list(map(str, units)))[self.table.unit]
+        except (InputError, KeyError, TypeError):
+            return scores  # a file that is no allocator's says nothing about these scores
+        return replace(scores, fit=Fit(np.full(len(inside), len(units)), inside))
 
     def _beside(self, given: Mapping[str, Path]) -> dict[str, Path]:
         """The files given, each of them a file or the name of one beside the cell; all that lie there if none are."""
@@ -141,6 +159,17 @@ class Case:
             )
             warnings.warn(InputWarning(note), stacklevel=2)
         return ["selection", *(kind for kind in found if kind not in left_out)]
+
+
+def note_unknown_fits(scores: Mapping[str, Scores]) -> None:
+    """Warn of scores to calibrate by that do not state which units their allocator was fitted on."""
+    unknown = [name for name, item in scores.items() if item.fit is None]
+    if unknown:
+        note = (
+            f"{', '.join(unknown)}: the scores do not state which units they were fitted on (columns fit_units and "
+            "in_fit, as `deepval score` writes them); calibrate on units that were not fitted on."
+        )
+        warnings.warn(InputWarning(note), stacklevel=2)
 
 
 def _charged(costs: Costs, scores: Scores, unit: Convention) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import deepval
-from deepval.cells.case import Case, head_of, heads_of, read_case
+from deepval.cells.case import Case, head_of, heads_of, note_unknown_fits, read_case
 from deepval.cli import options
 from deepval.cli.options import (
     INTERVALS,
@@ -135,6 +135,8 @@ def evaluate(
         chosen = case.units(options.unit_list(units, case.roles), usual="test")
         held = case.units(options.unit_list(calibrate, case.roles))
         scored = case.scores(files)
+        if held is not None:
+            note_unknown_fits(scored)
     else:
         chosen, held = options.unit_list(units), options.unit_list(calibrate)
         scored = heads_of(case, files)
@@ -253,7 +255,9 @@ def compare(
     for name, case in cases.items():
         named = case.scores(_files(sides))
         pair = [side._replace(allocator=_named(side.allocator)).text for side in sides]
-        held = options.unit_list(calibrate, case.roles)
+        held = case.units(options.unit_list(calibrate, case.roles), usual="validation" if causal else None)
+        if held is not None:
+            note_unknown_fits(named)
         results[name] = deepval.evaluate(
             case.table,
             named,
@@ -261,7 +265,7 @@ def compare(
             draws=number,
             seed=seeds[name],
             units=chosen[name],
-            calibration=case.units(held, usual="validation" if causal else None),
+            calibration=held,
             missing=options.one_of(missing, ("error", "worst"), "--missing"),
             watch=options.watch,
         )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.case import read_case
+from deepval.cells.case import note_unknown_fits, read_case
 from deepval.cli import options
 from deepval.cli.options import (
     BUDGETS,
@@ -100,6 +100,7 @@ def threshold(
     scored = case.scores(options.score_files(scores))
     if len(scored) != 1:
         raise InputError(f"A threshold is that of one allocator; found {', '.join(scored)}: name one with -s.")
+    note_unknown_fits(scored)
     ((name, own),) = scored.items()
     (wanted,) = options.budgets(case, scored, [alpha], [budget], rails=rails, skipping=skipping)
     held = case.units(options.unit_list(calibrate, case.roles), usual="validation")
