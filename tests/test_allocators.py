@@ -23,9 +23,9 @@ from deepval.allocators import FRONTS, RECIPES, Router
 from deepval.allocators.allocator import unseen
 from deepval.allocators.learned import Learned
 from deepval.allocators.signals import SIGNALS
-from deepval.cells.fitting import fit_on, score_on
+from deepval.cells.fitting import calibration_scores, fit_on, score_on
 from deepval.diagnostics import DIAGNOSTICS
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.features import Sight, glance
 from deepval.features.views import CheapMode, Past, View, frames_of
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold
@@ -262,7 +262,8 @@ def routed(router, view):
 @every_allocator
 def test_a_router_decides_as_its_policy_does_on_the_unit_s_scores(name):
     scores = best(score_on(ladder_cell(), allocator(name), units="validation").score)
-    capped = Router.calibrated(allocator(name), scores, 0.3, mode=ladder_cell().views[0].mode, modes=LADDER)
+    asked = {"policy": "causal cap", "units": ["elsewhere"], "mode": ladder_cell().views[0].mode, "modes": LADDER}
+    capped = Router.calibrated(allocator(name), scores, 0.3, **asked)
     assert capped.policy == CausalCap(FrozenThreshold.calibrate(scores, 0.3), 0.3)
     adaptive = Router(allocator(name), AdaptiveThreshold(0.05, scores, 0.3), mode=capped.mode, modes=LADDER)
     for router, view in (
@@ -284,7 +285,7 @@ def test_a_router_decides_as_its_policy_does_on_the_unit_s_scores(name):
 
 def test_a_router_keeps_its_rate_over_a_long_drive():
     signal, rng = SIGNALS["ego-speed"], np.random.default_rng(0)
-    router = Router.calibrated("ego-speed", rng.uniform(0, 5, 200), 0.2)
+    router = Router.calibrated("ego-speed", rng.uniform(0, 5, 200), 0.2, policy="causal cap")
     assert (router.allocator, router.modes) == (signal, ("cheap", "full"))
     frame = next(iter(frames_of(ladder_cell().views[0], images=False)))
     decisions = [router.decide(replace(frame, ego_speed_mps=9.0, dt_s=0.1)) for _ in range(100)]
@@ -294,6 +295,23 @@ def test_a_router_keeps_its_rate_over_a_long_drive():
     router.begin()
     assert router.decide(replace(frame, ego_speed_mps=9.0)) == "full"
     assert router.score == 9.0
+
+
+def test_a_router_is_not_calibrated_on_units_that_its_allocator_was_fitted_on():
+    made, mode, validation = learned("gate-gbm"), ladder_cell().views[0].mode, ladder_cell().split.validation
+    own = score_on(ladder_cell(), made, units="validation")
+    for scores, units in ((own, None), (own.score, validation)):
+        with pytest.raises(InputError, match="validation scores must be of units that the allocator was not fitted on"):
+            Router.calibrated(made, scores, 0.3, mode=mode, units=units)
+    with pytest.warns(
+        InputWarning, match="gate-gbm was fitted on 6 units, and the validation scores do not state theirs"
+    ):
+        Router.calibrated(made, own.score, 0.3, mode=mode)
+    fresh = calibration_scores(ladder_cell(), made, units="validation")
+    router = Router.calibrated(made, fresh, 0.3, mode=mode)
+    assert router.policy == FrozenThreshold.calibrate(fresh.score, 0.3)
+    stream = router.policy.start()
+    assert router.routing.about["rate"] == np.mean([stream.decide(score) for score in fresh.score.tolist()])
 
 
 def test_a_failed_frame_is_not_escalated_and_does_not_count():
@@ -311,7 +329,8 @@ def test_a_router_from_a_file_decides_as_the_allocator_that_was_saved():
     made.save(HOME / "served.json")
     scores = score_on(ladder_cell(), made, units="validation").score
     mode = ladder_cell().views[0].mode
-    one, other = (Router.calibrated(source, scores, 0.3, mode=mode) for source in (made, HOME / "served.json"))
+    asked = {"policy": "causal cap", "units": ["elsewhere"], "mode": mode}
+    one, other = (Router.calibrated(source, scores, 0.3, **asked) for source in (made, HOME / "served.json"))
     assert one.modes == other.modes == LADDER
     drives = ladder_cell().views[3:6]
     answers = [routed(one, view) for view in drives]

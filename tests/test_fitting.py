@@ -31,7 +31,15 @@ from allocator_worlds import (
 from deepval.allocators import FRONTS, RECIPES, read_allocator
 from deepval.allocators.models import Boosting, Mlp
 from deepval.allocators.signals import SIGNALS
-from deepval.cells.fitting import allocator_named, fit_on, out_of_fold, refit, score_on, units_of
+from deepval.cells.fitting import (
+    allocator_named,
+    calibration_scores,
+    fit_on,
+    out_of_fold,
+    refit,
+    score_on,
+    units_of,
+)
 from deepval.cells.folder import read_cell
 from deepval.cells.splits import split
 from deepval.cells.study import judged
@@ -171,7 +179,7 @@ def test_unknown_recipes_and_targets_and_targets_of_another_rule():
 def test_a_multi_fidelity_gate_scores_every_mode_above_cheap():
     found = score_on(ladder_cell(), learned("gate-multi-fidelity"))
     assert (found.modes, found.score.shape) == (LADDER[1:], (48, 2))
-    assert list(found.columns()) == ["input", "score_yolov8s-512", "score_yolov8s-640"]
+    assert list(found.columns()) == ["input", "score_yolov8s-512", "score_yolov8s-640", "fit_units", "in_fit"]
     # Each column is what a gate for that mode alone predicts.
     alone = score_on(ladder_cell(), learned("gate-gbm"))
     assert found.score[:, 1].tobytes() == alone.score.tobytes()
@@ -291,28 +299,96 @@ def test_fit_and_score_by_command(tmp_path):
     assert (told["allocator"], told["target"], told["inputs"], told["seed"]) == ("gate-ridge", "value", 120, 0)
     assert told["units"] == list(pair_cell().split.train)
     line = called("score", cell, model, "--out", tmp_path / "scores.csv")
-    assert line == f"{tmp_path / 'scores.csv'}: 48 of 48 inputs scored by gate-ridge (coverage 100.0%).\n"
+    assert line == (
+        f"{tmp_path / 'scores.csv'}: 72 of 72 inputs scored by gate-ridge (coverage 100.0%); "
+        "24 validation inputs by a fit on 5 units without theirs.\n"
+    )
     told = json.loads(called("score", cell, model, "--out", tmp_path / "scores.parquet", "--json"))
-    assert (told["kind"], told["inputs"], told["scored"], told["coverage"]) == ("deployable", 48, 48, 1.0)
-    expected = score_on(pair_cell(), model)
+    assert (told["kind"], told["inputs"], told["scored"], told["coverage"]) == ("deployable", 72, 72, 1.0)
+    assert told["fits"] == [
+        {"units": 5, "inputs": 24, "inputs_in_fit": 0},
+        {"units": 6, "inputs": 48, "inputs_in_fit": 0},
+    ]
+    expected = calibration_scores(pair_cell(), model)
     kept = parquet_columns(tmp_path / "scores.parquet")
     assert kept["score"].tobytes() == expected.score.tobytes()
     lines = [line.split(",") for line in (tmp_path / "scores.csv").read_text().splitlines()]
-    assert lines[0] == ["input", "score"]
-    assert [(name, float(score)) for name, score in lines[1:]] == list(
+    assert lines[0] == ["input", "score", "fit_units", "in_fit"]
+    assert [(name, float(score)) for name, score, *_ in lines[1:]] == list(
         zip(expected.input.tolist(), expected.score.tolist(), strict=True)
     )
+
+
+def test_validation_units_are_scored_by_a_fit_that_did_not_use_them():
+    cell = pair_cell()
+    split, unit = cell.split, cell.table.unit_ids[cell.table.unit]
+    made, trained = fit_on(cell, "gate-ridge"), fit_on(cell, "gate-ridge", units="train")
+    found = calibration_scores(cell, made, units="all").over(cell.table)
+    validation, train = np.isin(unit, split.validation), np.isin(unit, split.train)
+    own, other = (score_on(cell, each, units="all").over(cell.table) for each in (made, trained))
+    assert found.values[~validation].tobytes() == own.values[~validation].tobytes()
+    assert found.values[validation].tobytes() == other.values[validation].tobytes()
+    assert (found.values[validation] != own.values[validation]).any()
+    assert found.fit.inside.tolist() == train.tolist()
+    assert found.fit.units.tolist() == np.where(validation, 5, 6).tolist()
+    # A fit on training units, and a signal, need no second fit.
+    assert calibration_scores(cell, trained).fit.units.tolist() == [5] * 72
+    assert calibration_scores(cell, "ego-speed").fit.units.tolist() == [0] * 72
+
+
+def test_an_allocator_is_not_calibrated_on_units_that_it_was_fitted_on(tmp_path):
+    cell = pair_cell()
+    scores = score_on(cell, fit_on(cell, "gate-ridge"), units="all").over(cell.table)
+    sentence = r"calibration units must be units that the allocator was not fitted on.*fitted on 1 of these 1 \("
+    asked = {"units": list(cell.split.test), "calibration": list(cell.split.validation), "draws": 0}
+    with pytest.raises(InputError, match=sentence):
+        deepval.evaluate(cell.table, {"gate-ridge": scores}, **asked)
+    fitted = calibration_scores(cell, fit_on(cell, "gate-ridge")).over(cell.table)
+    assert deepval.evaluate(cell.table, {"gate-ridge": fitted}, **asked).streams
+
+
+def test_score_files_without_fit_columns_are_of_the_allocator_beside_the_cell(tmp_path):
+    folder = tmp_path / "cell"
+    shutil.copytree(pair_cell().folder, folder)
+    called("fit", folder, "-a", "gate-ridge")
+    called("score", folder, "gate-ridge", "--units", "all")
+    file = folder / "scores" / "gate-ridge.csv"
+    lines = [line.split(",")[:2] for line in file.read_text().splitlines()]
+    file.write_text("\n".join(map(",".join, lines)) + "\n")
+    assert "fitted on 1 of these 1" in refused("threshold", folder, "-s", "gate-ridge")
+    assert "fitted on 1 of these 1" in refused("evaluate", folder, "-s", "gate-ridge", "--calibrate", "validation")
+    file.rename(tmp_path / "mine.csv")
+    with pytest.warns(InputWarning, match="mine: the scores do not state which units they were fitted on"):
+        called("threshold", folder, "-s", tmp_path / "mine.csv")
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"in_fit": [0, 1]}, "there is only 'in_fit'"),
+        ({"fit_units": [3, 3], "in_fit": [0, 2]}, "row 2 .* has 3 and 2"),
+        ({"fit_units": [3, 0], "in_fit": [0, 1]}, "row 2 .* has 0 and 1"),
+        ({"fit_units": [1.5, 3], "in_fit": [0, 1]}, "row 1 .* has 1.5 and 0"),
+    ],
+)
+def test_odd_fit_columns_are_refused(columns, sentence):
+    table = deepval.ValueTable.from_columns(unit=["a", "a"], losses={"cheap": [1, 2], "full": [0, 3]})
+    scores = {"input": table.input, "score": [1.0, 2.0], **columns}
+    with pytest.raises(InputError, match=sentence):
+        deepval.evaluate(table, {"mine": scores}, draws=0)
 
 
 def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
     path = tmp_path / "gain.csv"
     told = json.loads(called("score", pair_cell().folder, "gain-E1", "--out", path, "--json"))
     assert told["kind"] == "diagnostic"
-    assert path.read_text().splitlines()[0] == "input,score,kind"
+    assert path.read_text().splitlines()[0] == "input,score,kind,fit_units,in_fit"
     costs = {"modes": {PAIR[0]: {"ms": 5}, PAIR[1]: {"ms": 9}}, "allocators": {"mine": {"ms": 0}}}
-    table = pair_cell().table.restrict(pair_cell().split.test)
+    table = pair_cell().table
     with pytest.raises(InputError, match="mine is a diagnostic: it knows what no vehicle could, so a latency budget"):
-        deepval.evaluate(table, {"mine": path}, [deepval.Latency(0.3, costs)], draws=0)
+        deepval.evaluate(
+            table, {"mine": path}, [deepval.Latency(0.3, costs)], units=list(pair_cell().split.test), draws=0
+        )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from deepval.allocators import RECIPES, Router, read_allocator
 from deepval.allocators.signals import SIGNALS
 from deepval.cells import folder as folders
 from deepval.cells.build import cells
-from deepval.cells.fitting import fit_on, refit, score_on
+from deepval.cells.fitting import calibration_scores, fit_on, refit, score_on
 from deepval.cells.study import judged, recipes_for, scored_by_all
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
@@ -155,7 +155,7 @@ def test_a_fitted_allocator_is_saved_loaded_fitted_again_and_served(name, tmp_pa
     scored = score_on(street_cell(), loaded)
     assert (scored.coverage, scored.reason) == (1.0, None)
     assert len(np.unique(scored.score)) > 20
-    validation = score_on(street_cell(), found, units="validation").score
+    validation = calibration_scores(street_cell(), found, units="validation")
     mode = street_cell().views[0].mode
     router = Router.calibrated(tmp_path / "one.json", validation, 0.3, mode=mode)
     view = failing_cell().views[0]

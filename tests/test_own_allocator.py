@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from allocator_worlds import LADDER, failing_cell, ladder_cell, pair_cell
 from deepval.allocators import RECIPES, FittedAllocator, Recipe, Router, Training, read_allocator
-from deepval.cells.fitting import fit_on, refit, score_on
+from deepval.cells.fitting import calibration_scores, fit_on, refit
 from deepval.cells.study import recipes_for, scored_by_all
 from deepval.cli import app, profiling
 from deepval.errors import InputError
@@ -127,7 +127,7 @@ def test_it_scores_cells_and_frames(tmp_path):
     told = json.loads(
         called("score", pair_cell().folder, tmp_path / "crowd.json", "--out", tmp_path / "s.csv", "--json")
     )
-    assert (told["allocator"], told["inputs"], told["coverage"]) == ("toy-crowd", 48, 1.0)
+    assert (told["allocator"], told["inputs"], told["coverage"]) == ("toy-crowd", 72, 1.0)
     assert "toy-crowd" in recipes_for(ladder_cell())
     assert scored_by_all(pair_cell(), ["toy-crowd"])["toy-crowd"].coverage == 1.0
 
@@ -135,7 +135,7 @@ def test_it_scores_cells_and_frames(tmp_path):
 def test_it_serves_and_is_timed(tmp_path):
     path = tmp_path / "crowd.json"
     fit_on(ladder_cell(), "toy-crowd").save(path)
-    scores = score_on(ladder_cell(), path, units="validation").score
+    scores = calibration_scores(ladder_cell(), path, units="validation")
     view = ladder_cell().views[4]
     router = Router.calibrated(path, scores, 0.3, mode=view.mode)
     assert router.modes == LADDER

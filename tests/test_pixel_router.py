@@ -357,7 +357,7 @@ def test_labels_of_one_kind_are_refused():
 def test_it_routes_a_drive(saved):
     view = unit(9, failures=False)
     scores = read_allocator(saved).score(view)
-    routed = Router.calibrated(saved, scores, 0.3)
+    routed = Router.calibrated(saved, scores, 0.3, policy="causal cap", units=[view.scene.unit])
     assert routed.modes == ("cheap", "full")
     chosen = [(routed.decide(frame), routed.score) for frame in frames_of(view)]
     assert [score for _, score in chosen] == scores.tolist()
@@ -408,7 +408,11 @@ def test_the_command_fits_and_scores(cells, fitted, tmp_path):
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "first.json").read_bytes()
     done = CliRunner().invoke(app, ["score", folder, again, "--out", str(scores)])
     assert done.exit_code == 0, done.output
-    assert len(scores.read_text().splitlines()) == 1 + len(score_on(cells[0], fitted).input)
+    expected = score_on(cells[0], fitted, units="validation,test")
+    assert len(scores.read_text().splitlines()) == 1 + len(expected.input)
+    # It needs an extra to be fitted again, so that it scores its own validation units, which are marked.
+    assert expected.fit.inside.any()
+    assert "of them are of units that it was fitted on" in done.output
 
 
 def test_what_cannot_be_fitted_is_refused_in_one_sentence(cells, fitted):

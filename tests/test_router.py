@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 import deepval
 from deepval.cli import app
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.judging.contenders import POLICIES as CONTENDERS
 from deepval.judging.deployment import deployment
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
@@ -150,8 +151,8 @@ def test_a_file_is_plain_and_says_what_it_rests_on(tmp_path):
         "modes": ["cheap", "full"],
         "scores": "one",
         "reset": True,
-        "policy": {"name": "causal cap", "alpha": 0.4, "theta": 4.0, "tie_acceptance": 1.0},
-        "about": {"alpha": 0.4, "calibration_inputs": 5, "allocator": "mine"},
+        "policy": {"name": "frozen threshold", "theta": 4.0, "tie_acceptance": 1.0},
+        "about": {"alpha": 0.4, "calibration_inputs": 5, "rate": 0.4, "allocator": "mine"},
     }
 
 
@@ -194,7 +195,7 @@ BROKEN = {
 def test_a_file_that_is_no_router_is_refused(case, tmp_path):
     change, told = BROKEN[case]
     path = tmp_path / "router.json"
-    deepval.Router.from_scores([1.0, 2.0], 0.5).save(path)
+    deepval.Router.from_scores([1.0, 2.0], 0.5, policy="causal cap").save(path)
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     with pytest.raises(InputError, match=told) as refused:
         deepval.Router.load(path)
@@ -264,11 +265,13 @@ def files(tmp_path_factory):
         f"u{u},i{n},{o},{losses[n][0]!r},{losses[n][1]!r}" for n, (u, o) in enumerate(zip(unit, order, strict=True))
     ]
     (folder / "values.csv").write_text("\n".join(["unit,input,order,loss_cheap,loss_full", *lines]) + "\n")
-    (folder / "mine.csv").write_text("\n".join(["input,score", *(f"i{n},{s}" for n, s in enumerate(score))]) + "\n")
+    rows = [f"i{n},{s},0,0" for n, s in enumerate(score)]
+    (folder / "mine.csv").write_text("\n".join(["input,score,fit_units,in_fit", *rows]) + "\n")
     return folder, score, unit
 
 
 @pytest.mark.parametrize("policy", CONTENDERS)
+@pytest.mark.filterwarnings("ignore:mine. 30.0% of the calibration inputs should be:deepval.errors.InputWarning")
 def test_the_command_writes_the_router_that_is_judged(files, policy, tmp_path):
     folder, score, unit = files
     scores = folder / "values.csv", "-s", folder / "mine.csv", "--alpha", 0.3, "--calibrate", "u0,u1,u2", "--draws", 40
@@ -282,8 +285,92 @@ def test_the_command_writes_the_router_that_is_judged(files, policy, tmp_path):
     plain = [deepval.Router(None, each.policy).routing for each in (router, made)]
     assert file_text(plain[0]) == file_text(plain[1])
     assert router.routing.about["calibration_units"] == ["u0", "u1", "u2"]
-    told = json.loads(command("threshold", *scores, "--units", "u3,u4", "--json").output)
-    assert [told["threshold"]] == judged["thresholds"]
+    printed = json.loads(command("threshold", *scores, "--units", "u3,u4", "--json").output)["threshold"]
+    (in_result,) = judged["thresholds"]
+    same = ("threshold", "tie_acceptance", "tied", "target_rate", "calibration_inputs", "calibrated_on", "draws")
+    assert [printed[name] for name in same] == [in_result[name] for name in same]
+
+
+def replays(router, score, unit, order):
+    """Mode by mode, what a router answers when the inputs of each unit arrive in time order."""
+    modes = np.empty(len(score), dtype=object)
+    for name in np.unique(unit):
+        router.begin()
+        for row in sorted(np.flatnonzero(unit == name), key=lambda row: order[row]):
+            modes[row] = router.decide(score[row])
+    return modes
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("policy", ["best", *CONTENDERS])
+@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+def test_what_is_promised_is_what_the_router_does_on_the_calibration_units(policy, seed, tmp_path):
+    table, score, unit, order = tied_world(seed)
+    found = deployment(table, align(table, "mine", score), deepval.Selection(0.3), policy=policy, draws=20)
+    made = deepval.Router(None, found.routing)
+    full = replays(reread(made, tmp_path), score, unit, order) == "full"
+    promised = found.threshold
+    assert promised.rate == promised.calibration_rate == full.mean()
+    assert promised.gain == pytest.approx(table.decision_values[full].sum(), abs=1e-12)
+    about = reread(made, tmp_path).routing.about
+    names = ("rate", "rate_lo", "rate_hi", "gain", "target_rate")
+    assert [about[name] for name in names] == [getattr(promised, name) for name in names]
+    if policy == "best":
+        assert [each.policy for each in found.replays] == list(POLICIES)
+        near = [each for each in found.replays if abs(each.rate - 0.3) <= 0.02]
+        best = max(near or found.replays, key=lambda each: each.gain if near else -abs(each.rate - 0.3))
+        assert (promised.policy, promised.gain) == (best.policy, best.gain)
+
+
+def front_loaded():
+    """Ten units of 100 inputs, scores 100 - t: all that a threshold asks for comes first."""
+    unit, order = np.repeat(np.arange(10), 100), np.tile(np.arange(100), 10)
+    losses = {"cheap": np.ones(1000), "full": np.where(order < 20, 0.0, 1.5)}
+    return deepval.ValueTable.from_columns(unit=unit, order=order, losses=losses), 100.0 - order, unit, order
+
+
+def test_inputs_asked_for_in_a_burst_are_escalated_at_the_rate_promised():
+    table, score, unit, order = front_loaded()
+    found = deployment(table, align(table, "mine", score), deepval.Selection(0.2))
+    promised = found.threshold
+    assert (promised.policy, promised.rate, promised.rate_lo, promised.rate_hi) == ("frozen threshold", 0.2, 0.2, 0.2)
+    assert promised.gain == 200.0
+    assert (replays(deepval.Router(None, found.routing), score, unit, order) == "full").mean() == 0.2
+    # The causal cap, which was the default, escalates a quarter of that, and says so.
+    with pytest.warns(
+        InputWarning, match=r"20\.0% of the calibration inputs should be .* causal cap it escalates 5\.0%"
+    ):
+        capped = deployment(table, align(table, "mine", score), deepval.Selection(0.2), policy="causal-cap")
+    assert (capped.threshold.rate, capped.threshold.gain) == (0.05, 50.0)
+    assert (replays(deepval.Router(None, capped.routing), score, unit, order) == "full").mean() == 0.05
+
+
+def test_where_no_policy_is_near_the_rate_the_nearest_is_taken():
+    # One tied score in units of two inputs: of two ties at 0.4 each, floor(0.8) = 0 are accepted.
+    unit, order = np.repeat(np.arange(20), 2), np.tile([0, 1], 20)
+    table = deepval.ValueTable.from_columns(unit=unit, order=order, losses={"cheap": np.ones(40), "full": np.zeros(40)})
+    with pytest.warns(InputWarning, match=r"no policy comes within 2 points; the nearest, .*, escalates"):
+        found = deployment(table, align(table, "mine", np.ones(40)), deepval.Selection(0.4))
+    distances = [abs(each.rate - 0.4) for each in found.replays]
+    assert abs(found.threshold.rate - 0.4) == min(distances) > 0.02
+
+
+def test_without_times_only_the_frozen_threshold_is_replayed():
+    table, score, _, _ = front_loaded()
+    table = replace(table, order=None)
+    found = deployment(table, align(table, "mine", score), deepval.Selection(0.2))
+    assert [each.policy for each in found.replays] == ["frozen threshold"]
+    with pytest.raises(InputError, match="need the place of each input in time"):
+        deployment(table, align(table, "mine", score), deepval.Selection(0.2), policy="causal-cap")
+
+
+def test_a_price_is_replayed_as_its_stream_decides():
+    rng = np.random.default_rng(4)
+    price = Price(0.5, 0.4, (2.0, 3.0))
+    scores, unit, order = rng.integers(-2, 5, (60, 2)) / 2, rng.integers(0, 5, 60), rng.permutation(60)
+    router = deepval.Router(None, price, modes=("s", "m", "l"))
+    expected = replays(router, scores, unit, order)
+    assert np.array(router.modes, dtype=object)[price.decide(scores, unit, order)].tolist() == expected.tolist()
 
 
 def test_the_command_refuses_what_it_cannot_do(files, tmp_path):
@@ -291,7 +378,7 @@ def test_the_command_refuses_what_it_cannot_do(files, tmp_path):
     values, mine = folder / "values.csv", folder / "mine.csv"
     for words, told in (
         (("-s", mine, "-s", f"other={mine}"), "that of one allocator; found mine, other"),
-        (("-s", mine, "--policy", "cap"), "--policy must be one of frozen-threshold"),
+        (("-s", mine, "--policy", "cap"), "--policy must be one of best, frozen-threshold"),
         (("-s", mine, "--alpha", 2), "alpha must be a share"),
         (("-s", mine, "--budget", "latency"), "needs costs"),
         (("-s", mine, "--calibrate", "u9"), "Named units must be in the table"),
@@ -314,6 +401,8 @@ def test_per_mode_scores_under_a_latency_budget_become_a_price():
     # What an input may spend is 0.4 * 6 - 0.6 ms, and on the calibration units it is spent.
     assert found.threshold.target_spend == pytest.approx(1.8)
     assert (policy.expected(scores.values[:30]) @ [3.0, 6.0]).mean() == pytest.approx(1.8)
-    assert found.threshold.rates[1].rate == pytest.approx(policy.expected(scores.values[30:])[:, 1].mean())
+    modes = policy.decide(scores.values[30:], np.arange(30) // 6, np.arange(30))
+    assert [each.rate for each in found.threshold.rates] == [np.mean(modes == mode) for mode in (1, 2)]
+    assert found.threshold.spend == pytest.approx(np.take([0, 3, 6], modes).mean())
     with pytest.raises(InputError, match="tuned for one score per input"):
         deployment(table, scores, deepval.Selection(0.4), policy="token bucket")

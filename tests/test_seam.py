@@ -80,7 +80,7 @@ def test_the_four_commands_of_the_readme_end_in_a_verdict_and_a_page(cell):
     assert fitted.out.startswith(
         f"{cell}/allocators/gate-gbm.json: gate-gbm for value, fitted on 280 inputs of 7 units"
     )
-    assert scored.out.startswith(f"{cell}/scores/gate-gbm.csv: 120 of 120 inputs scored by gate-gbm")
+    assert scored.out.startswith(f"{cell}/scores/gate-gbm.csv: 200 of 200 inputs scored by gate-gbm")
     assert re.search(r"gate-gbm .*(better|worse|unresolved)\n", found.out)
     assert "latency 20% (ms)" in found.out  # the cell's costs
     assert not list(cell.glob("result*"))
@@ -88,6 +88,10 @@ def test_the_four_commands_of_the_readme_end_in_a_verdict_and_a_page(cell):
     assert frames_shown(Path("report.html").read_text(), cell)
     assert (cell / MANIFEST).read_bytes() == before
     assert read_cell(cell)
+    # README's line on where to escalate from
+    done = run("threshold", cell, "-s", "gate-gbm", "--alpha", "0.2")
+    assert (done.code, done.err) == (0, "")
+    assert "gate-gbm" in done.out
 
 
 def test_the_numbers_are_those_of_the_study(cell):

@@ -278,11 +278,11 @@ def test_tuning_takes_the_nearest_rate_where_all_miss():
 def test_choice_resolves_ties_towards_the_first():
     # 0.1 and 0.3 are equally far from 0.2, though 0.3 - 0.2 is the smaller in float64.
     assert 0.3 - 0.2 < 0.2 - 0.1
-    assert tuning._chosen([Trial(1.0, rate=0.1, gain=0.0), Trial(2.0, rate=0.3, gain=9.0)], 0.2) == 0
-    assert tuning._chosen([Trial(1.0, rate=0.3, gain=0.0), Trial(2.0, rate=0.1, gain=9.0)], 0.2) == 0
+    assert tuning.best_trial([Trial(1.0, rate=0.1, gain=0.0), Trial(2.0, rate=0.3, gain=9.0)], 0.2) == 0
+    assert tuning.best_trial([Trial(1.0, rate=0.3, gain=0.0), Trial(2.0, rate=0.1, gain=9.0)], 0.2) == 0
     # Within 5 points the gain decides, however near the others are.
     near = [Trial(1.0, rate=0.2, gain=3.0), Trial(2.0, rate=0.25, gain=4.0), Trial(3.0, rate=0.15, gain=4.0)]
-    assert tuning._chosen(near, 0.2) == 1
+    assert tuning.best_trial(near, 0.2) == 1
 
 
 def test_choice_matches_the_slow_twin():
@@ -293,7 +293,7 @@ def test_choice_matches_the_slow_twin():
         gains = (rng.integers(-2, 3, 5) / 4).tolist()
         tried = [Trial(float(i), rates[i], gains[i]) for i in range(5)]
         expected = slow.choice(list(zip(rates, gains, strict=True)), alpha)
-        assert tuning._chosen(tried, alpha) == expected
+        assert tuning.best_trial(tried, alpha) == expected
 
 
 def assert_tuned(tuned, setting, twin, validation, unit, order, value, alpha) -> float:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import deepval
 from deepval.errors import InputError
 from deepval.judging import knapsack
+from deepval.judging.draws import Interval, predicted
 from deepval.judging.policies import FrozenThreshold
 from deepval.judging.prices import Price
 from deepval.report import console
@@ -33,9 +34,35 @@ def test_a_threshold_by_hand():
     assert (found.threshold, found.tie_acceptance, found.tied) == (2.0, 0.5, 4)
     assert (found.target_rate, found.rate, found.calibrated_on, found.calibration_inputs) == (0.3, 0.3, "judged", 10)
     # Unit a has 1 + 2/2 = 2 of 4, unit b 2/2 = 1 of 6. Draws aa, ab, ba, bb: 4/8, 3/10, 3/10, 2/12, each 1/4.
-    assert (found.rate_lo, found.rate_hi) == (2 / 12, 4 / 8)
+    shares = np.array([4 / 8, 3 / 10, 3 / 10, 2 / 12])
+    # Student's t with one degree of freedom is tan(0.475 pi); two units predict nothing.
+    half = np.tan(0.475 * np.pi) * shares.std() * np.sqrt(2 * 2 / 1)
+    assert half > 1
+    assert (found.rate_lo, found.rate_hi) == (0.0, 1.0)
+    assert (found.policy, found.parameter, found.calibration_rate, found.gain) == ("frozen threshold", None, None, None)
     assert [(each.mode, each.rate) for each in found.rates] == [("full", 0.3)]
     assert (found.price, found.target_spend, found.spend, found.reason) == (None, None, None, None)
+
+
+def test_a_prediction_interval_by_hand():
+    # Three units of ten with 1, 2 and 3 above the cut: a rate of 0.2; all 27 draws as likely.
+    unit = np.repeat(["a", "b", "c"], 10)
+    score = np.concatenate([np.arange(10) < number for number in (1, 2, 3)]).astype(float)
+    found = judge(table_of(np.ones(30), unit=unit), {"s": score}, [deepval.Selection(0.2)], draws="exact").threshold(
+        "s"
+    )
+    shares = [sum(drawn) / 30 for drawn in itertools.product((1, 2, 3), repeat=3)]
+    half = 4.302652729911275 * np.std(shares) * np.sqrt(2 * 3 / 2)  # Student's t with two degrees of freedom
+    odds, factor = 0.2 / 0.8, np.exp(half / (0.2 * 0.8))
+    assert 0.2 - half < 0
+    assert found.rate == pytest.approx(0.2)
+    assert (found.rate_lo, found.rate_hi) == (0.0, pytest.approx(odds * factor / (1 + odds * factor)))
+
+
+def test_units_of_the_same_rate_predict_it():
+    assert predicted(0.2, 0.0, 10) == Interval(0.2, 0.2)
+    assert predicted(0.0, 0.0, 10) == Interval(0.0, 0.0)
+    assert np.isnan(predicted(0.2, 0.1, 1).low)
 
 
 def test_calibration_units_set_the_threshold_and_the_judged_ones_its_rate():
@@ -165,8 +192,9 @@ def test_a_price_in_a_result_by_hand():
     assert (found.price, found.tie_acceptance, found.tied) == (2 / 3, 0.5, 2)
     assert {each.mode: each.rate for each in found.rates} == {"m": 0.25, "l": 0.25}
     assert (found.rate, found.target_rate, found.target_spend, found.spend) == (0.5, None, 2.25, 2.25)
-    # Unit a has all, unit b nothing: draws aa, ab, ba, bb.
-    assert [(each.lo, each.hi) for each in found.rates] == [(0.0, 0.5), (0.0, 0.5)]
+    # Unit a has all, unit b nothing: two units that differ so predict nothing.
+    assert [(each.lo, each.hi) for each in found.rates] == [(0.0, 1.0), (0.0, 1.0)]
+    assert found.policy == "price"
     free = result.threshold("each", kind="selection")
     assert (free.price, free.tie_acceptance, free.rate, free.target_rate) == (6.0, 0.5, 0.25, 0.25)
     text = console.render(result, width=200)

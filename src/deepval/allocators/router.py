@@ -1,16 +1,18 @@
 """A policy, and an allocator where there is one -> the mode to run on each input as it arrives, score or frame."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from deepval import checks
 from deepval.allocators.allocator import Allocator
+from deepval.allocators.fitted import FittedAllocator
 from deepval.allocators.recipes import read_allocator
 from deepval.allocators.signals import SIGNALS
-from deepval.arrays import Float
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, InputWarning, quoted
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
 from deepval.files.writing import file_path, write_atomically
@@ -70,19 +72,24 @@ class Router:
         scores: Any,
         alpha: float,
         *,
-        policy: str | Policy | Price = "causal cap",
+        policy: str | Policy | Price = "frozen threshold",
         parameter: float | None = None,
         modes: Sequence[str] | None = None,
         costs: Mapping[str, float] | None = None,
         reset: bool = True,
         about: Mapping[str, Any] | None = None,
     ) -> "Router":
-        """A router for scores of any kind, which keeps the rate `alpha`.
+        """A router for scores of any kind, which escalates the share `alpha` of the scores it is calibrated on.
+
+        `deepval threshold` also replays each policy on the calibration units, chooses among them and predicts the rate
+        on new units; `Router.load` reads its file.
 
         Args:
-            scores: Scores of validation inputs: one each, or one for every mode above cheap (columns).
+            scores: Scores of validation inputs, of units that they were not fitted on: one each, or one for every mode
+                above cheap (columns).
             alpha: Share of inputs to escalate; with costs, share of what the full mode on every input would cost.
-            policy: "frozen threshold", "causal cap", "adaptive threshold" or "token bucket", or a policy of one's own.
+            policy: "frozen threshold"; "causal cap" and "token bucket", which escalate less than `alpha` where the
+                scores above the threshold come in bursts; "adaptive threshold"; or a policy of one's own.
             parameter: Step of an adaptive threshold; size of a token bucket, without end where None.
             modes: Names to answer with, cheap first; "cheap" and "full" where there is one score per input.
             costs: What each mode above cheap costs, where scores come per mode: a price then decides.
@@ -96,25 +103,31 @@ class Router:
     def calibrated(
         cls,
         allocator: Allocator | str | Path,
-        validation_scores: Float[np.ndarray, "input *mode"],
+        validation_scores: Any,
         alpha: float,
         *,
+        units: Sequence[str] | None = None,
         mode: CheapMode | None = None,
         modes: Sequence[str] | None = None,
         **settings: Any,
     ) -> "Router":
-        """A router of frames that keeps the rate `alpha` by a causal cap over the threshold of validation scores.
+        """A router of frames that escalates above the threshold of validation scores, the share `alpha` of them.
 
         Args:
             allocator: An allocator, its file, or the name of an untrained signal.
-            validation_scores: Its scores on validation inputs, one per mode above cheap where it gives as many.
+            validation_scores: Scores of validation inputs, one per mode above cheap where it gives as many: an array,
+                or what `deepval.cells.fitting.calibration_scores` gives. The allocator must not be fitted on these
+                units.
             alpha: Share of frames to escalate.
+            units: The units of the scores, where an array does not state them; none may be one that the allocator was
+                fitted on.
             mode: How the cheap mode's report is read.
             modes: Names to answer with, cheap first; the allocator's own if not given.
             settings: Policy, parameter and the like, as for `from_scores`.
         """
         made = _allocator(allocator)
-        scores = checked_scores(validation_scores)
+        _check_units(made, validation_scores, units)
+        scores = checked_scores(getattr(validation_scores, "score", validation_scores))
         if made.per_mode and scores.ndim == 1:
             scores = np.repeat(scores[:, None], len(made.modes) - 1, axis=1)
         routing = Routing.calibrated(scores, alpha, modes=modes or made.modes, **settings)
@@ -171,6 +184,29 @@ class Router:
         if allocator.per_mode != self.routing.per_mode:
             told = "a score per mode" if allocator.per_mode else "one score"
             raise InputError(f"{allocator.name} gives {told} per frame, and the router takes another number of them.")
+
+
+def _check_units(allocator: Allocator, scores: Any, units: Sequence[str] | None) -> None:
+    """Refuse calibration on units that the allocator was fitted on; warn where the units are unknown."""
+    if not isinstance(allocator, FittedAllocator):
+        return
+    fit, fitted_on = getattr(scores, "fit", None), allocator.training.units
+    if fit is not None:
+        shared = [f"{int(fit.inside.sum()):,} inputs"] if fit.inside.any() else []
+    else:
+        shared = sorted(set(checks.texts(units, "units")) & set(fitted_on)) if units is not None else []
+    if shared:
+        raise InputError(
+            f"{allocator.name}: validation scores must be of units that the allocator was not fitted on; it was fitted "
+            f"on those of {', '.join(shared[:5])}. Take `deepval.cells.fitting.calibration_scores`, or fit on training "
+            "units alone."
+        )
+    if fit is None and units is None:
+        note = (
+            f"{allocator.name} was fitted on {len(fitted_on)} units, and the validation scores do not state theirs: "
+            "name them (units=[...]), or pass what `deepval.cells.fitting.calibration_scores` gives."
+        )
+        warnings.warn(InputWarning(note), stacklevel=3)
 
 
 def _allocator(given: Allocator | str | Path) -> Allocator:

@@ -223,6 +223,17 @@ class Case:
         return "list" if charged or (self.own_costs and not requested) else "error"
 
 
+def note_unknown_fits(scores: Mapping[str, Scores]) -> None:
+    """Warn of scores to calibrate by that do not state which units their allocator was fitted on."""
+    unknown = [name for name, item in scores.items() if item.fit is None]
+    if unknown:
+        note = (
+            f"{', '.join(unknown)}: the scores do not state which units they were fitted on (columns fit_units and "
+            "in_fit, as `deepval score` writes them); calibrate on units that were not fitted on."
+        )
+        warnings.warn(InputWarning(note), stacklevel=2)
+
+
 def _charged(costs: Costs, scores: Scores, unit: Convention) -> bool:
     """Whether there is a cost to charge for an allocator."""
     return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})

@@ -30,12 +30,12 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.splits import units_of
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
 from deepval.engines import Map
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.features import Sight
 from deepval.files import reading
 from deepval.progress import Watch, unwatched
 from deepval.tables.columns import positions
-from deepval.tables.scores import Kind, Scores
+from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
 from deepval.targets import TARGETS, labels
 from deepval.targets.objectives import RoutingObjective
@@ -176,6 +176,7 @@ class Scored:
         modes: Names of those modes, empty for a plain score.
         inputs: How many inputs there are, with a score or without.
         reason: Why inputs are without, None where all have one.
+        fit: Which inputs are of units that the allocator behind their scores was fitted on; None where unknown.
     """
 
     name: str
@@ -185,6 +186,7 @@ class Scored:
     modes: tuple[str, ...]
     inputs: int
     reason: str | None = None
+    fit: Fit | None = None
 
     @property
     def coverage(self) -> float:
@@ -193,10 +195,11 @@ class Scored:
 
     def columns(self) -> dict[str, np.ndarray]:
         """Columns of a scores file."""
-        kind = {"kind": np.full(len(self.input), self.kind)} if self.kind == "diagnostic" else {}
+        more = {"kind": np.full(len(self.input), self.kind)} if self.kind == "diagnostic" else {}
+        more |= {} if self.fit is None else self.fit.columns()
         if not self.modes:
-            return {"input": self.input, "score": self.score, **kind}
-        return {"input": self.input, **{f"score_{mode}": self.score[:, m] for m, mode in enumerate(self.modes)}, **kind}
+            return {"input": self.input, "score": self.score, **more}
+        return {"input": self.input, **{f"score_{mode}": self.score[:, m] for m, mode in enumerate(self.modes)}, **more}
 
     def over(self, table: ValueTable) -> Scores:
         """The scores aligned with a table; inputs without one are marked."""
@@ -204,7 +207,8 @@ class Scored:
         covered = rows >= 0
         values = np.full((len(table), *self.score.shape[1:]), np.nan)
         values[covered] = self.score[rows[covered]]
-        return Scores(self.name, values, covered, self.modes, self.kind)
+        fit = None if self.fit is None else self.fit.keep(rows[covered]).spread(np.flatnonzero(covered), len(table))
+        return Scores(self.name, values, covered, self.modes, self.kind, fit)
 
 
 def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
@@ -251,7 +255,79 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
     sights = _sights(cell, used)
     values = np.concatenate([found.score(sight) for sight in sights])[positions(table.input, _frames(sights))]
     reason = found.undefined(cell.views[0].mode) or "the cheap mode was not run there"
-    return _scored(found.name, "deployable", table, values, found.modes[1:] if found.per_mode else (), reason)
+    modes = found.modes[1:] if found.per_mode else ()
+    return _scored(found.name, "deployable", table, values, modes, reason, _fit_on_units(cell, found, table))
+
+
+def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> Fit:
+    """Which inputs of a part of the cell are of units that the allocator was fitted on."""
+    if not isinstance(allocator, FittedAllocator):
+        return Fit.none(len(table))
+    inside = np.isin(table.unit_ids, _fitted_units(cell, allocator))[table.unit]
+    return Fit(np.full(len(table), len(allocator.training.units)), inside)
+
+
+def _fitted_units(cell: BuiltCell, allocator: Allocator) -> list[str]:
+    """The units of the cell's data set that an allocator was fitted on, on this cell or another."""
+    if not isinstance(allocator, FittedAllocator):
+        return []
+    # A cell's id begins with its data set, and other data sets may use the same names for other units.
+    same = allocator.training.cell.startswith(f"{cell.split.dataset}-")
+    return list(allocator.training.units) if same else []
+
+
+def calibration_scores(
+    cell: BuiltCell,
+    allocator: Allocator | str | Path,
+    *,
+    units: str | Sequence[str] = "validation,test",
+    watch: Watch = unwatched,
+) -> Scored:
+    """Scores to judge and to calibrate by: no validation input is scored by a fit that used its unit, where avoidable.
+
+    An allocator that was fitted on validation units scores the other units itself. For its validation units the same
+    recipe, target and seed are fitted again without them. Where that is impossible (it was fitted on another cell, on
+    nothing else, or needs an extra to fit) it scores them itself, and `fit` marks their inputs.
+    """
+    diagnostics = DIAGNOSTICS | PLANNING_DIAGNOSTICS
+    if isinstance(allocator, str) and allocator in diagnostics:
+        return score_on(cell, allocator, units=units)
+    made = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
+    used = units_of(cell.split, units)
+    seen = [unit for unit in used if unit in cell.split.validation and unit in _fitted_units(cell, made)]
+    again = _without_validation(cell, made, watch) if seen and isinstance(made, FittedAllocator) else None
+    if again is None:
+        return score_on(cell, made, units=used)
+    others = [unit for unit in used if unit not in seen]
+    parts = [score_on(cell, again, units=seen), *([score_on(cell, made, units=others)] if others else [])]
+    return _joined(cell, parts)
+
+
+def _without_validation(cell: BuiltCell, made: FittedAllocator, watch: Watch) -> FittedAllocator | None:
+    """The allocator fitted again without validation units; None where it cannot be."""
+    used = made.training
+    units = [unit for unit in used.units if unit not in cell.split.validation]
+    recipe = recipe_named(used.recipe).like(used.settings)
+    if used.cell != cell.id or not units or recipe.extra is not None:
+        return None
+    try:
+        return fit_on(cell, recipe, target=used.target, units=units, seed=used.seed, watch=watch)
+    except NothingToLearnError as error:
+        note = f"{made.name} scores its validation units itself, as a fit without them has nothing to learn: {error}"
+        warnings.warn(InputWarning(note), stacklevel=3)
+        return None
+
+
+def _joined(cell: BuiltCell, parts: Sequence[Scored]) -> Scored:
+    """Scores of different units by fits of one recipe, in the order of the cell's table."""
+    inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))
+    fits = [part.fit for part in parts if part.fit is not None]
+    fit = Fit(*(np.concatenate([getattr(each, name) for each in fits]) for name in ("units", "inside")))
+    rows = np.argsort(positions(inputs, cell.table.input))
+    reason = next((part.reason for part in parts if part.reason), None)
+    number = sum(part.inputs for part in parts)
+    one = parts[0]
+    return Scored(one.name, one.kind, inputs[rows], scores[rows], one.modes, number, reason, fit.keep(rows))
 
 
 def rows_on(cell: BuiltCell, made: Learned, *, units: str | Sequence[str] = "fit") -> Float[np.ndarray, "row column"]:
@@ -285,8 +361,15 @@ def _fold(cell: BuiltCell, made: Recipe, folds: int, seed: int, held: int) -> Sc
 
 
 def _scored(
-    name: str, kind: Kind, table: ValueTable, values: np.ndarray, modes: tuple[str, ...], reason: str
+    name: str,
+    kind: Kind,
+    table: ValueTable,
+    values: np.ndarray,
+    modes: tuple[str, ...],
+    reason: str,
+    fit: Fit | None = None,
 ) -> Scored:
-    known = ~np.isnan(values if values.ndim == 1 else values.sum(axis=1))
-    told = None if known.all() else reason
-    return Scored(name, kind, table.input[known], values[known], modes, len(table), told)
+    scored = ~np.isnan(values if values.ndim == 1 else values.sum(axis=1))
+    why = None if scored.all() else reason
+    fit = (Fit.none(len(table)) if fit is None else fit).keep(scored)
+    return Scored(name, kind, table.input[scored], values[scored], modes, len(table), why, fit)

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_named
@@ -123,10 +124,13 @@ def score(
     ] = None,
     units: Annotated[
         str, typer.Option("--units", help="test, validation, train, fit, all, a,b,c or a file: whose inputs to score.")
-    ] = "test",
+    ] = "validation,test",
     json: Json = False,
 ) -> None:
     """Score a cell's inputs by a fitted allocator, a signal or a diagnostic; what has no score is left out and counted.
+
+    Test units are judged and validation units calibrated on. An allocator that was fitted on validation units does not
+    score them itself: the same recipe, fitted on the training units alone, does.
 
     Example: deepval score cells/braking-monocular gate-gbm
     """
@@ -134,7 +138,8 @@ def score(
         if out.suffix not in (".csv", ".parquet"):
             raise InputError(f"{out}: the name must end in .csv or .parquet.")
         check_writable(out)
-    found = fitting.score_on(read_cell(cell), allocator, units=options.unit_list(units, ROLES) or ())
+    asked = options.unit_list(units, ROLES) or ()
+    found = fitting.calibration_scores(read_cell(cell), allocator, units=asked, watch=options.watch)
     if not len(found.input):
         raise InputError(f"{found.name} has no score for any of the {found.inputs:,} inputs: {found.reason}.")
     columns = found.columns()
@@ -143,14 +148,40 @@ def score(
     write_atomically(place, content, make_folder=out is None)
     if json:
         content = {"allocator": found.name, "kind": found.kind, "file": str(place), "inputs": found.inputs}
-        more = {"scored": len(found.input), "coverage": found.coverage, "reason": found.reason}
+        more = {"scored": len(found.input), "coverage": found.coverage, "reason": found.reason, "fits": _fits(found)}
         typer.echo(options.as_json(content | more), nl=False)
         return
     without = "" if found.reason is None else f"; {found.inputs - len(found.input):,} without, as {found.reason}"
     say(
         f"{place}: {len(found.input):,} of {found.inputs:,} inputs scored by {found.name} "
-        f"(coverage {found.coverage:.1%}{without})."
+        f"(coverage {found.coverage:.1%}{without}){_fit_words(found)}."
     )
+
+
+def _fits(scored: fitting.Scored) -> list[dict[str, int]]:
+    """For each fit behind scores: its number of units, and the inputs that it scored, also those of its own units."""
+    fit = scored.fit
+    if fit is None:
+        return []
+    rows = {number: fit.units == number for number in np.unique(fit.units).tolist() if number}
+    return [
+        {"units": number, "inputs": int(here.sum()), "inputs_in_fit": int(fit.inside[here].sum())}
+        for number, here in rows.items()
+    ]
+
+
+def _fit_words(scored: fitting.Scored) -> str:
+    """What must be known of the fits behind scores, for the end of a sentence."""
+    fits = _fits(scored)
+    words = [
+        f"{fit['inputs_in_fit']:,} of them are of units that it was fitted on" for fit in fits if fit["inputs_in_fit"]
+    ]
+    if len(fits) > 1:
+        alone = min(fits, key=lambda fit: fit["units"])
+        words.append(
+            f"{alone['inputs']:,} validation inputs by a fit on {counted(alone['units'], 'unit')} without theirs"
+        )
+    return "; ".join(["", *words])
 
 
 def export(

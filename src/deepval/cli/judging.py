@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import deepval
-from deepval.cells.case import Case, head_of, heads_of, read_case
+from deepval.cells.case import Case, head_of, heads_of, note_unknown_fits, read_case
 from deepval.cli import options
 from deepval.cli.options import (
     INTERVALS,
@@ -147,6 +147,8 @@ def evaluate(
         held = case.units(options.unit_list(calibrate, case.roles))
         role = units if following is None else units or "test"
         chosen, note = case.judged_units(options.unit_list(role, case.roles), files, scored, calibration=held)
+        if held is not None:
+            note_unknown_fits(scored)
     else:
         chosen, held = options.unit_list(units), options.unit_list(calibrate)
         scored = heads_of(case, files)
@@ -276,6 +278,8 @@ def compare(
     for name, case in cases.items():
         named = scores[name]
         pair = [side._replace(allocator=_named(side.allocator)).text for side in sides]
+        if held[name] is not None:
+            note_unknown_fits(named)
         results[name] = deepval.evaluate(
             case.table,
             named,

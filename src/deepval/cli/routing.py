@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.case import read_case
+from deepval.cells.case import note_unknown_fits, read_case
 from deepval.cli import options
 from deepval.cli.options import (
     BUDGETS,
@@ -27,7 +27,7 @@ from deepval.errors import InputError
 from deepval.files.canonical import plain
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.contenders import POLICIES
-from deepval.judging.deployment import deployment
+from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing_files import file_text
 from deepval.report.console import render_tables
 from deepval.report.tables import threshold_table
@@ -69,11 +69,12 @@ def threshold(
         str,
         typer.Option(
             "--policy",
-            help=f"What keeps the rate in --out: {', '.join(POLICIES)}.",
+            help=f"What the router runs: {', '.join(POLICIES)}, or best: the one that gains most when replayed within "
+            "2 points of the rate.",
             rich_help_panel=OUTPUT,
-            autocompletion=options.offered(*POLICIES),
+            autocompletion=options.offered(BEST, *POLICIES),
         ),
-    ] = "causal-cap",
+    ] = BEST,
     one_stream: Annotated[
         bool,
         typer.Option(
@@ -87,19 +88,21 @@ def threshold(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say from which score on to escalate, how often that will be, and write a router that decides so.
+    """Print from which score on to escalate and how often that will be, and write a router that decides so.
 
-    Nothing is judged: scores of the calibration units set the threshold. `deepval.Router.load` reads the file.
+    The policy is replayed in time order on the calibration units; rate, gain and interval are those of the replay.
+    Nothing is judged. `deepval.Router.load` reads the file.
 
     Example: deepval threshold values.csv -s mine.csv --alpha 0.2 --out router.json
     """
     if out is not None:
         check_writable(out)
-    named = options.one_of(policy, POLICIES, "--policy")
+    named = options.one_of(policy, (BEST, *POLICIES), "--policy")
     case = read_case(values, costs=costs, modes=options.mode_list(modes))
     scored = case.scores(options.score_files(scores))
     if len(scored) != 1:
         raise InputError(f"A threshold is that of one allocator; found {', '.join(scored)}: name one with -s.")
+    note_unknown_fits(scored)
     ((name, own),) = scored.items()
     (wanted,) = options.budgets(case, scored, [alpha], [budget], rails=rails, skipping=skipping)
     held = case.units(options.unit_list(calibrate, case.roles), usual="validation")
@@ -118,7 +121,8 @@ def threshold(
     if out is not None:
         write_atomically(out, file_text(found.routing))
     if json:
-        content = {"threshold": plain(found.threshold), "router": None if out is None else str(out)}
+        content = {"threshold": plain(found.threshold), "replays": [each._asdict() for each in found.replays]}
+        content |= {"router": None if out is None else str(out)}
         typer.echo(options.as_json(content | {"calibration_units": found.routing.about["calibration_units"]}), nl=False)
         return
     table = threshold_table([found.threshold], held=found.routing.about["calibration_units"])
@@ -126,4 +130,5 @@ def threshold(
     if out is not None:
         streams = "all inputs are one stream" if one_stream else "call begin() at each unit"
         answers = " or ".join([", ".join(found.routing.modes[:-1]), found.routing.modes[-1]])
-        say(f"\n{out}: {name} under {named} answers {answers}; {streams}.")
+        runs = found.routing.policy_name.replace(" ", "-")
+        say(f"\n{out}: {name} under {runs} answers {answers}; {streams}.")

@@ -1,33 +1,55 @@
-"""A table, an allocator's scores and a budget -> its threshold with the rate to expect, and the routing that keeps it.
+"""A table, an allocator's scores and a budget -> its threshold, the policy that replays best, its rate on new units.
 
-Scores alone set a threshold. Losses of the calibration units are looked at only where a policy has a step or a size to
-tune; nothing is judged.
+Every policy that could run is replayed in time order on the calibration units, as a router would run it. Losses of the
+calibration units choose among policies and tune them; those of other units are not read, and nothing is judged.
 """
 
+import math
+import warnings
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from deepval.errors import InputError
+from deepval.arrays import Float, Num
+from deepval.errors import InputError, InputWarning
 from deepval.judging.budgets import Allowance, Budget, allowance_on
 from deepval.judging.draws import make_draws
-from deepval.judging.policies import Policy
+from deepval.judging.policies import AdaptiveThreshold, Policy, TokenBucket, rate_missed
+from deepval.judging.prices import Price
 from deepval.judging.resamples import Resamples
-from deepval.judging.routing import Routing
+from deepval.judging.routing import POLICIES, Routing
 from deepval.judging.streams import times
-from deepval.judging.thresholds import thresholds
-from deepval.judging.tuning import tune_adaptive_threshold, tune_token_bucket
+from deepval.judging.thresholds import replayed, thresholds
+from deepval.judging.tuning import Trial, best_trial, tune_adaptive_threshold, tune_token_bucket
 from deepval.results import Reason, Threshold
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, on_part
 from deepval.tables.values import ValueTable
 
+BEST = "best"
+"""Stands for the policy that replays best."""
+NEAR = 0.02
+"""A policy whose replayed rate is further than this from the target is chosen only where all are."""
+TUNED = ("adaptive threshold", "token bucket")
+"""Policies with a setting to tune."""
+
+
+class Replay(NamedTuple):
+    """A policy on the calibration units: what was tuned in it, the share that it escalates and what that gains."""
+
+    policy: str
+    parameter: float | None
+    rate: float
+    gain: float
+
 
 class Deployment(NamedTuple):
-    """Where an allocator escalates from, and what decides so input by input."""
+    """Where an allocator escalates from, what decides so input by input, and every policy that was replayed."""
 
     threshold: Threshold
     routing: Routing
+    replays: tuple[Replay, ...]
 
 
 def deployment(
@@ -37,7 +59,7 @@ def deployment(
     *,
     calibration: Sequence[str] | None = None,
     units: Sequence[str] | None = None,
-    policy: str = "causal cap",
+    policy: str = BEST,
     reset: bool = True,
     missing: Missing = "error",
     draws: int | Literal["exact"] = 1000,
@@ -51,7 +73,8 @@ def deployment(
         budget: What may be escalated, or spent.
         calibration: Units that set the threshold; all where None.
         units: Units to expect a rate of; those of the calibration where None.
-        policy: Name of a streaming policy.
+        policy: Name of a streaming policy; "best" for the largest gain on the calibration units among those whose rate
+            there is within 2 points of the target, or else the nearest rate.
         reset: Whether units are streams of their own.
         missing: What an input without a score is: an error, or ranked last.
         draws: Draws of units behind the interval of the rate.
@@ -69,44 +92,98 @@ def deployment(
             "modes (--costs), or a selection budget."
         )
     resamples = Resamples.of(judged, make_draws(len(judged.unit_ids), draws, seed), leave_out_up_to=0)
-    (found,) = thresholds(resamples, [own], [allowed], calibration=[held_scores] if apart else None)
-    if found.rate is None:
-        raise InputError(f"{scores.name} has no threshold under {allowed.key.label}: {found.reason}.")
-    routing = Routing.calibrated(
-        held_scores.values,
-        allowed.share(allowed.cost_of(scores.name)),
-        policy=_tuned(policy, held_scores, held, allowed, reset=reset),
-        modes=table.modes,
-        costs=_costs(allowed, scores),
-        reset=reset,
-        about={
-            "allocator": scores.name,
-            "budget": allowed.key.label,
-            "calibration_units": [str(unit) for unit in held.unit_ids],
-            "scores": held_scores.digest,
-            "rate": found.rate,
-            "rate_lo": found.rate_lo,
-            "rate_hi": found.rate_hi,
-        },
+    (cut,) = thresholds(resamples, [own], [allowed], calibration=[held_scores] if apart else None)
+    if cut.rate is None:
+        raise InputError(f"{scores.name} has no threshold under {allowed.key.label}: {cut.reason}.")
+    target, costs = allowed.share(allowed.cost_of(scores.name)), _costs(allowed, scores, full=table.modes[-1])
+    priced = bool(scores.modes and costs)
+    about: dict[str, Any] = {
+        "allocator": scores.name,
+        "budget": allowed.key.label,
+        "calibration_units": [str(unit) for unit in held.unit_ids],
+        "scores": held_scores.digest,
+    }
+    asked: dict[str, Any] = {"modes": table.modes, "costs": costs if priced else None, "reset": reset, "about": about}
+    routings = [
+        Routing.calibrated(held_scores.values, target, policy=each, **asked)
+        for each in _policies(policy, held_scores, held, target, priced=priced, reset=reset)
+    ]
+    replays = [_replay(routing, held_scores.values, held) for routing in routings]
+    at = best_trial([Trial(n, each.rate, each.gain) for n, each in enumerate(replays)], target, NEAR)
+    routing, replay = routings[at], replays[at]
+    if not isinstance(routing.policy, Price) and rate_missed(replay.rate, target, NEAR):
+        _note_rate(scores.name, replay, target, alone=len(replays) == 1)
+    modes = routing.replay(own.values, judged.unit, _order(judged))
+    found = replayed(
+        resamples,
+        cut,
+        modes,
+        costs or {},
+        policy=replay.policy,
+        parameter=replay.parameter,
+        calibration_rate=replay.rate,
+        gain=replay.gain,
     )
-    return Deployment(found, routing)
+    facts = {name: getattr(found, name) for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")}
+    facts |= {"target_rate": found.target_rate, "rate_units": len(judged.unit_ids)}
+    about |= facts | {"replays": [each._asdict() for each in replays]}
+    return Deployment(found, replace(routing, about={**routing.about, **about}), tuple(replays))
 
 
-def _costs(allowed: Allowance, scores: Scores) -> dict[str, float] | None:
-    """What modes cost, where scores per mode are to be spent on."""
-    if allowed.costs is None or allowed.convention is None or not scores.modes:
-        return None
-    return {mode: allowed.costs.of_mode(mode, allowed.convention) for mode in scores.modes}
+def _policies(
+    name: str, scores: Scores, held: ValueTable, rate: float, *, priced: bool, reset: bool
+) -> list[str | Policy]:
+    """The policies to replay: the one of this name, or all that can run; those with a setting to tune are tuned."""
+    plain = name.replace("-", " ")
+    if plain == BEST and (priced or held.order is None):
+        plain = "frozen threshold"  # the only one that needs no time order; with costs it stands for a price
+    if priced and plain not in TUNED:
+        return [plain]
+    if plain != BEST:
+        return [_tuned(plain, scores, held, rate, reset=reset)]
+    names = [each for each in POLICIES if not scores.modes or each not in TUNED]
+    return [_tuned(each, scores, held, rate, reset=reset) for each in names]
 
 
-def _tuned(policy: str, scores: Scores, held: ValueTable, allowed: Allowance, *, reset: bool) -> str | Policy:
-    """The policy by name or, where it has something to tune, tuned on the calibration units."""
-    tunes = {"adaptive threshold": tune_adaptive_threshold, "token bucket": tune_token_bucket}
-    tune = tunes.get(policy.replace("-", " "))
-    if tune is None:
-        return policy
-    if scores.modes:
-        raise InputError(f"A {policy} is tuned for one score per input, and {scores.name}: {Reason.NO_RANKING.said()}.")
-    rate = allowed.share(allowed.cost_of(scores.name))
+def _tuned(name: str, scores: Scores, held: ValueTable, rate: float, *, reset: bool) -> str | Policy:
+    """The policy by name or, where it has a setting to tune, tuned on the calibration units."""
+    tunes = dict(zip(TUNED, (tune_adaptive_threshold, tune_token_bucket), strict=True))
+    if scores.modes and name in tunes:
+        raise InputError(f"A {name} is tuned for one score per input, and {scores.name}: {Reason.NO_RANKING.said()}.")
+    if name == "causal cap":
+        times(held)  # its rate depends on the order in time
+    if name not in tunes:
+        return name
     unit = held.unit if reset else np.zeros(len(held), dtype=np.int64)
-    return tune(scores.values, unit, order=times(held), value=held.decision_values, alpha=rate).policy
+    return tunes[name](scores.values, unit, order=times(held), value=held.decision_values, alpha=rate).policy
+
+
+def _replay(routing: Routing, scores: Float[np.ndarray, "input *mode"], held: ValueTable) -> Replay:
+    modes = routing.replay(scores, held.unit, _order(held))
+    gain = math.fsum(held.mode_values[np.arange(len(modes)), modes])
+    parameter = None
+    if isinstance(routing.policy, AdaptiveThreshold):
+        parameter = routing.policy.eta
+    elif isinstance(routing.policy, TokenBucket) and math.isfinite(routing.policy.cap):
+        parameter = routing.policy.cap
+    return Replay(routing.policy_name, parameter, int(np.count_nonzero(modes)) / len(modes), gain)
+
+
+def _order(table: ValueTable) -> Num[np.ndarray, "input"]:
+    """When each input arrives; in the order of the table where there is none, which a threshold's rate ignores."""
+    return np.arange(len(table)) if table.order is None else table.order
+
+
+def _note_rate(name: str, replay: Replay, target: float, *, alone: bool) -> None:
+    which = f"under {replay.policy} it" if alone else f"no policy comes within 2 points; the nearest, {replay.policy},"
+    note = f"{name}: {target:.1%} of the calibration inputs should be escalated; {which} escalates {replay.rate:.1%}."
+    warnings.warn(InputWarning(note), stacklevel=3)
+
+
+def _costs(allowed: Allowance, scores: Scores, *, full: str) -> dict[str, float] | None:
+    """What an escalation to each mode costs, where a budget counts it."""
+    if allowed.costs is None or allowed.convention is None:
+        return None
+    if not scores.modes:
+        return {full: allowed.full - (allowed.cheap if allowed.accounting == "skipping" else 0.0)}
+    return {mode: allowed.costs.of_mode(mode, allowed.convention) for mode in scores.modes}

@@ -258,6 +258,25 @@ def cautious(point: float, spread: float, *, units: int, effective: float) -> In
     return Interval(point - half, point + half)
 
 
+def predicted(rate: float, spread: float, units: int) -> Interval:
+    """The 95 % prediction interval of a rate on as many new units as it was calibrated or counted on.
+
+    The rate of the new units and this one vary alike, so that their difference has twice the variance of one:
+    rate +- Student's t with units - 1 degrees of freedom x spread over draws x sqrt(2 units / (units - 1)), on the
+    scale of the rate and on that of its logit; each bound is the wider one, within 0 and 1.
+    """
+    if math.isnan(spread) or units < 2:
+        return Interval(math.nan, math.nan)
+    if not spread > ROUNDING:
+        return Interval(rate, rate)  # all units have the same rate
+    half = student_quantile(1 - (1 - LEVEL) / 2, units - 1) * spread * math.sqrt(2 * units / (units - 1))
+    variance = rate * (1 - rate)
+    # A rate that differs between units lies strictly between 0 and 1; the exponent is bounded against overflow.
+    odds, factor = (rate / (1 - rate), math.exp(min(half / variance, 700.0))) if variance > 0 else (math.nan, 1.0)
+    low, high = odds / factor / (1 + odds / factor), 1 - 1 / (1 + odds * factor)
+    return Interval(max(0.0, min(rate - half, low)), min(1.0, max(rate + half, high)))
+
+
 @lru_cache(maxsize=256)
 def student_quantile(probability: float, degrees: float) -> float:
     """The quantile of Student's t with any degrees of freedom from 1 on, of a probability of at least 1/2.

@@ -47,9 +47,7 @@ class Policy(ABC):
                 "Scores, units and orders must be one per input and orders not NaN, got shapes "
                 f"{score.shape}, {unit.shape}, {order.shape}: align them by input."
             )
-        rows = np.lexsort((order, unit))
-        begins = np.diff(unit[rows], prepend=unit[rows[:1]] - 1) != 0
-        first = np.maximum.accumulate(np.where(begins, np.arange(rows.size), 0))
+        rows, first = in_time(unit, order)
         acceptance = np.empty(score.size)
         acceptance[rows] = self.decide_sorted(score[rows], first)
         return acceptance
@@ -63,6 +61,15 @@ class Policy(ABC):
     @abstractmethod
     def start(self) -> UnitStream:
         """A stream at the beginning of a unit."""
+
+
+def in_time(
+    unit: Int[np.ndarray, "input"], order: Num[np.ndarray, "input"]
+) -> tuple[Int[np.ndarray, "input"], Int[np.ndarray, "input"]]:
+    """The rows unit by unit in time order, and for each the place of its unit's first one among them."""
+    rows = np.lexsort((order, unit))
+    begins = np.diff(unit[rows], prepend=unit[rows[:1]] - 1) != 0
+    return rows, np.maximum.accumulate(np.where(begins, np.arange(rows.size), 0))
 
 
 def slots_of(alpha: float, inputs: int) -> int:
@@ -128,7 +135,7 @@ class FrozenThreshold(Policy):
     ) -> Bool[np.ndarray, "input"]:
         """Which rows are escalated."""
         tied = score == self.theta
-        turn = _running_count(tied, first)
+        turn = running_count(tied, first)
         accepted = np.floor(turn * self.tie_acceptance) > np.floor((turn - 1) * self.tie_acceptance)
         return (score > self.theta) | (tied & accepted)
 
@@ -174,7 +181,7 @@ class CausalCap(Policy):
     ) -> Bool[np.ndarray, "input"]:
         """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)) of the W_t wanted so far."""
         row = np.arange(score.size)
-        wants = _running_count(self.threshold.decide_sorted(score, first), first)
+        wants = running_count(self.threshold.decide_sorted(score, first), first)
         cap = np.floor(1 + self.alpha * (row - first + 1) + SLACK).astype(np.int64)
         # Each unit is lowered below all earlier ones, so that one running minimum serves them all.
         drop = np.cumsum(first == row) * (2 * score.size + 2)
@@ -308,11 +315,11 @@ class BucketStream(UnitStream):
         return escalate
 
 
-def rate_missed(realised: float, alpha: float) -> bool:
-    """Whether the realised share is more than 5 points from alpha; exactly 5 points is not missed."""
+def rate_missed(realised: float, alpha: float, tolerance: float = RATE_TOLERANCE) -> bool:
+    """Whether the realised share is further from alpha than a tolerance (5 points); exactly as far is not missed."""
     if math.isnan(realised):
         raise InputError("A realised share must be a number, got NaN: a rate needs at least one input.")
-    return bool(abs(realised - alpha) > RATE_TOLERANCE + 1e-12)
+    return bool(abs(realised - alpha) > tolerance + 1e-12)
 
 
 @dataclass(frozen=True)
@@ -373,7 +380,7 @@ def _replayed(
     return np.array(escalated, dtype=bool)
 
 
-def _running_count(flag: Bool[np.ndarray, "input"], first: Int[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
+def running_count(flag: Bool[np.ndarray, "input"], first: Int[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
     """How many flags are set from the unit's first row up to each row."""
     count = np.cumsum(flag, dtype=np.int64)
     return count - (count - flag)[first]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError
 from deepval.judging.knapsack import hull_slopes
-from deepval.judging.policies import SLACK
+from deepval.judging.policies import SLACK, in_time, running_count
 
 
 class Bought(NamedTuple):
@@ -91,6 +91,22 @@ class Price:
         found[inputs, bought.least] += 1 - self.tie_acceptance
         found[inputs, bought.most] += self.tie_acceptance
         return found[:, 1:]
+
+    def decide(
+        self,
+        scores: Float[np.ndarray, "input mode"],
+        unit: Int[np.ndarray, "input"],
+        order: Num[np.ndarray, "input"],
+    ) -> Int[np.ndarray, "input"]:
+        """The mode of each input as a stream per unit decides it."""
+        rows, first = in_time(unit, order)
+        least, most = self.bought(scores)
+        tied = (least != most)[rows]
+        turn, p = running_count(tied, first), self.tie_acceptance
+        accepted = tied & (np.floor(turn * p) > np.floor((turn - 1) * p))
+        modes = least.copy()
+        modes[rows[accepted]] = most[rows[accepted]]
+        return modes
 
     def start(self) -> "PriceStream":
         """A stream at the beginning of a unit."""

@@ -6,13 +6,13 @@ for its own, and nothing is asked for where none is above 0; where modes have co
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Float
+from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError, meant, quoted
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Policy, TokenBucket, UnitStream
 from deepval.judging.prices import Price, PriceStream
@@ -55,7 +55,7 @@ class Routing:
         scores: Any,
         alpha: float,
         *,
-        policy: str | Policy | Price = "causal cap",
+        policy: str | Policy | Price = "frozen threshold",
         parameter: float | None = None,
         modes: Sequence[str] | None = None,
         costs: Mapping[str, float] | None = None,
@@ -79,8 +79,34 @@ class Routing:
             )
         if isinstance(policy, str):
             policy = _priced(found, alpha, policy, names, costs) if costs else _made(policy, found, alpha, parameter)
-        told = {"alpha": float(alpha), "calibration_inputs": len(found)}
-        return cls(policy, names, per_mode=found.ndim == 2, reset=reset, about=told | dict(about or {}))
+        facts: dict[str, Any] = {"alpha": float(alpha), "calibration_inputs": len(found)}
+        routing = cls(policy, names, per_mode=found.ndim == 2, reset=reset, about=facts | dict(about or {}))
+        if "rate" in routing.about or not isinstance(policy, FrozenThreshold | Price):
+            return routing  # scores without units and times cannot tell the rate of other policies
+        rows = np.arange(len(found))
+        rate = float(np.mean(routing.replay(found, np.zeros_like(rows), rows) > 0))
+        return replace(routing, about=facts | {"rate": rate} | dict(about or {}))
+
+    def replay(
+        self,
+        scores: Float[np.ndarray, "input *mode"],
+        unit: Int[np.ndarray, "input"],
+        order: Num[np.ndarray, "input"],
+    ) -> Int[np.ndarray, "input"]:
+        """The mode that a router gives each input, its place among the modes, when inputs arrive in time order."""
+        unit = unit if self.reset else np.zeros_like(unit)
+        if isinstance(self.policy, Price):
+            return self.policy.decide(scores, unit, order)
+        if scores.ndim == 1:
+            return np.where(self.policy.decide(scores, unit, order) > 0, len(self.modes) - 1, 0)
+        largest = scores.max(axis=1)
+        escalated = self.policy.decide(np.where(largest > 0, largest, -np.inf), unit, order) > 0
+        return np.where(escalated, 1 + scores.argmax(axis=1), 0)
+
+    @property
+    def policy_name(self) -> str:
+        """Name of the policy as a file has it; the class's for one of a user's own."""
+        return NAMES.get(type(self.policy), type(self.policy).__name__)
 
     def start(self) -> "Route":
         """A stream at its beginning."""
@@ -146,6 +172,14 @@ def _adaptive(_: FrozenThreshold, scores: np.ndarray, alpha: float, parameter: f
     return AdaptiveThreshold(parameter, scores, alpha)
 
 
+NAMES: dict[type, str] = {
+    FrozenThreshold: "frozen threshold",
+    CausalCap: "causal cap",
+    AdaptiveThreshold: "adaptive threshold",
+    TokenBucket: "token bucket",
+    Price: "price",
+}
+"""Policies by class."""
 POLICIES: dict[str, Callable[[FrozenThreshold, np.ndarray, float, float | None], Policy]] = {
     "frozen threshold": lambda frozen, _scores, _alpha, _parameter: frozen,
     "causal cap": lambda frozen, _scores, alpha, _parameter: CausalCap(frozen, alpha),

@@ -1,19 +1,20 @@
 """Scores and budgets -> the score from which on to escalate (per mode: a price), and the rate to expect of it.
 
 A threshold is calibrated on units that are not judged where there are some, else on the judged ones, where its rate is
-the wanted one by construction. Its interval keeps the threshold and draws the units: how much the rate depends on them.
+the target by construction. Its interval is a prediction interval: the rate on as many new units.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Float, Int
 from deepval.judging import selections
 from deepval.judging.budgets import Allowance
-from deepval.judging.draws import Interval
+from deepval.judging.draws import Interval, predicted
 from deepval.judging.kernel import at_least
 from deepval.judging.policies import FrozenThreshold, slots_of
 from deepval.judging.prices import Price
@@ -187,6 +188,7 @@ def _priced(
     least, most = price.bought(given)
     acceptance = price.expected(own.values)
     said = said | {
+        "policy": "price",
         "price": price.price,
         "tie_acceptance": price.tie_acceptance,
         "tied": int(np.count_nonzero(least != most)),
@@ -194,6 +196,31 @@ def _priced(
     }
     by_mode = [_by_unit(resamples, accepted) for accepted in (*acceptance.T, acceptance.sum(axis=1))]
     return _Accepted(said, by_mode, each, None if costs is None else spend)
+
+
+def replayed(
+    resamples: Resamples,
+    threshold: Threshold,
+    modes: Int[np.ndarray, "input"],
+    costs: Mapping[str, float],
+    **fields: Any,
+) -> Threshold:
+    """A threshold with the rates of a policy that gives every judged input its mode (0: cheap), and other fields."""
+    number = len(resamples.modes) - 1
+    by_mode = [_by_unit(resamples, (modes == mode).astype(float)) for mode in range(1, number + 1)]
+    taken = zip(resamples.modes[1:], _rates(resamples, by_mode), strict=True)
+    rates = tuple(ModeRate(mode, rate, known(of.low), known(of.high)) for mode, (rate, of) in taken)
+    ((rate, bounds),) = _rates(resamples, [_by_unit(resamples, (modes > 0).astype(float))])
+    spend = None if threshold.spend is None else sum(costs[each.mode] * each.rate for each in rates if each.rate)
+    return replace(
+        threshold,
+        rate=rate,
+        rate_lo=known(bounds.low),
+        rate_hi=known(bounds.high),
+        rates=tuple(each for each in rates if each.mode in {of.mode for of in threshold.rates}),
+        spend=spend,
+        **fields,
+    )
 
 
 def _expected(resamples: Resampling, made: Sequence[_Accepted]) -> Iterator[Threshold]:
@@ -219,11 +246,14 @@ def _expected(resamples: Resampling, made: Sequence[_Accepted]) -> Iterator[Thre
 
 
 def _rates(resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]]) -> Iterator[tuple[float, Interval]]:
-    """The shares of the inputs that are accepted, each with its interval over the draws that hold any input."""
+    """The shares of the inputs that are accepted, each with its prediction interval, from draws that hold any input."""
     if not accepted:
         return iter(())
     inputs, taken = resamples.inputs, np.stack([resamples.counts @ each for each in accepted])
     shares = np.divide(taken, inputs, out=np.full(taken.shape, np.nan), where=inputs > 0)
-    drawn = shares[:, resamples.drawn]
-    bounds = resamples.draws.intervals(drawn, ~np.isnan(drawn) & resamples.resampled)
-    return zip(shares[:, 0].tolist(), bounds, strict=True)
+    spread = resamples.draws.spreads(shares[:, resamples.drawn]) if resamples.resampled else np.full(len(taken), np.nan)
+    units = int(np.count_nonzero(resamples.per_unit[:, 0]))
+    rates = shares[:, 0].tolist()
+    return zip(
+        rates, [predicted(rate, own, units) for rate, own in zip(rates, spread.tolist(), strict=True)], strict=True
+    )

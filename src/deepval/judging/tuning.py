@@ -1,6 +1,6 @@
 """Validation units -> the streaming policy that does best on them, among a few candidates.
 
-Chosen is the largest gain among the candidates that keep the rate, or else the rate nearest to the wanted one.
+Chosen is the largest gain among the candidates that keep the rate, or else the rate nearest to the target.
 """
 
 import math
@@ -12,7 +12,14 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError
-from deepval.judging.policies import AdaptiveThreshold, FrozenThreshold, Policy, TokenBucket, rate_missed
+from deepval.judging.policies import (
+    RATE_TOLERANCE,
+    AdaptiveThreshold,
+    FrozenThreshold,
+    Policy,
+    TokenBucket,
+    rate_missed,
+)
 
 ETAS = (0.005, 0.01, 0.02, 0.05, 0.1)
 """Step sizes that an adaptive threshold is tuned over."""
@@ -92,13 +99,14 @@ def _tuned(
         escalated = policy.decide(score, unit, order) > 0
         rate = int(escalated.sum()) / score.size
         tried.append(Trial(candidate, rate, gain=math.fsum(value[escalated])))
-    return TunedPolicy(policies[_chosen(tried, alpha)], tuple(tried))
+    return TunedPolicy(policies[best_trial(tried, alpha)], tuple(tried))
 
 
-def _chosen(tried: Sequence[Trial], alpha: float) -> int:
-    kept = [i for i, trial in enumerate(tried) if not rate_missed(trial.rate, alpha)]
-    if kept:
-        return max(kept, key=lambda i: tried[i].gain)
+def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOLERANCE) -> int:
+    """The trial of the largest gain among those that keep the rate alpha, or else of the nearest rate."""
+    near = [i for i, trial in enumerate(tried) if not rate_missed(trial.rate, alpha, tolerance)]
+    if near:
+        return max(near, key=lambda i: tried[i].gain)
     # Rates on either side of alpha are equally near up to float noise, and then the first one wins.
     distances = [abs(trial.rate - alpha) for trial in tried]
     return next(i for i, distance in enumerate(distances) if distance <= min(distances) + 1e-12)

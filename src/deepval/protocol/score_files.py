@@ -17,7 +17,7 @@ import numpy as np
 from deepval.errors import InputError, quoted, reason
 from deepval.files import reading
 from deepval.tables import columns
-from deepval.tables.scores import SCORE_PREFIX, Scores, align
+from deepval.tables.scores import FIT_UNITS, IN_FIT, SCORE_PREFIX, Scores, align
 from deepval.tables.values import ValueTable
 
 LARGEST_FILE = 64 * 2**20
@@ -63,7 +63,9 @@ def read_scores(path: Path, cell: WantedScores, *, name: str) -> Scores:
         raise InputError(f"{path}: a score file may have {LARGEST_FILE:,} bytes; found {size:,}.")
     wanted = ["score"] if len(cell.table.modes) == 2 else ["score", *(SCORE_PREFIX + m for m in cell.table.modes[1:])]
     reader = _bounded_csv if path.suffix == ".csv" else _bounded_parquet
-    found = reader(path, most_rows=len(cell.table), allowed=["input", *wanted])
+    found = reader(path, most_rows=len(cell.table), allowed=["input", *wanted, FIT_UNITS, IN_FIT])
+    # What `deepval score` states of its fits cannot be checked here, and nothing rests on it.
+    found = columns.Columns(found.source, {k: v for k, v in found.data.items() if k not in (FIT_UNITS, IN_FIT)})
     found.require("input")
     _check_lengths(found)
     _check_split(found, cell)

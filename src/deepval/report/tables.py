@@ -51,6 +51,10 @@ WEAK = {
 """What weakens a verdict in words, and what that means."""
 MOST_SHARE = 10.0
 """Largest share that is printed in percent: a larger one is a share of something almost zero."""
+NEW_UNITS = (
+    "The 95 % prediction interval is for the rate on as many new units as the rate is of (docs/statistics.md, Rates on "
+    "new units)."
+)
 IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positive or too near zero to take shares of."
 
 
@@ -403,7 +407,17 @@ def _streams(result: Result) -> Table:
 
 def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | None) -> Table:
     """Where allocators escalate from, and how often that is to be expected; `held` units are calibrated on."""
-    header = ("budget", "allocator", "escalate above", "at the cut", "expected rate", "rate 95 %")
+    header = (
+        "budget",
+        "allocator",
+        "policy",
+        "escalate above",
+        "at the cut",
+        "rate",
+        "rate on new units, 95 %",
+        "gain",
+    )
+    apart = any(row.calibration_rate is not None and row.calibrated_on == "calibration" for row in thresholds)
     sections = []
     for budget, members in groupby(thresholds, key=lambda row: row.budget.label):
         rows = []
@@ -415,15 +429,24 @@ def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | No
                     f"{each.mode} {interval(each.lo, each.hi, _tenths)}" for each in row.rates if each.lo is not None
                 ]
             tied = "" if row.tied is None else f"{percent(row.tie_acceptance, 1)} of {row.tied:,}"
-            texts = (budget if i == 0 else "", row.allocator, _cut(row), tied, ", ".join(rate), ", ".join(bounds))
+            first = (budget if i == 0 else "", row.allocator, _policy(row), _cut(row), tied)
+            texts = (*first, ", ".join(rate), ", ".join(bounds), number(row.gain))
             rows.append(tuple(map(TableCell, texts)))
         sections.append(tuple(rows))
     notes = sorted({f"{row.allocator}: {row.reason}." for row in thresholds if row.reason})
     notes.append(_calibrated(thresholds, held))
     if any(row.price is not None for row in thresholds):
         notes.append("price: of all modes run the one of largest score - price x cost; cheap has score and cost 0.")
+    if any(row.policy == "adaptive threshold" for row in thresholds):
+        notes.append("An adaptive threshold starts at this score and follows the rate from there.")
+    if any(row.gain is not None for row in thresholds):
+        notes.append("The gain is that of the policy on the calibration units, in units of the loss.")
+    if apart:
+        rates = [percent(row.calibration_rate, 1) for row in thresholds]
+        notes.append(f"On the calibration units the policy escalates {', '.join(rates)}.")
     notes.append("at the cut: how many of so many equal scores to escalate. Thresholds are rounded here, not in JSON.")
-    return Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
+    table = Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
+    return table if any(row.gain is not None for row in thresholds) else table.keeping(*header[:-1])
 
 
 def recovery_table(rows: Sequence[Recovery]) -> Table:
@@ -445,6 +468,11 @@ def recovery_table(rows: Sequence[Recovery]) -> Table:
     return Table("Performance gap recovered", header, lines_of(texts), tuple(notes))
 
 
+def _policy(row: Threshold) -> str:
+    """The policy, and what was tuned in it."""
+    return row.policy if row.parameter is None else f"{row.policy} ({row.parameter:g})"
+
+
 def _cut(row: Threshold) -> str:
     """Where an allocator escalates from, with digits to tell scores apart."""
     if row.price is not None:
@@ -460,11 +488,8 @@ def _calibrated(thresholds: Sequence[Threshold], held: Sequence[str] | None) -> 
     """Which units thresholds are calibrated on."""
     units = "" if held is None else f" ({counted(len(held), 'unit')}: {_few(held)})"
     if any(row.calibrated_on == "calibration" for row in thresholds):
-        return f"Calibrated on units that the rates are not of{units}."
-    return (
-        f"Calibrated on the same units as the rates{units}, which are the budget's by construction; the interval says "
-        "how far a rate depends on the units drawn."
-    )
+        return f"Calibrated on units that the rates are not of{units}. {NEW_UNITS}"
+    return f"Calibrated on the same units as the rates{units}. {NEW_UNITS}"
 
 
 def _gaps(result: Result) -> Table:

@@ -245,7 +245,7 @@ class Stream(BudgetRecord):
 
 @dataclass(frozen=True)
 class ModeRate(Record):
-    """How often a threshold gives a mode: the expected share of the judged inputs and its 95 % interval over units."""
+    """How often a mode is run: share of the inputs, and its 95 % prediction interval on as many new units."""
 
     mode: str
     rate: float
@@ -255,7 +255,7 @@ class ModeRate(Record):
 
 @dataclass(frozen=True)
 class Threshold(BudgetRecord):
-    """Where one allocator escalates from under one budget, and how often that is to be expected.
+    """Where one allocator escalates from under one budget, under which policy, and how often that is to be expected.
 
     Attributes:
         allocator: Its name.
@@ -263,7 +263,11 @@ class Threshold(BudgetRecord):
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
-        threshold: Escalate scores above it. None for scores per mode, which have a price.
+        policy: What decides input by input, whose rate and gain these are: frozen threshold, causal cap, adaptive
+            threshold, token bucket, or price. Of a result always the frozen threshold, or the price.
+        parameter: What was tuned in it: the step of an adaptive threshold, the size of a token bucket (None: endless).
+        threshold: Escalate scores above it (an adaptive threshold starts there). None for scores per mode, which have
+            a price.
         price: With scores per mode, what a unit of cost (of the convention; an escalation under a selection budget)
             must be worth: of all modes, cheap with score and cost 0, run the one of largest score - price x cost.
         tie_acceptance: Probability to escalate a score equal to the threshold (to buy at just the price).
@@ -272,8 +276,12 @@ class Threshold(BudgetRecord):
         calibration_inputs: Number of inputs there.
         target_rate: Share of them that is escalated in expectation: what the budget leaves after the allocator has
             paid for itself. None for scores per mode under a measured budget, which leaves costs, not escalations.
-        rate: Expected share of the judged inputs that is escalated; `target_rate` where those were calibrated on.
-        rate_lo: Lower bound of its 95 % interval, the units drawn and the threshold kept.
+        calibration_rate: Share of the calibration inputs that the policy escalates, replayed in time order by `deepval
+            threshold`; None in a result.
+        gain: What it gains there, in loss units; None in a result, whose rows and streams have gains.
+        rate: Share of the judged inputs that the policy escalates. In a result it is the expectation over ties, and
+            `target_rate` where those were calibrated on.
+        rate_lo: Lower bound of its 95 % prediction interval: the rate on as many new units.
         rate_hi: Upper bound.
         rates: The same by mode above cheap.
         target_spend: What escalations may cost per input, in units of the convention; None under a selection budget.
@@ -287,6 +295,8 @@ class Threshold(BudgetRecord):
     alpha: float
     convention: str | None = None
     accounting: str | None = None
+    policy: str = "frozen threshold"
+    parameter: float | None = None
     threshold: float | None = None
     price: float | None = None
     tie_acceptance: float | None = None
@@ -294,6 +304,8 @@ class Threshold(BudgetRecord):
     calibrated_on: str = "judged"
     calibration_inputs: int = 0
     target_rate: float | None = None
+    calibration_rate: float | None = None
+    gain: float | None = None
     rate: float | None = None
     rate_lo: float | None = None
     rate_hi: float | None = None

@@ -1,7 +1,8 @@
 """Scores from outside (arrays, files, frames) -> one number per input of a table, aligned by id.
 
 Higher means escalate first. Equal numbers are ties; +inf and -inf mean always and never; NaN is an error. Columns
-`score_<mode>` instead of `score` are an allocator's own estimate of every mode's value.
+`score_<mode>` instead of `score` are an allocator's own estimate of every mode's value. Columns `fit_units` and
+`in_fit`, which `deepval score` writes, state which inputs are of units that the allocator was fitted on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +19,15 @@ from deepval.tables import columns
 from deepval.tables.values import LOSS_PREFIX, REWARD_PREFIX, ValueTable
 
 SCORE_PREFIX = "score_"
+FIT_UNITS, IN_FIT = "fit_units", "in_fit"
+"""Columns of a scores file: on how many units the allocator behind a score was fitted, and whether the input's unit is
+one of them (1) or not (0)."""
 REFERENCES = ("random", "all-full", "oracle", "oracle-ladder", "random-ladder")
 """Rows that every result shows; an allocator cannot take their names."""
 JUDGE, CALIBRATE = "judge on --units", "calibrate with --calibrate"
 """What the units of scores are for, as messages say it."""
-LISTED = 100
-"""Units that a message lists."""
+LISTED, LISTED_FITTED = 100, 5
+"""Units that a message lists: of scored ones, and of those that an allocator was fitted on."""
 Missing = Literal["error", "worst"]
 Kind = Literal["deployable", "diagnostic"]
 
@@ -40,9 +44,24 @@ class Fit:
     units: Int[np.ndarray, "input"]
     inside: Bool[np.ndarray, "input"]
 
+    @classmethod
+    def none(cls, inputs: int) -> "Fit":
+        """The fit of a signal: nothing was fitted."""
+        return cls(np.zeros(inputs, dtype=np.int64), np.zeros(inputs, dtype=bool))
+
     def keep(self, rows: Bool[np.ndarray, "input"] | Int[np.ndarray, "row"]) -> "Fit":
         """The fit behind the chosen inputs, in the chosen order."""
         return Fit(self.units[rows], self.inside[rows])
+
+    def spread(self, rows: Int[np.ndarray, "input"], inputs: int) -> "Fit":
+        """The fit on a table of so many inputs, whose `rows` these are; other inputs have no fit."""
+        spread = Fit.none(inputs)
+        spread.units[rows], spread.inside[rows] = self.units, self.inside
+        return spread
+
+    def columns(self) -> dict[str, Int[np.ndarray, "input"]]:
+        """Columns of a scores file."""
+        return {FIT_UNITS: self.units, IN_FIT: self.inside.astype(np.int64)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +169,15 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
     values[rows] = np.column_stack(given)
     covered = np.zeros(len(table), dtype=bool)
     covered[rows] = True
-    return Scores(name, values[:, 0] if plain else values, covered, () if plain else table.modes[1:], kind_of(found))
+    fit = fit_of(found)
+    return Scores(
+        name,
+        values[:, 0] if plain else values,
+        covered,
+        () if plain else table.modes[1:],
+        kind_of(found),
+        None if fit is None else fit.spread(rows, len(table)),
+    )
 
 
 def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
@@ -183,7 +210,25 @@ def on_part(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missin
     if part is not whole:
         inside = np.isin(whole.unit_ids, part.unit_ids)
         scores = scores.keep(inside[whole.unit])
+    if role == CALIBRATE:
+        _refuse_fitted(scores, part)
     return filled(scores, part, missing, role=role)
+
+
+def _refuse_fitted(scores: Scores, table: ValueTable) -> None:
+    """Raise where an allocator would be calibrated on units that it was fitted on."""
+    if scores.fit is None or not scores.fit.inside.any():
+        return
+    fitted = np.unique(table.unit[scores.fit.inside])
+    names = table.unit_ids[fitted].tolist()
+    listed = ", ".join(names[:LISTED_FITTED]) + (
+        f" and {len(names) - LISTED_FITTED} more" * (len(names) > LISTED_FITTED)
+    )
+    raise InputError(
+        f"{scores.name}: calibration units must be units that the allocator was not fitted on, so that its scores are "
+        f"like those on new units; it was fitted on {len(names)} of these {len(table.unit_ids)} ({listed}). "
+        "Fit it with `deepval fit --units train`, or calibrate on other units."
+    )
 
 
 def _advice(scores: Scores, table: ValueTable, role: str) -> str:
@@ -217,6 +262,29 @@ def kind_of(found: columns.Columns) -> Kind:
             f"{', '.join(sorted(kinds)[:3])}."
         )
     return "diagnostic" if kinds == {"diagnostic"} else "deployable"
+
+
+def fit_of(found: columns.Columns) -> Fit | None:
+    """The fit that columns `fit_units` and `in_fit` state; None where there are none."""
+    stated = [name for name in (FIT_UNITS, IN_FIT) if name in found.data]
+    if not stated:
+        return None
+    if len(stated) == 1:
+        raise InputError(
+            f"{found.source}: {FIT_UNITS!r} and {IN_FIT!r} belong together, and there is only {stated[0]!r}: write the "
+            "scores again with `deepval score`, or leave the column out."
+        )
+    units, inside = found.numbers(FIT_UNITS), found.numbers(IN_FIT)
+    whole = (units >= 0) & (units <= 2**53) & (np.floor(units) == units)
+    bad = np.flatnonzero(~(whole & np.isin(inside, (0, 1)) & (inside <= units)))
+    if len(bad):
+        row = int(bad[0])
+        raise InputError(
+            f"{found.source}: {FIT_UNITS!r} must be a number of units and {IN_FIT!r} 0, or 1 where the allocator was "
+            f"fitted on the input's unit; {columns.place(row, found.ids('input'))} has {units[row]:g} and "
+            f"{inside[row]:g}."
+        )
+    return Fit(units.astype(np.int64), inside == 1)
 
 
 def _is_series(source: Any) -> bool:
