@@ -69,7 +69,6 @@ class Case:
     def judged_units(
         self,
         named: Sequence[str] | None,
-        given: Mapping[str, Path],
         scores: Mapping[str, Scores],
         *,
         calibration: Sequence[str] | None = None,
@@ -78,11 +77,10 @@ class Case:
 
         Args:
             named: Units by name or role, which are taken as they are.
-            given: Score files as for `scores`.
-            scores: What those files hold.
+            scores: The scores to judge.
             calibration: Units that are not judged.
         """
-        if named is not None or self._held_out(given, scores):
+        if named is not None or self._held_out(scores):
             return self.units(named, usual="test"), None
         units = [unit for unit in self.units(None, usual="all") or () if unit not in set(calibration or ())]
         number = f"all {len(units)}{' other' if calibration else ''} units"
@@ -93,25 +91,11 @@ class Case:
         warnings.warn(note, InputWarning, stacklevel=2)
         return units, note
 
-    def _held_out(self, given: Mapping[str, Path], scores: Mapping[str, Scores]) -> bool:
-        """Whether test units alone are judged: not where signals and diagnostics beside the cell score all its inputs.
-
-        Scores from elsewhere may come from a fit, and so does a probability that a cell maps from raw scores.
-        """
-        if self.cell is None or self.not_held_out is not None:
+    def _held_out(self, scores: Mapping[str, Scores]) -> bool:
+        """Whether test units alone are judged: not if all scores state that nothing was fitted and cover all inputs."""
+        if self.cell is None or self.not_held_out is not None or not scores:
             return True
-        from deepval.allocators.signals import SIGNALS
-        from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
-
-        modes = self.cell.definition.get("modes", {})
-        raw = any(isinstance(mode, Mapping) and mode.get("scores") == "raw" for mode in modes.values())
-        unfitted = {
-            reading.resolved(self.source / SCORES / f"{name}.csv")
-            for name in (*SIGNALS, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS)
-            if not reading.exists(self.source / ALLOCATORS / f"{name}.json")
-        }
-        files = set(map(reading.resolved, self._beside(given).values())) if scores else set()
-        return raw or not files <= unfitted or not all(item.covered.all() for item in scores.values())
+        return any(s.fit is None or s.fit.units.any() or not s.covered.all() for s in scores.values())
 
     @property
     def scored(self) -> bool:

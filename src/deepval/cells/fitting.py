@@ -261,16 +261,17 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
 
 def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> Fit:
     """Which inputs of a part of the cell are of units that the allocator was fitted on."""
-    if not isinstance(allocator, FittedAllocator):
-        return Fit.none(len(table))
-    inside = np.isin(table.unit_ids, _fitted_units(cell, allocator))[table.unit]
-    return Fit(np.full(len(table), len(allocator.training.units)), inside)
+    units = _fitted_units(cell, allocator)
+    number = len(allocator.training.units) if isinstance(allocator, FittedAllocator) else len(units)
+    return Fit(np.full(len(table), number), np.isin(table.unit_ids, units)[table.unit])
 
 
 def _fitted_units(cell: BuiltCell, allocator: Allocator) -> list[str]:
     """The units of the cell's data set that an allocator was fitted on, on this cell or another."""
     if not isinstance(allocator, FittedAllocator):
-        return []
+        # A signal of probabilities rests on the map from raw scores, which the build fits on training units.
+        calibrated = cell.views[0].mode.calibration is not None and "cheap scores" in allocator.uses
+        return list(cell.split.train) if calibrated else []
     # A cell's id begins with its data set, and other data sets may use the same names for other units.
     same = allocator.training.cell.startswith(f"{cell.split.dataset}-")
     return list(allocator.training.units) if same else []

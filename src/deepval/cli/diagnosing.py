@@ -58,7 +58,7 @@ def diagnose(
     case = read_case(values, costs=costs, modes=options.mode_list(modes))
     files = options.score_files(scores)
     scored = case.scores(files) if files or case.scored else {}
-    chosen, _ = case.judged_units(options.unit_list(units, case.roles), files, scored)
+    chosen, _ = case.judged_units(options.unit_list(units, case.roles), scored)
     budgets = options.budgets(case, scored, alpha, budget)
     found = diagnosis.diagnose(
         case.table,

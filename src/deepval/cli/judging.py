@@ -146,7 +146,7 @@ def evaluate(
         scored = case.scores(files)
         held = case.units(options.unit_list(calibrate, case.roles))
         role = units if following is None else units or "test"
-        chosen, note = case.judged_units(options.unit_list(role, case.roles), files, scored, calibration=held)
+        chosen, note = case.judged_units(options.unit_list(role, case.roles), scored, calibration=held)
         if held is not None:
             note_unknown_fits(scored)
     else:
@@ -269,7 +269,7 @@ def compare(
     chosen: dict[str, list[str] | None] = {}
     for name, case in cases.items():
         listed = options.unit_list(role, case.roles)
-        chosen[name], _ = case.judged_units(listed, _files(sides), scores[name], calibration=held[name])
+        chosen[name], _ = case.judged_units(listed, scores[name], calibration=held[name])
     units_of = {name: case.table.unit_ids if (named := chosen[name]) is None else named for name, case in cases.items()}
     seeds = seeds_by_units(units_of, seed)
     results = {}

@@ -114,7 +114,7 @@ def _judged(folder: Path) -> Result:
     """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
     case = read_case(folder)
     scores = case.scores({})
-    units, note = case.judged_units(None, {}, scores)
+    units, note = case.judged_units(None, scores)
     budgets = options.budgets(case, scores)
     result = deepval.evaluate(
         case.table,
