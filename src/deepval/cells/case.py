@@ -98,7 +98,7 @@ class Case:
 
         Scores from elsewhere may come from a fit, and so does a probability that a cell maps from raw scores.
         """
-        if self.cell is None or self.not_held_out is not None:
+        if self.cell is None or self.not_held_out is not None or not scores:
             return True
         from deepval.allocators.signals import SIGNALS
         from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
@@ -110,7 +110,7 @@ class Case:
             for name in (*SIGNALS, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS)
             if not reading.exists(self.source / ALLOCATORS / f"{name}.json")
         }
-        files = set(map(reading.resolved, self._beside(given).values())) if scores else set()
+        files = set(map(reading.resolved, self._beside(given).values()))
         return raw or not files <= unfitted or not all(item.covered.all() for item in scores.values())
 
     @property

@@ -48,8 +48,8 @@ def diagnose(
 ) -> None:
     """Ask what a cell can tell: does the budget bind, do ties or single units decide, how many units are enough?
 
-    Of a cell's folder it takes the scores beside it and the test units by default, or all units where none of the scores
-    were fitted; it also works without scores.
+    Of a cell's folder it takes the scores beside it and the test units by default, or all units where none of the
+    scores were fitted; it also works without scores.
 
     Example: deepval diagnose cells/braking-monocular --resolve 0.02
     """
