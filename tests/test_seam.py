@@ -251,6 +251,12 @@ def test_test_units_alone_are_judged_where_scores_may_come_from_a_fit(cell):
     assert content("evaluate", cell, "-s", "mine.csv", *words)["provenance"]["units"] == test
 
 
+def test_a_cell_without_scores_is_diagnosed_on_its_test_units(cell):
+    shutil.rmtree(cell / "scores")
+    done = run("diagnose", cell, *DRAWS, "--json")
+    assert (json.loads(done.out)["units"], "held out" in done.err) == (len(read_cell(cell).split.test), False)
+
+
 def test_compare_leaves_out_budgets_that_do_not_charge_both(cell):
     done = run("compare", cell, "ego-speed", "lost", *DRAWS, "--json")
     assert "No latency and no energy budgets: the cell's costs have no cost of lost." in done.err
