@@ -303,9 +303,7 @@ def test_a_router_is_not_calibrated_on_units_that_its_allocator_was_fitted_on():
     for scores, units in ((own, None), (own.score, validation)):
         with pytest.raises(InputError, match="validation scores must be of units that the allocator was not fitted on"):
             Router.calibrated(made, scores, 0.3, mode=mode, units=units)
-    with pytest.warns(
-        InputWarning, match="gate-gbm was fitted on 6 units, and the validation scores do not state theirs"
-    ):
+    with pytest.warns(InputWarning, match="was fitted on 6 units, and the validation scores do not state theirs"):
         Router.calibrated(made, own.score, 0.3, mode=mode)
     fresh = calibration_scores(ladder_cell(), made, units="validation")
     router = Router.calibrated(made, fresh, 0.3, mode=mode)

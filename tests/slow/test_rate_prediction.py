@@ -72,17 +72,11 @@ def coverage(kind, units, alpha, seed):
 
 
 @pytest.mark.parametrize("units", [6, 20, 50])
-@pytest.mark.parametrize("kind", ["alike", "normal", "far apart", "skewed"])
-def test_the_rate_on_new_units_lies_in_the_interval(kind, units):
-    assert coverage(kind, units, 0.2, seed=1) >= LEAST
+@pytest.mark.parametrize(("kind", "seed"), [("alike", 1), ("normal", 1), ("far apart", 1), ("skewed", 1), ("rare", 3)])
+def test_the_rate_on_new_units_lies_in_the_interval(kind, seed, units):
+    assert coverage(kind, units, 0.2, seed=seed) >= LEAST
 
 
 @pytest.mark.parametrize("units", [6, 20, 50])
 def test_the_rate_on_new_units_at_a_small_share(units):
     assert coverage("normal", units, 0.05, seed=2) >= LEAST
-
-
-@pytest.mark.parametrize(("units", "least"), [(6, 0.6), (20, 0.85), (50, LEAST)])
-def test_units_that_hold_most_escalations_and_are_rare(units, least):
-    # Of six units, none is of the rare kind in four worlds of ten: no interval can predict what was never seen.
-    assert coverage("rare", units, 0.2, seed=3) >= least
