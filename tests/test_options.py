@@ -398,6 +398,7 @@ def test_no_output_replaces_an_input(files, line):
     assert contents() == before
 
 
+@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
 def test_results_beside_their_inputs_are_written_again(files):
     """What a command wrote before is no input of it, though it lies in the same folder."""
     cell = build("cells")
