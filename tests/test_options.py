@@ -336,3 +336,76 @@ def test_the_process_ends_with_2_and_writes_nothing(files, capfd):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "deepval: --resolve must be a difference other than 0; found 0.\n"
     assert not Path("f").exists()
+
+
+def contents() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()}
+
+
+REPLACING = [
+    "evaluate values.csv -s x.csv --out values.csv",
+    "evaluate values.csv -s x.csv --out ./folder/../values.csv",
+    "evaluate values.csv -s x.csv --out link.csv",
+    "evaluate link.csv -s x.csv --out values.csv",
+    "evaluate values.csv -s x.csv y.csv --out y.csv",
+    "evaluate values.csv -s mine=x.csv --out x.csv",
+    "evaluate values.csv -s x.csv --costs costs.toml --out costs.toml",
+    "evaluate values.csv -s x.csv --terms y.csv --out y.csv",
+    "evaluate values.csv -s x.csv --units units.txt --out units.txt",
+    "evaluate values.csv -s x.csv --plan plan.toml --out plan.toml",
+    "evaluate tables -s x.csv --out tables/a.parquet",
+    "evaluate cell --out cell/values.parquet",
+    "evaluate cell --out cell/manifest.json",
+    "evaluate cell --out cell/opened.jsonl",
+    "evaluate cell -s ego-speed --out cell/scores/ego-speed.csv",
+    "threshold values.csv -s x.csv --out x.csv",
+    "import values.csv --out values.csv",
+    "report result.json --out result.json",
+    "report a=result.json --frames frames.json --out frames.json",
+    "fit cell --like gate.json --out gate.json",
+    "fit cell -a gate-ridge --out cell/split.json",
+    "score cell gate.json --out gate.json",
+    "score cell gate.json --out cell/values.parquet",
+    "export cell gate.json --out gate.json",
+    "profile gate.json --cell cell --out gate.json",
+    "profile ego-speed --cell cell --out cell/costs.toml",
+    "analyse signs cell --out cell/frames.json",
+    "analyse budgets cell --costs costs.toml --figure costs.toml",
+    "leaderboard folder --cells leaderboard.json --out .",
+    "reproduce report.json --work folder --out .",
+    "planner train --dataset nuscenes --root manifest.json --out .",
+    "perceive --weights manifest.json --size 64 --out .",
+]
+
+
+@pytest.mark.parametrize("line", REPLACING)
+def test_no_output_replaces_an_input(files, line):
+    """Under whatever name: refused in one sentence before anything is read."""
+    for folder in ("folder", "tables", "cell/scores"):
+        Path(folder).mkdir(parents=True)
+    listed = ("values.parquet", "frames.json", "split.json", "costs.toml")
+    beside = ("manifest.json", "opened.jsonl", "scores/ego-speed.csv")
+    for name in (*(f"cell/{name}" for name in (*listed, *beside)), "tables/a.parquet", "units.txt", "plan.toml"):
+        Path(name).write_text("a file")
+    for name in ("result.json", "frames.json", "gate.json", "leaderboard.json", "report.json", "manifest.json"):
+        Path(name).write_text("{}")
+    Path("link.csv").symlink_to("values.csv")
+    before = contents()
+    with pytest.raises(
+        InputError, match=r"^--(out|figure) must not replace a file that the command reads; .* write to"
+    ):
+        run(*shlex.split(line))
+    assert contents() == before
+
+
+@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+def test_results_beside_their_inputs_are_written_again(files):
+    """What a command wrote before is no input of it, though it lies in the same folder."""
+    cell = build("cells")
+    run("score", cell, "ego-speed")
+    for _ in range(2):
+        run("score", cell, "ego-speed", "--out", cell / "scores" / "ego-speed.csv")
+        run("evaluate", cell, "--draws", 20, "--out", cell / "result.json")
+        run("analyse", "signs", cell, "--out", cell / "signs.json")
+        run("fit", cell, "-a", "gate-ridge", "--out", cell / "gate.json")
+    assert json.loads((cell / "result.json").read_text())["schema"] == "deepval/result/1"

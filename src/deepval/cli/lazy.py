@@ -48,6 +48,7 @@ class GroupedCommand(TyperCommand):
         for param in self.params:
             if param.param_type_name == "option":
                 bounds.check(param.opts[0], ctx.params.get(param.name or ""))
+        bounds.check_outputs(ctx.info_name or "", {p.opts[0]: ctx.params.get(p.name or "") for p in self.params})
         return left
 
 
