@@ -428,7 +428,9 @@ def test_inputs_without_a_score():
         "mine: every input needs a score; input 'a' has none, nor have 1 more. No input of 1 of the 2 units "
         "has one: judge on --units v (units that are scored)."
     )
-    assert judged({"mine": {"input": ["c"], "score": [1.0]}}, missing="worst").row("mine", alpha=0.5).inputs == 3
+    with pytest.warns(InputWarning, match="mine has no score for"):
+        found = judged({"mine": {"input": ["c"], "score": [1.0]}}, missing="worst")
+    assert found.row("mine", alpha=0.5).inputs == 3
 
 
 @pytest.mark.parametrize("name", ["random", "all-full", "oracle", "oracle-ladder", "random-ladder", "", "  "])

@@ -7,6 +7,7 @@ import pytest
 
 import deepval
 from deepval import InputError, ValueTable
+from deepval.errors import InputWarning
 from deepval.tables import scores
 
 CASES = 2_000
@@ -132,7 +133,8 @@ def test_inputs_without_a_score_rank_last_where_asked_for():
     assert worst.values.tolist() == [-7, -np.inf, -np.inf, -np.inf, -np.inf, -5]
     assert worst.covered.tolist() == found.covered.tolist()
     assert np.isnan(found.values[1])
-    result = deepval.evaluate(table(), {"mine": part}, [deepval.Selection(0.5)], draws=10, missing="worst")
+    with pytest.warns(InputWarning, match=r"^mine has no score for 66\.7 % of the judged inputs"):
+        result = deepval.evaluate(table(), {"mine": part}, [deepval.Selection(0.5)], draws=10, missing="worst")
     twin = deepval.evaluate(table(), {"mine": worst.values}, [deepval.Selection(0.5)], draws=10)
     assert result.rows == twin.rows
     assert result.provenance["scores"]["mine"]["coverage"] == 2 / 6
