@@ -309,8 +309,8 @@ class Rankings(NamedTuple):
     @classmethod
     def of(cls, scores: Sequence[Shaped[np.ndarray, "input"]]) -> "Rankings":
         """The rankings of rows of scores, of the same inputs each."""
-        ranks = np.array([_ranks(row) / len(row) for row in scores], dtype=np.float32)
-        ranks -= ranks.mean(axis=1, keepdims=True)
+        # The mean rank is (n + 1) / 2 whatever the ties, so that a constant row is exactly 0.
+        ranks = np.array([(_ranks(row) - (len(row) + 1) / 2) / len(row) for row in scores], dtype=np.float32)
         return cls(ranks, np.einsum("ij,ij->i", ranks, ranks))
 
     def rows(self, rows: slice) -> "Rankings":
