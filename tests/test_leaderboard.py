@@ -623,6 +623,11 @@ def test_a_changed_resubmission_is_noted(tiny, tmp_path):
         '{"schema": "deepval/history/1"}',
         '{"schema": "deepval/history/1", "versions": {"lab/Mine": [{"\\ud800": ""}]}}',
         '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": []}}',
+        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": [-1]}}',
+        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": [1e300]}}',
+        '{"schema": "deepval/history/1", "versions": {}, "folders": []}',
+        '{"schema": "deepval/history/1", "versions": {}, "sketches": {"a": "\u00e9"}}',
+        '{"schema": "deepval/history/1", "versions": {}, "sketches": {"a": 1}}',
     ],
 )
 def test_a_history_that_is_none_is_bad_input(tiny, tmp_path, content):
