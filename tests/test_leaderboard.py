@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ from deepval.protocol.resolved_pairs import _pair_by_pair, _places, resolved
 from deepval.protocol.standings import rank_intervals, standings
 from deepval.protocol.submission_reader import Reader
 from deepval.protocol.submissions import Submission, check
+from deepval.report.markdown import escaped
 from deepval.tables.scores import Scores
 from only_where import names_are_bytes
 from protocol_worlds import COSTS, PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
@@ -352,6 +354,53 @@ def test_pages_do_nothing(board, tmp_path):
     assert len(page) < 60_000
 
 
+ACTIVE_TEXT = (
+    "http://evil.example/a|b https://evil.example www.evil.example mailto:a@evil.example xmpp:a@evil.example "
+    "a@b.example @octocat owner/repo#12 #12 GH-12 octocat@deadbeef0123 deadbeef0123 :tada: $x^2$ $a b$ $`y`$ "
+    "<b>x</b> &copy; ~~x~~ ![x](http://evil.example) **x** `y`"
+)
+
+
+def test_nothing_of_a_submission_is_active_in_markdown(tiny, tmp_path):
+    """Outside code spans no address, @name, issue, commit, emoji, formula or markup is left, and no text is lost."""
+    paid = {"board": {"ms": 1.0, "served": "single", "measured": ACTIVE_TEXT}}
+    write_submission(tmp_path / "entries" / "mine", read_cells(tiny), speed, notes=ACTIVE_TEXT, costs=paid)
+    (tmp_path / "entries" / "1. @octocat $x$").mkdir()
+    write_leaderboard(leaderboard(tmp_path / "entries", tiny, draws=0), tmp_path / "out")
+    text = (tmp_path / "out" / "leaderboard.md").read_text(encoding="utf-8")
+    code = r"(?<!\\)(`+)(?!`).+?(?<!`)\1(?!`)"
+    outside = re.sub(code, "", text)
+    for word in ("http", "www.", "mailto", "@", "octocat", "#12", "GH-12", "deadbeef", ":tada:", "$", "evil"):
+        assert word in text
+        assert word not in outside
+    assert not re.search(r"(?<!\\)[<>\[\]~&_]", outside)
+    assert not re.search(r"\b[0-9a-f]{7,40}\b", outside)
+    for word in (
+        "`@octocat`",
+        "`owner/repo#12`",
+        "`` $`y`$ ``",
+        "`http://evil.example/a`\\|b",
+        r"\~\~x\~\~",
+        r"\&copy;",
+    ):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("- x", r"\- x"),
+        ("1. x", r"1\. x"),
+        ("12) x", r"12\) x"),
+        ("# x", r"\# x"),
+        ("---", r"\---"),
+        ("a\n\nb", "a  b"),
+    ],
+)
+def test_a_line_of_text_begins_no_block_in_markdown(line, shown):
+    assert escaped(line) == shown
+
+
 def test_two_folders_of_one_name_are_both_refused(tiny, tmp_path):
     cells = read_cells(tiny)
     write_submission(tmp_path / "a", cells, speed, name="Speed")
@@ -574,6 +623,11 @@ def test_a_changed_resubmission_is_noted(tiny, tmp_path):
         '{"schema": "deepval/history/1"}',
         '{"schema": "deepval/history/1", "versions": {"lab/Mine": [{"\\ud800": ""}]}}',
         '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": []}}',
+        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": [-1]}}',
+        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": [1e300]}}',
+        '{"schema": "deepval/history/1", "versions": {}, "folders": []}',
+        '{"schema": "deepval/history/1", "versions": {}, "sketches": {"a": "\u00e9"}}',
+        '{"schema": "deepval/history/1", "versions": {}, "sketches": {"a": 1}}',
     ],
 )
 def test_a_history_that_is_none_is_bad_input(tiny, tmp_path, content):

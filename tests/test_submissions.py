@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from deepval.protocol import cards, integrity, score_files, submission_files
+from deepval.protocol.cards import card_of
 from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.submission_child import Limits
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import check, wanted
-from protocol_worlds import PAID, run, speed, write_card, write_cells, write_rows, write_submission
+from protocol_worlds import CARD, PAID, run, speed, write_card, write_cells, write_rows, write_submission
 
 ROOT = Path(__file__).parent.parent
 FIRST = "braking-monocular"
@@ -102,6 +103,43 @@ def test_repeated_unknown_and_nan_scores_name_their_row(folder, cells, change, s
     assert len(rows) == 144  # 6 test and 3 validation scenes of 16 frames
     write_rows(folder / "scores" / f"{FIRST}.csv", change(rows))
     assert said.format(first=str(rows[0][0])) in problem_of(folder, cells)
+
+
+@pytest.mark.parametrize(
+    ("entry", "texts"),
+    [
+        (
+            "handle",
+            [
+                "a b",
+                "a ",
+                " a",
+                "a\u00a0b",
+                "a\u200bb",
+                "a_b",
+                "a.b",
+                "a--b",
+                "-a",
+                "a-",
+                "A",
+                "\u0430",
+                "a\n",
+                "x" * 40,
+            ],
+        ),
+        (
+            "name",
+            ["A  b", "A ", " A", "A\u00a0b", "A\u200bb", "A\tb", "A\n", "\u0410", "all full", "Ran dom", "x" * 61],
+        ),
+    ],
+)
+def test_a_handle_and_a_name_have_one_plain_spelling(entry, texts):
+    for text in texts:
+        card, problems = card_of({**CARD, entry: text})
+        assert card is None
+        assert f"{entry!r} must be text of at most" in problems[0]
+    for text in ("a", "a-b-1", "x" * 39):
+        assert card_of({**CARD, entry: text})[0] is not None
 
 
 @pytest.mark.parametrize(

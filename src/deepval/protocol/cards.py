@@ -123,7 +123,7 @@ def _faults(content: Mapping[str, Any]) -> Iterator[str]:
         value = content.get(entry)
         if not isinstance(value, str) or not _plain(value, pattern):
             taken = ", ".join(REFERENCES)
-            yield f"{entry!r} must be text {RULES[entry]}, and none of {taken}; found {_shown(value)}."
+            yield f"{entry!r} must be text {RULES[entry]}, and be none of {taken}; found {_shown(value)}."
     yield from _faults_of_inputs(content.get("inputs"))
     if "cells" in content and not _texts(content["cells"]):
         yield f"'cells' must be a list of names of cells; found {_shown(content['cells'])}."

@@ -75,12 +75,13 @@ def read_history(folder: Path) -> History:
     data = reading.content(path, "a plain file", largest=LARGEST_HISTORY)
     try:
         content = json_content(data, path)
-        versions = {str(k): [_version(item) for item in v] for k, v in content["versions"].items()}
+        versions = {str(k): [_version(item) for item in v] for k, v in content["versions"].items() if v}
+        "".join(versions).encode()
         turns = {key: _turns(content.get("turns", {}).get(key), len(items)) for key, items in versions.items()}
         folders = _version(content.get("folders", {}))
         sketches = {str(sha): _sketch(text) for sha, text in content.get("sketches", {}).items()}
         schema = content["schema"]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, OverflowError, TypeError, KeyError, AttributeError, RecursionError):
         raise _no_history(path) from None
     if schema != SCHEMA:
         raise _no_history(path)
@@ -99,8 +100,8 @@ def _version(item: Mapping[str, str]) -> dict[str, str]:
 
 def _turns(turns: Any, number: int) -> list[int]:
     numbers = [0] * number if turns is None else [int(turn) for turn in turns]
-    if len(numbers) != number:
-        raise ValueError(f"{number} versions have as many turns; found {len(numbers)}")
+    if len(numbers) != number or any(not 0 <= turn < 2**31 for turn in numbers):
+        raise ValueError(f"{number} versions have as many turns from 0 on; found {len(numbers)}")
     return numbers
 
 
