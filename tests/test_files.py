@@ -1,5 +1,6 @@
 import errno
 import fcntl
+import json
 import os
 import stat
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from deepval.errors import InputError
+from deepval.files.canonical import json_lines
 from deepval.files.writing import check_writable, locked, write_atomically
 
 
@@ -238,3 +240,15 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
         assert reader.read() == b"through"
     assert pipe.is_fifo()
     assert names(tmp_path) == ["pipe"]
+
+
+def test_json_in_lines_is_the_same_content_with_one_line_for_each_record():
+    records = [{"b": 1.5, "a": None, "c": "x\ny"}, {"a": 2, "b": -0.0, "c": "\u00e9"}]
+    content = {"rows": records, "empty": [], "nested": {"deep": [[1, 2], {}]}, "n": 3}
+    text = json_lines(content)
+    assert json.loads(text) == content
+    assert '{"a":null,"b":1.5,"c":"x\\ny"},\n' in text
+    assert text == json_lines(json.loads(text))
+    many = {"rows": 1000 * records}
+    assert json_lines(many).count("\n") == 2000 + 4
+    assert len(json_lines(many)) < 0.8 * len(json.dumps(many, indent=1, sort_keys=True))

@@ -18,7 +18,7 @@ from deepval.allocators.files import FORMAT as ALLOCATOR
 from deepval.allocators.files import check_hash
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
-from deepval.files.canonical import digest_of, file_digest, json_content, json_text, read_json, sha256
+from deepval.files.canonical import digest_of, file_digest, json_content, json_lines, json_text, read_json, sha256
 from deepval.files.manifests import MANIFEST, TOP, Manifest, read_manifest
 from deepval.files.sealed import read_sealed
 from deepval.files.writing import locked
@@ -203,7 +203,7 @@ def _cell(place: Path, content: dict[str, Any], up: Checkup) -> set[str]:
         return set()
     if not manifest.id.endswith(digest_of(manifest.definition)[:12]):
         up.wrong(place / MANIFEST, "its id must be the hash of its definition; it is another", again)
-    elif reading.content(place / MANIFEST) != json_text(content, sort_keys=True, ensure_ascii=True).encode():
+    elif reading.content(place / MANIFEST) != json_lines(content).encode():
         up.wrong(place / MANIFEST, "must be as it was written; it is laid out otherwise", again)
     elif content.get("deepval") != __version__ or content.keys() != {"deepval", "id", "definition", "files"}:
         up.notes.append(f"{place / MANIFEST}: built by deepval {content.get('deepval')}; this is {__version__}.")
@@ -288,9 +288,13 @@ def _board(path: Path, content: dict[str, Any], up: Checkup) -> None:
     """A leaderboard: its pages must be those of its content."""
     up.count("leaderboard")
     again = "deepval leaderboard ... --out"
+    indented = reading.content(path).startswith(b"{\n ")
     try:
         pages = {
-            "leaderboard.json": json_text(content, sort_keys=True, ensure_ascii=True),
+            # Boards of earlier versions are indented.
+            "leaderboard.json": json_text(content, sort_keys=True, ensure_ascii=True)
+            if indented
+            else json_lines(content),
             "leaderboard.md": as_markdown(content),
             "leaderboard.html": as_html(content),
         }
