@@ -127,7 +127,7 @@ class FramesForm(TypedDict):
 
 
 def read_frames(path: Path) -> dict[str, Any]:
-    """The frames in a file, of more than `MOST` the most harmed and the most helped; `frames_in_file` counts all.
+    """The frames in a file, of more than `MOST` the most harmed and most helped and, as `frames_in_file`, how many.
 
     A file of a cell must be as it was built.
     """
@@ -136,7 +136,8 @@ def read_frames(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InputError(f"{path}: must be frames of schema {SCHEMA!r}; it is not: build the cell again.")
     frames = content.get("frames")
-    if isinstance(frames, list):
+    content.pop("frames_in_file", None)
+    if isinstance(frames, list) and len(frames) > MOST:
         content |= {"frames": _extremes(frames, path), "frames_in_file": len(frames)}
     formed_file(FramesForm, content, path, WHAT)
     for number, frame in enumerate(content["frames"]):
@@ -147,9 +148,7 @@ def read_frames(path: Path) -> dict[str, Any]:
 
 
 def _extremes(frames: list[Any], path: Path) -> list[Any]:
-    """The frames of the smallest and of the largest values, in the order of the file; all where they are few."""
-    if len(frames) <= MOST:
-        return frames
+    """The frames of the smallest and of the largest values, in the order of the file."""
     values = formed_file(list[ValueForm], frames, path, WHAT)
     order = sorted(range(len(frames)), key=lambda i: values[i]["value"])
     return [frames[i] for i in sorted(order[: MOST // 2] + order[-MOST // 2 :])]
