@@ -203,7 +203,7 @@ def _cell(place: Path, content: dict[str, Any], up: Checkup) -> set[str]:
         return set()
     if not manifest.id.endswith(digest_of(manifest.definition)[:12]):
         up.wrong(place / MANIFEST, "its id must be the hash of its definition; it is another", again)
-    elif reading.content(place / MANIFEST) != json_lines(content).encode():
+    elif reading.content(place / MANIFEST) != json_text(content, sort_keys=True, ensure_ascii=True).encode():
         up.wrong(place / MANIFEST, "must be as it was written; it is laid out otherwise", again)
     elif content.get("deepval") != __version__ or content.keys() != {"deepval", "id", "definition", "files"}:
         up.notes.append(f"{place / MANIFEST}: built by deepval {content.get('deepval')}; this is {__version__}.")
