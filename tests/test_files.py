@@ -1,5 +1,6 @@
 import errno
 import fcntl
+import json
 import os
 import resource
 import stat
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from deepval.errors import InputError
+from deepval.files.canonical import json_lines
 from deepval.files.writing import append_line, check_writable, locked, write_atomically
 
 
@@ -272,3 +274,15 @@ def test_a_line_without_room_leaves_the_file_as_it_was(tmp_path):
 def test_a_line_for_a_full_device_is_refused():
     with pytest.raises(InputError, match=r"/dev/full: must be a file that can be written; No space left on device\.$"):
         append_line("/dev/full", "a line")
+
+
+def test_json_in_lines_is_the_same_content_with_one_line_for_each_record():
+    records = [{"b": 1.5, "a": None, "c": "x\ny"}, {"a": 2, "b": -0.0, "c": "\u00e9"}]
+    content = {"rows": records, "empty": [], "nested": {"deep": [[1, 2], {}]}, "n": 3}
+    text = json_lines(content)
+    assert json.loads(text) == content
+    assert '{"a":null,"b":1.5,"c":"x\\ny"},\n' in text
+    assert text == json_lines(json.loads(text))
+    many = {"rows": 1000 * records}
+    assert json_lines(many).count("\n") == 2000 + 4
+    assert len(json_lines(many)) < 0.8 * len(json.dumps(many, indent=1, sort_keys=True))

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from deepval.cells import build, sources
+from deepval.cells import build, frame_files, sources
 from deepval.cells.explorer import extremes, frames, frames_file
 from deepval.cells.pictures import pictures
 from deepval.cells.sighting import perceived, sighting
@@ -136,3 +136,27 @@ def test_pictures_of_another_traffic_are_not_drawn():
     for chosen, known in ((settings, True), (other, False)):
         (cell,) = build.cells(sources.synthetic(settings=chosen))
         assert (frames(cell.spec, cell.shown)["pictures"] is not None) == known
+
+
+def test_of_a_long_file_the_most_harmed_and_most_helped_frames_are_checked_and_counted(made, tmp_path, monkeypatch):
+    content = every_frame(made["braking"])
+    frame = content["frames"][0]
+    values = [float((7 * i) % 1000 - 500) for i in range(1000)]
+    content["frames"] = [frame | {"input": f"i{i}", "value": value} for i, value in enumerate(values)]
+    path = tmp_path / "frames.json"
+    path.write_text(json.dumps(content))
+    checked = []
+    amiss = frame_files._amiss
+    monkeypatch.setattr(frame_files, "_amiss", lambda *parts: checked.append(parts) or amiss(*parts))
+    part = frame_files.read_frames(path)
+    assert part["frames_in_file"] == 1000
+    assert len(checked) == len(part["frames"]) == frame_files.MOST
+    extreme = sorted(values)[:100] + sorted(values)[-100:]
+    assert [f["value"] for f in part["frames"]] == [value for value in values if value in extreme]
+    content["frames"][5] |= {"value": "large"}
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"frames written by deepval build; it\[5\]\.value must be a finite number"):
+        frame_files.read_frames(path)
+    content["frames"] = content["frames"][:3]
+    path.write_text(json.dumps(content))
+    assert frame_files.read_frames(path) == content

@@ -19,7 +19,7 @@ from deepval.allocators.files import check_hash
 from deepval.cells.ledger import LEDGER, openings
 from deepval.errors import InputError, InputWarning, reports_machine
 from deepval.files import reading
-from deepval.files.canonical import digest_of, file_digest, json_content, json_text, read_json, sha256
+from deepval.files.canonical import digest_of, file_digest, json_content, json_lines, json_text, read_json, sha256
 from deepval.files.manifests import MANIFEST, TOP, Manifest, read_manifest
 from deepval.files.sealed import read_sealed
 from deepval.files.writing import locked
@@ -315,9 +315,13 @@ def _board(path: Path, content: dict[str, Any], up: Checkup) -> None:
     """A leaderboard: its pages must be those of its content."""
     up.count("leaderboard")
     again = "deepval leaderboard ... --out"
+    indented = reading.content(path).startswith(b"{\n ")
     try:
         pages = {
-            "leaderboard.json": json_text(content, sort_keys=True, ensure_ascii=True),
+            # Boards of earlier versions are indented.
+            "leaderboard.json": json_text(content, sort_keys=True, ensure_ascii=True)
+            if indented
+            else json_lines(content),
             "leaderboard.md": as_markdown(content),
             "leaderboard.html": as_html(content),
         }

@@ -11,6 +11,8 @@ from deepval.files.forms import formed_file
 from deepval.files.manifests import cell_content
 
 WHAT = "frames written by deepval build"
+MOST = 200
+"""Frames of a file that are looked at: half of them the most harmed, half the most helped."""
 Known = float | None
 """A number, or null where nothing is known."""
 Point = tuple[float, float]
@@ -75,6 +77,12 @@ class CameraForm(TypedDict):
     centre_px: Point
 
 
+class ValueForm(TypedDict):
+    """A frame, as far as its value goes."""
+
+    value: float
+
+
 class FrameForm(TypedDict):
     """One frame."""
 
@@ -119,17 +127,31 @@ class FramesForm(TypedDict):
 
 
 def read_frames(path: Path) -> dict[str, Any]:
-    """The frames in a file; one of a cell must be as it was built."""
+    """The frames in a file, of more than `MOST` the most harmed and most helped and, as `frames_in_file`, how many.
+
+    A file of a cell must be as it was built.
+    """
     built = cell_content(path)
     content = json_content(reading.content(path, WHAT) if built is None else built, path, WHAT)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InputError(f"{path}: must be frames of schema {SCHEMA!r}; it is not: build the cell again.")
+    frames = content.get("frames")
+    content.pop("frames_in_file", None)
+    if isinstance(frames, list) and len(frames) > MOST:
+        content |= {"frames": _extremes(frames, path), "frames_in_file": len(frames)}
     formed_file(FramesForm, content, path, WHAT)
     for number, frame in enumerate(content["frames"]):
         amiss = _amiss(frame, content["modes"])
         if amiss is not None:
             raise InputError(f"{path}: must be {WHAT}; frames[{number}] {amiss}: build the cell again.")
     return content
+
+
+def _extremes(frames: list[Any], path: Path) -> list[Any]:
+    """The frames of the smallest and of the largest values, in the order of the file."""
+    values = formed_file(list[ValueForm], frames, path, WHAT)
+    order = sorted(range(len(frames)), key=lambda i: values[i]["value"])
+    return [frames[i] for i in sorted(order[: MOST // 2] + order[-MOST // 2 :])]
 
 
 def _amiss(frame: dict[str, Any], modes: list[str]) -> str | None:

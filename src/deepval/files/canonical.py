@@ -36,6 +36,21 @@ def json_text(content: Any, *, sort_keys: bool = False, ensure_ascii: bool = Fal
     return json.dumps(content, indent=1, sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=False) + "\n"
 
 
+def json_lines(content: Any) -> str:
+    """JSON with sorted keys and one line for each object or list that holds no other: long tables stay small."""
+    return _in_lines(content) + "\n"
+
+
+def _in_lines(value: Any) -> str:
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    if not any(isinstance(part, Mapping | list | tuple) for part in parts):
+        return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
+    if isinstance(value, Mapping):
+        lines = [f"{json.dumps(key)}:{_in_lines(value[key])}" for key in sorted(value)]
+        return "{\n" + ",\n".join(lines) + "\n}"
+    return "[\n" + ",\n".join(map(_in_lines, value)) + "\n]"
+
+
 def json_packed(content: Any) -> str:
     """JSON without a space to spare, as pages carry it."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from deepval.errors import InputError
 from deepval.files import reading
-from deepval.files.canonical import digest_of, json_text
+from deepval.files.canonical import digest_of, json_lines, json_text
 from deepval.files.writing import write_atomically
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
@@ -99,7 +99,7 @@ def write_leaderboard(content: Mapping[str, Any], folder: Path | str) -> None:
     write_atomically(Path(folder) / HISTORY, history, make_folder=True)
     write_atomically(Path(folder) / "leaderboard.md", as_markdown(board))
     write_atomically(Path(folder) / "leaderboard.html", as_html(board))
-    write_atomically(Path(folder) / "leaderboard.json", json_text(board, sort_keys=True, ensure_ascii=True))
+    write_atomically(Path(folder) / "leaderboard.json", json_lines(board))
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -23,7 +23,8 @@ function explorer(cell, state, go) {
     return Object.keys(frames.weights).every((name) => name in chosen) ? chosen : null;
   };
   const value = (frame) => frameValue(frame, frames, weights());
-  const section = block("frames", "Frames that made or lost the value", lead,
+  const part = frames.frames_in_file > frames.frames.length ? h("p", { class: "note" }, `${count(frames.frames.length)} of the ${count(frames.frames_in_file)} frames in the file are on this page: the most harmed and the most helped.`) : null;
+  const section = block("frames", "Frames that made or lost the value", lead, ...(part ? [part] : []),
     h("div", { class: "row filters" }, h("label", {}, h("span", { class: "visually-hidden" }, "Show "), sign), h("label", {}, h("span", { class: "visually-hidden" }, "Unit "), unit), h("label", {}, h("span", { class: "visually-hidden" }, "Sort "), sort)),
     h("div", { class: "explorer" }, list, detail));
   section.refresh = () => {
