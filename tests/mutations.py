@@ -139,8 +139,9 @@ def mutated_array(array: np.ndarray, rng: random.Random) -> tuple[Any, str]:
         return array[[row for row in rows if 0 <= row < count]], f"rows {rows!r:.30}"
     if kind == "plain":
         return rng.choice((array.tolist(), array.tobytes(), {}, None, str(array)[:50])), "plain"
-    shapes = (array[None], array[..., None], array.reshape(-1), array.T, array[..., :1], array[..., :0], array[:0])
-    return rng.choice(shapes) if array.ndim else array[None], "shape"
+    shapes = [array[None], array[..., None], array.reshape(-1), array.T]
+    shapes += [array[..., :1], array[..., :0], array[:0]] if array.ndim else []
+    return rng.choice(shapes), "shape"
 
 
 def mutated_table(columns: dict[str, list[Any]], rng: random.Random) -> tuple[pa.Table, str]:

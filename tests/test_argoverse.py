@@ -158,7 +158,7 @@ def changed(rows, place, **told):
         ({"rows": changed(scenario_rows(), 0, object_type="boat")}, "found boat"),
         ({"rows": changed(scenario_rows(), 0, position_x=np.nan)}, "column 'position_x' must hold finite numbers; row"),
         ({"rows": changed(scenario_rows(), 0, position_x=None)}, "every row must have a value of position_x"),
-        ({"drop": "heading"}, "it lacks heading"),
+        ({"drop": "heading"}, "must have a column 'heading'"),
         ({"content": {"lane_segments": {}}}, "must have lanes for vehicles; found none"),
         ({"content": {"drivable_areas": {}}}, "must have 'lane_segments'; it has none"),
         (

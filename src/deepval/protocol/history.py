@@ -50,7 +50,7 @@ def read_history(folder: Path) -> History:
         told = content.get("turns", {})
         turns = {key: _turns(told.get(key), len(items)) for key, items in versions.items()}
         schema = content["schema"]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         schema, versions, turns = None, {}, {}
     if schema != SCHEMA:
         raise InputError(f"{path}: must be a history written by `deepval leaderboard`; mend it or take it away.")

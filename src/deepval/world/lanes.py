@@ -62,7 +62,8 @@ class Lane:
         check_line(self.centreline_m, f"lane {self.id}: a centreline")
         if not on_earth(self.polygon_m):
             raise InputError(
-                f"lane {self.id}: an outline must be finite, with coordinates of at most {FARTHEST_M:g} m; found others."
+                f"lane {self.id}: its outline must be finite, with coordinates of at most {FARTHEST_M:g} m; found "
+                "others."
             )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import Int
 from deepval.datasets.logs.argoverse_map import read_lane_map
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.routing import route_of
@@ -59,17 +59,16 @@ def table_columns(
     names = (*texts, *numbers, *whole)
     table = columns.parquet_table(path, str(path)) if path.suffix == ".parquet" else _feather(path)
     rows = columns.of_arrow(table, str(path), only=names)
-    missing = [name for name in names if name not in rows.data]
-    if missing:
-        raise InputError(f"{path}: must have columns {', '.join(names)}; it lacks {missing[0]}.")
+    typed = rows.typed(texts=texts, numbers=numbers, whole=whole)
     empty = [name for name in names if table.column(name).null_count]
     if empty:
         raise InputError(f"{path}: every row must have a value of {empty[0]}; some have none.")
-    return (
-        {name: columns.as_text(rows.ids(name)) for name in texts}
-        | {name: _finite(rows, name) for name in numbers}
-        | {name: _integers(rows, name) for name in whole}
-    )
+    for name in numbers:
+        odd = np.flatnonzero(~np.isfinite(typed[name]))
+        if len(odd):
+            where, value = columns.place(int(odd[0])), typed[name][odd[0]]
+            raise InputError(f"{path}: column {name!r} must hold finite numbers; {where} holds {value}.")
+    return typed
 
 
 def _feather(path: Path) -> Any:
@@ -82,23 +81,6 @@ def _feather(path: Path) -> Any:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: must be a Feather table that can be read; {reason(error)}.") from error
-
-
-def _finite(rows: columns.Columns, name: str) -> Float[np.ndarray, "row"]:
-    values = rows.numbers(name)
-    odd = np.flatnonzero(~np.isfinite(values))
-    if len(odd):
-        raise InputError(
-            f"{rows.source}: column {name!r} must hold finite numbers; {columns.place(int(odd[0]))} holds {values[odd[0]]}."
-        )
-    return values
-
-
-def _integers(rows: columns.Columns, name: str) -> Int[np.ndarray, "row"]:
-    values = rows.data[name]
-    if values.dtype.kind not in "iu" or values.max(initial=0) > np.iinfo(np.int64).max:
-        raise InputError(f"{rows.source}: column {name!r} must hold integers of 64 bits; it holds others.")
-    return values.astype(np.int64)
 
 
 def once(step: Int[np.ndarray, "row"], track: str) -> Int[np.ndarray, "row"]:
