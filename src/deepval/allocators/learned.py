@@ -14,7 +14,7 @@ from deepval.allocators.models.standard import Standard
 from deepval.allocators.serving import predict_row
 from deepval.allocators.signals import Lost
 from deepval.arrays import Float
-from deepval.errors import InputError, NothingToLearnError, quoted
+from deepval.errors import InputError, NothingToLearnError
 from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode
 from deepval.files.forms import formed
@@ -184,9 +184,7 @@ class RowRecipe(Recipe):
         """The recipe with the learner's settings."""
         kind = type(self.learner)
         if settings.get("learner") != kind.__name__:
-            raise InputError(
-                f"{self.name} is fitted by {kind.__name__}; this one was by {quoted(settings.get('learner'))}."
-            )
+            raise InputError(f"{self.name} is fitted by {kind.__name__}; this one was by {settings.get('learner')}.")
         held = {name: value for name, value in settings.items() if name != "learner"}
         return replace(self, learner=formed(kind, held, f"the settings of {kind.__name__}"))
 
