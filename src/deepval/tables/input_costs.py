@@ -12,7 +12,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.tables import columns
-from deepval.tables.costs import CONVENTIONS, Convention
+from deepval.tables.costs import CONVENTIONS, LARGEST_COST, Convention
 
 COST: Convention = "usd"
 """What `cost_<mode>` is counted in."""
@@ -66,6 +66,12 @@ def _stacked(
     if row is not None and mode is not None:
         raise InputError(
             f"{found.source}: column '{name}_{modes[mode]}' must hold costs, finite and not negative; "
+            f"{columns.place(int(row), ids)} holds {costs[row, mode]:g}."
+        )
+    row, mode = next(zip(*np.nonzero(costs > LARGEST_COST), strict=True), (None, None))
+    if row is not None and mode is not None:
+        raise InputError(
+            f"{found.source}: column '{name}_{modes[mode]}' may hold costs of {LARGEST_COST:g} at most; "
             f"{columns.place(int(row), ids)} holds {costs[row, mode]:g}."
         )
     low, high = float(costs[:, 0].mean()), float(costs[:, -1].mean())
