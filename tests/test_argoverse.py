@@ -154,14 +154,17 @@ def changed(rows, place, **told):
         ({"rows": [row for row in scenario_rows() if row[0] != "AV"]}, "must have the track AV"),
         ({"rows": [row for row in scenario_rows() if row[0] != "AV" or row[2] != 7]}, "it is not at step 7"),
         ({"rows": changed(scenario_rows(), 0, timestep=20)}, "timesteps must lie in the scenario's 20"),
-        ({"rows": changed(scenario_rows(), 3, timestep=0)}, "track 7: it must be told once a step"),
+        ({"rows": changed(scenario_rows(), 3, timestep=0)}, "track 7: every step must have one row"),
         ({"rows": changed(scenario_rows(), 0, object_type="boat")}, "found boat"),
-        ({"rows": changed(scenario_rows(), 0, position_x=np.nan)}, "track 7: where it is valid it must be finite"),
+        ({"rows": changed(scenario_rows(), 0, position_x=np.nan)}, "column 'position_x' must hold finite numbers; row"),
         ({"rows": changed(scenario_rows(), 0, position_x=None)}, "every row must have a value of position_x"),
-        ({"drop": "heading"}, "it lacks heading"),
+        ({"drop": "heading"}, "must have a column 'heading'"),
         ({"content": {"lane_segments": {}}}, "must have lanes for vehicles; found none"),
-        ({"content": {"drivable_areas": {}}}, "must hold lane_segments"),
-        ({"content": {"lane_segments": {"1": {"lane_type": "BUS"}}}}, "lane segment 1 must have .* lacks left_lane"),
+        ({"content": {"drivable_areas": {}}}, "must have 'lane_segments'; it has none"),
+        (
+            {"content": {"lane_segments": {"1": {"lane_type": "BUS"}}}},
+            r"lane_segments\.1 must have 'is_intersection'; it has none",
+        ),
     ],
 )
 def test_faults_of_a_scenario_are_told(tmp_path, options, told):
@@ -202,7 +205,7 @@ def test_faults_of_a_folder_are_told(tmp_path):
     with pytest.raises(InputError, match="folders of different names"):
         Argoverse2(tmp_path).unit_ids()
     (folder / "scenario_made-scenario.parquet").write_bytes(b"no table")
-    with pytest.raises(InputError, match="must be a table that can be read"):
+    with pytest.raises(InputError, match="must be a complete Parquet file"):
         Argoverse2(folder).read_unit("made-scenario")
 
 

@@ -450,8 +450,11 @@ def bad_files():
             rewritten(content, heads=[head | {"mean": [0.0], "inverse_spread": [1.0], "weight": [1.0]}]),
             "a model must take the 65 columns",
         ),
-        "no training": (rewritten(content, training={}), "must hold models in plain numbers"),
-        "more training": (rewritten(content, training=content["training"] | {"x": 1}), "must hold models in plain"),
+        "no training": (rewritten(content, training={}), "training must have 'cell'; it has none"),
+        "more training": (
+            rewritten(content, training=content["training"] | {"x": 1}),
+            "training may have cell, recipe",
+        ),
     }
 
 

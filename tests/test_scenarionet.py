@@ -225,7 +225,7 @@ def test_what_is_no_record_is_told(tmp_path):
     path = tmp_path / "sd_x.pkl"
     for content in ([1], {"metadata": {}, "tracks": {}}):
         path.write_bytes(pickle.dumps(content))
-        with pytest.raises(InputError, match="must hold metadata, tracks, map_features; found no"):
+        with pytest.raises(InputError, match="must be a ScenarioNet record; it"):
             read_record(path)
     with pytest.raises(InputError, match="has none"):
         ScenarioNet(tmp_path / "nothing").unit_ids()

@@ -15,10 +15,14 @@ from deepval.allocators.allocator import Allocator
 from deepval.allocators.files import file_text
 from deepval.allocators.fronts import Front
 from deepval.arrays import Float, Int
+from deepval.errors import InputError, quoted
 from deepval.features import Sight
 from deepval.features.views import CheapMode, View
+from deepval.files.forms import formed
 from deepval.files.writing import write_atomically
 from deepval.progress import Watch, unwatched
+
+LARGEST_SEED = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,11 @@ class Training:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Training":
-        """What a file says that its allocator was fitted on; KeyError or TypeError where it does not."""
-        told = content["training"]
-        return cls(**told | {"units": tuple(told["units"]), "modes": tuple(told["modes"])})
+        """What a file says that its allocator was fitted on; KeyError or InputError where it does not."""
+        training: Training = formed(cls, content["training"], "training")
+        if not 0 <= training.seed <= LARGEST_SEED:
+            raise InputError(f"training.seed must be from 0 to {LARGEST_SEED}; found {quoted(training.seed)}.")
+        return training
 
 
 class FittedAllocator(Allocator):

@@ -17,6 +17,7 @@ from deepval.arrays import Float
 from deepval.errors import InputError, NothingToLearnError
 from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode
+from deepval.files.forms import formed
 from deepval.progress import Watch, unwatched
 
 RECALLED = 0.5
@@ -181,11 +182,11 @@ class RowRecipe(Recipe):
 
     def like(self, settings: Mapping[str, Any]) -> "RowRecipe":
         """The recipe with the learner's settings."""
-        told = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
         kind = type(self.learner)
-        if told.pop("learner", None) != kind.__name__:
+        if settings.get("learner") != kind.__name__:
             raise InputError(f"{self.name} is fitted by {kind.__name__}; this one was by {settings.get('learner')}.")
-        return replace(self, learner=kind(**told))
+        held = {name: value for name, value in settings.items() if name != "learner"}
+        return replace(self, learner=formed(kind, held, f"the settings of {kind.__name__}"))
 
     def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> Learned:
         """The allocator, fitted on what the front shows of the examples."""

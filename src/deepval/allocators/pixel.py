@@ -8,7 +8,7 @@ any order.
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from deepval.allocators.fitted import Examples, FittedAllocator, Recipe, Training
 from deepval.allocators.models.links import linked
+from deepval.allocators.models.model import check_settings
 from deepval.allocators.pixel_graph import check_graph
 from deepval.allocators.pixel_layers import SIZE_PX
 from deepval.arrays import Float, Int, Shaped
@@ -23,6 +24,7 @@ from deepval.errors import InputError, library
 from deepval.features import Glance, Sight
 from deepval.features.images import sampled
 from deepval.features.views import View, picture
+from deepval.files.forms import formed
 from deepval.perception.running.onnx_model import open_session
 from deepval.progress import Watch, unwatched
 
@@ -114,7 +116,11 @@ class PixelRecipe(Recipe):
 
     def like(self, settings: Mapping[str, Any]) -> "PixelRecipe":
         """The recipe that a trained router's settings tell of."""
-        return PixelRecipe(int(settings["epochs"]), int(settings["batch"]), float(settings["step"]))
+        names = [field.name for field in fields(PixelRecipe)]
+        held = {name: settings[name] for name in names if name in settings}
+        recipe: PixelRecipe = formed(PixelRecipe, held, f"the settings of {NAME}")
+        check_settings(recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)})
+        return recipe
 
     def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> PixelRouter:
         """The pixel router, trained on the examples' pictures."""

@@ -24,7 +24,7 @@ from deepval.allocators import (
     recipe_named,
 )
 from deepval.allocators.signals import SIGNALS
-from deepval.arrays import Float, Shaped
+from deepval.arrays import Float, Int, Shaped
 from deepval.cells.case import ALLOCATORS
 from deepval.cells.folder import BuiltCell
 from deepval.cells.splits import units_of
@@ -126,7 +126,7 @@ def _fitted(
 
     def fit() -> FittedAllocator:
         sights = _sights(cell, used)
-        examples = Examples(sights, positions(table.input, _frames(sights)), learned, classify)
+        examples = Examples(sights, _rows(table, sights), learned, classify)
         return made.fit(examples, training, watch=watch)
 
     keeper = _KEEPER.get()
@@ -150,9 +150,15 @@ def _sights(cell: BuiltCell, units: Sequence[str]) -> tuple[Sight, ...]:
     return tuple(sight for sight in cell.sights if sight.view.scene.unit in units)
 
 
-def _frames(sights: Sequence[Sight]) -> Shaped[np.ndarray, "time"]:
-    """Input ids of the frames, unit after unit."""
-    return np.concatenate([sight.view.scene.inputs for sight in sights])
+def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"]:
+    """The place of each input of a table among the frames of sights, unit after unit."""
+    frames = np.concatenate([np.zeros(0, dtype=str), *(sight.view.scene.inputs for sight in sights)])
+    rows = positions(table.input, frames)
+    if (rows < 0).any():
+        raise InputError(
+            f"a cell's view must show every input; it does not show {table.input[rows < 0][0]}: build the cell again."
+        )
+    return rows
 
 
 def refit(cell: BuiltCell, like: FittedAllocator, *, watch: Watch = unwatched) -> FittedAllocator:
@@ -253,7 +259,8 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
             "a cell with these modes."
         )
     sights = _sights(cell, used)
-    values = np.concatenate([found.score(sight) for sight in sights])[positions(table.input, _frames(sights))]
+    rows = _rows(table, sights)
+    values = np.concatenate([found.score(sight) for sight in sights])[rows]
     reason = found.undefined(cell.views[0].mode) or "the cheap mode was not run there"
     modes = found.modes[1:] if found.per_mode else ()
     return _scored(found.name, "deployable", table, values, modes, reason, _fit_on_units(cell, found, table))

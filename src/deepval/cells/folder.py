@@ -31,7 +31,7 @@ from deepval.files.manifests import MANIFEST, TOP, Manifest, read_manifest
 from deepval.files.writing import locked, write_atomically
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes
-from deepval.tables.column_files import cell_columns, parquet_bytes, parquet_columns
+from deepval.tables.column_files import cell_columns, parquet_bytes
 from deepval.tables.columns import Columns, positions
 from deepval.tables.costs import Costs, check_modes, costs_bytes
 from deepval.tables.terms import weight_columns
@@ -166,9 +166,15 @@ class BuiltCell:
     @cached_property
     def evidence(self) -> Evidence:
         """What labels and diagnostics may know."""
-        kept = parquet_columns(cell_columns(self.manifest, "evidence.parquet"))
-        rows = positions(self.table.input, kept.pop("input"))
-        return Evidence(self.table, kept={name: column[rows] for name, column in kept.items()})
+        found = cell_columns(self.manifest, "evidence.parquet")
+        found.require("input")
+        rows = positions(self.table.input, found.ids("input"))
+        if (rows < 0).any():
+            raise InputError(
+                f"{found.source}: must have a row for every input; {self.table.input[rows < 0][0]} has none."
+            )
+        numbers = found.typed(numbers=[name for name in found.data if name != "input"])
+        return Evidence(self.table, kept={name: column[rows] for name, column in numbers.items()})
 
 
 def read_cell(folder: Path | str) -> BuiltCell:

@@ -132,7 +132,7 @@ def read_frames(path: Path) -> dict[str, Any]:
     A file of a cell must be as it was built.
     """
     built = cell_content(path)
-    content = json_content(reading.content(path, WHAT) if built is None else built, path, WHAT)
+    content = json_content(reading.content(path, WHAT) if built is None else built, path, WHAT, finite=True)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InputError(f"{path}: must be frames of schema {SCHEMA!r}; it is not: build the cell again.")
     frames = content.get("frames")

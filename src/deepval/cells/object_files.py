@@ -8,7 +8,12 @@ from deepval.world.objects import Objects
 
 CORNERS = tuple((f"x{corner}_m", f"y{corner}_m") for corner in range(1, 5))
 VELOCITY = ("vx_mps", "vy_mps")
-OBJECT_COLUMNS = ("row", "cls", "track", "closing_mps", *VELOCITY, *(name for pair in CORNERS for name in pair))
+OBJECT_COLUMNS = {
+    "texts": ("cls",),
+    "numbers": ("closing_mps", *VELOCITY, *(name for pair in CORNERS for name in pair)),
+    "whole": ("row", "track"),
+}
+"""Columns by type."""
 
 
 def object_columns(parts: Sequence[Objects]) -> dict[str, np.ndarray]:

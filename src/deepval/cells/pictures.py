@@ -13,7 +13,7 @@ import numpy as np
 
 from deepval.arrays import Shaped
 from deepval.datasets import synthetic
-from deepval.errors import InputError, reason
+from deepval.errors import InputError, quoted, reason
 from deepval.files import reading
 from deepval.files.pixels import check_pixels
 
@@ -31,12 +31,21 @@ def pictures(frames: Mapping[str, Any], *, root: Path | None = None) -> dict[str
 
 def _drawn(frames: list[Any], world: Mapping[str, int]) -> dict[str, np.ndarray]:
     units = sorted({frame["unit"] for frame in frames})
-    made = synthetic.read(units=units, seed=world["seed"], scenes=world["scenes"], frames=world["frames"])
-    scenes = {scene.unit: scene for scene in made.scenes}
+    seed, scenes_there, frames_there = (int(world[name]) for name in ("seed", "scenes", "frames"))
+    if seed < 0:
+        raise InputError(f"pictures of frames must be of a world with a seed of 0 or more; found {quoted(seed)}.")
+    world_read = synthetic.read(units=units, seed=seed, scenes=scenes_there, frames=frames_there)
+    scenes = {scene.unit: scene for scene in world_read.scenes}
     found = {}
     for frame in frames:
         scene = scenes[frame["unit"]]
-        picture = scene.image_source(scene.frame_ids.tolist().index(frame["frame"]))
+        names = scene.frame_ids.tolist()
+        if frame["frame"] not in names:
+            raise InputError(
+                f"pictures of frames must be of the world's own; {scene.unit} has {names[0]} to {names[-1]}, and none "
+                f"is called {quoted(frame['frame'])}."
+            )
+        picture = scene.image_source(names.index(frame["frame"]))
         if isinstance(picture, np.ndarray):
             found[frame["input"]] = picture
     return found

@@ -38,6 +38,8 @@ FIELDS = {
 }
 """What a specification may say, and how."""
 MODE_FIELDS = {"file": str, "like": str, "scores": str, "threshold": (int, float)}
+NAMED = ("units", "geometry", "system", "classes")
+"""Fields whose lists hold texts."""
 OF_THE_WORLD = ("seed", "scenes", "frames")
 ELSEWHERE = ("root", "maps")
 
@@ -189,3 +191,5 @@ def _check(told: Any, fields: Mapping[str, Any], what: str) -> None:
             raise InputError(f"{what} may say {', '.join(fields)}; found {name!r}.")
         if not isinstance(value, fields[name]) or (isinstance(value, bool) and fields[name] is not bool):
             raise InputError(f"{name} of {what} must be of another kind; found {quoted(value)}.")
+        if name in NAMED and isinstance(value, list) and not all(isinstance(item, str) for item in value):
+            raise InputError(f"{name} of {what} must be a list of texts; found {quoted(value)}.")

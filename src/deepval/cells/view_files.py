@@ -7,22 +7,23 @@ the next connector, and view.json the sizes of the vehicles.
 """
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
 from deepval.cells.object_files import OBJECT_COLUMNS, object_columns, objects_of
-from deepval.errors import InputError
+from deepval.errors import InputError, reason
 from deepval.features.images import sampled
 from deepval.features.views import CheapMode, View, picture
+from deepval.files.archives import AMISS, HEADERS
 from deepval.files.canonical import json_content, json_text
 from deepval.files.forms import formed_file
 from deepval.files.manifests import Manifest
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
-from deepval.tables.column_files import cell_columns, parquet_bytes, parquet_columns
+from deepval.tables.column_files import cell_columns, parquet_bytes
 from deepval.world.scene import Scene
 
 Row4 = tuple[float, float, float, float]
@@ -67,10 +68,6 @@ class ViewReadings(TypedDict):
 
 PICTURES, OBJECTS = "view/pictures", "view/objects.parquet"
 BOX_PX = ("x1_px", "y1_px", "x2_px", "y2_px")
-COLUMNS = {
-    "frames": ("unit", "frame", "time_s", "ego_speed_mps", "status"),
-    "boxes": ("row", "cls", "score", *BOX_PX),
-}
 
 
 def view_files(views: Sequence[View]) -> dict[str, bytes]:
@@ -91,12 +88,16 @@ def picture_files(views: Sequence[View]) -> dict[str, bytes]:
 
 def read_views(cell: Manifest) -> tuple[View, ...]:
     """The views of a cell's folder, unit by unit."""
-    frames, boxes = (_columns(cell, f"view/{name}.parquet", named) for name, named in COLUMNS.items())
     name = "view/view.json"
     told = json_content(cell.content(name), cell.folder / name)
     readings = formed_file(ViewReadings, told, cell.folder / name, "what a view was read with")
     mode, vehicles = _mode(readings["mode"]), readings.get("vehicles", {})
-    objects = _columns(cell, OBJECTS, OBJECT_COLUMNS) if mode.observes else {}
+    ways = ("connector_m",) if mode.observes else ()
+    frames = cell_columns(cell, "view/frames.parquet").typed(
+        texts=("unit", "frame"), numbers=("time_s", "ego_speed_mps", *ways), whole=("status",)
+    )
+    boxes = cell_columns(cell, "view/boxes.parquet").typed(texts=("cls",), numbers=("score", *BOX_PX), whole=("row",))
+    objects = cell_columns(cell, OBJECTS).typed(**OBJECT_COLUMNS) if mode.observes else {}
     ids, first, length = np.unique(frames["unit"], return_index=True, return_counts=True)
     views = []
     parts = zip(ids.tolist(), first.tolist(), length.tolist(), strict=True)
@@ -118,21 +119,18 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
     return tuple(views)
 
 
-def _columns(cell: Manifest, name: str, needed: Iterable[str]) -> dict[str, np.ndarray]:
-    found = cell_columns(cell, name)
-    missing = [column for column in needed if column not in found.data]
-    if missing:
-        raise InputError(f"{found.source}: must have a column {missing[0]!r}; it has {', '.join(found.data)}.")
-    return parquet_columns(found)
-
-
 def _mapped(cell: Manifest, name: str) -> np.ndarray:
     """An array that stays on disk, in the very file that was hashed."""
     with cell.opened(name, in_memory=False) as file:
-        np.lib.format.read_magic(file)
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        order: Literal["F", "C"] = "F" if fortran else "C"
-        return np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+        try:
+            version = np.lib.format.read_magic(file)
+            shape, fortran, dtype = HEADERS[version](file)
+            if dtype != np.uint8 or len(shape) != 4 or shape[-1] != 3:
+                raise ValueError(f"pictures are of 8 bit, as frames, lines, columns and RGB; found {dtype} {shape}")
+            order: Literal["F", "C"] = "F" if fortran else "C"
+            return np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
+        except AMISS as error:
+            raise InputError(f"{cell.folder / name}: must hold pictures; {reason(error)}.") from error
 
 
 def _frames(views: Sequence[View]) -> dict[str, np.ndarray]:

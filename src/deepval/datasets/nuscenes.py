@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from deepval.datasets.logs.routing import route_of
 from deepval.datasets.logs.scenarionet import ScenarioNet, lane_map_of, read_record
 from deepval.datasets.nuscenes_map import read_expansion
 from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, quoted
 from deepval.files import reading
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import IN_NUSCENES
@@ -107,7 +107,10 @@ class NuScenes(Dataset):
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the scenes, such as scene-0103."""
-        return tuple(sorted(_tables(self.folder).scenes))
+        scenes = tuple(sorted(_tables(self.folder).scenes))
+        if not scenes:
+            raise InputError(f"{self.folder}: the table scene must have a scene or more; it is empty.")
+        return scenes
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """What the vehicle knows of one scene, and its reference."""
@@ -282,4 +285,9 @@ def _note_missing_pictures(folder: Path) -> None:
 
 
 def _picture(root: Path, name: str | None) -> Path | None:
-    return root / name if name and reading.is_file(root / name) else None
+    """A picture's file, if it is there; it must lie below the root, whatever the tables say."""
+    if not name:
+        return None
+    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise InputError(f"pictures of nuScenes must lie below {root}; the table sample_data names {quoted(name)}.")
+    return root / name if reading.is_file(root / name) else None

@@ -13,7 +13,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.files.canonical import read_json
-from deepval.world.lanes import Lane, LaneMap, Outline
+from deepval.world.lanes import LONGEST_M, Lane, LaneMap, Outline
 
 STEP_M = 1.0
 CLOSEST_M = 1e-3
@@ -45,6 +45,8 @@ def lane_map_of(content: Mapping[str, Any]) -> LaneMap:
             if token not in arcs:
                 continue
             after = leads.get(token, {}).get("outgoing", ())
+            if not all(isinstance(lane, str) for lane in (token, *after)):
+                raise ValueError(f"tokens of lanes must be texts; those of {token!r} and after it are not")
             polygon = shapes.outline(row["polygon_token"]) if row.get("polygon_token") else np.zeros((0, 2))
             lanes[token] = Lane(
                 id=token,
@@ -69,6 +71,8 @@ def centreline_m(path: Sequence[Mapping[str, Any]]) -> Float[np.ndarray, "point 
     for piece in path:
         pose = np.asarray(piece["start_pose"], float)
         for bend, length_m in zip(piece["shape"], piece["segment_length"], strict=True):
+            if not 0 <= length_m <= LONGEST_M:
+                raise ValueError(f"a piece of a centreline may be {LONGEST_M:g} m long; found {length_m!r}")
             curvature = BENDS[bend] / piece["radius"]
             steps = max(int(np.ceil(length_m / STEP_M)), 1)
             along = _along(pose, curvature, np.linspace(0.0, length_m, steps + 1)[1:])

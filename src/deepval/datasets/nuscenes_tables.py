@@ -4,19 +4,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 from deepval.files import reading
 from deepval.files.canonical import read_json
+from deepval.files.forms import formed
+from deepval.world.lanes import FARTHEST_M, on_earth
 
-NAMES = (
-    "scene", "sample", "sample_data", "ego_pose", "calibrated_sensor", "sensor", "sample_annotation", "instance",
-    "category", "log",
-)  # fmt: skip
+TEXTS = {
+    "scene": ("token", "name", "first_sample_token", "log_token"),
+    "sample": ("token", "next"),
+    "sample_data": ("token", "sample_token", "ego_pose_token", "calibrated_sensor_token", "filename"),
+    "ego_pose": ("token",),
+    "calibrated_sensor": ("token", "sensor_token"),
+    "sensor": ("token", "channel"),
+    "sample_annotation": ("token", "sample_token", "instance_token", "prev", "next"),
+    "instance": ("token", "category_token"),
+    "category": ("token", "name"),
+    "log": ("token", "location"),
+}
+"""Columns of text of each table, checked in every row as it is read; numbers are checked in the rows that are used."""
+NAMES = tuple(TEXTS)
+MOST = 2**53
+"""Larger whole numbers are no time stamps or counts."""
 LONGEST_S = 1.5
 """Annotations farther apart say nothing of a velocity."""
 CATEGORIES = {
@@ -38,6 +52,40 @@ CATEGORIES = {
 """The detection benchmark's class of each category; others are no reference objects."""
 
 Row = Mapping[str, Any]
+Three = tuple[float, float, float]
+
+
+class PoseForm(TypedDict):
+    """A pose: a quaternion and a translation."""
+
+    rotation: tuple[float, float, float, float]
+    translation: Three
+
+
+class AnnotationForm(PoseForm):
+    """An annotated box."""
+
+    size: Three
+    num_lidar_pts: int
+    num_radar_pts: int
+
+
+class SampleForm(TypedDict):
+    """A keyframe."""
+
+    timestamp: int
+
+
+class SceneForm(TypedDict):
+    """A scene."""
+
+    nbr_samples: int
+
+
+class IntrinsicForm(TypedDict):
+    """A camera's matrix."""
+
+    camera_intrinsic: tuple[Three, Three, Three]
 
 
 class Keyframes(NamedTuple):
@@ -85,17 +133,27 @@ class Annotations:
 def read_tables(folder: Path) -> "Tables":
     """The tables of a folder; of the sweeps only keyframes are kept."""
     rows = {name: _rows(folder / f"{name}.json") for name in NAMES if name != "sample_data"}
-    sweeps = [row for row in _rows(folder / "sample_data.json") if row.get("is_key_frame")]
+    sweeps = _rows(folder / "sample_data.json", only="is_key_frame")
     return Tables(folder, rows | {"sample_data": sweeps})
 
 
-def _rows(path: Path) -> list[Any]:
+def _rows(path: Path, *, only: str | None = None) -> list[Any]:
+    """Rows of a table, those of which the column `only` is true, with text in the columns that must hold it."""
     if not reading.is_file(path):
         raise InputError(f"nuScenes needs the table {path.stem}; {path} is not there: check the data set's folder.")
-    found = read_json(path, "a table in JSON")
-    if not isinstance(found, list) or not all(isinstance(row, dict) and "token" in row for row in found):
+    rows = read_json(path, "a table in JSON")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"the table {path} must be a list of records with tokens; it is not: repair the file.")
-    return found
+    if only is not None:
+        rows = [row for row in rows if row.get(only)]
+    for name in TEXTS[path.stem]:
+        odd = next((number for number, row in enumerate(rows) if not isinstance(row.get(name), str)), None)
+        if odd is not None:
+            raise InputError(
+                f"the table {path} must be a list of records with text as {name!r}; record {odd} has "
+                f"{quoted(rows[odd].get(name))}: repair the file."
+            )
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +187,20 @@ class Tables:
             )
         return found
 
+    def _checked(self, table: str, row: Row, form: Any) -> Row:
+        """A row of a table, with numbers in the columns of a form."""
+        at = f"{self.folder / table}.json: {table} {row['token']}"
+        numbers = formed(form, row, at)
+        for name, value in numbers.items():
+            if isinstance(value, int) and not abs(value) <= MOST:
+                raise InputError(f"{at}.{name} must be at most {MOST}; found {quoted(value)}.")
+        for name in ("translation", "size"):
+            if not on_earth(np.array(numbers.get(name, 0.0), float)):
+                raise InputError(f"{at}.{name} must hold at most {FARTHEST_M:g} m; found {quoted(numbers[name])}.")
+        if not any(numbers.get("rotation", (1,))):
+            raise InputError(f"{at}.rotation must be a quaternion; it is all zeros.")
+        return numbers
+
     @cached_property
     def _sweeps(self) -> dict[tuple[str, str], Row]:
         """Keyframe sweeps by sample and channel."""
@@ -145,7 +217,7 @@ class Tables:
 
     def _tokens(self, unit: str) -> list[str]:
         """Tokens of a scene's keyframes, by following `next`."""
-        scene, tokens = self.scenes[unit], []
+        scene, tokens = self._checked("scene", self.scenes[unit], SceneForm), []
         token, said = scene["first_sample_token"], f"scene {unit}"
         while token:
             sample = self._get("sample", token, said=said)
@@ -160,7 +232,8 @@ class Tables:
         return tokens
 
     def _poses(self, sweeps: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
-        poses = [self._get("ego_pose", row["ego_pose_token"], said=f"sample_data {row['token']}") for row in sweeps]
+        named = [self._get("ego_pose", row["ego_pose_token"], said=f"sample_data {row['token']}") for row in sweeps]
+        poses = [self._checked("ego_pose", pose, PoseForm) for pose in named]
         rotation = np.array([pose["rotation"] for pose in poses], float)
         return rotation, np.array([pose["translation"] for pose in poses], float)
 
@@ -174,8 +247,11 @@ class Tables:
                 f"{self.folder}: every keyframe must have a LIDAR_TOP sweep; sample {missing[0]!r} of {unit} has none."
             )
         rotation, translation = self._poses([sweep for sweep in sweeps if sweep is not None])
-        stamps = np.array([self._by_token["sample"][token]["timestamp"] for token in tokens], dtype=np.int64)
+        stamps = np.array([self._stamp(token, f"scene {unit}") for token in tokens], dtype=np.int64)
         return Keyframes(np.array(tokens, dtype=str), stamps, rotation, translation)
+
+    def _stamp(self, token: str, said: str) -> int:
+        return self._checked("sample", self._get("sample", token, said=said), SampleForm)["timestamp"]
 
     def location_of(self, unit: str) -> str:
         """Where a scene was driven, such as singapore-onenorth."""
@@ -202,9 +278,11 @@ class Tables:
         else:
             named = {row["token"] for row in self.rows["sensor"] if row["channel"] == channel}
             found = next((row for row in self.rows["calibrated_sensor"] if row["sensor_token"] in named), None)
-        if found is None or np.shape(found["camera_intrinsic"]) != (3, 3):
+        if found is None or not found.get("camera_intrinsic"):
             raise InputError(f"{self.folder}: {unit} must have a calibration of {channel}; the tables have none.")
-        calibration = CameraCalibration(found["rotation"], found["translation"], found["camera_intrinsic"])
+        mounted = self._checked("calibrated_sensor", found, PoseForm)
+        intrinsic = self._checked("calibrated_sensor", found, IntrinsicForm)["camera_intrinsic"]
+        calibration = CameraCalibration(mounted["rotation"], mounted["translation"], intrinsic)
         rotation, translation = self._poses(shot) if len(shot) == len(rows) else (None, None)
         return calibration, rotation, translation
 
@@ -226,12 +304,13 @@ class Tables:
         said = f"sample_annotation {row['token']}"
         ends = [self._get("sample_annotation", row[way], said=said) if row[way] else row for way in ("prev", "next")]
         before, after = ends
-        stamps = [self._get("sample", end["sample_token"], said=said)["timestamp"] for end in ends]
+        stamps = [self._stamp(end["sample_token"], said) for end in ends]
         elapsed_s = (stamps[1] - stamps[0]) / 1e6
         most_s = 2 * LONGEST_S if row["prev"] and row["next"] else LONGEST_S
         if before is after or not 0 < elapsed_s <= most_s:
             return [np.nan] * 3
-        return [(to - of) / elapsed_s for of, to in zip(before["translation"], after["translation"], strict=True)]
+        places = [self._checked("sample_annotation", end, PoseForm)["translation"] for end in ends]
+        return [(to - of) / elapsed_s for of, to in zip(*places, strict=True)]
 
     def annotations_of(self, unit: str) -> Annotations:
         """The annotations of a scene that are of a class of the detection benchmark."""
@@ -239,7 +318,8 @@ class Tables:
         for frame, token in enumerate(self._tokens(unit)):
             for row in self._annotated.get(token, ()):
                 kind = self._class_of(row)
-                rows += [] if kind is None else [(frame, kind, row)]
+                if kind is not None:
+                    rows.append((frame, kind, self._checked("sample_annotation", row, AnnotationForm)))
         tracks: dict[str, int] = {}
         for _, _, row in rows:
             tracks.setdefault(row["instance_token"], len(tracks))

@@ -25,6 +25,9 @@ from deepval.perception.reported.detections import Calibration, Detections, Scor
 from deepval.world.objects import Objects
 from deepval.world.scene import FASTEST_MPS, Scene
 
+LARGEST_PX = 1e7
+"""No picture is larger: a box beyond it is a fault of the detector."""
+
 
 @dataclass(frozen=True)
 class CheapMode:
@@ -110,8 +113,11 @@ class Frame:
                 f"a frame's ego speed must be finite and not negative, and at most {FASTEST_MPS:g} m/s; "
                 f"found {self.ego_speed_mps}."
             )
-        if np.isinf(self.box_px).any():
-            raise InputError("a frame's boxes must be finite; found infinity: check the cheap mode's output.")
+        if (np.abs(self.box_px) > LARGEST_PX).any():
+            raise InputError(
+                f"a frame's boxes must be finite, with edges of at most {LARGEST_PX:g} px; found others: check the "
+                "cheap mode's output."
+            )
         if not self.run and len(self.box_px):
             raise InputError(f"a frame on which the cheap mode was not run has no boxes; found {len(self.box_px)}.")
         if self.objects is not None:

@@ -17,6 +17,7 @@ DEEPEST = 100
 """How deep lists and objects of a JSON file may nest."""
 BLOCK = 2**20
 """Bytes that are looked at at once."""
+NOT_FINITE = re.compile(r"NaN|Infinity|[eE]\+?\d{3}")
 HALF_A_SIGN = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -104,17 +105,22 @@ def folder_digests(folder: Path | str, patterns: Iterable[str]) -> dict[str, str
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
-def read_json(path: Path | str, what: str = "a JSON file") -> Any:
-    """The content of a JSON file."""
-    return json_content(reading.content(path, what), path, what)
+def read_json(path: Path | str, what: str = "a JSON file", *, finite: bool = False) -> Any:
+    """The content of a JSON file; see `json_content`."""
+    return json_content(reading.content(path, what), path, what, finite=finite)
 
 
-def json_content(data: bytes, source: Path | str, what: str = "a JSON file") -> Any:
-    """The content of a JSON file's bytes: UTF-8, nested at most DEEPEST deep; errors name the source."""
+def json_content(data: bytes, source: Path | str, what: str = "a JSON file", *, finite: bool = False) -> Any:
+    """The content of a JSON file's bytes: UTF-8, nested at most DEEPEST deep; errors name the source.
+
+    Where it must be `finite`, NaN, infinity and numbers that become infinite are refused, as JSON itself has none.
+    """
     text = reading.decoded(data, source)
     try:
         _check_depth(data)
         content = json.loads(text)
+        if finite and NOT_FINITE.search(text):  # or what looks like one: within a text it does no harm
+            json.dumps(content, allow_nan=False)
         if HALF_A_SIGN.search(text):  # found in strings alone, where it may still be a backslash and letters
             json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

@@ -100,7 +100,7 @@ def cell_content(path: Path) -> bytes | None:
 
 
 def _parsed(folder: Path) -> Manifest:
-    content = read_json(folder / MANIFEST)
+    content = read_json(folder / MANIFEST, finite=True)
     parts = [content[name] for name in ("id", "definition", "files")]
     for part, form in zip(parts, (str, dict[str, Any], dict[str, str]), strict=True):
         formed(form, part, "a part of it")

@@ -5,6 +5,7 @@ Resample 0 is the sample itself; then come the draws, then the sample without ea
 
 import io
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,18 @@ from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.archives import npz_arrays
+
+NUMBERS = "fiu"
+AXES = {
+    "unit_ids": ("U", ("unit",)),
+    "counts": (NUMBERS, ("draw", "unit")),
+    "weights": (NUMBERS, ("draw",)),
+    "seed": ("iu", ()),
+    **{name: (NUMBERS, ("resample",)) for name in ("cheap_loss", "full_gain", "full_benefit")},
+    **{name: (NUMBERS, ("row", "resample")) for name in ("gain", "benefit", "escalated", "prize", "versus_random")},
+    **{f"stream_{name}": (NUMBERS, ("stream", "resample")) for name in ("gain", "benefit", "escalated", "prize")},
+}
+"""What the arrays of a file hold, and their axes, each as long in one array as in another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +83,20 @@ def samples_path(result: str | Path) -> Path:
     return Path(result).with_suffix(".samples.npz")
 
 
+def _check_shapes(held: Mapping[str, np.ndarray]) -> None:
+    """Raise a ValueError where an array is not of the axes of its name, or these are not equally long everywhere."""
+    lengths: dict[str, int] = {}
+    for name, (kinds, axes) in AXES.items():
+        if name not in held:
+            continue
+        array = held[name]
+        if array.dtype.kind not in kinds or array.ndim != len(axes):
+            raise ValueError(f"{name} has to have {len(axes)} axes; it holds {array.dtype} of shape {array.shape}")
+        for axis, length in zip(axes, array.shape, strict=True):
+            if lengths.setdefault(axis, length) != length:
+                raise ValueError(f"{name} has {length} of axis {axis}, and others have {lengths[axis]}")
+
+
 def read_samples(path: Path, result: str, *, rows: int, streams: int = 0) -> Samples | None:
     """The samples that lie beside the result of this SHA-256; None where there are none, or those of another."""
     if not reading.is_file(path):
@@ -77,6 +104,7 @@ def read_samples(path: Path, result: str, *, rows: int, streams: int = 0) -> Sam
     try:
         held: dict[str, Any] = dict(npz_arrays(reading.content(path)))
         bound = str(held.pop("result"))
+        _check_shapes(held)
         held["unit_ids"] = tuple(map(str, held["unit_ids"]))
         held |= {"weights": held.get("weights"), "seed": int(held["seed"]) if "seed" in held else None}
         samples = Samples(**held)

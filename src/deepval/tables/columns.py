@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Shaped
+from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError, InputWarning, quoted, reason
 from deepval.files import reading
 from deepval.files.manifests import cell_content
@@ -83,6 +83,31 @@ class Columns:
         """A column of ids as text or integers."""
         inputs = None if name == "input" else self.data.get("input")
         return id_array(self.data[name], f"{self.source}: column {name!r}", ids=inputs)
+
+    def typed(
+        self, *, texts: Collection[str] = (), numbers: Collection[str] = (), whole: Collection[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """Columns of declared types; a missing one, or one of another type, is an error.
+
+        Args:
+            texts: Names of the columns that hold text.
+            numbers: Names of the columns that hold numbers, as float64.
+            whole: Names of the columns that hold integers, as int64.
+        """
+        missing = [name for name in (*texts, *numbers, *whole) if name not in self.data]
+        if missing:
+            raise InputError(f"{self.source}: must have a column {missing[0]!r}; it has {', '.join(self.data)}.")
+        return (
+            {name: as_text(self.ids(name)) for name in texts}
+            | {name: self.numbers(name) for name in numbers}
+            | {name: self._integers(name) for name in whole}
+        )
+
+    def _integers(self, name: str) -> Int[np.ndarray, "input"]:
+        values = self.data[name]
+        if values.dtype.kind not in "iu" or values.max(initial=0) > np.iinfo(np.int64).max:
+            raise InputError(f"{self.source}: column {name!r} must hold integers of 64 bits; it holds others.")
+        return values.astype(np.int64)
 
     def numbers(self, name: str) -> Float[np.ndarray, "input"]:
         """A column as float64; nulls become NaN."""

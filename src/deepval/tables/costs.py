@@ -21,6 +21,8 @@ from deepval.files.manifests import cell_content
 from deepval.showing import SelfShown
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]
+LARGEST_COST = 1e9
+"""Milliseconds, millijoules or dollars of one input: plans count costs in whole parts, which must not overflow."""
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:4]
 TABLES = ("modes", "allocators", "profile")
@@ -68,6 +70,11 @@ class Costs(SelfShown):
                         need = f"at most {LARGEST_COST:g}" if large else "finite and not negative"
                         raise InputError(
                             f"{self.source}: a cost must be {need}; {kind} {name!r} has {convention} = {quoted(cost)}."
+                        )
+                    if cost > LARGEST_COST:
+                        raise InputError(
+                            f"{self.source}: a cost may be {LARGEST_COST:g} at most; {kind} {name!r} has "
+                            f"{convention} = {quoted(cost)}."
                         )
         for convention in CONVENTIONS if self.modes else ():
             cheap, *_, full = self.modes

@@ -104,6 +104,7 @@ class Parts:
         """The first row."""
         import pyarrow as pa
 
+        self.require()
         first = next(iter(self.chunks(*self.types)))
         table = pa.table({name: column.slice(0, 1) for name, column in first.items()})
         return columns.of_arrow(table, self.source)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 from deepval.tables.values import ValueTable
 
 MOST_GROUPS = 24
@@ -34,6 +34,13 @@ def groups(table: ValueTable, by: str) -> Iterator[tuple[str, Bool[np.ndarray, "
 
 
 def _valued(name: str, column: np.ndarray) -> Iterator[tuple[str, Bool[np.ndarray, "input"]]]:
+    objects = column if column.dtype.kind == "O" else ()
+    odd = next((row for row, value in enumerate(objects) if np.ndim(value) or isinstance(value, dict | set)), None)
+    if odd is not None:
+        raise InputError(
+            f"--by {name}: the column must hold a text or a number in every row; row {odd + 1} holds "
+            f"{quoted(column[odd])}."
+        )
     column = column + 0.0 if column.dtype.kind == "f" else column  # -0.0 is 0.0
     labels = np.array(["(none)" if value is None or value != value else str(value) for value in column])
     _, first = np.unique(column if column.dtype.kind in "iubf" else labels, return_index=True)

@@ -12,6 +12,26 @@ from deepval.errors import InputError
 Outline = Float[np.ndarray, "_ 2"]
 DIVIDERS = ("road", "lane")
 """What painted lines divide: directions of travel, or lanes of one direction."""
+FARTHEST_M = 1e8
+"""No coordinate on Earth is larger, in any projection; squares and products of smaller ones stay finite."""
+LONGEST_M = 1e5
+"""A lane is at most this long: lanes are sampled by their length, so a wrong point would fill the memory."""
+
+
+def on_earth(points_m: Float[np.ndarray, "..."]) -> bool:
+    """Whether all coordinates are finite and at most `FARTHEST_M`."""
+    return bool((np.abs(points_m) <= FARTHEST_M).all())
+
+
+def check_line(line_m: Float[np.ndarray, "point 2"], what: str) -> None:
+    """Raise unless a line has two points or more, coordinates on Earth and at most the length of a lane."""
+    if len(line_m) < 2:
+        raise InputError(f"{what} needs two points or more; found {len(line_m)}.")
+    if not on_earth(line_m):
+        raise InputError(f"{what} must be finite, with coordinates of at most {FARTHEST_M:g} m; found others.")
+    length_m = float(np.linalg.norm(np.diff(line_m, axis=0), axis=1).sum())
+    if length_m > LONGEST_M:
+        raise InputError(f"{what} may be {LONGEST_M / 1000:g} km long; found {length_m / 1000:g} km.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +59,12 @@ class Lane:
     connector: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.centreline_m) < 2:
-            raise InputError(f"lane {self.id}: a centreline needs two points or more; found {len(self.centreline_m)}.")
-        if not (np.isfinite(self.centreline_m).all() and np.isfinite(self.polygon_m).all()):
-            raise InputError(f"lane {self.id}: centreline and outline must be finite; found NaN or infinity.")
+        check_line(self.centreline_m, f"lane {self.id}: a centreline")
+        if not on_earth(self.polygon_m):
+            raise InputError(
+                f"lane {self.id}: its outline must be finite, with coordinates of at most {FARTHEST_M:g} m; found "
+                "others."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +87,15 @@ class LaneMap:
         wrong = [key for key, lane in self.lanes.items() if key != lane.id]
         if wrong:
             raise InputError(f"a lane map must hold each lane under its own id; {wrong[0]} is another's.")
+        areas = {"drivable area": self.drivable_m, "intersection": self.intersections_m}
+        areas |= {"crosswalk": self.crosswalks_m, "road segment": self.road_segments_m}
+        areas |= {f"{kind} divider": lines for kind, lines in self.dividers_m.items()}
+        for what, outlines in areas.items():
+            if not all(map(on_earth, outlines)):
+                raise InputError(
+                    f"every {what} of a lane map must be finite, with coordinates of at most {FARTHEST_M:g} m; one is "
+                    "not."
+                )
         strange = sorted(set(self.dividers_m) - set(DIVIDERS))
         if strange:
             raise InputError(f"dividers of a lane map must be of {' or '.join(DIVIDERS)}; found {strange[0]!r}.")

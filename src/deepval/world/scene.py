@@ -14,7 +14,7 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
-from deepval.world.lanes import LaneMap
+from deepval.world.lanes import FARTHEST_M, LaneMap, on_earth
 
 FASTEST_MPS = 200.0
 """No vehicle is faster: an ego speed beyond it is a fault of the data."""
@@ -66,6 +66,10 @@ class Scene:
             raise InputError(
                 f"unit {self.unit}: ego speeds must be finite and not negative, and at most {FASTEST_MPS:g} m/s; "
                 f"{self.inputs[strange][0]} has {self.ego_speed_mps[strange][0]:g}: check what the speed was read from."
+            )
+        if self.world_from_ego is not None and not on_earth(self.world_from_ego):
+            raise InputError(
+                f"unit {self.unit}: poses must be finite, with coordinates of at most {FARTHEST_M:g} m; found others."
             )
         per_frame = {
             "image paths": self.image_paths or None,

@@ -56,6 +56,7 @@ class Ridge(Learner):
     least_penalty: float = 1e-2
     largest_penalty: float = 1e4
     penalties: int = 13
+    bounds = {"least_penalty": (1e-12, 1e12), "largest_penalty": (1e-12, 1e12), "penalties": (1, 1000)}  # noqa: RUF012
 
     def fit(
         self,

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.errors import InputError, quoted
 
 
 class Model(ABC):
@@ -40,6 +41,12 @@ class Model(ABC):
 class Learner(ABC):
     """Rows and labels -> a fitted model; a frozen dataclass of its settings, which files tell of."""
 
+    bounds: ClassVar[Mapping[str, tuple[float, float]]]
+    """Least and largest value of every setting, of which each number of a tuple must be one."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, self.bounds)
+
     @abstractmethod
     def fit(
         self,
@@ -51,3 +58,13 @@ class Learner(ABC):
         seed: int = 0,
     ) -> Model:
         """The fitted model; labels are 0 and 1 where it classifies."""
+
+
+def check_settings(settings: Any, bounds: Mapping[str, tuple[float, float]]) -> None:
+    """Raise where a field of a dataclass lies outside its bounds: a file may hold any number."""
+    for name, (least, largest) in bounds.items():
+        value = getattr(settings, name)
+        if not all(least <= number <= largest for number in (value if isinstance(value, tuple) else (value,))):
+            raise InputError(
+                f"{name} of {type(settings).__name__} must be from {least:g} to {largest:g}; found {quoted(value)}."
+            )

@@ -81,6 +81,7 @@ class Mlp(Learner):
     units: tuple[int, ...] = (64, 64)
     epochs: int = 200
     penalty: float = 1e-4
+    bounds = {"units": (1, 4096), "epochs": (1, 100_000), "penalty": (0.0, 1e12)}  # noqa: RUF012
 
     def fit(
         self,

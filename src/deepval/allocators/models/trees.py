@@ -159,6 +159,13 @@ class Boosting(Learner):
     learning_rate: float = 0.08
     least_per_leaf: int = 40
     l2: float = 0.0
+    bounds = {  # noqa: RUF012
+        "trees": (1, 10_000),
+        "depth": (1, 12),
+        "learning_rate": (1e-6, 10.0),
+        "least_per_leaf": (1, 1e9),
+        "l2": (0.0, 1e12),
+    }
 
     def fit(
         self,

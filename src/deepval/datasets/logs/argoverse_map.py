@@ -1,20 +1,63 @@
 """Argoverse 2 vector maps (`log_map_archive_*.json`) -> lane maps."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.files.canonical import read_json
-from deepval.world.lanes import Lane, LaneMap
+from deepval.files.forms import formed_file
+from deepval.world.lanes import Lane, LaneMap, check_line
 
 DRIVEN = ("VEHICLE", "BUS")
 """Types of lanes that a car may use; bike lanes are left out."""
 SPACING_M = 2.0
 """Points of a centreline that is made from the boundaries are about this far apart."""
-KEYS = ("left_lane_boundary", "right_lane_boundary", "successors", "is_intersection", "lane_type")
+WHAT = "an Argoverse 2 map"
+Id = int | str
+
+
+class PointForm(TypedDict):
+    """A point of a line; its height is not read."""
+
+    x: float
+    y: float
+
+
+class SegmentForm(TypedDict):
+    """A lane segment."""
+
+    left_lane_boundary: list[PointForm]
+    right_lane_boundary: list[PointForm]
+    centerline: NotRequired[list[PointForm] | None]
+    successors: list[Id]
+    left_neighbor_id: NotRequired[Id | None]
+    right_neighbor_id: NotRequired[Id | None]
+    is_intersection: bool
+    lane_type: str
+
+
+class AreaForm(TypedDict):
+    """A drivable area."""
+
+    area_boundary: list[PointForm]
+
+
+class CrossingForm(TypedDict):
+    """A pedestrian crossing."""
+
+    edge1: list[PointForm]
+    edge2: list[PointForm]
+
+
+class MapForm(TypedDict):
+    """The file."""
+
+    lane_segments: dict[str, SegmentForm]
+    drivable_areas: NotRequired[dict[str, AreaForm]]
+    pedestrian_crossings: NotRequired[dict[str, CrossingForm]]
 
 
 def read_lane_map(path: Path) -> LaneMap:
@@ -23,18 +66,19 @@ def read_lane_map(path: Path) -> LaneMap:
     Neighbours that lead in the same direction are one roadblock; lanes within intersections are connectors. The map
     knows no speed limits. Drivable areas cover the lanes too.
     """
-    told = read_json(path, "a map in JSON")
-    if not (isinstance(told, dict) and isinstance(told.get("lane_segments"), dict)):
-        raise InputError(f"{path}: an Argoverse 2 map must hold lane_segments; found none.")
-    segments = {str(key): segment for key, segment in told["lane_segments"].items()}
-    for key, segment in segments.items():
-        missing = [part for part in KEYS if part not in segment]
-        if missing:
-            raise InputError(f"{path}: lane segment {key} must have {', '.join(KEYS)}; it lacks {missing[0]}.")
+    content = formed_file(MapForm, read_json(path, "a map in JSON"), path, WHAT)
+    segments: dict[str, Any] = content["lane_segments"]
+    try:
+        return _lane_map(content, segments)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _lane_map(content: dict[str, Any], segments: dict[str, Any]) -> LaneMap:
     driven = {key: segment for key, segment in segments.items() if segment["lane_type"] in DRIVEN}
     if not driven:
-        raise InputError(f"{path}: a map must have lanes for vehicles; found none.")
-    lines = {key: _centreline_m(segment) for key, segment in driven.items()}
+        raise InputError("a map must have lanes for vehicles; found none.")
+    lines = {key: _centreline_m(key, segment) for key, segment in driven.items()}
     blocks = _roadblocks(driven, lines)
     lanes = {
         key: Lane(
@@ -49,10 +93,10 @@ def read_lane_map(path: Path) -> LaneMap:
         )
         for key, segment in driven.items()
     }
-    crossings = told.get("pedestrian_crossings", {}).values()
+    crossings = content.get("pedestrian_crossings", {}).values()
     return LaneMap(
         lanes,
-        drivable_m=tuple(_points(area["area_boundary"]) for area in told.get("drivable_areas", {}).values()),
+        drivable_m=tuple(_points(area["area_boundary"]) for area in content.get("drivable_areas", {}).values()),
         crosswalks_m=tuple(np.concatenate([_points(one["edge1"]), _points(one["edge2"])[::-1]]) for one in crossings),
     )
 
@@ -64,11 +108,14 @@ def middle_m(left_m: Float[np.ndarray, "a 2"], right_m: Float[np.ndarray, "b 2"]
     return (_at(left_m, share) + _at(right_m, share)) / 2
 
 
-def _centreline_m(segment: dict[str, Any]) -> Float[np.ndarray, "point 2"]:
+def _centreline_m(key: str, segment: dict[str, Any]) -> Float[np.ndarray, "point 2"]:
     """The map's own where it has one (motion forecasting), else midway between the boundaries (sensor logs)."""
     if segment.get("centerline"):
         return _points(segment["centerline"])
-    return middle_m(_points(segment["left_lane_boundary"]), _points(segment["right_lane_boundary"]))
+    left_m, right_m = (_points(segment[f"{side}_lane_boundary"]) for side in ("left", "right"))
+    for side, line_m in (("left", left_m), ("right", right_m)):
+        check_line(line_m, f"lane segment {key}: a {side} boundary")
+    return middle_m(left_m, right_m)
 
 
 def _roadblocks(segments: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> dict[str, str]:

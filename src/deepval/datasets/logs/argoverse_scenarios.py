@@ -12,16 +12,11 @@ from deepval.geometry.camera import Camera, looking_ahead
 
 CAMERA = Camera(1686.0, 1686.0, 775.0, 1024.0, looking_ahead(1.63, height_m=1.72), 0.0, width_px=1550, height_px=2048)
 """A nominal camera like ring_front_center for scenarios, which have none."""
-SCENARIO_COLUMNS = (
-    "track_id",
-    "object_type",
-    "timestep",
-    "position_x",
-    "position_y",
-    "heading",
-    "velocity_x",
-    "velocity_y",
-)
+TEXTS = ("track_id", "object_type")
+NUMBERS = ("position_x", "position_y", "heading", "velocity_x", "velocity_y", "start_timestamp", "end_timestamp")
+WHOLE = ("timestep", "num_timestamps")
+MOST_STEPS = 100_000
+"""Steps of a scenario; a published one has 110."""
 SCENARIO_TYPES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "vehicle": ("Car", (4.6, 1.9, 1.53)),
     "bus": ("Bus", (11.2, 2.9, 3.2)),
@@ -40,12 +35,16 @@ SCENARIO_TYPES: dict[str, tuple[str, tuple[float, float, float]]] = {
 def scenario_log(folder: Path, unit: str) -> Log:
     """A motion-forecasting scenario as a log; the position of track AV is taken for its rear axle."""
     path = one_file(folder, "scenario_*.parquet")
-    table = table_columns(path, (*SCENARIO_COLUMNS, "start_timestamp", "end_timestamp", "num_timestamps"))
+    table = table_columns(path, texts=TEXTS, numbers=NUMBERS, whole=WHOLE)
     if not len(table["track_id"]):
         raise InputError(f"{path}: a scenario must have rows; found none.")
     steps = int(table["num_timestamps"][0])
     seconds = float(table["end_timestamp"][0] - table["start_timestamp"][0]) / 1e9
-    if steps < 2 or not seconds > 0 or not 0 <= table["timestep"].min() <= table["timestep"].max() < steps:
+    if (
+        not 2 <= steps <= MOST_STEPS
+        or not seconds > 0
+        or not 0 <= table["timestep"].min() <= table["timestep"].max() < steps
+    ):
         raise InputError(f"{path}: timesteps must lie in the scenario's {steps} over {seconds:g} s; they do not.")
     order = list(dict.fromkeys(table["track_id"].tolist()))
     if "AV" not in order:

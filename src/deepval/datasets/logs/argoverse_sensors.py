@@ -38,8 +38,10 @@ SIZE = ("length_m", "width_m", "height_m")
 def sensor_log(folder: Path, unit: str) -> Log:
     """A sensor log as a log: a step per annotated sweep, velocities by differences of positions."""
     path = folder / "annotations.feather"
-    rows = table_columns(path, ("timestamp_ns", "track_uuid", "category", *SIZE, *TURN, *SHIFT))
-    poses = table_columns(folder / "city_SE3_egovehicle.feather", ("timestamp_ns", *TURN, *SHIFT))
+    rows = table_columns(
+        path, texts=("track_uuid", "category"), numbers=(*SIZE, *TURN, *SHIFT), whole=("timestamp_ns",)
+    )
+    poses = table_columns(folder / "city_SE3_egovehicle.feather", numbers=(*TURN, *SHIFT), whole=("timestamp_ns",))
     stamps = np.unique(rows["timestamp_ns"])
     if len(stamps) < 2:
         raise InputError(f"{path}: a log must have annotations of two sweeps or more; found {len(stamps)}.")
@@ -115,8 +117,8 @@ def differences_mps(
 
 def _front_camera(folder: Path) -> Camera:
     names = ("fx_px", "fy_px", "cx_px", "cy_px", "width_px", "height_px")
-    inside = table_columns(folder / "intrinsics.feather", ("sensor_name", *names))
-    mounted = table_columns(folder / "egovehicle_SE3_sensor.feather", ("sensor_name", *TURN, *SHIFT))
+    inside = table_columns(folder / "intrinsics.feather", texts=("sensor_name",), numbers=names)
+    mounted = table_columns(folder / "egovehicle_SE3_sensor.feather", texts=("sensor_name",), numbers=(*TURN, *SHIFT))
     for table, file in ((inside, "intrinsics"), (mounted, "egovehicle_SE3_sensor")):
         if FRONT not in table["sensor_name"].tolist():
             raise InputError(f"{folder / file}.feather: a calibration must have the sensor {FRONT}; found none.")

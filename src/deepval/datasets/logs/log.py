@@ -8,7 +8,7 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
-from deepval.world.lanes import LaneMap
+from deepval.world.lanes import FARTHEST_M, LaneMap, on_earth
 
 MOST_STEP_S = 0.5
 """States are at most this far apart; a log of a single step is taken to have it."""
@@ -37,9 +37,12 @@ class LoggedTrack:
     valid: Bool[np.ndarray, "step"]
 
     def __post_init__(self) -> None:
-        told = (self.centre_m, self.heading_rad[:, None], self.size_m, self.velocity_mps)
-        if not all(np.isfinite(part[self.valid]).all() for part in told):
-            raise InputError(f"track {self.id}: where it is valid it must be finite; found NaN or infinity.")
+        columns = (self.centre_m, self.heading_rad[:, None], self.size_m, self.velocity_mps)
+        if not all(on_earth(part[self.valid]) for part in columns):
+            raise InputError(
+                f"track {self.id}: where it is valid it must be finite, with numbers of at most {FARTHEST_M:g}; found "
+                "others."
+            )
         if not (self.size_m[self.valid, :2] > 0).all():
             raise InputError(f"track {self.id}: where it is valid its length and width must be positive.")
 
@@ -93,8 +96,11 @@ class Log:
         for name, count in per_step.items():
             if count != steps:
                 raise InputError(f"unit {self.unit}: {name} must be {steps}, one per step; found {count}.")
-        if not (np.isfinite(self.world_from_ego).all() and np.isfinite(self.speed_mps).all()):
-            raise InputError(f"unit {self.unit}: poses and speeds of the ego must be finite; found NaN or infinity.")
+        if not (on_earth(self.world_from_ego) and on_earth(self.speed_mps)):
+            raise InputError(
+                f"unit {self.unit}: poses and speeds of the ego must be finite, with numbers of at most "
+                f"{FARTHEST_M:g}; found others."
+            )
         if not (
             len(self.states) and self.states[0] >= 0 and self.states[-1] < steps and (np.diff(self.states) > 0).all()
         ):

@@ -48,7 +48,8 @@ class SweepBoxes(NamedTuple):
         track, step, values = self.track[here], self.sweep[here] - sweeps.start, self.values[here]
         known, first = np.unique(track, return_index=True)
         by_track = np.argsort(track, kind="stable")
-        parts = np.split(by_track, np.searchsorted(track[by_track], known)[1:])
+        # Of no boxes at all, NumPy makes one empty part, which is of no track.
+        parts = np.split(by_track, np.searchsorted(track[by_track], known)[1:])[: len(known)]
         seen = sorted(zip(first.tolist(), known.tolist(), parts, strict=True), key=lambda each: each[0])
         steps = sweeps.stop - sweeps.start
         return tuple(self._track(number, step[rows], values=values[rows], steps=steps) for _, number, rows in seen)

@@ -5,7 +5,7 @@ See docs/external.md for what is real in them and what is nominal.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import read_pickle
 from deepval.errors import InputError
 from deepval.files import reading
+from deepval.files.forms import formed_file
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.classes import NUSCENES_CLASSES
 from deepval.geometry.vehicle import ZOE, vehicle_like
@@ -33,7 +34,46 @@ LANE_TYPES = ("LANE_SURFACE_STREET", "LANE_FREEWAY", "LANE_SURFACE_UNSTRUCTURE")
 DIVIDERS = {"road": "ROAD_LINE_SOLID_SINGLE_YELLOW", "lane": "ROAD_LINE_BROKEN_SINGLE_WHITE"}
 """Which painted lines divide roads, and which lanes."""
 CONNECTOR = "LANE_SURFACE_UNSTRUCTURE"
-PARTS = ("metadata", "tracks", "map_features")
+Word = int | str
+Row = tuple[Word, ...]
+
+
+class FeatureForm(TypedDict):
+    """A part of the map; its lines are arrays, which `_points` checks."""
+
+    type: NotRequired[str | None]
+    exit_lanes: NotRequired[Row | None]
+
+
+class TrackNotes(TypedDict):
+    """What a record notes of a track."""
+
+    type: NotRequired[str | None]
+
+
+class TrackForm(TypedDict):
+    """A road user; its columns are arrays, which `_track` checks."""
+
+    type: NotRequired[str | None]
+    metadata: NotRequired[TrackNotes]
+    state: dict[str, Any]
+
+
+class MetadataForm(TypedDict):
+    """What a record notes of itself."""
+
+    sdc_id: Word
+    dataset: NotRequired[str | None]
+
+
+class RecordForm(TypedDict):
+    """The file."""
+
+    metadata: MetadataForm
+    tracks: dict[str, TrackForm]
+    map_features: dict[str, FeatureForm]
+
+
 KEYFRAME = 5
 """Steps from keyframe to keyframe; what lies between is interpolated."""
 CAMERA = Camera(
@@ -68,10 +108,7 @@ CATEGORIES: dict[str, str] = {
 def read_record(path: Path | str) -> dict[str, Any]:
     """The record of a file, read without running anything in it."""
     record = read_pickle(Path(path))
-    missing = [part for part in PARTS if not (isinstance(record, dict) and isinstance(record.get(part), dict))]
-    if missing:
-        raise InputError(f"{path}: a ScenarioNet record must hold {', '.join(PARTS)}; found no {missing[0]}.")
-    return record
+    return formed_file(RecordForm, record, path, "a ScenarioNet record")
 
 
 def lane_map_of(record: dict[str, Any]) -> LaneMap:
@@ -116,7 +153,7 @@ def _lane(key: str, feature: dict[str, Any]) -> Lane:
         roadblock=f"rb_{key}",
         polygon_m=outline,
         half_width_m=CONNECTOR_HALF_WIDTH_M,
-        successors=tuple(str(lane) for lane in feature.get("exit_lanes", ())),
+        successors=tuple(str(lane) for lane in feature.get("exit_lanes") or ()),
         speed_limit_mps=SPEED_LIMIT_MPS,
         connector=feature["type"] == CONNECTOR,
     )
@@ -136,7 +173,7 @@ def log_of(record: dict[str, Any], unit: str) -> Log:
     absent = np.flatnonzero(~ego.valid)
     if len(absent):
         raise InputError(f"unit {unit}: the ego must be logged at every step; it is not at step {absent[0]}.")
-    nuscenes = str(record["metadata"].get("dataset", "")).startswith("nuscenes")
+    nuscenes = (record["metadata"].get("dataset") or "").startswith("nuscenes")
     length_m, width_m = float(ego.size_m[0, 0]), float(ego.size_m[0, 1])
     vehicle = ZOE if nuscenes else vehicle_like(length_m, width_m)
     pose = np.column_stack([ego.centre_m[:, :2], ego.heading_rad])
@@ -204,7 +241,12 @@ class ScenarioNet(Dataset):
 
     def read_log(self, unit: str) -> Log:
         """All steps of a scene."""
-        return log_of(read_record(self._record(unit)), unit)
+        path = self._record(unit)
+        record = read_record(path)
+        try:
+            return log_of(record, unit)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """What the vehicle knows of a scene's keyframes, and their reference."""
@@ -232,7 +274,7 @@ def _times(record: dict[str, Any], unit: str) -> Float[np.ndarray, "step"]:
 
 
 def _class(track: dict[str, Any]) -> str:
-    category = str(track.get("metadata", {}).get("type", ""))
+    category = track.get("metadata", {}).get("type") or ""
     named = next((name for begins, name in CATEGORIES.items() if f"{category}.".startswith(f"{begins}.")), None)
     if named is not None:
         return NUSCENES_CLASSES[named]

@@ -17,7 +17,7 @@ from deepval.datasets.synthetic.look import Look, conditions_of, look
 from deepval.datasets.synthetic.pictures import pictures_of, write_pictures
 from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.datasets.synthetic.view import kitti_camera, truth_of
-from deepval.errors import InputError
+from deepval.errors import InputError, quoted
 from deepval.files.canonical import sha256
 from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
 from deepval.perception.reported.modes import ModeReader
@@ -30,6 +30,7 @@ MODES: dict[str, int] = {"yolov8s-320": 320, "yolov8s-384": 384, "yolov8s-512": 
 TRAFFIC, LOOK, DETECTOR = 0, 1, 2
 GOLDEN = (5**0.5 - 1) / 2
 VERSION = 1
+MOST_SCENES, MOST_FRAMES = 1_000_000, 100_000
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,11 @@ class WorldSettings:
         return hash((self.scenes, self.frames))
 
     def __post_init__(self) -> None:
-        if self.scenes < 1 or self.frames < 2:
-            raise InputError(f"a world needs 1 scene of 2 frames or more; found {self.scenes} of {self.frames}.")
+        if not (1 <= self.scenes <= MOST_SCENES and 2 <= self.frames <= MOST_FRAMES):
+            raise InputError(
+                f"a world needs 1 scene of 2 frames or more, and at most {MOST_SCENES:,} of {MOST_FRAMES:,}; found "
+                f"{quoted(self.scenes)} of {quoted(self.frames)}."
+            )
 
 
 @dataclass(frozen=True)

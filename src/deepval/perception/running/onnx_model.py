@@ -94,7 +94,7 @@ def open_session(
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(source, options, providers=[provider])
-    except (*_runtime_errors(), TypeError) as error:  # of the last kind are names that are no UTF-8
+    except (*_runtime_errors(), TypeError, UnicodeDecodeError) as error:  # the last two: names that are no UTF-8
         raise InputError(
             f"The weights must be an ONNX model, and {name} cannot be loaded as one: {_first_line(error)}."
         ) from error

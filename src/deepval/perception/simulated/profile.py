@@ -7,15 +7,16 @@ False positives are second boxes on objects (doubles) and things that are not th
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.files.canonical import read_toml
+from deepval.files.forms import formed_file
 from deepval.files.writing import write_atomically
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, looked_up
 
@@ -224,20 +225,4 @@ def toml(value: Any) -> str:
 def read_profile(path: Path | str | None = None) -> Profile:
     """A profile from a TOML file; the one that ships with deepval where None."""
     source = Path(__file__).parent / "profiles" / f"{DEFAULT}.toml" if path is None else path
-    return built(Profile, read_toml(source), where=str(source))
-
-
-def built(kind: Any, content: Mapping[str, Any], *, where: str) -> Any:
-    """A frozen dataclass of that kind from tables and lists; raises with the key that is missing or unknown."""
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)]
-    wrong = sorted(set(names) ^ set(content))
-    if wrong:
-        raise InputError(f"{where} must have the keys {', '.join(names)} in {kind.__name__}; see {wrong[0]}.")
-    values = {}
-    for name in names:
-        value, hint = content[name], hints[name]
-        if is_dataclass(hint):
-            value = built(hint, value, where=where)
-        values[name] = tuple(value) if isinstance(value, list) else value
-    return kind(**values)
+    return formed_file(Profile, read_toml(source), source, "a profile of a simulated detector")
