@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -542,7 +542,7 @@ def other_subjects(home: Path) -> list[Subject]:
         npz_subject("planner weights", weights, planner),
         npz_subject("planner masks", masks, planner),
         text_subject("profile", home / "profile.toml", lambda: profile.read_profile(home / "profile.toml")),
-        json_subject("class names", home / "units.json", lambda: class_names(None, home / "units.json")),
+        json_subject("class names", home / "units.json", lambda: class_names(cast("Any", None), home / "units.json")),
         bytes_subject("picture", picture, perceived),
         bytes_subject("onnx", home / "tiny.onnx", perceived),
     ]
