@@ -12,7 +12,7 @@ import deepval
 from deepval.cli.making import _sentence
 from deepval.report import FORMS, console
 from deepval.report.tables import closing, interval, number, percent, tables
-from worlds import quietly
+from worlds import judge, quietly
 
 
 def _result(names=("good", "bad_one"), **options):
@@ -31,7 +31,7 @@ def _result(names=("good", "bad_one"), **options):
     )
     scores = {names[0]: value + rng.normal(0, 0.3, 240), names[1]: -value}
     budgets = [deepval.Selection(0.2), deepval.Latency(0.2), deepval.Energy(0.2)]
-    return deepval.evaluate(table, scores, budgets, draws=100, by="weather", calibration=["u0", "u1", "u2"], **options)
+    return judge(table, scores, budgets, draws=100, by="weather", calibration=["u0", "u1", "u2"], **options)
 
 
 def _empty_result():

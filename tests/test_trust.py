@@ -174,7 +174,7 @@ def lonely():
 
 def test_words_are_in_every_form():
     table, scores = lonely()
-    result = deepval.evaluate(table, scores, [deepval.Selection(0.2)], draws="exact")
+    result = judge(table, scores, [deepval.Selection(0.2)], draws="exact")
     row = result.row("knowing")
     # 9 of 12 parts in one unit: 1 / (81 + 3) x 144 effective units.
     assert (row.verdict, row.verdict_words) == ("better", "better on few units")
@@ -197,7 +197,7 @@ def test_above_a_hundred_units_none_is_left_out_and_a_note_says_so():
     unit = np.repeat(np.arange(101), 4)
     values = rng.normal(0.3, 1, len(unit))
     table = table_of(values, unit=unit, cheap=3.0)
-    result = deepval.evaluate(table, {"knowing": values}, [deepval.Selection(0.2)], draws=50)
+    result = judge(table, {"knowing": values}, [deepval.Selection(0.2)], draws=50)
     row = result.row("knowing")
     assert (row.verdict_words, row.units_left_out, row.rests_on) == ("better", 0, None)
     assert "Units were not left out in turn: there are more than 100." in console.render(result)
@@ -205,7 +205,7 @@ def test_above_a_hundred_units_none_is_left_out_and_a_note_says_so():
 
 def test_results_saved_before_there_was_a_second_opinion_are_read(tmp_path):
     table, scores = lonely()
-    content = json.loads(deepval.evaluate(table, scores, [deepval.Selection(0.2)], draws=20).to_json())
+    content = json.loads(judge(table, scores, [deepval.Selection(0.2)], draws=20).to_json())
     for row in content["rows"]:
         for name in [name for name in row if "second" in name or name in ("verdict_words", "rests_on")]:
             del row[name]

@@ -237,9 +237,9 @@ class Allowance:
         return capacity(inputs, self.share(cost))
 
 
-def no_prize(allowed: Allowance, inputs: int) -> str:
-    """Why the oracle gains nothing: because the budget allows no escalation at all, or because none would gain."""
-    if allowed.each or allowed.slots(inputs):
+def no_prize(allowed: Allowance, inputs: int, benefit: float) -> str:
+    """Why the oracle gains nothing: none of the inputs gains by escalation, or the budget allows no escalation."""
+    if not benefit > 0 or allowed.each or allowed.slots(inputs):
         return Reason.NO_PRIZE.said()
     return Reason.NO_SLOT.said(percent=100 * allowed.budget.alpha, inputs=inputs)
 

@@ -278,7 +278,7 @@ class _Bench:
         }
         points = zip(*(column.tolist() for column in columns.values()), strict=True)
         reasons: dict[Reason | str, Any] = {
-            no_prize(self.allowed, int(re.inputs[0])): ~worth,
+            no_prize(self.allowed, int(re.inputs[0]), float(re.full_benefit[0])): ~worth,
             Reason.NO_PRIZED_DRAW: worth & ~kept.any(axis=1) & resampled,
             Reason.NO_SHARE_DRAWN: no_share,
         }

@@ -91,7 +91,7 @@ def streams(
                     resamples,
                     accepted,
                     rate=rate,
-                    without_prize=no_prize(allowed, len(resamples.table)),
+                    without_prize=no_prize(allowed, len(resamples.table), float(resamples.full_benefit[0])),
                     prize=prize,
                     chance=chance,
                     ranked=ranked,
