@@ -141,15 +141,20 @@ def test_pictures_of_another_traffic_are_not_drawn():
 def test_of_a_long_file_the_most_harmed_and_most_helped_frames_are_checked_and_counted(made, tmp_path, monkeypatch):
     content = every_frame(made["braking"])
     frame = content["frames"][0]
-    values = [float((7 * i) % 1000 - 500) for i in range(1000)]
+    number = 25 * frame_files.MOST
+    values = [float((7 * i) % number - number // 2) for i in range(number)]
     content["frames"] = [frame | {"input": f"i{i}", "value": value} for i, value in enumerate(values)]
     path = tmp_path / "frames.json"
     path.write_text(json.dumps(content))
     checked = []
     amiss = frame_files._amiss
     monkeypatch.setattr(frame_files, "_amiss", lambda *parts: checked.append(parts) or amiss(*parts))
+    whole = []
+    extremes = frame_files._extremes
+    monkeypatch.setattr(frame_files, "_extremes", lambda *parts: whole.extend(map(len, parts[0])) or extremes(*parts))
     part = frame_files.read_frames(path)
-    assert part["frames_in_file"] == 1000
+    assert part["frames_in_file"] == number
+    assert sum(keys > 1 for keys in whole) < 10 * frame_files.MOST + frame_files.MOST  # the others were emptied
     assert len(checked) == len(part["frames"]) == frame_files.MOST
     extreme = sorted(values)[:100] + sorted(values)[-100:]
     assert [f["value"] for f in part["frames"]] == [value for value in values if value in extreme]

@@ -13,6 +13,8 @@ from deepval.files.manifests import cell_content
 WHAT = "frames written by deepval build"
 MOST = 200
 """Frames of a file that are looked at: half of them the most harmed, half the most helped."""
+FRAME_KEYS = frozenset({"value", "modes", "reference", "camera"})
+"""Keys by which a frame is recognised while its file is read."""
 Known = float | None
 """A number, or null where nothing is known."""
 Point = tuple[float, float]
@@ -132,7 +134,8 @@ def read_frames(path: Path) -> dict[str, Any]:
     A file of a cell must be as it was built.
     """
     built = cell_content(path)
-    content = json_content(reading.content(path, WHAT) if built is None else built, path, WHAT, finite=True)
+    data = reading.content(path, WHAT) if built is None else built
+    content = json_content(data, path, WHAT, finite=True, object_hook=_Thinned().add)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise InputError(f"{path}: must be frames of schema {SCHEMA!r}; it is not: build the cell again.")
     frames = content.get("frames")
@@ -147,11 +150,40 @@ def read_frames(path: Path) -> dict[str, Any]:
     return content
 
 
+class _Thinned:
+    """Empties frames that cannot be among the most harmed or helped while a file is read: only `value` stays."""
+
+    def __init__(self) -> None:
+        self.frames: list[dict[str, Any]] = []
+
+    def add(self, item: dict[str, Any]) -> dict[str, Any]:
+        """The object itself; if it is a frame, it may be emptied later."""
+        if item.keys() >= FRAME_KEYS and type(item["value"]) in (int, float):
+            self.frames.append(item)
+            if len(self.frames) >= 10 * MOST:
+                self._thin()
+        return item
+
+    def _thin(self) -> None:
+        extremes = set(_extreme_rows([frame["value"] for frame in self.frames]))
+        for row, frame in enumerate(self.frames):
+            if row not in extremes:
+                value = frame["value"]
+                frame.clear()
+                frame["value"] = value
+        self.frames = [self.frames[row] for row in sorted(extremes)]
+
+
+def _extreme_rows(values: list[float]) -> list[int]:
+    """Positions of the smallest and of the largest values, in order."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    return sorted(order[: MOST // 2] + order[-MOST // 2 :])
+
+
 def _extremes(frames: list[Any], path: Path) -> list[Any]:
     """The frames of the smallest and of the largest values, in the order of the file."""
     values = formed_file(list[ValueForm], frames, path, WHAT)
-    order = sorted(range(len(frames)), key=lambda i: values[i]["value"])
-    return [frames[i] for i in sorted(order[: MOST // 2] + order[-MOST // 2 :])]
+    return [frames[row] for row in _extreme_rows([frame["value"] for frame in values])]
 
 
 def _amiss(frame: dict[str, Any], modes: list[str]) -> str | None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from io import BufferedIOBase
 from pathlib import Path
@@ -110,15 +110,23 @@ def read_json(path: Path | str, what: str = "a JSON file", *, finite: bool = Fal
     return json_content(reading.content(path, what), path, what, finite=finite)
 
 
-def json_content(data: bytes, source: Path | str, what: str = "a JSON file", *, finite: bool = False) -> Any:
+def json_content(
+    data: bytes,
+    source: Path | str,
+    what: str = "a JSON file",
+    *,
+    finite: bool = False,
+    object_hook: Callable[[dict[str, Any]], Any] | None = None,
+) -> Any:
     """The content of a JSON file's bytes: UTF-8, nested at most DEEPEST deep; errors name the source.
 
-    Where it must be `finite`, NaN, infinity and numbers that become infinite are refused, as JSON itself has none.
+    Where it must be `finite`, NaN, infinity and numbers that become infinite are refused, as JSON itself has none. The
+    `object_hook` replaces each object as soon as it is read, so that a long file need not be held whole.
     """
     text = reading.decoded(data, source)
     try:
         _check_depth(data)
-        content = json.loads(text)
+        content = json.loads(text, object_hook=object_hook)
         if finite and NOT_FINITE.search(text):  # or what looks like one: within a text it does no harm
             json.dumps(content, allow_nan=False)
         if HALF_A_SIGN.search(text):  # found in strings alone, where it may still be a backslash and letters
