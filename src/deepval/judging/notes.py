@@ -27,7 +27,8 @@ answers but zero are equal, SEPARATION counts. The SMALLEST share of answers oth
 noise would exchange them. Calibrated in docs/statistics.md."""
 COPIES, COPIED_SHARE, PAIRS_OF_UNIT, DIGITS = 20, 0.05, 5, 6
 """Pairs of losses that must stand at several inputs, and their share of all pairs, for a note on duplicated inputs;
-different pairs that two units must share for one on duplicated units; digits up to which a loss is a round number."""
+different pairs, or COPIES round ones, that two units must share for one on duplicated units; digits up to which a loss
+is a round number."""
 FASTEST_MODE_MS, FASTEST_ALLOCATOR_MS, TIMES_FULL, WATTS = 0.1, 0.01, 10.0, (0.05, 10_000.0)
 """Latencies below which a figure is probably in seconds, how many times the full mode an allocator may cost, and the
 power that millijoules per millisecond can come to."""
@@ -139,6 +140,16 @@ class Timed(NamedTuple):
     unit: Int[np.ndarray, "input"]
     order: Float[np.ndarray, "input"]
 
+    @classmethod
+    def of(cls, tables: Sequence[ValueTable]) -> "Timed":
+        """The inputs of several tables with different units."""
+        begins = np.cumsum([0, *(len(table.unit_ids) for table in tables)])
+        return cls(
+            np.concatenate([table.unit_ids for table in tables]),
+            np.concatenate([begin + table.unit for begin, table in zip(begins, tables, strict=False)]),
+            np.concatenate([table.order for table in tables if table.order is not None]),
+        )
+
 
 class Ranked(NamedTuple):
     """An allocator's scores of the inputs looked at, and what is known of all its judged inputs.
@@ -173,7 +184,7 @@ class Subject:
         full: Their full losses.
         following: Position among them of the next input of the unit, -1 where there is none; None where unknown.
         scores: The allocators.
-        times: Inputs in time, unit by unit complete.
+        timed: Inputs in time, all of each unit; None where there is no time.
         table: All judged inputs; None where they are not in memory.
         per_unit: Inputs, cheap loss, value and benefit of each unit of the table.
     """
@@ -184,7 +195,7 @@ class Subject:
     full: Float[np.ndarray, "input"]
     following: Int[np.ndarray, "input"] | None
     scores: Sequence[Ranked]
-    times: Sequence[Timed] = ()
+    timed: Timed | None = None
     table: ValueTable | None = None
     per_unit: Float[np.ndarray, "unit total"] | None = None
 
@@ -258,9 +269,7 @@ def checked_in_memory(
         units = int(np.searchsorted(np.cumsum(per_unit[:, 0]), LOOKED_AT, side="right"))
         rows, complete = np.flatnonzero(table.unit < max(units, 1))[:LOOKED_AT], units > 0
     unit, order = table.unit[rows], None if table.order is None else table.order[rows]
-    times = [Timed(part.unit_ids, part.unit, part.order) for part in streamed if part.order is not None]
-    if order is not None and complete and not times:
-        times = [Timed(table.unit_ids, unit, order)]
+    timed = None if order is None or not complete else Timed(table.unit_ids, unit, order)
     subject = Subject(
         modes=table.modes,
         costs=_charged_costs(allowances) or table.costs,
@@ -268,7 +277,7 @@ def checked_in_memory(
         full=table.losses[rows, -1],
         following=next_rows(unit, order) if complete else None,
         scores=[_ranked(item, table, rows) for item in scores],
-        times=times,
+        timed=Timed.of(streamed) if streamed else timed,
         table=table,
         per_unit=per_unit,
     )
@@ -422,9 +431,15 @@ def _equal_units(table: ValueTable, per_unit: Float[np.ndarray, "unit total"]) -
     for start, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
         name, part = str(table.unit_ids[table.unit[rows[start]]]), losses[start:end]
         earlier = first.setdefault(np.ascontiguousarray(part).tobytes(), name)
-        if earlier != name and len(np.unique(part, axis=0)) >= PAIRS_OF_UNIT:
+        if earlier != name and _telling(part):
             pairs.append((earlier, name))
     return pairs
+
+
+def _telling(losses: Float[np.ndarray, "input mode"]) -> bool:
+    """Whether losses are so many different ones that two units do not have them by chance; round ones count less."""
+    different = np.unique(losses, axis=0)
+    return len(different) >= COPIES or int(np.count_nonzero(_many_digits(different[:, 0]))) >= PAIRS_OF_UNIT
 
 
 def _equal_inputs(table: ValueTable) -> Iterator[str]:
@@ -516,15 +531,16 @@ def _costs_off(subject: Subject) -> Iterator[str]:
 
 def _time_off(subject: Subject) -> Iterator[str]:
     """Inputs of a unit at the same time, gaps, and units whose times are probably in different units."""
-    for timed in subject.times:
-        rows = np.lexsort((timed.order, timed.unit))
-        unit, order = timed.unit[rows], timed.order[rows]
-        inner = np.flatnonzero(unit[1:] == unit[:-1])
-        of, step = unit[inner], order[inner + 1] - order[inner]
-        yield from _same_time(timed, rows, inner[step == 0])
-        of, step = of[step > 0], step[step > 0]
-        if len(step):
-            yield from _uneven(timed.unit_ids, of, step)
+    timed = subject.timed
+    if timed is None:
+        return
+    rows = np.lexsort((timed.order, timed.unit))
+    unit, order = timed.unit[rows], timed.order[rows]
+    inner = np.flatnonzero(unit[1:] == unit[:-1])
+    step = order[inner + 1] - order[inner]
+    yield from _same_time(timed, rows, inner[step == 0])
+    if (step > 0).any():
+        yield from _uneven(timed.unit_ids, unit[inner][step > 0], step[step > 0])
 
 
 def _same_time(timed: Timed, rows: Int[np.ndarray, "input"], inner: Int[np.ndarray, "repeat"]) -> Iterator[str]:
