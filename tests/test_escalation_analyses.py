@@ -140,7 +140,7 @@ def test_ties_are_those_of_a_sorted_list(cells, folder, capsys):
     cell = cells["braking-monocular"]
     app(["score", str(cell.folder), "ego-speed"], standalone_mode=False)
     beside = list(Case(cell.folder, cell.table, cell).scores({}).values())
-    with pytest.raises(InputError, match="ego-speed has none for 120 of 160: look at --units test"):
+    with pytest.raises(InputError, match="ego-speed has none for 80 of 160: look at --units test"):
         ties.rows({"one": cell}, scores={"one": beside})
     rows = ties.rows({"one": cell}, scores={"one": beside}, alphas=[0.1, 0.25, 0.5], units="test")
     assert [row.ranking for row in rows] == ["decision value"] * 3 + ["ego-speed"] * 3

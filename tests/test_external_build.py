@@ -140,7 +140,9 @@ def test_logs_of_several_drives_have_a_split(tmp_path):
     for name in ("ego-speed", "criticality", "gate-ridge"):
         done("score", folder, name)
     rows = json.loads(done("evaluate", folder, "--draws", "0", "--json").out)["rows"]
-    assert {row["kind"] for row in rows} == {"selection", "latency"}
+    unpriced = {(row["kind"], row["allocator"]) for row in rows if row["reason"] == "no cost known"}
+    assert {row["kind"] for row in rows} == {"selection", "latency", "energy"}
+    assert unpriced == {("energy", "criticality"), ("energy", "gate-ridge")}  # the profile has no energy of these
 
 
 def test_one_log_is_judged_on_and_labelled(tmp_path):

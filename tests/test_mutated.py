@@ -93,6 +93,7 @@ def test_drives_with_odd_types_rows_and_shapes_are_read_or_refused_in_a_sentence
     assert sum(trial.refused for name in SAMPLED for trial in answers[name]) > 10
 
 
+@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # scores that do not state their fit
 def test_tables_with_odd_types_rows_and_columns_are_judged_or_refused_in_a_sentence(tmp_path):
     chosen = ("values whole", "scores in pieces", "scores as text", "router", "wide router log")
     subjects = [subject for subject in table_subjects(tmp_path) if subject.name in chosen]

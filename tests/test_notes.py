@@ -175,6 +175,8 @@ def test_the_units_of_a_fit_are_read_from_the_allocator_beside_the_cell(tmp_path
     (cell / "scores").mkdir()
     score = ["score", str(cell), "ego-speed", "--units", "all", "--out", str(cell / "scores" / "mine.csv")]
     assert runner.invoke(app, score).exit_code == 0
+    lines = (cell / "scores" / "mine.csv").read_text().splitlines()  # as files were before they stated their fit
+    (cell / "scores" / "mine.csv").write_text("".join(",".join(line.split(",")[:2]) + "\n" for line in lines))
     (cell / "allocators").mkdir()
     content = {"format": FORMAT, "version": VERSION, "training": {"units": ["scene-00", "scene-01"]}}
     (cell / "allocators" / "mine.json").write_text(json.dumps(content))

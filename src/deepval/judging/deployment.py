@@ -35,7 +35,7 @@ TUNED = ("adaptive threshold", "token bucket")
 """Policies with a setting to tune."""
 
 
-class Replay(NamedTuple):
+class PolicyReplay(NamedTuple):
     """A policy on the calibration units: what was tuned in it, the share that it escalates and what that gains."""
 
     policy: str
@@ -49,7 +49,7 @@ class Deployment(NamedTuple):
 
     threshold: Threshold
     routing: Routing
-    replays: tuple[Replay, ...]
+    replays: tuple[PolicyReplay, ...]
 
 
 def deployment(
@@ -158,7 +158,7 @@ def _tuned(name: str, scores: Scores, held: ValueTable, rate: float, *, reset: b
     return tunes[name](scores.values, unit, order=times(held), value=held.decision_values, alpha=rate).policy
 
 
-def _replay(routing: Routing, scores: Float[np.ndarray, "input *mode"], held: ValueTable) -> Replay:
+def _replay(routing: Routing, scores: Float[np.ndarray, "input *mode"], held: ValueTable) -> PolicyReplay:
     modes = routing.replay(scores, held.unit, _order(held))
     gain = math.fsum(held.mode_values[np.arange(len(modes)), modes])
     parameter = None
@@ -166,7 +166,7 @@ def _replay(routing: Routing, scores: Float[np.ndarray, "input *mode"], held: Va
         parameter = routing.policy.eta
     elif isinstance(routing.policy, TokenBucket) and math.isfinite(routing.policy.cap):
         parameter = routing.policy.cap
-    return Replay(routing.policy_name, parameter, int(np.count_nonzero(modes)) / len(modes), gain)
+    return PolicyReplay(routing.policy_name, parameter, int(np.count_nonzero(modes)) / len(modes), gain)
 
 
 def _order(table: ValueTable) -> Num[np.ndarray, "input"]:
@@ -174,7 +174,7 @@ def _order(table: ValueTable) -> Num[np.ndarray, "input"]:
     return np.arange(len(table)) if table.order is None else table.order
 
 
-def _note_rate(name: str, replay: Replay, target: float, *, alone: bool) -> None:
+def _note_rate(name: str, replay: PolicyReplay, target: float, *, alone: bool) -> None:
     which = f"under {replay.policy} it" if alone else f"no policy comes within 2 points; the nearest, {replay.policy},"
     note = f"{name}: {target:.1%} of the calibration inputs should be escalated; {which} escalates {replay.rate:.1%}."
     warnings.warn(InputWarning(note), stacklevel=3)

@@ -8,7 +8,7 @@ from deepval.results import Result
 
 ACTIVE = re.compile(
     r"""
-    [@$]                                 # @names, e-mail addresses, mathematics
+    (?<![^\W_])@ | @[\w-]+\. | \$        # @names (not within a word), e-mail addresses, mathematics
     | :// | www\. | mailto: | xmpp:       # addresses
     | \#\d | \bGH-\d                     # issues
     | :[+-]1: | :\w*[a-z][\w+-]*:         # emoji

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,8 +42,8 @@ class Model(ABC):
 class Learner(ABC):
     """Rows and labels -> a fitted model; a frozen dataclass of its settings, which files tell of."""
 
-    bounds: ClassVar[Mapping[str, tuple[float, float]]]
-    """Least and largest value of every setting, of which each number of a tuple must be one."""
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
+    """Least and largest value of each setting; for a tuple they apply to every number in it."""
 
     def __post_init__(self) -> None:
         check_settings(self, self.bounds)
