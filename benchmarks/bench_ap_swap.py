@@ -12,7 +12,7 @@ import numpy as np
 from figures import Figure, finish
 
 from deepval.perception.reported.ap_swap import GROUPS, GradedFrames, ap_swap, context_sample, contextual_gains
-from deepval.perception.reported.average_precision import area, precision_curve
+from deepval.perception.reported.losses import area, precision_curve
 
 FRAMES, PER_FRAME, LEAST_RATIO, TOLERANCE = 8008, 6.0, 15, 1e-9
 

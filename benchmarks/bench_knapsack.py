@@ -20,7 +20,7 @@ from figures import Figure, finish
 import deepval
 from deepval.judging import fills, knapsack, plans
 from deepval.judging.draws import make_draws
-from deepval.judging.steps import steps
+from deepval.judging.plans import steps
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reference.knapsack import highs

@@ -19,7 +19,7 @@ from figures import Figure, finish, run_alone
 from deepval.cells import build, sources
 from deepval.cells import folder as folders
 from deepval.datasets.synthetic import WorldSettings
-from deepval.protocol.cell_folders import TrackedCell, read_cells
+from deepval.protocol.tracks import TrackedCell, read_cells
 
 SIZES = ((300, 1), (300, 4))
 CPU_S, MEMORY_GB = 300.0, 2.0

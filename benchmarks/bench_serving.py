@@ -23,10 +23,10 @@ from figures import Figure, finish
 
 from deepval.allocators import RECIPES, Learned
 from deepval.allocators.models import Linear, Network, Quantile, Trees, trees
-from deepval.allocators.models.fits import one_thread
+from deepval.allocators.models.model import one_thread
 from deepval.allocators.models.trees import telling
 from deepval.allocators.onnx_graph import onnx_of
-from deepval.allocators.tree_graph import ROW
+from deepval.allocators.onnx_writer import ROW
 from deepval.cells import folder, sources
 from deepval.cells.build import cells
 from deepval.cells.fitting import fit_on

@@ -4,7 +4,7 @@ import numpy as np
 
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.splits import Split
+from deepval.cells.spec import Split
 from deepval.diagnostics import Evidence
 from deepval.protocol.tracks import read_track
 from worlds import table_of

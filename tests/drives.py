@@ -7,9 +7,8 @@ import numpy as np
 from deepval.datasets.logs.log import Log, LoggedTrack
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.closed_loop import Replay
-from deepval.planners.planner import Planner, Trajectory
-from deepval.planners.situation import VEHICLE, Agents, EgoState
-from deepval.world.lanes import Lane, LaneMap
+from deepval.planners.observation import VEHICLE, Agents, EgoState, Planner, Trajectory
+from deepval.world.scene import Lane, LaneMap
 from driving import camera
 
 PARKED = ("car", VEHICLE, 30.0, 0.0, 0.0, 4.0, 2.0, 0.0, 0.0)

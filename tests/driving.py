@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.geometry.camera import Camera
-from deepval.geometry.corners import ground_corners_m
+from deepval.geometry.vehicle import ground_corners_m
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.modes import ModeReader
 from deepval.world.objects import Objects, boxed

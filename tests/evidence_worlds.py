@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from deepval.cells.build import built
-from deepval.cells.spec import Material, ModeSpec, specs
-from deepval.cells.splits import Split
+from deepval.cells.spec import Material, ModeSpec, Split, specs
 from deepval.diagnostics import Evidence
 from deepval.perception.reported.detections import DetectionSet
 from deepval.perception.reported.modes import ModeReader

@@ -15,18 +15,17 @@ import deepval
 from deepval.allocators.recipes import read_allocator
 from deepval.cells.folder import read_cell
 from deepval.cells.frame_files import read_frames
-from deepval.cells.splits import read_split
+from deepval.cells.spec import read_split
 from deepval.datasets import kitti
 from deepval.doctor import doctor
 from deepval.errors import InputError
-from deepval.files.canonical import read_json
-from deepval.files.manifests import read_manifest
+from deepval.files.canonical import read_json, read_manifest
 from deepval.perception.reported.detection_files import open_detections
-from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.history import read_history
 from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import wanted
+from deepval.protocol.tracks import read_cells
 from deepval.tables.costs import PROFILES, read_costs
 from fault_worlds import write_fault_world
 from kitti_files import write_kitti

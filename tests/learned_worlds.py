@@ -5,14 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from deepval.datasets import Dataset
-from deepval.geometry.corners import ground_corners_m
-from deepval.geometry.vehicle import ZOE
-from deepval.planners.learned.grid import STEPS
-from deepval.planners.learned.masks import Masks
-from deepval.planners.learned.network import PlannerNetwork
-from deepval.planners.learned.weights import PlannerWeights
-from deepval.world.lanes import Lane, LaneMap
+from deepval.geometry.vehicle import ZOE, ground_corners_m
+from deepval.planners.learned.masks import STEPS, Masks
+from deepval.planners.learned.network import PlannerNetwork, PlannerWeights
 from deepval.world.objects import Objects
+from deepval.world.scene import Lane, LaneMap
 from deepval.world.truth import Future
 from driving import known, scene
 

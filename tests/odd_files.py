@@ -20,14 +20,14 @@ from pyarrow import feather
 import argoverse_files
 import deepval
 import external_worlds
-from deepval.allocators.files import file_text
+from deepval.allocators.allocator import file_text
 from deepval.allocators.recipes import read_allocator
+from deepval.cells.explorer import pictures
 from deepval.cells.fitting import fit_on, refit, score_on
 from deepval.cells.folder import read_cell
 from deepval.cells.frame_files import read_frames
-from deepval.cells.pictures import pictures
+from deepval.cells.spec import read_split
 from deepval.cells.spec_files import read_specification
-from deepval.cells.splits import read_split
 from deepval.datasets import kitti, nuscenes
 from deepval.datasets.logs.argoverse import Argoverse2
 from deepval.datasets.logs.nuplan import Nuplan
@@ -36,20 +36,19 @@ from deepval.datasets.logs.waymo import Waymo
 from deepval.datasets.nuscenes import NuScenes
 from deepval.doctor import doctor
 from deepval.errors import InputError
-from deepval.files.archives import npz_bytes
 from deepval.files.canonical import json_text, sha256
-from deepval.judging.routing_files import read_routing
+from deepval.files.writing import npz_bytes
+from deepval.judging.routing import read_routing
 from deepval.perception.reported.detection_files import open_detections
 from deepval.perception.running.onnx_model import class_names
 from deepval.perception.simulated import profile
-from deepval.planners.learned.files import read_file
-from deepval.planners.learned.masks import masks_bytes, masks_of
-from deepval.planners.learned.weights import weights_of
-from deepval.protocol.cell_folders import read_cells
+from deepval.planners.learned.masks import masks_bytes, masks_of, read_file
+from deepval.planners.learned.network import weights_of
 from deepval.protocol.history import read_history
 from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import wanted
+from deepval.protocol.tracks import read_cells
 from deepval.report import FORMS, html
 from fault_worlds import write_fault_world
 from fuzzed import changed

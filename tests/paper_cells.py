@@ -14,13 +14,13 @@ import numpy as np
 
 from deepval.allocators import RECIPES, RowRecipe
 from deepval.allocators.models import Learner, Linear
-from deepval.allocators.models.standard import Standard
+from deepval.allocators.models.model import Standard
 from deepval.cells.folder import BuiltCell
-from deepval.cells.splits import Split
+from deepval.cells.spec import Split
 from deepval.diagnostics import Evidence
 from deepval.features import Sight
 from deepval.features.views import CheapMode, View
-from deepval.files.manifests import Manifest
+from deepval.files.canonical import Manifest
 from deepval.perception.reported.losses import LOSSES
 from deepval.tables.costs import PROFILES, Costs
 from deepval.tables.values import ValueTable

@@ -17,7 +17,7 @@ from deepval.cells import build, sources
 from deepval.cells import folder as folders
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputWarning
-from deepval.protocol.cell_folders import TrackedCell
+from deepval.protocol.tracks import TrackedCell
 from deepval.tables.costs import PROFILES
 
 COSTS = PROFILES["jetson-agx-xavier"]

@@ -6,12 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from deepval.datasets import Dataset
-from deepval.geometry.corners import ground_corners_m
-from deepval.geometry.vehicle import ZOE
-from deepval.planners.planner import Planner, Trajectory
+from deepval.geometry.vehicle import ZOE, ground_corners_m
+from deepval.planners.observation import Planner, Trajectory
 from deepval.systems.logged_losses import AHEAD_S
-from deepval.world.lanes import Lane, LaneMap
 from deepval.world.objects import Objects
+from deepval.world.scene import Lane, LaneMap
 from deepval.world.truth import Future
 from driving import known, scene
 

@@ -13,8 +13,7 @@ from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec
 from deepval.errors import InputError
 from deepval.judging.agreement import sign_disagreement
-from deepval.planners.learned.arrays_file import npz_bytes
-from deepval.planners.learned.masks import masks_bytes
+from deepval.planners.learned.masks import masks_bytes, npz_bytes
 from deepval.systems.learned import learned_planners
 from deepval.tables.columns import positions
 from driving import Lidar

@@ -20,9 +20,8 @@ from allocator_worlds import (
     reporting,
 )
 from deepval.allocators import FRONTS, RECIPES, Router
-from deepval.allocators.allocator import unseen
+from deepval.allocators.allocator import SIGNALS, unseen
 from deepval.allocators.learned import Learned
-from deepval.allocators.signals import SIGNALS
 from deepval.cells.fitting import calibration_scores, fit_on, score_on
 from deepval.diagnostics import DIAGNOSTICS
 from deepval.errors import InputError, InputWarning

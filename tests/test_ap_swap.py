@@ -18,15 +18,11 @@ from deepval.perception.reported.ap_swap import (
     graded_frames,
     numbered_on,
 )
-from deepval.perception.reported.average_precision import (
-    area,
-    average_precision,
-    precision_curve,
-)
-from deepval.perception.reported.calibration import fit_calibration, graded_scores
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import NEVER_RUN, calibrated
+from deepval.perception.reported.losses import area, average_precision, precision_curve
+from deepval.perception.reported.matching import fit_calibration, graded_scores
 from deepval.perception.reported.oric_released import contexts, released_gains
 from driving import detections, random_boxes, truth
 from reference import ap_swap as slow

@@ -8,9 +8,8 @@ import pytest
 
 from argoverse_files import map_content, scenario_rows, write_scenario, write_sensor_log
 from deepval.datasets import open_dataset
-from deepval.datasets.logs.argoverse import Argoverse2
-from deepval.datasets.logs.argoverse_map import middle_m, read_lane_map
-from deepval.datasets.logs.argoverse_sensors import differences_mps
+from deepval.datasets.logs.argoverse import Argoverse2, differences_mps
+from deepval.datasets.logs.argoverse_tables import middle_m, read_lane_map
 from deepval.errors import InputError
 from deepval.geometry.camera import projected_px
 from deepval.geometry.vehicle import FUSION

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepval.analyses.count_matching import count_matched_point, count_matched_specs
+from deepval.analyses.judged import count_matched_point, count_matched_specs
 from deepval.analyses.observations import observed_tracks
 from deepval.cells import sources
 from deepval.cells.build import built

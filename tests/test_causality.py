@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deepval
-from deepval.judging.basis import basis
+from deepval.judging.contenders import basis
 from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed
-from deepval.judging.tuning import tune_adaptive_threshold, tune_token_bucket
+from deepval.judging.streams import tune_adaptive_threshold, tune_token_bucket
 from deepval.report.tables import tables
 from worlds import COSTS, judge, random_losses, random_scores, table_of
 

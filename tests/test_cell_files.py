@@ -20,7 +20,7 @@ from deepval.errors import InputError, InputWarning
 from deepval.files.writing import locked
 from deepval.perception.reported import cache as store
 from deepval.perception.reported import modes
-from deepval.protocol.cell_folders import read_cells
+from deepval.protocol.tracks import read_cells
 from deepval.tables.costs import PROFILES
 from kitti_files import FRAMES, UNITS, write_kitti
 

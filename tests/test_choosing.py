@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from choosing_worlds import made_cell, made_scores, paper_cells, random_cell
 from deepval import analyses
 from deepval.analyses import perception_ranking, selection_regret
-from deepval.analyses.pools import pools, ranked
+from deepval.analyses.selection_regret import pools, ranked
+from deepval.cells.case import openings
 from deepval.cells.folder import read_cell
-from deepval.cells.ledger import openings
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.judging.draws import seeds_by_units

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from shapely import LineString, Polygon
 
-from deepval.datasets.logs.replay import perceived_from, replay_from
 from deepval.datasets.logs.scenarionet import ScenarioNet
+from deepval.datasets.logs.states import perceived_from, replay_from
 from deepval.errors import InputError
-from deepval.geometry.corners import ground_corners_m
-from deepval.geometry.vehicle import ZOE
-from deepval.planners import contacts
+from deepval.geometry.vehicle import ZOE, ground_corners_m
+from deepval.planners import closed_loop
 from deepval.planners.closed_loop import drive
 from deepval.planners.idm import Idm
+from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
 from deepval.planners.pdm_closed import PdmClosed
-from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
 from deepval.world.objects import Objects
 from drives import PARKED, Cruise, log, others, replay, straight
 from shared import shared_data
@@ -134,15 +133,15 @@ def test_what_a_mode_perceives_is_placed_from_the_logged_vehicle_and_held(step_s
 )
 def test_who_is_at_fault(row, speed, how, fault):
     agents, pose = others(row), np.array([10.0, 0.0, 0.0])
-    assert contacts.meeting(pose, speed, vehicle=ZOE, agents=agents, place=0) == how
-    assert contacts.at_fault(how, ZOE.corners_m(pose), lane_map=straight()) is fault
+    assert closed_loop.meeting(pose, speed, vehicle=ZOE, agents=agents, place=0) == how
+    assert closed_loop.at_fault(how, ZOE.corners_m(pose), lane_map=straight()) is fault
 
 
 def test_a_vehicle_across_two_lanes_or_off_the_road_is_to_blame_beside():
     road = straight()
     places = {"in its lane": 0.0, "across": 2.0, "in the other": 4.0, "off the road": -1.5, "far away": 50.0}
     footprints = {name: ZOE.corners_m(np.array([30.0, y, 0.0])) for name, y in places.items()}
-    found = {name: contacts.astray(footprint, road) for name, footprint in footprints.items()}
+    found = {name: closed_loop.astray(footprint, road) for name, footprint in footprints.items()}
     assert found == {
         "in its lane": False,
         "across": True,
@@ -151,9 +150,9 @@ def test_a_vehicle_across_two_lanes_or_off_the_road_is_to_blame_beside():
         "far away": True,
     }
     parking = replace(road, drivable_m=(np.array([[0, 40.0], [99, 40], [99, 60], [0, 60]]),))
-    assert not contacts.astray(footprints["far away"], parking)
+    assert not closed_loop.astray(footprints["far away"], parking)
     for name, footprint in footprints.items():
-        assert contacts.at_fault("beside", footprint, lane_map=road) is found[name]
+        assert closed_loop.at_fault("beside", footprint, lane_map=road) is found[name]
 
 
 def test_a_bumper_touches_where_shapely_says_so():
@@ -162,8 +161,8 @@ def test_a_bumper_touches_where_shapely_says_so():
     for _ in range(300):
         pose, size = rng.normal(0, 0.5, 3), rng.uniform(0.3, 3, 2)
         agents = others(("car", VEHICLE, *rng.normal([3, 0, 0], 1.5), *size, 9.0, 0.0))
-        found.append(contacts._hit_by_bumper(pose, ZOE, agents=agents, place=0))
-        assert found[-1] == LineString(ZOE.corners_m(pose)[:2]).intersects(Polygon(contacts.footprints_m(agents)[0]))
+        found.append(closed_loop._hit_by_bumper(pose, ZOE, agents=agents, place=0))
+        assert found[-1] == LineString(ZOE.corners_m(pose)[:2]).intersects(Polygon(closed_loop.footprints_m(agents)[0]))
     assert 20 < sum(found) < 280
 
 
@@ -188,7 +187,7 @@ def test_who_is_gone_at_the_next_step_moved_as_it_last_did():
 
     steps = [others(car(0.0, 7.0), car(50.0, 1.0, name="stays")), others(car(0.8, 0.0), car(50.1, 1.0, name="stays"))]
     steps += [others(car(50.2, 1.0, name="stays"), car(9.0, 3.0, name="comes"))]
-    found = [contacts.as_moved(steps, step).velocity_mps[:, 0] for step in range(3)]
+    found = [closed_loop.as_moved(steps, step).velocity_mps[:, 0] for step in range(3)]
     np.testing.assert_allclose(found[0], [7.0, 1.0], err_msg="nothing goes before the first step")
     np.testing.assert_allclose(found[1], [8.0, 1.0], err_msg="0.8 m in 0.1 s, and who stays as it was told")
     np.testing.assert_allclose(found[2], [1.0, 3.0], err_msg="at the end all are gone; one has only come")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import deepval
 from deepval.analyses import break_even, budgets, capacity, gaps, ladder, skipping, streams, uniform
 from deepval.cells.folder import BuiltCell
-from deepval.cells.splits import Split
+from deepval.cells.spec import Split
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws, seeds_by_units

@@ -8,8 +8,6 @@ import pytest
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.classes import CLASSES, HEIGHT_M, KITTI_CLASSES, LENGTH_M, looked_up, super_class
 from deepval.perception.reported.cache import FrameRecord, write_unit
-from deepval.perception.reported.calibration import fit_calibration, graded_scores
-from deepval.perception.reported.coverage import Covered, check_coverage, check_whole, covered
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import (
@@ -17,9 +15,14 @@ from deepval.perception.reported.detections import (
     FAILED,
     NEVER_RUN,
     Calibration,
+    Covered,
     DetectionSet,
     calibrated,
+    check_coverage,
+    check_whole,
+    covered,
 )
+from deepval.perception.reported.matching import fit_calibration, graded_scores
 from deepval.perception.running.detector import FrameDetections
 from driving import detections, scene, truth
 

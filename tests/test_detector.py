@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import onnx_models
 from deepval.errors import InputError
-from deepval.perception.running import decoding, letterbox, onnx_model, yolox
+from deepval.perception.running import decoding, onnx_model
+from deepval.perception.running import decoding as yolox
+from deepval.perception.running import detector as letterbox
 from deepval.perception.running.decoding import DecodedBoxes, FrameError
 from deepval.perception.running.detector import (
     DetectorConfig,

@@ -12,8 +12,8 @@ import deepval
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.judging.diagnosis import diagnose
+from deepval.report.comparisons import diagnosis_tables, opening
 from deepval.report.console import render_tables
-from deepval.report.diagnosis import diagnosis_tables, opening
 from deepval.tables.scores import align_all
 from worlds import COSTS, judge, quietly, random_scores, table_of
 

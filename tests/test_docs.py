@@ -14,8 +14,8 @@ import pytest
 
 import deepval
 from deepval.allocators import FRONTS, RECIPES, PixelRecipe
+from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.models import Boosting, Mlp, Ridge
-from deepval.allocators.signals import SIGNALS
 from deepval.cli import COMMANDS
 from deepval.datasets import read_dataset
 from deepval.perception.reported.detection_files import read_detections

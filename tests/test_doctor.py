@@ -12,16 +12,16 @@ import pytest
 
 import deepval
 from alterations import missed
-from deepval.allocators.files import file_text
-from deepval.cells.ledger import LEDGER, note
+from deepval.allocators.allocator import file_text
+from deepval.cells.case import LEDGER, note
 from deepval.doctor import doctor
 from deepval.errors import InputError
 from deepval.files.canonical import json_text, sha256
 from deepval.perception.reported import cache
 from deepval.perception.running.detector import FrameDetections
-from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.keeping import REFUSED, kept
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
+from deepval.protocol.tracks import read_cells
 from protocol_worlds import noisy, run, write_cells, write_submission
 from worlds import judge, random_table
 

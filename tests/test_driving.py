@@ -12,9 +12,8 @@ from deepval.cells.spec import Material, ModeSpec, specs
 from deepval.cells.unit import unit_parts
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE, Vehicle
-from deepval.planners.from_scene import agents_of, placed_m, seen_m, situation_at
+from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, agents_of, placed_m, seen_m, situation_at
 from deepval.planners.pdm_closed import PdmClosed
-from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
 from deepval.systems.driving import Driving
 from deepval.systems.logged_losses import AHEAD_S, pose_terms
 from deepval.systems.outcomes import branches, outcomes, recombined, viability

@@ -6,10 +6,10 @@ import pytest
 
 from deepval.cells import build, sources
 from deepval.datasets import open_dataset
-from deepval.geometry.rotations import ground_poses
+from deepval.geometry.vehicle import ground_poses
 from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import built_in_mode
-from deepval.planners.from_scene import seen_m
+from deepval.planners.observation import seen_m
 from deepval.systems import SYSTEMS
 from deepval.systems.logged_losses import AHEAD_S, pose_terms
 from deepval.systems.outcomes import branches, unit_outcomes, viability

@@ -9,11 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 import deepval
-from deepval.allocators.signals import SIGNALS
-from deepval.cells import sources, study
+from deepval.allocators.allocator import SIGNALS
+from deepval.cells import fitting, sources
 from deepval.cells.folder import read_cell
-from deepval.cells.splits import Split, split, units_of
-from deepval.cli import app, demo, profiling, reporting
+from deepval.cells.spec import Split, split, units_of
+from deepval.cli import app, demo, reporting
+from deepval.cli import fitting as profiling
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging import evaluation
@@ -21,8 +22,8 @@ from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
 from deepval.perception.running import perceive as running
 from deepval.report import console
+from deepval.report.comparisons import overview
 from deepval.report.figures import write_figures
-from deepval.report.overview import overview
 from deepval.tables.costs import PROFILES, read_costs
 from deepval.tables.scores import REFERENCES
 from kitti_files import FRAMES, UNITS, write_kitti
@@ -62,19 +63,19 @@ def test_a_role_without_units_is_a_sentence():
 
 def test_a_small_demo_leaves_out_what_cannot_be_fitted(monkeypatch, tmp_path):
     cell = read_cell(build_cells(tmp_path, systems=("braking",)) / "braking-monocular")
-    fit = study.fit_on
+    fit = fitting.fit_on
 
     def taught(cell, name, **options):
         if name == "gate-gbm":
             raise NothingToLearnError("gate-gbm: all 120 have label 0.")
         return fit(cell, name, **options)
 
-    monkeypatch.setattr(study, "fit_on", taught)
+    monkeypatch.setattr(fitting, "fit_on", taught)
     with pytest.warns(InputWarning, match="braking-monocular, left out: gate-gbm: all 120 have label 0"):
-        found = study.scored_by_all(cell, ["gate-gbm", "gate-ridge"], lenient=True)
+        found = fitting.scored_by_all(cell, ["gate-gbm", "gate-ridge"], lenient=True)
     assert list(found) == [*SIGNALS, "gate-ridge"]
     with pytest.raises(NothingToLearnError):
-        study.scored_by_all(cell, ["gate-gbm", "gate-ridge"])
+        fitting.scored_by_all(cell, ["gate-gbm", "gate-ridge"])
 
 
 def test_a_demo_of_too_few_scenes_is_refused_before_any_work(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from deepval.analyses import agreement, composition, consumers, optima, signs, ties
 from deepval.cells.case import Case
-from deepval.cells.splits import units_of
+from deepval.cells.spec import units_of
 from deepval.cli import app
 from deepval.errors import InputError
 from small_cells import build_cells, read_cells

@@ -23,7 +23,7 @@ from deepval.datasets import open_dataset
 from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import built_in_mode
-from deepval.planners.from_scene import agents_of, situation_at
+from deepval.planners.observation import agents_of, situation_at
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import Driving
 from deepval.systems.outcomes import viability

@@ -18,7 +18,7 @@ from deepval.geometry.motion import BrakingSettings
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
-from deepval.world.demand import required_deceleration_mps2
+from deepval.world.objects import required_deceleration_mps2
 from driving import camera
 from shared import shared_data
 from view_worlds import CALIBRATION, MODES, car_px, car_view, glances_of, random_view, shuffled

@@ -29,20 +29,20 @@ from allocator_worlds import (
     reporting,
 )
 from deepval.allocators import FRONTS, RECIPES, read_allocator
+from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.models import Boosting, Mlp
-from deepval.allocators.signals import SIGNALS
 from deepval.cells.fitting import (
     allocator_named,
     calibration_scores,
     fit_on,
+    judged,
     out_of_fold,
     refit,
     score_on,
     units_of,
 )
 from deepval.cells.folder import read_cell
-from deepval.cells.splits import split
-from deepval.cells.study import judged
+from deepval.cells.spec import split
 from deepval.cells.view_files import read_views
 from deepval.cli import app
 from deepval.errors import InputError, InputWarning

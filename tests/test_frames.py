@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from deepval.cells import build, frame_files, sources
-from deepval.cells.explorer import extremes, frames, frames_file
-from deepval.cells.pictures import pictures
+from deepval.cells.explorer import extremes, frames, frames_file, pictures
 from deepval.cells.sighting import perceived, sighting
-from deepval.cells.splits import split
+from deepval.cells.spec import split
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.systems import SYSTEMS, Braking, Driving, RecedingHorizon

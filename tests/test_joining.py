@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import log_worlds as worlds
-from deepval.datasets.logs.joining import joined
-from deepval.datasets.logs.progress import holds, route_starts
+from deepval.datasets.logs.log import holds, route_starts
+from deepval.datasets.logs.nuplan_tracks import joined
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
-from deepval.world.lanes import Lane, LaneMap
+from deepval.world.scene import Lane, LaneMap
 
 
 def drive(number, *, steps=46, **more):

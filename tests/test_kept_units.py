@@ -9,18 +9,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from deepval.cells import build as mapping
 from deepval.cells import folder as folders
-from deepval.cells import mapping
 from deepval.cells.build import built
 from deepval.cells.kept_parts import PartStore, slots
 from deepval.cells.spec import specs
 from deepval.doctor import doctor
 from deepval.errors import UnfinishedError
-from deepval.files.archives import npz_arrays, npz_bytes
 from deepval.files.canonical import digest_of
-from deepval.files.writing import locked
+from deepval.files.writing import locked, npz_arrays, npz_bytes
 from deepval.perception.reported.detection_files import open_detections
-from deepval.protocol.kept_units import KEPT, UNITS
+from deepval.protocol.keeping import KEPT, UNITS
 from kitti_files import UNITS as SEQUENCES
 from kitti_files import write_kitti
 from protocol_worlds import Done, run

@@ -13,8 +13,8 @@ import deepval
 from deepval.allocators import RowRecipe
 from deepval.analyses import contrasts, objective_swap, published_objectives, target_transforms
 from deepval.cells import relabelled
+from deepval.cells.case import openings
 from deepval.cells.fitting import fit_on, score_on
-from deepval.cells.ledger import openings
 from deepval.cells.relabelled import GAINS, LABELS, PUBLISHED, VALUE, Label, judged_on_labels, recipe_and_label, taught
 from deepval.cli import app
 from deepval.errors import InputError, InputWarning

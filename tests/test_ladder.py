@@ -12,13 +12,13 @@ from scipy.optimize import linprog
 
 import deepval
 from deepval.judging import knapsack
-from deepval.judging.basis import basis
 from deepval.judging.budgets import allowance
 from deepval.judging.comparison import compare, pool
+from deepval.judging.contenders import basis
 from deepval.judging.ladder import allowed_spend, mode_costs
 from deepval.protocol.standings import standings
 from deepval.report import FORMS, console
-from deepval.report.overview import overview
+from deepval.report.comparisons import overview
 from deepval.report.tables import tables
 from reference.knapsack import relaxed
 from worlds import judge, random_table, table_of

@@ -24,15 +24,15 @@ from deepval.judging.comparison import compare, pool
 from deepval.judging.draws import Draws, child_seeds
 from deepval.protocol import integrity
 from deepval.protocol import judgements as judgements_module
-from deepval.protocol import track_standings as standings_module
+from deepval.protocol import standings as standings_module
 from deepval.protocol.cards import Card
-from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.history import History
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.resolved_pairs import _pair_by_pair, _places, resolved
 from deepval.protocol.standings import rank_intervals, standings
 from deepval.protocol.submission_reader import Reader
 from deepval.protocol.submissions import Submission, check
+from deepval.protocol.tracks import read_cells
 from deepval.report.markdown import escaped
 from deepval.tables.scores import Scores
 from only_where import names_are_bytes

@@ -19,22 +19,33 @@ from hypothesis import strategies as st
 from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.nuscenes import NuScenes
 from deepval.errors import InputError, InputWarning
-from deepval.planners.learned import files as planner_file
-from deepval.planners.learned.arrays_file import npz_bytes
-from deepval.planners.learned.files import PlannerFile, read_file
+from deepval.planners.learned import masks as planner_file
 from deepval.planners.learned.forward import Forward
-from deepval.planners.learned.grid import AHEAD_S, STEPS, PlanGrid
-from deepval.planners.learned.masks import Masks, masks_bytes, masks_of
-from deepval.planners.learned.metrics import pkl, pkl_gain, tip, tip_gain, tip_of_utilities
-from deepval.planners.learned.network import state_shapes
-from deepval.planners.learned.planner import loaded_planner, planner_files
-from deepval.planners.learned.plans import (
+from deepval.planners.learned.masks import (
+    AHEAD_S,
+    STEPS,
+    Masks,
+    PlanGrid,
+    PlannerFile,
+    masks_bytes,
+    masks_of,
+    npz_bytes,
+    read_file,
+)
+from deepval.planners.learned.metrics import (
     displacements_m,
     has_future,
     logged_path_m,
     path_cells,
     path_m,
+    pkl,
+    pkl_gain,
+    tip,
+    tip_gain,
+    tip_of_utilities,
 )
+from deepval.planners.learned.network import network_with, state_shapes, weights_of
+from deepval.planners.learned.planner import loaded_planner, planner_files
 from deepval.planners.learned.rasters import (
     RoadDrawing,
     box_raster,
@@ -42,10 +53,9 @@ from deepval.planners.learned.rasters import (
     own_corners_m,
     road_drawing,
     road_raster,
+    scene_rasters,
 )
-from deepval.planners.learned.views import scene_rasters
-from deepval.planners.learned.weights import network_with, weights_of
-from deepval.world.lanes import Lane, LaneMap
+from deepval.world.scene import Lane, LaneMap
 from deepval.world.truth import Future
 from learned_worlds import fan, small_weights, straight_map
 from shared import shared_data

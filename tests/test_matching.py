@@ -2,14 +2,16 @@ import numpy as np
 import pytest
 
 from deepval.errors import InputError
-from deepval.perception.reported.average_precision import (
+from deepval.perception.reported.detections import DONE, NEVER_RUN, DetectionSet
+from deepval.perception.reported.losses import (
+    LOSSES,
     area,
     average_precision,
     graded,
+    perception_gains,
+    perception_losses,
     precision_curve,
 )
-from deepval.perception.reported.detections import DONE, NEVER_RUN, DetectionSet
-from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
 from deepval.perception.reported.matching import assigned, match_candidates, matching
 from deepval.perception.reported.operating_points import (
     GRID,

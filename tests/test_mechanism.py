@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from deepval.analyses import lift, mechanism, viability
-from deepval.analyses.reactions import unit_reactions
-from deepval.cells.located import located
+from deepval.analyses.mechanism import unit_reactions
 from deepval.cells.sighting import perceived, sighting
+from deepval.cells.sources import located
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.perception.placing.monocular import monocular_objects

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deepval.allocators.memory import MEMORY_FEATURES, MEMORY_NAMES, memory_features
+from deepval.allocators.fronts import MEMORY_FEATURES, MEMORY_NAMES, memory_features
 from deepval.features import FEATURE_NAMES, Sight, cheap_features
-from deepval.features.quantities import PLACE, QUANTITIES
+from deepval.features.glances import PLACE, QUANTITIES
 from deepval.features.views import CheapMode, Past, frames_of
 from reference.lost import lost_objects
 from view_worlds import car_view, glances_of, random_view

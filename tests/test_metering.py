@@ -13,15 +13,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from deepval import InputError, read_costs
-from deepval.cli import app, profiling
+from deepval.cli import app, fitting
 from deepval.errors import InputWarning
 from deepval.metering import cards as cards_module
-from deepval.metering.cards import CostCard, add_cards, measured_cards
-from deepval.metering.cost_files import write_entries
-from deepval.metering.energy import Spent, spent_over_idle, used_mj
-from deepval.metering.machine import held_to, processors
+from deepval.metering.cards import CostCard, add_cards, measured_cards, write_entries
+from deepval.metering.energy import Rail, Spent, conventions, held_to, processors, rails, spent_over_idle, used_mj
 from deepval.metering.meter import Meter
-from deepval.metering.rails import Rail, conventions, rails
 from deepval.metering.timing import Timing, measured, median_interval
 
 MODES = "[modes.cheap]\nms = 10\n[modes.full]\nms = 20\n"
@@ -629,7 +626,7 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
         asked.append((target, cell))
         return target, {"preprocess": np.sqrt, "inference": np.sum}, np.ones((8, 3))
 
-    monkeypatch.setattr(profiling, "stages_of", stages_of)
+    monkeypatch.setattr(fitting, "stages_of", stages_of)
     words = ["profile", "gate-ridge", "--out", str(path), "--cell", "here", "--seconds", "0.05", "--batch", "4"]
     done = CliRunner().invoke(app, [*words, "--tolerance", "0.9"])
     assert done.exit_code == 0, done.output
@@ -657,11 +654,11 @@ def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
         return rails(tmp_path)
 
     monkeypatch.setattr(cards_module, "rails", none)
-    monkeypatch.setattr(profiling, "stages_of", lambda *_: ("mine", {"all": abs}, [1]))
+    monkeypatch.setattr(fitting, "stages_of", lambda *_: ("mine", {"all": abs}, [1]))
     closed = CliRunner().invoke(app, ["profile", "mine", "--out", str(path), "--energy"])
     assert "this machine shows none" in str(closed.exception)
     assert not path.exists()
     path.write_text("[[")
-    monkeypatch.setattr(profiling, "measured_cards", None)
+    monkeypatch.setattr(fitting, "measured_cards", None)
     broken = CliRunner().invoke(app, ["profile", "mine", "--out", str(path)])
     assert f"{path}: must be a TOML file; " in str(broken.exception)

@@ -13,9 +13,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from deepval.allocators import RECIPES, Training, read_allocator
 from deepval.allocators.fronts import DetectionList
 from deepval.allocators.models import Boosting, Linear, Mlp, Network, Quantile, Ridge, Trees, model_of
-from deepval.allocators.models.fits import one_thread
-from deepval.allocators.models.links import linked
-from deepval.allocators.models.standard import Standard
+from deepval.allocators.models.model import Standard, linked, one_thread
 from deepval.allocators.models.training import trained
 from deepval.allocators.models.trees import binned, flat
 from deepval.errors import InputError

@@ -11,8 +11,8 @@ from deepval.geometry.motion import (
 )
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.placing.oracle import oracle_objects
-from deepval.perception.reported.persistence import persistent
-from deepval.world.demand import object_deceleration_mps2, required_deceleration_mps2
+from deepval.perception.reported.detections import persistent
+from deepval.world.objects import object_deceleration_mps2, required_deceleration_mps2
 from driving import detections, footprints, objects, random_boxes, random_objects, scene, truth
 from reference import driving as slow
 

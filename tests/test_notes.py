@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from typer.testing import CliRunner
 
 import deepval
-from deepval.allocators.files import FORMAT, VERSION
+from deepval.allocators.allocator import FORMAT, VERSION
 from deepval.cli import app
 from deepval.judging import notes
 from deepval.report import FORMS, html

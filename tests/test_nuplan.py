@@ -12,13 +12,11 @@ import pytest
 import nuplan_files as files
 from deepval.datasets import open_dataset
 from deepval.datasets.logs.geopackage import UtmZone
-from deepval.datasets.logs.nuplan import Nuplan, read_drives
-from deepval.datasets.logs.nuplan_camera import NOMINAL
+from deepval.datasets.logs.nuplan import NOMINAL, Nuplan, read_drives
 from deepval.datasets.logs.nuplan_map import map_file, read_lane_map
 from deepval.datasets.logs.unpickling import unpickled
 from deepval.errors import InputError
-from deepval.geometry.rotations import rotations
-from deepval.geometry.vehicle import PACIFICA
+from deepval.geometry.vehicle import PACIFICA, rotations
 from nuplan_files import LOCATION, LOG, ORIGIN_M, VERSION, token
 
 DB = f"data/cache/mini/{LOG}.db"

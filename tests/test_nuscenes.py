@@ -13,8 +13,7 @@ from deepval.cells.build import built
 from deepval.cells.folder import read_cell
 from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import specs
-from deepval.datasets.nuscenes import NuScenes
-from deepval.datasets.nuscenes_map import lane_map_of, read_expansion
+from deepval.datasets.nuscenes import NuScenes, expansion_lane_map, read_expansion
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import projected_px
 from deepval.perception.placing.oracle import oracle_cuboids
@@ -254,7 +253,7 @@ def expansion() -> dict:
 
 
 def test_a_map_expansion_becomes_a_lane_map():
-    found = lane_map_of(expansion())
+    found = expansion_lane_map(expansion())
     assert list(found.lanes) == ["a", "c", "b"]
     assert found.lanes["a"].successors == ("b",)
     assert [lane.connector for lane in found.lanes.values()] == [False, False, True]

@@ -9,11 +9,10 @@ import pytest
 
 from allocator_worlds import HOME, ladder_cell, learned
 from deepval.allocators import RECIPES, Router, read_allocator
-from deepval.allocators.signals import SIGNALS
+from deepval.allocators.allocator import SIGNALS
 from deepval.cells import folder as folders
 from deepval.cells.build import cells
-from deepval.cells.fitting import calibration_scores, fit_on, refit, score_on
-from deepval.cells.study import judged, recipes_for, scored_by_all
+from deepval.cells.fitting import calibration_scores, fit_on, judged, recipes_for, refit, score_on, scored_by_all
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from deepval.features.views import Frame, frames_of

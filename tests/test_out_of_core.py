@@ -15,8 +15,9 @@ from deepval.errors import InputError
 from deepval.judging import kernel, scanning, sifting
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import inclusion
-from deepval.tables import joining, keys, memory, parts, scanned
-from deepval.tables.spill import Spill
+from deepval.tables import joining, keys, parts, scanned
+from deepval.tables import parts as memory
+from deepval.tables.joining import Spill
 from protocol_worlds import run
 from worlds import COSTS, quietly
 

@@ -9,10 +9,10 @@ import pytest
 import deepval
 from deepval import analyses
 from deepval.analyses import out_of_fold
+from deepval.cells.case import openings
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.ledger import openings
-from deepval.cells.splits import Split
+from deepval.cells.spec import Split
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.tables.columns import positions

@@ -19,14 +19,20 @@ import deepval
 import onnx_models
 from deepval.engines import engine
 from deepval.errors import InputError, InputWarning
-from deepval.metering.cost_files import read_entries, write_entries
+from deepval.metering.cards import read_entries, write_entries
 from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.running import perceive as perceiving
-from deepval.perception.running.detector import DetectorConfig, decoded_image, detect, load_detector
+from deepval.perception.running.detector import (
+    DetectorConfig,
+    cost_entry,
+    decoded_image,
+    detect,
+    load_detector,
+    mode_timing,
+)
 from deepval.perception.running.image_units import units_in_folder
-from deepval.perception.running.latency import cost_entry, mode_timing
 from deepval.perception.running.perceive import Progress, perceive
 from driving import scene
 from shared import shared_data

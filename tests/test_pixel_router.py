@@ -16,10 +16,8 @@ from typer.testing import CliRunner
 
 import onnx_models
 from deepval.allocators import PixelRecipe, PixelRouter, Router, Training, read_allocator
-from deepval.allocators.files import file_text
-from deepval.allocators.pixel import MEAN, SPREAD, prepared
-from deepval.allocators.pixel_graph import OPERATORS, onnx_bytes
-from deepval.allocators.pixel_layers import BLOCKS, CHANNELS, parameters
+from deepval.allocators.allocator import file_text
+from deepval.allocators.pixel import BLOCKS, CHANNELS, MEAN, OPERATORS, SPREAD, onnx_bytes, parameters, prepared
 from deepval.allocators.pixel_training import _repeatable, fit_pixels, log_odds, new_network, weights_of
 from deepval.cells import folder as folders
 from deepval.cells import sources

@@ -6,12 +6,9 @@ import pytest
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.closed_loop import drive
 from deepval.planners.idm import Idm
-from deepval.planners.observation import observed
-from deepval.planners.pdm_closed import PdmClosed
-from deepval.planners.pdm_judged import state_of
-from deepval.planners.pdm_session import PdmSession
+from deepval.planners.observation import VEHICLE, EgoState, Situation, observed
+from deepval.planners.pdm_closed import PdmClosed, PdmSession, state_of
 from deepval.planners.roads import roads_of
-from deepval.planners.situation import VEHICLE, EgoState, Situation
 from deepval.planners.tracking import AX, STEER, STEER_RATE, VX, YAW_ACCELERATION
 from drives import PARKED, Cruise, others, replay, straight
 

@@ -15,11 +15,9 @@ from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import routes
 from deepval.planners.idm import Idm, Lead
-from deepval.planners.paths import LanePath
+from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, EgoState
 from deepval.planners.pdm_closed import PdmClosed, braking_mps
-from deepval.planners.rectangles import Rectangles, directions, overlapping
-from deepval.planners.roads import roads_of
-from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, EgoState
+from deepval.planners.roads import LanePath, Rectangles, directions, overlapping, roads_of
 from reference import planners as slow
 from road_worlds import lane, others, road, situation, straight, town
 from shared import shared_data

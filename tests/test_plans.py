@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from deepval.cells.build import cells
+from deepval.cells.case import LEDGER, note, openings
 from deepval.cells.folder import read_cell, write
-from deepval.cells.ledger import LEDGER, note, openings
 from deepval.cells.spec import Material, ModeSpec
 from deepval.cli import app
 from deepval.datasets import DATASETS

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from deepval.errors import LONGEST, InputError, InputWarning, one_line, reason
 from deepval.files import canonical, reading
-from deepval.files.archives import npz_arrays
-from deepval.files.forms import formed, formed_file
+from deepval.files.reading import formed, formed_file
+from deepval.files.writing import npz_arrays
 from only_where import names_are_bytes
 
 SRC = Path(canonical.__file__).parents[1]
@@ -305,9 +305,9 @@ def test_reasons_are_the_first_line_of_what_failed():
 DIRECT = {
     "files/reading.py", "files/writing.py", "files/canonical.py",
     # The package's own files, those of the system's devices, and what a child process of ours says.
-    "report/html/__init__.py", "report/study.py", "protocol/code_digest.py", "metering/rails.py", "metering/machine.py",
-    "protocol/submission_child.py", "protocol/submissions.py", "reproduction/published.py", "tables/costs.py",
-    "tables/memory.py",
+    "report/html/__init__.py", "report/study.py", "protocol/keeping.py", "metering/energy.py",
+    "protocol/submission_child.py", "protocol/submissions.py", "reproduction/comparing.py", "tables/costs.py",
+    "tables/parts.py",
 }  # fmt: skip
 READS = (
     *(".read_bytes(", ".read_text(", '.open("rb")', "json.loads(", "json.load(", "imread("),
@@ -327,7 +327,7 @@ def test_files_are_read_through_one_module():
 
 
 def test_pictures_are_bounded_by_their_heads():
-    from deepval.files.pixels import MOST_PIXELS, check_pixels, size_px
+    from deepval.files.reading import MOST_PIXELS, check_pixels, size_px
 
     cv2 = pytest.importorskip("cv2")
     small = cv2.imencode(".png", np.zeros((4, 6, 3), np.uint8))[1].tobytes()

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from deepval.cells import mapping
+from deepval.cells import build
 from deepval.cli import app
-from deepval.protocol import kept_units, rebuilding
+from deepval.protocol import keeping
 
 WORDS = ("build", "--system", "braking", "--system", "receding-horizon", "--units", "scene-00,scene-01,scene-02")
 
@@ -17,9 +17,9 @@ WORDS = ("build", "--system", "braking", "--system", "receding-horizon", "--unit
 def parts(monkeypatch):
     """The systems whose parts of a unit are made, one entry per unit."""
     found = []
-    make = mapping.unit_parts
+    make = build.unit_parts
     monkeypatch.setattr(
-        mapping, "unit_parts", lambda specs, unit: found.append([s.system for s in specs]) or make(specs, unit)
+        build, "unit_parts", lambda specs, unit: found.append([s.system for s in specs]) or make(specs, unit)
     )
     return found
 
@@ -53,7 +53,7 @@ def test_only_what_depends_on_a_change_is_built_again(tmp_path, parts, monkeypat
     assert len(parts) == 3
     called(tmp_path, "--set", "horizon_s=2")
     assert parts[3:] == [["receding-horizon"]] * 3
-    for module in (rebuilding, kept_units):
+    for module in (keeping, keeping):
         monkeypatch.setattr(module, "code_digest", lambda name: "another")
     called(tmp_path)
     assert parts[6:] == [["braking", "receding-horizon"]] * 3
@@ -62,7 +62,7 @@ def test_only_what_depends_on_a_change_is_built_again(tmp_path, parts, monkeypat
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"code": 1, "frames": "x"}'])
 def test_a_note_that_says_nothing_is_no_reason_to_leave_a_cell(tmp_path, text):
     called(tmp_path)
-    note = tmp_path / "braking-monocular" / rebuilding.BUILT_BY
+    note = tmp_path / "braking-monocular" / keeping.BUILT_BY
     assert json.loads(note.read_text())["frames"] > 0
     whole = note.read_bytes()
     note.write_text(text)

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepval.geometry.corners import ground_corners_m
-from deepval.geometry.rectangles import clearance_m
+from deepval.geometry.vehicle import clearance_m, ground_corners_m
 
 shapely = pytest.importorskip("shapely", reason="the extra `planners` has shapely")
 

@@ -13,21 +13,20 @@ from deepval import analyses
 from deepval.allocators.learned import RowRecipe
 from deepval.analyses import signs
 from deepval.analyses.gaps import GapRow
+from deepval.cells.case import openings
 from deepval.cells.fitting import fit_on
-from deepval.cells.ledger import openings
 from deepval.cells.spec_files import Places, read_specification
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
 from deepval.judging.over_cells import compare_over
-from deepval.protocol import code_digest as digests
+from deepval.protocol import keeping as digests
 from deepval.protocol.gathering import gathered, meant
 from deepval.protocol.keeping import REFUSED
 from deepval.protocol.plans import register
 from deepval.reproduction import comparing, parts, run, study_report
-from deepval.reproduction.comparing import laid_beside
+from deepval.reproduction.comparing import Figure, laid_beside, published
 from deepval.reproduction.findings import KnownRows, findings
-from deepval.reproduction.published import Figure, published
 from deepval.reproduction.registry import ANALYSES, SEEDED
 from engine_work import Deadly
 
@@ -366,7 +365,7 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
 
 def test_code_is_all_that_a_module_imports():
     """The twin: the syntax tree instead of a pattern."""
-    for module in ("deepval.analyses.signs", "deepval.cells.study", "deepval.reproduction.parts"):
+    for module in ("deepval.analyses.signs", "deepval.cells.fitting", "deepval.reproduction.parts"):
         found, waiting = set(), [module]
         while waiting:
             path = digests._path(waiting.pop())

@@ -9,8 +9,7 @@ import pytest
 
 from browser import Browser
 from deepval.cells import build
-from deepval.cells.explorer import frames
-from deepval.cells.road_view import REACH_M, TRUE_TO_M, road, thinned
+from deepval.cells.explorer import REACH_M, TRUE_TO_M, frames, road, thinned
 from deepval.cells.spec import Material, ModeSpec, specs
 from deepval.geometry.vehicle import ZOE
 from deepval.report import html

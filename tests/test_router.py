@@ -15,8 +15,7 @@ from deepval.judging.contenders import POLICIES as CONTENDERS
 from deepval.judging.deployment import deployment
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
 from deepval.judging.prices import Price
-from deepval.judging.routing import POLICIES, Routing
-from deepval.judging.routing_files import FIELDS, file_text
+from deepval.judging.routing import FIELDS, POLICIES, Routing, file_text
 from deepval.tables.scores import align
 from reference import streaming as slow
 from worlds import judge
@@ -210,7 +209,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path, monkeypatch):
     for name, told in (("cut.json", "Expecting value"), ("deep.json", "may nest 100 deep; it goes deeper")):
         with pytest.raises(InputError, match=f"must be a router's file; .*{told}"):
             deepval.Router.load(tmp_path / name)
-    monkeypatch.setattr("deepval.judging.routing_files.LARGEST_BYTES", 5)
+    monkeypatch.setattr("deepval.judging.routing.LARGEST_BYTES", 5)
     with pytest.raises(InputError, match="at most 5 bytes; it has 11"):
         deepval.Router.load(tmp_path / "cut.json")
 

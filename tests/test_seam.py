@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import deepval
-from deepval.cells.fitting import score_on
+from deepval.cells.fitting import judged, score_on
 from deepval.cells.folder import read_cell
-from deepval.cells.study import judged
-from deepval.files.manifests import MANIFEST
+from deepval.files.canonical import MANIFEST
 from deepval.tables.column_files import parquet_bytes, parquet_columns
 from protocol_worlds import Done
 from protocol_worlds import run as run_here

@@ -10,14 +10,12 @@ import pytest
 import deepval
 from deepval.datasets import read_dataset
 from deepval.errors import InputError, InputWarning
-from deepval.perception.placing.lift_audit import lift_bias
 from deepval.perception.placing.monocular import monocular_objects
-from deepval.perception.placing.oracle import oracle_objects
-from deepval.perception.reported.coverage import check_coverage, covered
+from deepval.perception.placing.oracle import lift_bias, oracle_objects
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
+from deepval.perception.reported.detections import check_coverage, covered, persistent
 from deepval.perception.reported.losses import perception_losses
-from deepval.perception.reported.persistence import persistent
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import outcomes, viability
 from driving import scene

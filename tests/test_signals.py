@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from deepval.allocators import FRONTS
-from deepval.allocators.signals import SIGNALS, Criticality, EgoSpeed, Lost, Memory, Uncertainty
+from deepval.allocators.allocator import SIGNALS, Criticality, EgoSpeed, Lost, Memory, Uncertainty
 from deepval.features import Sight
 from deepval.features.views import CheapMode
 from view_worlds import CALIBRATION, car_view, glances_of, random_view, shuffled

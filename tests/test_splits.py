@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from deepval.cells.splits import split
+from deepval.cells.spec import split
 from deepval.errors import InputError
 
 KITTI = [f"{unit:04d}" for unit in range(21)]

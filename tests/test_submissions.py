@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deepval.protocol import cards, integrity, score_files, submission_files
+from deepval.protocol import cards, integrity, submission_files
+from deepval.protocol import submission_files as score_files
 from deepval.protocol.cards import card_of
-from deepval.protocol.cell_folders import read_cells
 from deepval.protocol.submission_child import Limits
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import check, wanted
+from deepval.protocol.tracks import read_cells
 from protocol_worlds import CARD, PAID, run, speed, write_card, write_cells, write_rows, write_submission
 
 ROOT = Path(__file__).parent.parent

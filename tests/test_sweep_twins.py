@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 from deepval.allocators.fronts import Cheap, DetectionList
-from deepval.allocators.models.fits import one_thread
+from deepval.allocators.models.model import one_thread
 from deepval.analyses import robustness, seeds
 from deepval.cells.build import built
 from reference import evaluation as slow

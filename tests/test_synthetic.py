@@ -11,9 +11,8 @@ import pytest
 
 from deepval.datasets import DATASETS, read_dataset
 from deepval.datasets.synthetic import MODES, WorldSettings, make_world, read
-from deepval.datasets.synthetic.canvas import fill_ellipse, fill_polygon, packed, unpacked
-from deepval.datasets.synthetic.look import WEATHERS, Look
-from deepval.datasets.synthetic.pictures import Pictures, pictures_of, write_picture
+from deepval.datasets.synthetic.bodies import WEATHERS, Look, fill_ellipse, fill_polygon, packed, unpacked
+from deepval.datasets.synthetic.render import Pictures, pictures_of, write_picture
 from deepval.datasets.synthetic.traffic import STREETS, Drive
 from deepval.datasets.synthetic.view import (
     boxes_px,
@@ -262,14 +261,14 @@ def test_pictures_are_a_sequence_of_frames(world):
 
 
 def test_painters_are_forgotten_with_their_pictures():
-    from deepval.datasets.synthetic import pictures
+    from deepval.datasets.synthetic import render
 
     part = SceneParts(0, seed=1, settings=SMALL)
-    before = len(pictures._painters)
+    before = len(render._painters)
     shown = pictures_of(part.drive, part.look, camera=part.camera)
-    assert len(pictures._painters) == before + 1
+    assert len(render._painters) == before + 1
     del shown
-    assert len(pictures._painters) == before
+    assert len(render._painters) == before
 
 
 def test_pictures_show_light_motion_and_objects():
@@ -317,7 +316,7 @@ def test_polygons_and_ellipses_cover_their_area():
 
 
 def test_few_rows_are_filled_like_many(monkeypatch):
-    from deepval.datasets.synthetic import canvas as module
+    from deepval.datasets.synthetic import bodies as module
 
     rng = np.random.default_rng(0)
     for _ in range(300):

@@ -12,7 +12,7 @@ from deepval.systems import SYSTEMS, Braking, Driving, LateralCorridor, Receding
 from deepval.systems.outcomes import outcomes, own_losses, recombined, viability
 from deepval.systems.system import constants, previous_plans, same_plans
 from deepval.tables.terms import Terms, composition, weighted_loss
-from deepval.world.demand import required_deceleration_mps2
+from deepval.world.objects import required_deceleration_mps2
 from driving import Ego, acted, known, lost, mirrored, objects, random_objects, scene
 from reference import driving as slow
 

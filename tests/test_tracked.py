@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepval.allocators import FRONTS
-from deepval.allocators.signals import SIGNALS
+from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
 from deepval.features import TRACKED_FEATURES, TRACKED_NAMES, Sight, glance, tracked_features
-from deepval.features.route import connectors_m
-from deepval.features.views import CheapMode, Past, View, frames_of
+from deepval.features.views import CheapMode, Past, View, connectors_m, frames_of
 from deepval.geometry.vehicle import ZOE
-from deepval.world.lanes import Lane, LaneMap
+from deepval.world.scene import Lane, LaneMap
 from driving import detections, scene
 from street import ROAD, pose_at
 from view_worlds import glances_of, observed, random_observed, shuffled

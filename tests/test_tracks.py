@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from deepval.cells import build, folder, sources, splits
+from deepval.cells import build, folder, sources
+from deepval.cells import spec as splits
 from deepval.cells.spec import CellSpec, specs
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.files.canonical import file_digest, plain
-from deepval.protocol import cell_folders, official, tracks
+from deepval.protocol import tracks
+from deepval.protocol import tracks as cell_folders
+from deepval.protocol import tracks as official
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants
 from deepval.tables.costs import PROFILES

@@ -20,11 +20,10 @@ from deepval.datasets.logs.scenarionet import lane_map_of, read_record
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.idm import Idm, IdmTrajectory
-from deepval.planners.pdm_closed import PdmClosed, PdmTrajectory
-from deepval.planners.pdm_judged import JudgedProposals
-from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState, Situation
+from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState, Situation
+from deepval.planners.pdm_closed import JudgedProposals, PdmClosed, PdmTrajectory
 from deepval.planners.tracking import HEADING
-from deepval.world.lanes import LaneMap
+from deepval.world.scene import LaneMap
 
 KINDS = {"VEHICLE": VEHICLE, "PEDESTRIAN": PEDESTRIAN, "BICYCLE": BICYCLE, "BARRIER": STATIC, "TRAFFIC_CONE": STATIC}
 SAME = 1e-6

@@ -19,16 +19,12 @@ from typing import Any
 import numpy as np
 
 from deepval.errors import InputError
-from deepval.geometry.corners import ground_corners_m
+from deepval.geometry.vehicle import ground_corners_m
 from deepval.planners.learned.forward import Forward
-from deepval.planners.learned.grid import BLOCK, PlanGrid
-from deepval.planners.learned.masks import Masks
-from deepval.planners.learned.metrics import pkl, tip
-from deepval.planners.learned.network import PlannerNetwork, state_shapes
-from deepval.planners.learned.plans import path_cells
-from deepval.planners.learned.rasters import RoadDrawing, road_raster, seen_from
-from deepval.planners.learned.views import whole_raster
-from deepval.planners.learned.weights import PlannerWeights, network_with
+from deepval.planners.learned.masks import BLOCK, Masks, PlanGrid
+from deepval.planners.learned.metrics import path_cells, pkl, tip
+from deepval.planners.learned.network import PlannerNetwork, PlannerWeights, network_with, state_shapes
+from deepval.planners.learned.rasters import RoadDrawing, road_raster, seen_from, whole_raster
 
 TENSORS, PARAMETERS = 149, 18_851_768
 LOGITS, RELATIVE = 2e-4, 1e-4

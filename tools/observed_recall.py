@@ -7,7 +7,7 @@ import argparse
 
 import numpy as np
 
-from deepval.analyses.count_matching import count_matched_point
+from deepval.analyses.judged import count_matched_point
 from deepval.analyses.observations import BANDS_M, KeptTracks, observed_tracks
 from deepval.cells import sources
 from deepval.cells.spec import specs

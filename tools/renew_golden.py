@@ -28,8 +28,10 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from deepval.protocol.kept_units import KEPT  # named by a digest of the code, which every change alters
-from deepval.protocol.rebuilding import BUILT_BY  # holds one
+from deepval.protocol.keeping import (
+    BUILT_BY,  # holds one
+    KEPT,  # named by a digest of the code, which every change alters
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from deepval.judging.over_cells import compare_over
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
-    from deepval.tables.off_policy import values_from_log
-    from deepval.tables.router_logs import import_router_log, write_values
+    from deepval.tables.router_logs import import_router_log, values_from_log, write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -76,8 +75,7 @@ _HOME = {
     "judging.over_cells": ("compare_over",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
-    "tables.off_policy": ("values_from_log",),
-    "tables.router_logs": ("import_router_log", "write_values"),
+    "tables.router_logs": ("import_router_log", "values_from_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
 }
 """Where each public name lives; it is loaded when first used, so that importing the package costs nothing."""

@@ -14,34 +14,45 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deepval.allocators.files import FORMAT as ALLOCATOR
-from deepval.allocators.files import check_hash
-from deepval.cells.ledger import LEDGER, openings
+from deepval.allocators.allocator import FORMAT as ALLOCATOR
+from deepval.allocators.allocator import check_hash
+from deepval.cells.case import LEDGER, openings
 from deepval.errors import InputError, InputWarning, reports_machine
 from deepval.files import reading
-from deepval.files.canonical import digest_of, file_digest, json_content, json_lines, json_text, read_json, sha256
-from deepval.files.manifests import MANIFEST, TOP, Manifest, read_manifest
-from deepval.files.sealed import read_sealed
+from deepval.files.canonical import (
+    MANIFEST,
+    TOP,
+    Manifest,
+    digest_of,
+    file_digest,
+    json_content,
+    json_lines,
+    json_text,
+    read_json,
+    read_manifest,
+    read_sealed,
+    sha256,
+)
 from deepval.files.writing import locked
 from deepval.perception.reported import cache as detections
 from deepval.planners.learned.training import CHECKPOINT
-from deepval.protocol import judgements, kept_readings, track_standings
+from deepval.protocol import judgements, keeping, standings
 from deepval.protocol.history import HISTORY, read_history
 from deepval.protocol.keeping import LIST, REFUSED
 from deepval.protocol.leaderboard import SCHEMA as LEADERBOARD
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
 from deepval.results import SCHEMA as RESULT
 from deepval.results import Result
-from deepval.results.samples import samples_path
+from deepval.results.result import samples_path
 from deepval.version import __version__
 
 LEFT = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
 """Names of what killed writers leave."""
 SAMPLES = ".samples.npz"
 SEALED = {
-    ".read": (kept_readings.SCHEMA, kept_readings.WHAT),
+    ".read": (keeping.SCHEMA, keeping.WHAT),
     ".judged": (judgements.SCHEMA, judgements.WHAT),
-    ".ranked": (track_standings.SCHEMA, track_standings.WHAT),
+    ".ranked": (standings.SCHEMA, standings.WHAT),
 }
 """Endings of what a leaderboard keeps."""
 

@@ -13,8 +13,8 @@ from shapely.geometry import LineString, Point, Polygon
 
 from deepval.planners import routes
 from deepval.planners.comfort import comfortable
+from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
 from deepval.planners.roads import roads_of
-from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
 from reference import tracking
 
 

@@ -9,7 +9,8 @@ from deepval.allocators.allocator import Allocator
 from deepval.allocators.fitted import Examples, FittedAllocator, Recipe, Training
 from deepval.allocators.fronts import FRONTS, Front
 from deepval.allocators.learned import Learned, RowRecipe
-from deepval.allocators.pixel import PixelRecipe, PixelRouter
+from deepval.allocators.pixel import PixelRouter
+from deepval.allocators.pixel_training import PixelRecipe
 from deepval.allocators.recipes import RECIPES, read_allocator, recipe_named
 from deepval.allocators.router import Router
 

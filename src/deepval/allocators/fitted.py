@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepval.allocators.allocator import Allocator
-from deepval.allocators.files import file_text
+from deepval.allocators.allocator import Allocator, file_text
 from deepval.allocators.fronts import Front
 from deepval.arrays import Float, Int
 from deepval.errors import InputError, quoted
 from deepval.features import Sight
 from deepval.features.views import CheapMode, View
-from deepval.files.forms import formed
+from deepval.files.reading import formed
 from deepval.files.writing import write_atomically
 from deepval.progress import Watch, unwatched
 

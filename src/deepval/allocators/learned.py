@@ -2,23 +2,56 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from deepval.allocators.allocator import Part, Score, unseen
+from deepval.allocators.allocator import Lost, Part, Score, unseen
 from deepval.allocators.fitted import Examples, FittedAllocator, Recipe, Training
 from deepval.allocators.fronts import FRONTS, OBSERVED, Front
-from deepval.allocators.models import Learner, Linear, Model, Quantile, model_of
-from deepval.allocators.models.standard import Standard
-from deepval.allocators.serving import predict_row
-from deepval.allocators.signals import Lost
+from deepval.allocators.models import Learner, Linear, Model, Quantile, Trees, model_of
+from deepval.allocators.models.model import Standard, linked_one
+from deepval.allocators.onnx_writer import RAW, ROW, tree_graph
 from deepval.arrays import Float
 from deepval.errors import InputError, NothingToLearnError
 from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode
-from deepval.files.forms import formed
+from deepval.files.reading import formed
+from deepval.perception.running.onnx_model import open_session
 from deepval.progress import Watch, unwatched
+
+Call = Callable[[Float[np.ndarray, "column"]], float]
+_CALLS: WeakKeyDictionary[Trees, Call | None] = WeakKeyDictionary()
+"""What walks each model's trees; apart from the models, which are plain numbers and can be sent elsewhere."""
+
+
+def predict_row(model: Model, row: Float[np.ndarray, "column"]) -> float:
+    """The prediction of a model for one row, to the bit that of a batch."""
+    if not isinstance(model, Trees):
+        return model.predict_row(row)
+    if model not in _CALLS:
+        _CALLS[model] = _walk(model)
+    call = _CALLS[model]
+    return model.predict_row(row) if call is None else call(row)
+
+
+def _walk(model: Trees) -> Call | None:
+    """The walk of one row through trees by ONNX Runtime, None where that is not installed or too old for them."""
+    if find_spec("onnxruntime") is None:
+        return None
+    try:
+        session = open_session(tree_graph(model), name="that of trees", threads=1)
+    except InputError:
+        return None
+    run, link, outputs = session.run, model.link, [RAW]
+
+    def walked(row: Float[np.ndarray, "column"]) -> float:
+        return linked_one(run(outputs, {ROW: row.reshape(1, -1)})[0].item(), link)
+
+    return walked
+
 
 RECALLED = 0.5
 """Weight of what is remembered by rule "recall", by cross-validation over KITTI's training and validation units."""

@@ -8,25 +8,176 @@ any order.
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.allocators.fitted import Examples, FittedAllocator, Recipe, Training
-from deepval.allocators.models.links import linked
-from deepval.allocators.models.model import check_settings
-from deepval.allocators.pixel_graph import check_graph
-from deepval.allocators.pixel_layers import SIZE_PX
-from deepval.arrays import Float, Int, Shaped
+from deepval.allocators.fitted import FittedAllocator, Training
+from deepval.allocators.models.model import linked
+from deepval.allocators.onnx_writer import graph, model, node, shaped
+from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError, library
 from deepval.features import Glance, Sight
 from deepval.features.images import sampled
 from deepval.features.views import View, picture
-from deepval.files.forms import formed
 from deepval.perception.running.onnx_model import open_session
-from deepval.progress import Watch, unwatched
+
+SIZE_PX = 128
+"""Side of the square that every picture is resized to."""
+STEM = 32
+STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1))
+"""Expansion, channels, blocks and stride of the first of them, stage after stage."""
+
+
+class Convolution(NamedTuple):
+    """A convolution with batch normalisation; `clipped` to 0 to 6 afterwards or not, `groups` of channels apart."""
+
+    inputs: int
+    outputs: int
+    kernel: int = 1
+    stride: int = 1
+    groups: int = 1
+    clipped: bool = True
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """Outputs, inputs per group, rows and columns of the weights."""
+        return self.outputs, self.inputs // self.groups, self.kernel, self.kernel
+
+
+class Block(NamedTuple):
+    """Convolutions one after the other; where `residual`, what came in is added to what comes out."""
+
+    convolutions: tuple[Convolution, ...]
+    residual: bool
+
+
+def _blocks() -> tuple[Block, ...]:
+    found = [Block((Convolution(3, STEM, 3, 2),), residual=False)]
+    inputs = STEM
+    for expansion, outputs, repeats, first_stride in STAGES:
+        for repeat in range(repeats):
+            stride, wide = first_stride if repeat == 0 else 1, inputs * expansion
+            widened = (Convolution(inputs, wide),) if expansion > 1 else ()
+            filtered = Convolution(wide, wide, 3, stride, wide)
+            narrowed = Convolution(wide, outputs, clipped=False)
+            found.append(Block((*widened, filtered, narrowed), residual=stride == 1 and inputs == outputs))
+            inputs = outputs
+    return tuple(found)
+
+
+BLOCKS = _blocks()
+"""The 14 feature blocks."""
+CHANNELS = BLOCKS[-1].convolutions[-1].outputs
+"""Channels that are pooled: what the linear head takes."""
+
+
+def parameters() -> int:
+    """How many numbers are trained: convolutions, scale and shift of each of their channels, and the head."""
+    layers = [layer for block in BLOCKS for layer in block.convolutions]
+    taps = [outputs * inputs * rows * columns for outputs, inputs, rows, columns in (la.weight_shape for la in layers)]
+    return sum(taps) + sum(2 * layer.outputs for layer in layers) + CHANNELS + 1
+
+
+OPSET, IR_VERSION = 17, 9
+"""Read by every ONNX Runtime since 1.14."""
+OPERATORS = ("Conv", "Clip", "Add", "GlobalAveragePool", "Flatten", "Gemm")
+
+
+class Weights(NamedTuple):
+    """Weight and bias of every convolution in order, normalisation folded in, and of the head."""
+
+    convolutions: list[tuple[Float[np.ndarray, "_ _ _ _"], Float[np.ndarray, "_"]]]
+    head: tuple[Float[np.ndarray, "1 channel"], Float[np.ndarray, "1"]]
+
+
+def onnx_bytes(weights: Weights) -> bytes:
+    """The graph: picture [1, 3, 128, 128] -> log_odds [1, 1]."""
+    nodes: list[bytes] = []
+    constants: dict[str, np.ndarray] = {"low": np.array(0.0), "high": np.array(6.0)}
+    signal, number = "picture", 0
+    for place, block in enumerate(BLOCKS):
+        entered = signal
+        for layer in block.convolutions:
+            constants[f"weight{number}"], constants[f"bias{number}"] = weights.convolutions[number]
+            nodes.append(_convolution(layer, signal, number))
+            signal = f"layer{number}"
+            if layer.clipped:
+                nodes.append(node("Clip", (signal, "low", "high"), f"clipped{number}"))
+                signal = f"clipped{number}"
+            number += 1
+        if block.residual:
+            nodes.append(node("Add", (entered, signal), f"block{place}"))
+            signal = f"block{place}"
+    constants["head_weight"], constants["head_bias"] = weights.head
+    nodes += [
+        node("GlobalAveragePool", (signal,), "pooled"),
+        node("Flatten", ("pooled",), "flat"),
+        node("Gemm", ("flat", "head_weight", "head_bias"), "log_odds", transB=1),
+    ]
+    whole = graph(
+        "pixel_router",
+        nodes,
+        {name: value.astype("<f4") for name, value in constants.items()},
+        inputs=shaped("picture", (1, 3, SIZE_PX, SIZE_PX)),
+        outputs=shaped("log_odds", (1, 1)),
+    )
+    return model(whole, ir_version=IR_VERSION, opsets={"": OPSET}, facts={})
+
+
+def check_graph(found_bytes: bytes, name: str) -> None:
+    """Raise InputError unless a graph is that of `onnx_bytes` for some finite weights."""
+    ours = _layout()
+    found = np.frombuffer(found_bytes, np.uint8)
+    wanted = (
+        f"{name}: its network must be the graph that `deepval fit` writes, which has {ours.content.size:,} bytes, the "
+        f"operators {', '.join(OPERATORS)} and no others, and is free in its weights alone"
+    )
+    if found.size != ours.content.size:
+        raise InputError(f"{wanted}; found {found.size:,} bytes, and none of them is executed. Fit it again.")
+    strange = np.flatnonzero((found != ours.content) & ~ours.is_weight)
+    if strange.size:
+        raise InputError(f"{wanted}; found another at byte {strange[0]:,}, and it is not executed. Fit it again.")
+    if not np.isfinite(found[ours.is_weight].view("<f4")).all():
+        raise InputError(f"{name}: its network's weights must be finite numbers; found NaN or infinity. Fit it again.")
+
+
+class _Layout(NamedTuple):
+    """The bytes of the graph, and which of them are weights."""
+
+    content: Int[np.ndarray, "byte"]
+    is_weight: Bool[np.ndarray, "byte"]
+
+
+@cache
+def _layout() -> _Layout:
+    """Bits of the weights are the ones that differ between a graph of none and a graph of all bits set."""
+    none, every = (np.frombuffer(onnx_bytes(_filled(byte)), np.uint8) for byte in (b"\x00", b"\xff"))
+    return _Layout(none, none != every)
+
+
+def _filled(byte: bytes) -> Weights:
+    def array(*shape: int) -> np.ndarray:
+        return np.frombuffer(byte * (4 * int(np.prod(shape))), "<f4").reshape(shape)
+
+    layers = [layer for block in BLOCKS for layer in block.convolutions]
+    convolutions = [(array(*layer.weight_shape), array(layer.outputs)) for layer in layers]
+    return Weights(convolutions, (array(1, CHANNELS), array(1)))
+
+
+def _convolution(layer: Convolution, signal: str, number: int) -> bytes:
+    return node(
+        "Conv",
+        (signal, f"weight{number}", f"bias{number}"),
+        f"layer{number}",
+        group=layer.groups,
+        kernel_shape=[layer.kernel] * 2,
+        pads=[layer.kernel // 2] * 4,
+        strides=[layer.stride] * 2,
+    )
+
 
 NAME, FRONT = "router-pixel", "pixels"
 MEAN, SPREAD = 0.45, 0.25
@@ -89,47 +240,6 @@ class PixelRouter(FittedAllocator):
     def of(cls, content: Mapping[str, Any]) -> "PixelRouter":
         """The pixel router that a file's content describes."""
         return cls(b64decode(content["onnx"], validate=True), Training.of(content))
-
-
-@dataclass(frozen=True)
-class PixelRecipe(Recipe):
-    """How the pixel router is trained: Adam on the cross-entropy of 1[V > 0], its step falling to 0 along a line.
-
-    Attributes:
-        epochs: How often each fit input is looked at.
-        batch: How many of them make a step.
-        step: Size of the first step.
-    """
-
-    epochs: int = 6
-    batch: int = 32
-    step: float = 0.002
-    name = NAME
-    target = "value-binary"
-    makes = PixelRouter
-    extra = "torch"
-
-    def admits(self, target: str, *, classifies: bool) -> bool:
-        """Targets with labels 0 and 1."""
-        del target
-        return classifies
-
-    def like(self, settings: Mapping[str, Any]) -> "PixelRecipe":
-        """The recipe that a trained router's settings tell of."""
-        names = [field.name for field in fields(PixelRecipe)]
-        held = {name: settings[name] for name in names if name in settings}
-        recipe: PixelRecipe = formed(PixelRecipe, held, f"the settings of {NAME}")
-        check_settings(recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)})
-        return recipe
-
-    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> PixelRouter:
-        """The pixel router, trained on the examples' pictures."""
-        from deepval.allocators.pixel_training import fit_pixels
-
-        frames = examples.frames
-        for view, place in frames:
-            check_picture(view, place)
-        return fit_pixels(self, lambda row: picture_of(*frames[row]), examples.labels, training, watch=watch)
 
 
 def picture_of(view: View, place: int) -> Shaped[np.ndarray, "h w 3"]:

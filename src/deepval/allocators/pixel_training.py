@@ -3,25 +3,75 @@
 One thread and seeded random numbers: the same pictures, labels and seed give the same bytes of the file.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from deepval.allocators.fitted import Training
-from deepval.allocators.pixel import NAME, PixelRecipe, PixelRouter, prepared
-from deepval.allocators.pixel_graph import Weights, onnx_bytes
-from deepval.allocators.pixel_layers import BLOCKS, CHANNELS, Convolution
+from deepval.allocators.fitted import Examples, Recipe, Training
+from deepval.allocators.models.model import check_settings
+from deepval.allocators.pixel import (
+    BLOCKS,
+    CHANNELS,
+    NAME,
+    Convolution,
+    PixelRouter,
+    Weights,
+    check_picture,
+    onnx_bytes,
+    picture_of,
+    prepared,
+)
 from deepval.arrays import Float
 from deepval.errors import InputError, library
+from deepval.files.reading import formed
 from deepval.progress import Watch, unwatched
 
 
 def torch_library() -> Any:
     """torch, or InputError where the extra `torch` is not installed."""
     return library("torch", purpose="Training the pixel router", extra="torch")
+
+
+@dataclass(frozen=True)
+class PixelRecipe(Recipe):
+    """How the pixel router is trained: Adam on the cross-entropy of 1[V > 0], its step falling to 0 along a line.
+
+    Attributes:
+        epochs: How often each fit input is looked at.
+        batch: How many of them make a step.
+        step: Size of the first step.
+    """
+
+    epochs: int = 6
+    batch: int = 32
+    step: float = 0.002
+    name = NAME
+    target = "value-binary"
+    makes = PixelRouter
+    extra = "torch"
+
+    def admits(self, target: str, *, classifies: bool) -> bool:
+        """Targets with labels 0 and 1."""
+        del target
+        return classifies
+
+    def like(self, settings: Mapping[str, Any]) -> "PixelRecipe":
+        """The recipe that a trained router's settings tell of."""
+        names = [field.name for field in fields(PixelRecipe)]
+        held = {name: settings[name] for name in names if name in settings}
+        recipe: PixelRecipe = formed(PixelRecipe, held, f"the settings of {NAME}")
+        check_settings(recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)})
+        return recipe
+
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> PixelRouter:
+        """The pixel router, trained on the examples' pictures."""
+        frames = examples.frames
+        for view, place in frames:
+            check_picture(view, place)
+        return fit_pixels(self, lambda row: picture_of(*frames[row]), examples.labels, training, watch=watch)
 
 
 def fit_pixels(

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from deepval.allocators.files import check_hash, file_content
+from deepval.allocators.allocator import check_hash, file_content
 from deepval.allocators.fitted import FittedAllocator, Recipe
 from deepval.allocators.learned import RowRecipe
 from deepval.allocators.models import Boosting, Mlp, Ridge
-from deepval.allocators.pixel import PixelRecipe
+from deepval.allocators.pixel_training import PixelRecipe
 from deepval.errors import InputError
 
 CAUTIOUS = Boosting(trees=40, depth=2, learning_rate=0.1, least_per_leaf=80, l2=10.0)

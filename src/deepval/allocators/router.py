@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 
 from deepval import checks
-from deepval.allocators.allocator import Allocator
+from deepval.allocators.allocator import SIGNALS, Allocator
 from deepval.allocators.fitted import FittedAllocator
 from deepval.allocators.recipes import read_allocator
-from deepval.allocators.signals import SIGNALS
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
 from deepval.files.writing import file_path, write_atomically
 from deepval.judging.policies import Policy
 from deepval.judging.prices import Price
-from deepval.judging.routing import MODES, Route, Routing, checked_scores
-from deepval.judging.routing_files import file_text, read_routing
+from deepval.judging.routing import MODES, Route, Routing, checked_scores, file_text, read_routing
 
 
 class Router:

@@ -10,7 +10,7 @@ from deepval.analyses.judged import Units, judged, place
 from deepval.cells.folder import BuiltCell
 from deepval.judging.agreement import affected, spearman
 from deepval.judging.draws import make_draws
-from deepval.judging.ratios import ratio
+from deepval.judging.totals import ratio
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares

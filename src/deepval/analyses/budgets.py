@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean, median
 
-from deepval.analyses.charges import mode_costs
+from deepval.analyses.judged import mode_costs
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.charged import Levels
 from deepval.report.tables import Table, TableCell, interval, mark_of, number, percent

@@ -13,7 +13,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.agreement import affected, pair_counts, reversal, spearman
 from deepval.judging.draws import make_draws
-from deepval.judging.ratios import ratio
+from deepval.judging.totals import ratio
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, interval, lines_of, number, percent

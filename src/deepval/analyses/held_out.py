@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from deepval.analyses.pools import FEWEST_TEST
+from deepval.analyses.selection_regret import FEWEST_TEST
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.tables import MISSING, Table, TableCell, interval, mark_of, number, percent

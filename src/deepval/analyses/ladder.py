@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deepval.analyses.charges import Charged, figures
-from deepval.analyses.judged import Units, judged
+from deepval.analyses.judged import Charged, Units, figures, judged
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Measured, allowance
 from deepval.judging.ladder import optima

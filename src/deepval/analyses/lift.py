@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from deepval.analyses.judged import Units
 from deepval.cells.folder import BuiltCell
 from deepval.cells.sighting import sighting
-from deepval.cells.spec import CellSpec
-from deepval.cells.splits import units_of
+from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError
-from deepval.perception.placing.lift_audit import lift_bias
+from deepval.perception.placing.oracle import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain

@@ -11,9 +11,8 @@ from typing import Literal
 from deepval.analyses.judged import Units, harm, judged, place
 from deepval.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import CellSpec, ModeSpec
-from deepval.cells.splits import units_of
-from deepval.cells.variants import variant_tables
+from deepval.cells.spec import CellSpec, ModeSpec, units_of
+from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
 from deepval.perception.reported.operating_points import OperatingPoint
 from deepval.progress import Watch, unwatched

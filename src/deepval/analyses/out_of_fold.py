@@ -11,10 +11,9 @@ from functools import partial
 from itertools import groupby
 from typing import Literal
 
-from deepval.analyses.pools import ALPHAS
-from deepval.cells.fitting import Scored, out_of_fold
+from deepval.analyses.selection_regret import ALPHAS
+from deepval.cells.fitting import Scored, out_of_fold, recipes_for
 from deepval.cells.folder import BuiltCell
-from deepval.cells.study import recipes_for
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import Selection

@@ -11,7 +11,7 @@ from itertools import groupby
 from statistics import median
 
 from deepval.analyses.judged import judged
-from deepval.analyses.pools import ALPHAS, FEWEST_TEST, HEADLINES, POOLS, objectives, pools, ranked, too_few
+from deepval.analyses.selection_regret import ALPHAS, FEWEST_TEST, HEADLINES, POOLS, objectives, pools, ranked, too_few
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputWarning

@@ -13,12 +13,11 @@ import numpy as np
 from deepval.analyses.judged import Units, harm, judged, place
 from deepval.cells.folder import BuiltCell
 from deepval.cells.sighting import sighting
-from deepval.cells.spec import CellSpec
-from deepval.cells.splits import units_of
-from deepval.cells.variants import variant_tables
+from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.unit import variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
-from deepval.perception.reported.persistence import FRAMES, persistent
+from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
 from deepval.report.tables import Table, interval, lines_of, number, percent
 

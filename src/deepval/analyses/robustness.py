@@ -15,9 +15,8 @@ import numpy as np
 from deepval.analyses.judged import Units, harm
 from deepval.cells.folder import BuiltCell
 from deepval.cells.sighting import sighting
-from deepval.cells.spec import CellSpec
-from deepval.cells.splits import units_of
-from deepval.cells.variants import variant_tables
+from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.unit import variant_tables
 from deepval.diagnostics import DIAGNOSTICS, Evidence
 from deepval.errors import InputError, is_of_machine
 from deepval.judging.budgets import Selection, allowance

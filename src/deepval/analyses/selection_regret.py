@@ -4,44 +4,136 @@ docs/definitions.md, Choosing an allocator. Each objective chooses on the valida
 once, on the test units, by realised decision gain. So learned allocators must have been fitted on training units only.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
 import numpy as np
 
+from deepval.allocators.allocator import SIGNALS
 from deepval.analyses.judged import judged
-from deepval.analyses.pools import (
-    ALPHAS,
-    FEWEST_TEST,
-    FEWEST_VALIDATION,
-    HEADLINES,
-    POOLS,
-    Pool,
-    objectives,
-    pools,
-    ranked,
-    too_few,
-)
+from deepval.arrays import Float, Int
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.basis import Basis, basis
 from deepval.judging.budgets import Selection
 from deepval.judging.comparison import shared_draws
-from deepval.judging.contenders import Contender, contenders
+from deepval.judging.contenders import Basis, Contender, basis, contenders
 from deepval.judging.draws import Draws, seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.judging.over_cells import Pair, over_pairs
 from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
-from deepval.perception.reported.losses import LOSSES
+from deepval.judging.ties import inclusion
+from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, TableCell, counted, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, known
+from deepval.tables.columns import positions
 from deepval.tables.shares import quota
+from deepval.tables.values import ValueTable
+
+ALPHAS = (0.1, 0.2, 0.3, 0.5)
+RANDOM = "random"
+FREE = (RANDOM, "uncertainty", "criticality", "ego-speed")
+"""Signals that were fitted to nothing."""
+POOLS = ("target-free", "learned", "diagnostics")
+"""Each holds those before it: signals fitted to nothing, then allocators that were fitted, then what nobody may see."""
+HEADLINES = ("E1", "E8")
+"""Perception losses that the paper looks at: missed objects, and their risk."""
+TIED = 1e-9
+"""Signals whose sums are nearer than this, as a part of all that there is to gain or lose, are tied."""
+FEWEST_TEST, FEWEST_VALIDATION = 5, 8
+"""Affected inputs that a cell needs to be judged, and to be chosen on: the paper leaves out cells with 4 and with 7."""
+
+Pool = Mapping[str, Float[np.ndarray, "input"] | None]
+"""Scores by signal; random has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Signals by what they realise of an objective at one budget.
+
+    Attributes:
+        names: The signals.
+        realised: Sum of the objective over what each escalates, ties at the cut in exact expectation.
+        level: Their ranks from 0 up, equal where they are tied.
+    """
+
+    names: tuple[str, ...]
+    realised: Float[np.ndarray, "signal"]
+    level: Int[np.ndarray, "signal"]
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The signals of the highest rank, sorted by name."""
+        top = self.level.max()
+        return tuple(sorted(name for name, level in zip(self.names, self.level, strict=True) if level == top))
+
+
+def ranked(worth: Float[np.ndarray, "input"], pool: Pool, slots: int) -> Ranking:
+    """The signals of a pool by what they realise of an objective with so many slots."""
+    realised = np.array([_realised(worth, score, slots) for score in pool.values()])
+    order = np.argsort(realised, kind="stable")
+    steps = np.diff(realised[order]) > TIED * np.abs(worth).sum()
+    level = np.empty(len(realised), dtype=np.int64)
+    level[order] = np.concatenate([[0], np.cumsum(steps)])
+    return Ranking(tuple(pool), realised, level)
+
+
+def _realised(worth: Float[np.ndarray, "input"], score: Float[np.ndarray, "input"] | None, slots: int) -> float:
+    if score is None:
+        return slots / len(worth) * float(worth.sum())
+    return float(inclusion(score, slots) @ worth)
+
+
+def objectives(
+    cell: BuiltCell, table: ValueTable, losses: Sequence[str] | None = None
+) -> dict[str, Float[np.ndarray, "input"]]:
+    """Perception gains of a table's inputs by loss, those that the cell's modes define, all or the named ones."""
+    kept = positions(table.input, cell.table.input)
+    gains = {name: gain[kept] for name, gain in perception_gains(*cell.evidence.losses).items()}
+    wanted = LOSSES if losses is None else losses
+    return {name: gains[name] for name in wanted if name in gains and not np.isnan(gains[name]).any()}
+
+
+def checked_losses(losses: Iterable[str]) -> list[str]:
+    """Names of perception losses."""
+    named = list(dict.fromkeys(losses))
+    unknown = next((name for name in named if name not in LOSSES), None)
+    if unknown is not None:
+        raise InputError(f"A perception loss must be one of {', '.join(LOSSES)}; found {unknown!r}.")
+    return named
+
+
+def pools(scored: Mapping[str, Scored], table: ValueTable) -> dict[str, Pool]:
+    """The pools by name; one that would add nothing to those before it is left out.
+
+    Signals that do not score every input of the table, and per-mode scores, are in none.
+    """
+    plain = {name: item.over(table) for name, item in scored.items() if not item.modes}
+    whole = {name: item for name, item in plain.items() if item.covered.all()}
+    kinds = {
+        "target-free": [name for name in FREE if name in whole],
+        "learned": [name for name, item in whole.items() if name not in SIGNALS and item.kind == "deployable"],
+        "diagnostics": [name for name, item in whole.items() if item.kind == "diagnostic"],
+    }
+    found: dict[str, Pool] = {}
+    members: dict[str, Float[np.ndarray, "input"] | None] = {RANDOM: None}
+    for kind, names in kinds.items():
+        if names:
+            members = members | {name: whole[name].values for name in names}
+            found[kind] = members
+    return found
+
+
+def too_few(table: ValueTable, fewest: int, units: str) -> str | None:
+    """Why a table is not judged on, in words: too few of its inputs are affected; None where it is."""
+    number = table.affected
+    return None if number >= fewest else f"{number} affected {units} inputs, fewer than {fewest}"
+
 
 BY_DECISION = "chosen by decision gain"
 

@@ -12,7 +12,7 @@ from typing import Literal
 from deepval.analyses.judged import Units, harm, judged, place
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
-from deepval.cells.variants import constant_of, variant_tables, with_changes
+from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
 from deepval.progress import Watch, unwatched

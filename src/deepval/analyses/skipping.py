@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
-from deepval.allocators.signals import SIGNALS
+from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import MISSING, Table, TableCell, interval, lines_of, number, percent

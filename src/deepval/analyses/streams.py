@@ -13,8 +13,8 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.judging.basis import Basis, basis
 from deepval.judging.comparison import can_resample, shared_draws
+from deepval.judging.contenders import Basis, basis
 from deepval.judging.draws import Draws
 from deepval.judging.over_cells import mean_over_cells
 from deepval.judging.policies import RATE_TOLERANCE

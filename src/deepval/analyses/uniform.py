@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from deepval.analyses.charges import mode_costs
+from deepval.analyses.judged import mode_costs
 from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.contenders import AT, POLICIES, RANKING

@@ -4,26 +4,194 @@ Everything is in the ego frame (x forward, y left, metres) or in pixels of the c
 has a lane map, a frame has a `road` too, and what was planned and perceived is told by poses and corners.
 """
 
+import base64
+import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float
-from deepval.cells.road_view import outlined, planned, road
+from deepval.arrays import Float, Shaped
 from deepval.cells.sighting import Sighting
 from deepval.cells.spec import CellSpec
+from deepval.datasets import synthetic
 from deepval.datasets.synthetic import WorldSettings
+from deepval.errors import InputError, quoted, reason
+from deepval.files import reading
 from deepval.files.canonical import json_packed, plain
+from deepval.files.reading import check_pixels
 from deepval.geometry.camera import Camera, projected_px
+from deepval.geometry.vehicle import ground_poses
 from deepval.perception.placing import PLACINGS
-from deepval.perception.reported.persistence import persistent
+from deepval.perception.reported.detections import persistent
+from deepval.planners.observation import seen_m
 from deepval.systems.outcomes import Branches, Outcomes
 from deepval.systems.system import System
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+REACH_M = 60.0
+"""How far around the vehicle the road is drawn."""
+DECIMALS = 2
+TRUE_TO_M = 0.1
+"""How far a drawn line may be off."""
+
+
+def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
+    """Lanes, crosswalks, the vehicle and where it really went; None where the scene has no map or pose."""
+    if scene.lane_map is None or scene.world_from_ego is None or scene.vehicle is None:
+        return None
+    pose = ground_poses(scene.world_from_ego[frame])
+    red = scene.red_lights[frame] if scene.red_lights else frozenset()
+    lanes = []
+    for lane in scene.lane_map.lanes.values():
+        middle, outline = _near(seen_m(lane.centreline_m, pose)), _near(_closed(seen_m(lane.polygon_m, pose)))
+        if middle or outline:
+            width_m = 0.0 if len(lane.polygon_m) else 2 * lane.half_width_m
+            told = {"centre_m": middle, "outline_m": outline, "width_m": width_m}
+            lanes.append(told | {"connector": lane.connector, "red": lane.id in red})
+    return {
+        "lanes": lanes,
+        "drivable_m": _outlines(scene.lane_map.drivable_m, pose),
+        "crosswalks_m": _outlines(scene.lane_map.crosswalks_m, pose),
+        "ego_m": _rounded(scene.vehicle.corners_m(np.zeros(3))),
+        "driven_m": _driven(truth, frame),
+    }
+
+
+def planned(system: System, plan: Float[np.ndarray, "*plan"], scene: Scene) -> dict[str, Any]:
+    """The poses of a plan with their times, and the footprint at its end; null where the plan does not say."""
+    poses = system.poses(plan)
+    if poses is None or scene.vehicle is None:
+        return {"poses": None, "footprint_m": None}
+    return {"poses": _rounded(poses), "footprint_m": _rounded(scene.vehicle.corners_m(poses[-1, 1:]))}
+
+
+def outlined(objects: Objects) -> dict[str, Any]:
+    """Objects as they lie."""
+    return {"corners_m": _rounded(objects.corners_m)}
+
+
+def _driven(truth: Truth, frame: int) -> list[list[float]]:
+    if truth.future is None:
+        return []
+    return [[0.0, 0.0], *_rounded(truth.future.pose[frame, truth.future.valid[frame], :2])]
+
+
+def _outlines(outlines_m: Iterable[Float[np.ndarray, "_ 2"]], pose: Float[np.ndarray, "3"]) -> list[Any]:
+    near = [_near(_closed(seen_m(outline, pose))) for outline in outlines_m]
+    return [outline for outline in near if outline]
+
+
+def _closed(outline_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "more 2"]:
+    return np.concatenate([outline_m, outline_m[:1]])
+
+
+def _near(line_m: Float[np.ndarray, "point 2"]) -> list[list[float]]:
+    """The part of a line from where it first comes near the vehicle to where it last does, in few points."""
+    if len(line_m) < 2:
+        return []
+    start, way = line_m[:-1], np.diff(line_m, axis=0)
+    along = -(start * way).sum(axis=1) / np.maximum((way**2).sum(axis=1), 1e-12)
+    distance_m = np.linalg.norm(start + np.clip(along, 0.0, 1.0)[:, None] * way, axis=1)
+    near = np.flatnonzero(distance_m <= REACH_M)
+    return _rounded(thinned(line_m[near[0] : near[-1] + 2])) if len(near) else []
+
+
+def thinned(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "fewer 2"]:
+    """The line without points that it stays true to without (Douglas and Peucker)."""
+    keep, todo = {0, len(line_m) - 1}, [(0, len(line_m) - 1)]
+    while todo:
+        first, last = todo.pop()
+        between = line_m[first + 1 : last]
+        if not len(between):
+            continue
+        way = line_m[last] - line_m[first]
+        share = np.clip((between - line_m[first]) @ way / max(float(way @ way), 1e-12), 0.0, 1.0)
+        off_m = np.linalg.norm(between - line_m[first] - share[:, None] * way, axis=1)
+        if off_m.max() > TRUE_TO_M:
+            middle = first + 1 + int(off_m.argmax())
+            keep.add(middle)
+            todo += [(first, middle), (middle, last)]
+    return line_m[sorted(keep)]
+
+
+def _rounded(numbers: np.ndarray) -> Any:
+    return (np.round(numbers, DECIMALS) + 0.0).tolist()
+
+
+WIDTH_PX, QUALITY = 960, 80
+FOLDERS = ("", "image_02", "training/image_02")
+"""Where a data set's pictures may lie under its folder."""
+
+
+def pictures(frames: Mapping[str, Any], *, root: Path | None = None) -> dict[str, str]:
+    """A data address per data set and input, for the frames whose picture can be had."""
+    drawn = frames.get("pictures")
+    found = _drawn(frames["frames"], drawn) if drawn else _read(frames["frames"], root)
+    return {f"{frames['dataset']}/{name}": data_address(picture) for name, picture in found.items()}
+
+
+def _drawn(frames: list[Any], world: Mapping[str, int]) -> dict[str, np.ndarray]:
+    units = sorted({frame["unit"] for frame in frames})
+    seed, scenes_there, frames_there = (int(world[name]) for name in ("seed", "scenes", "frames"))
+    if seed < 0:
+        raise InputError(f"pictures of frames must be of a world with a seed of 0 or more; found {quoted(seed)}.")
+    world_read = synthetic.read(units=units, seed=seed, scenes=scenes_there, frames=frames_there)
+    scenes = {scene.unit: scene for scene in world_read.scenes}
+    found = {}
+    for frame in frames:
+        scene = scenes[frame["unit"]]
+        names = scene.frame_ids.tolist()
+        if frame["frame"] not in names:
+            raise InputError(
+                f"pictures of frames must be of the world's own; {scene.unit} has {names[0]} to {names[-1]}, and none "
+                f"is called {quoted(frame['frame'])}."
+            )
+        picture = scene.image_source(names.index(frame["frame"]))
+        if isinstance(picture, np.ndarray):
+            found[frame["input"]] = picture
+    return found
+
+
+def _read(frames: list[Any], root: Path | None) -> dict[str, np.ndarray]:
+    from PIL import Image
+
+    named = {frame["input"]: frame["image"] for frame in frames if frame["image"]}
+    if named and root is None:
+        raise InputError("--images of a data set on disk needs --image-root, the folder that its pictures lie in.")
+    found = {}
+    for name, image in named.items():
+        tried = [reading.resolved(Path(root or "") / folder) for folder in FOLDERS]
+        files = [folder / image for folder in tried if reading.resolved(folder / image).is_relative_to(folder)]
+        path = next((path for path in files if reading.is_file(path)), None)
+        if path is None:
+            raise InputError(f"--image-root must hold the picture {image!r}; {root} does not.")
+        data = reading.content(path, "a picture")
+        check_pixels(data, path)
+        try:
+            with Image.open(io.BytesIO(data)) as opened:
+                found[name] = np.asarray(opened.convert("RGB"))
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise InputError(f"{path}: must be a picture; it cannot be read ({reason(error)}).") from error
+    return found
+
+
+def data_address(picture: Shaped[np.ndarray, "height width 3"]) -> str:
+    """A picture as a JPEG data address, at most `WIDTH_PX` wide."""
+    from PIL import Image
+
+    image = Image.fromarray(picture)
+    if image.width > WIDTH_PX:
+        image = image.resize((WIDTH_PX, round(image.height * WIDTH_PX / image.width)), Image.Resampling.BOX)
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(out.getvalue()).decode("ascii")
+
 
 SCHEMA = "deepval/frames/1"
 SIGNS = {"harmed": -1.0, "helped": 1.0}

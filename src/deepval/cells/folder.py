@@ -18,16 +18,14 @@ import numpy as np
 
 from deepval.cells.build import Cell
 from deepval.cells.explorer import frames_file
-from deepval.cells.spec import CellSpec
-from deepval.cells.splits import Split, read_split
+from deepval.cells.spec import CellSpec, Split, read_split
 from deepval.cells.view_files import read_views
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.features import Sight
 from deepval.features.views import View
 from deepval.files import reading
-from deepval.files.canonical import digest_of, json_text, sha256
-from deepval.files.manifests import MANIFEST, TOP, Manifest, read_manifest
+from deepval.files.canonical import MANIFEST, TOP, Manifest, digest_of, json_text, read_manifest, sha256
 from deepval.files.writing import locked, write_atomically
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes

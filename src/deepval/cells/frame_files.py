@@ -6,9 +6,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 from deepval.cells.explorer import SCHEMA
 from deepval.errors import InputError
 from deepval.files import reading
-from deepval.files.canonical import json_content
-from deepval.files.forms import formed_file
-from deepval.files.manifests import cell_content
+from deepval.files.canonical import cell_content, json_content
+from deepval.files.reading import formed_file
 
 WHAT = "frames written by deepval build"
 MOST = 200

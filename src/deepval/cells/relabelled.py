@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from deepval.allocators import Recipe, recipe_named
+from deepval.cells.case import note
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
-from deepval.cells.ledger import note
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import Selection
 from deepval.judging.draws import seeds_by_units

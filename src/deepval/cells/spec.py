@@ -4,23 +4,117 @@ A specification gives the cell's id, a hash of all that it rests on (files by SH
 says which other one it equals. Told by a command line it also knows where data set and reports lie on this machine.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from deepval.cells.splits import Split, split
 from deepval.datasets import Dataset
 from deepval.errors import InputError, quoted
-from deepval.files.canonical import digest_of, file_digest, plain
+from deepval.files import reading
+from deepval.files.canonical import digest_of, file_digest, json_content, json_text, plain, sha256
+from deepval.files.reading import formed_file
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.modes import ModeReader
 from deepval.perception.simulated.modes import BUILT_IN, built_in_name
-from deepval.planners.learned.files import GET
+from deepval.planners.learned.masks import GET
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import MARKS
 from deepval.systems.system import constants, settable, with_constants
+
+TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
+"""Rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test."""
+FEWEST = 3
+"""Units from which on there is a split."""
+ROLES = ("train", "validation", "test", "fit", "all")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Units by role, each list sorted as text."""
+
+    dataset: str
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+
+    @property
+    def fit(self) -> tuple[str, ...]:
+        """Training and validation units: what learned allocators are fitted on."""
+        return tuple(sorted((*self.train, *self.validation)))
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """All units of the data set."""
+        return tuple(sorted((*self.fit, *self.test)))
+
+    @property
+    def too_few(self) -> str | None:
+        """Why there is nothing to fit on, for a sentence; None where there is."""
+        if self.fit:
+            return None
+        number = len(self.test)
+        return f"{number} unit{' is' if number == 1 else 's are'} too few for a split, which needs {FEWEST}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the split."""
+        return digest_of(asdict(self))
+
+    def to_json(self) -> str:
+        """The split as a file, with its hash."""
+        return json_text(asdict(self) | {"sha256": self.digest}, ensure_ascii=True)
+
+
+def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) -> Split:
+    """The split of a data set's units; `test_units` overrides how many are test."""
+    ordered = sorted(set(units), key=lambda unit: sha256(f"deepval:{dataset}:{unit}".encode()))
+    number = len(ordered)
+    if not number:
+        raise InputError(f"A split needs units; data set {dataset!r} has none.")
+    if number < FEWEST and test_units is None:
+        return Split(dataset, (), (), tuple(sorted(ordered)))
+    test = max(1, math.floor(TEST_SHARE * number + 0.5)) if test_units is None else test_units
+    validation = max(1, math.floor(VALIDATION_SHARE * number + 0.5))
+    if test < 1 or test + validation >= number:
+        raise InputError(f"A split needs units of every kind; {test} test units of {number} leave none to train on.")
+    roles = ordered[test + validation :], ordered[test : test + validation], ordered[:test]
+    return Split(dataset, *(tuple(sorted(role)) for role in roles))
+
+
+def read_split(path: Path | str, text: bytes | None = None) -> Split:
+    """The split in a file, whose hash must fit; its text is read unless it was."""
+    what = "a split as `deepval build` writes it"
+    content = json_content(reading.content(path, what) if text is None else text, path, what)
+    told = formed_file(dict[str, Any], content, path, what)
+    sha = told.pop("sha256", None)
+    found = formed_file(Split, told, path, what)
+    if found.digest != sha:
+        raise InputError(f"{path}: the split was altered: its hash does not fit. Build the cell again.")
+    return found
+
+
+def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
+    """Units by role (train, validation, test, fit = train and validation, all), by name, or both: "validation,test"."""
+    parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
+    known = set(roles.units)
+    by_role = {role: known if role == "all" else getattr(roles, role) for role in ROLES}
+    named = [unit for part in parts for unit in by_role.get(part, (part,))]
+    empty = [part for part in parts if part in by_role and not by_role[part]]
+    if empty and not named:
+        why = roles.too_few or "the split gives it none"
+        raise InputError(
+            f"The cell has no {' or '.join(empty)} units: {why}. Name units, or build it from more of them."
+        )
+    unknown = [unit for unit in named if unit not in known]
+    if unknown or not named:
+        raise InputError(
+            f"Units must be {', '.join(ROLES)}, or among those of the cell; found {', '.join(unknown) or 'none'}."
+        )
+    return tuple(sorted(set(named)))
+
 
 DEFAULT_MODES = ("yolov8s-320", "yolov8s-640")
 DEFAULT_THRESHOLD = 0.25
@@ -313,8 +407,8 @@ def _number(value: float) -> str:
 def folder_digests_of(files: Mapping[str, str]) -> dict[str, str]:
     """One SHA-256 per folder of a data set, over the names and hashes of the files in it."""
     folders: dict[str, dict[str, str]] = {}
-    for name, sha256 in files.items():
-        folders.setdefault(PurePosixPath(name).parts[0], {})[name] = sha256
+    for name, digest in files.items():
+        folders.setdefault(PurePosixPath(name).parts[0], {})[name] = digest
     return {
         folder: held[folder] if list(held) == [folder] else digest_of(held) for folder, held in sorted(folders.items())
     }

@@ -14,19 +14,27 @@ from deepval.arrays import Bool, Float, Shaped
 from deepval.cells.explorer import extremes
 from deepval.cells.sighting import Sighting, placed, sighting
 from deepval.cells.spec import CellSpec, ModeSpec
-from deepval.features.route import connectors_m
+from deepval.errors import InputError
+from deepval.features.views import connectors_m
 from deepval.perception.placing import PLACINGS
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
-from deepval.perception.reported.calibration import GradedScores, graded_scores
-from deepval.perception.reported.coverage import Covered, covered
-from deepval.perception.reported.detections import Calibration, Detections, calibrated
-from deepval.perception.reported.ground import has_ground_boxes
+from deepval.perception.reported.detections import (
+    Calibration,
+    Covered,
+    Detections,
+    calibrated,
+    covered,
+    has_ground_boxes,
+)
 from deepval.perception.reported.losses import ground_losses, perception_losses
-from deepval.systems.outcomes import Branches, Outcomes, branches, recombined, unit_outcomes
-from deepval.systems.system import same_plans
-from deepval.world.demand import required_deceleration_mps2
-from deepval.world.objects import Objects
+from deepval.perception.reported.matching import GradedScores, graded_scores
+from deepval.progress import Watch, unwatched
+from deepval.systems.outcomes import Branches, Outcomes, branches, joined, recombined, unit_outcomes
+from deepval.systems.system import constants, same_plans, settable, with_constants
+from deepval.tables.columns import positions
+from deepval.tables.values import ValueTable
+from deepval.world.objects import Objects, required_deceleration_mps2
 from deepval.world.scene import Scene
 
 LEAST_SCORE = 0.10
@@ -198,3 +206,44 @@ def _graded(
     elif mode.reader is None or mode.reader.scores != "probabilities":
         return None
     return graded_frames(report.where(report.score >= LEAST_SCORE), seen.truth, frames=marks) if report.boxed else None
+
+
+def variant_tables(
+    wanted: Sequence[CellSpec], like: ValueTable, *, watch: Watch = unwatched, label: str = "variants"
+) -> list[ValueTable]:
+    """The losses of each variant on the inputs of a table, with its units, listed as there.
+
+    Args:
+        wanted: Variants of one cell, with the data at hand.
+        like: Losses of the cell; only its inputs are judged, so that a variant is compared on the same ones.
+        watch: Who is told how far it is.
+        label: What is told.
+    """
+    units = [str(like.unit_ids[place]) for place in sorted(set(like.unit.tolist()))]
+    parts = [[acted.outcomes for acted in unit_acted(wanted, unit)] for unit in watch(units, label)]
+    found = []
+    for outcomes in map(joined, zip(*parts, strict=True)):
+        table = ValueTable.from_columns(
+            unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order
+        )
+        table = replace(table.listing(like.unit_ids), tolerance=outcomes.system.tolerance)
+        found.append(table.keep(positions(table.input, like.input) >= 0))
+    return found
+
+
+def with_changes(spec: CellSpec, changes: Mapping[str, float]) -> CellSpec:
+    """The cell with some constants of its downstream system changed."""
+    changed = with_constants(spec.acting, changes)
+    return replace(spec, rule=changed, constants=constants(changed))
+
+
+def constant_of(spec: CellSpec, name: str) -> float:
+    """One constant of its downstream system, by its own name or by a plain one."""
+    rule = spec.acting
+    numbers = settable(rule)
+    known = rule.also_called.get(name, name)
+    if known not in numbers:
+        raise InputError(
+            f"{spec.system}: a constant must be one of {', '.join(sorted(numbers)) or 'none'}; found {name!r}."
+        )
+    return numbers[known][1]

@@ -1,17 +1,14 @@
 """The command `deepval`: files in, verdicts out. Bad input is one sentence on stderr and exit code 2."""
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from deepval.cli.interrupts import loading
 from deepval.version import __version__
 
-STOPPED = 130
-"""Exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal."""
 NO_READER = 141
 """Exit code of a command whose output is no longer read (`| head -1`): 128 and the number of SIGPIPE."""
 
@@ -68,28 +65,6 @@ def _discard_unwritten() -> None:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-@contextmanager
-def loading() -> Iterator[None]:
-    """End the process at once where Ctrl-C stops it meanwhile: some libraries swallow an interrupt as they load."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _in_main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, _stopped)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
-def _stopped(*_: object) -> None:
-    os.write(2, b"\ndeepval: stopped. Nothing was begun: run it again.\n")
-    os._exit(STOPPED)
 
 
 def __getattr__(name: str) -> Any:

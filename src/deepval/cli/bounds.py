@@ -111,7 +111,7 @@ def _reads(command: str, read: Path, written: Path) -> bool:
         return False
     if not reading.is_folder(read):
         return read.samefile(written)
-    from deepval.files.manifests import MANIFEST
+    from deepval.files.canonical import MANIFEST
 
     target, folder = reading.resolved(written), reading.resolved(read)
     if folder not in target.parents:
@@ -128,8 +128,8 @@ def _reads(command: str, read: Path, written: Path) -> bool:
 
 def _cell_files(cell: Path) -> set[str]:
     """The files that make up a cell, as its manifest lists them, and the ledger beside them."""
-    from deepval.cells.ledger import LEDGER
-    from deepval.files.manifests import MANIFEST, TOP, read_manifest
+    from deepval.cells.case import LEDGER
+    from deepval.files.canonical import MANIFEST, TOP, read_manifest
 
     try:
         listed = set(read_manifest(cell).files)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.cli import STOPPED
+from deepval.cli.interrupts import STOPPED
 from deepval.cli.lazy import LOOK, lazy_group
 from deepval.cli.saying import say
 from deepval.errors import InputError, InputWarning, one_line, reason
@@ -27,22 +27,22 @@ COMMANDS = {
     "fit": "fitting",
     "score": "fitting",
     "export": "fitting",
-    "planner": "planning",
-    "profile": "profiling",
+    "planner": "fitting",
+    "profile": "fitting",
     "register": "registering",
-    "import": "importing",
+    "import": "routing",
     "evaluate": "judging",
     "compare": "judging",
     "threshold": "routing",
-    "diagnose": "diagnosing",
+    "diagnose": "routing",
     "analyse": "analysing",
-    "reproduce": "reproducing",
+    "reproduce": "protocol",
     "drive": "driving",
     "cells": "protocol",
     "validate": "protocol",
     "leaderboard": "protocol",
     "report": "reporting",
-    "doctor": "doctoring",
+    "doctor": "protocol",
 }
 """The module here that holds each command, or group of commands; it is imported when the command is asked for."""
 

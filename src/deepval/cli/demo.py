@@ -11,7 +11,7 @@ import typer
 
 from deepval.allocators.pixel_training import torch_library
 from deepval.analyses.regime import PAPER, regime_lines
-from deepval.cells import build, sources, study
+from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
 from deepval.cli import options
@@ -24,7 +24,7 @@ from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.budgets import Latency, Selection
 from deepval.report import console, markdown
-from deepval.report.overview import overview
+from deepval.report.comparisons import overview
 from deepval.results import Result
 from deepval.tables.column_files import csv_text
 from deepval.tables.costs import PROFILES
@@ -87,13 +87,13 @@ def demo(
 
 def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     """Verdicts on the cell with free allocators, and with charged ones."""
-    recipes = [*study.recipes_for(cell), *["router-pixel"] * pixel]
-    scored = study.scored_by_all(cell, recipes, lenient=True, watch=options.watch)
+    recipes = [*fitting.recipes_for(cell), *["router-pixel"] * pixel]
+    scored = fitting.scored_by_all(cell, recipes, lenient=True, watch=options.watch)
     for name, item in scored.items():
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
     settings: dict[str, Any] = {"curve_points": 20, "terms": cell.terms}
-    free = study.judged(cell, scored, [Selection(a) for a in ALPHAS], **settings)
+    free = fitting.judged(cell, scored, [Selection(a) for a in ALPHAS], **settings)
     free.save(cell.folder / "result.json")
     charged = _charged(cell, scored, **settings)
     charged.save(cell.folder / "result-board.json")
@@ -104,12 +104,12 @@ def _charged(cell: folders.BuiltCell, scored: Mapping[str, Scored], **settings: 
     """Verdicts with charged allocators; those without a cost on the board are listed, and the tables say so once."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No cost known", category=InputWarning)
-        return study.judged(cell, scored, BOTH, missing_costs="list", **settings)
+        return fitting.judged(cell, scored, BOTH, missing_costs="list", **settings)
 
 
 def _causal(cell: folders.BuiltCell) -> Path:
     """Verdicts on causal policies: allocators fitted on the training units, thresholds from the validation units."""
-    scored = study.scored_by_all(cell, units="train", lenient=True, watch=options.watch)
+    scored = fitting.scored_by_all(cell, units="train", lenient=True, watch=options.watch)
     result = _charged(cell, scored, calibration=list(cell.split.validation))
     result.save(cell.folder / "result-causal.json")
     return cell.folder / "result-causal.json"

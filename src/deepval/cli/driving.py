@@ -14,12 +14,12 @@ from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.datasets.logs.log import Log
-from deepval.datasets.logs.replay import perceived_from, replay_from
+from deepval.datasets.logs.states import perceived_from, replay_from
 from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS, Placing
 from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
-from deepval.planners.planner import Planner
+from deepval.planners.observation import Planner
 from deepval.report.console import render_tables
 from deepval.report.tables import MISSING, Table, TableCell, number, percent
 from deepval.world.objects import Objects

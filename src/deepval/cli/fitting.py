@@ -2,26 +2,209 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
 from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_named
-from deepval.allocators.exporting import exported
+from deepval.allocators.onnx_graph import exported
 from deepval.cells import fitting
 from deepval.cells.case import SCORES
+from deepval.cells.fitting import allocator_named, called
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.splits import ROLES
+from deepval.cells.spec import ROLES, split, units_of
 from deepval.cli import options
 from deepval.cli.groups import WhoWorks
+from deepval.cli.lazy import LOOK, GroupedCommand
 from deepval.cli.options import Json
 from deepval.cli.saying import say
+from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.errors import InputError
+from deepval.features import Glance, glance
+from deepval.features.views import CheapMode, Frame, Past, frames_of
+from deepval.files.canonical import digest_of, file_digest
 from deepval.files.writing import check_writable, write_atomically
+from deepval.metering.cards import CostCard, add_cards, measured_cards, read_entries
+from deepval.metering.energy import Spent
+from deepval.metering.timing import Items, Stages
 from deepval.report.tables import counted
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.targets import TARGETS
+
+
+def profile(
+    target: Annotated[str, typer.Argument(help="File of a fitted allocator, or a signal by name.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Costs file (.toml) that takes the cards; the rest stays.")],
+    cell: Annotated[Path | None, typer.Option("--cell", help="Cell whose inputs it runs on.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", help="Time limit of each measurement.")] = 5.0,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="How tight the median must be, relative.")] = 0.02,
+    batch: Annotated[int | None, typer.Option("--batch", help="Measure batches of this size as well.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", help="Hold BLAS, OpenMP and OpenCV to so many threads.")
+    ] = None,
+    energy: Annotated[bool, typer.Option("--energy", help="Measure energy over idle; needs a sensor.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure what an allocator costs per input, preprocessing and inference, and put it into a costs file.
+
+    Example: deepval profile gate-ridge.json --cell cells/braking-monocular --out costs.toml --batch 64
+    """
+    # Looked at before anything is measured, so that a costs file that cannot be read stops it at once.
+    read_entries(out, "allocators")
+    name, stages, items = stages_of(target, cell)
+    cards = measured_cards(
+        name, stages, items, batch=batch, seconds=seconds, tolerance=tolerance, threads=threads, energy=energy
+    )
+    add_cards(out, cards)
+    if json:
+        typer.echo(options.as_json({card.name: card.entry() for card in cards}), nl=False)
+        return
+    for card in cards:
+        say("\n".join(_lines(card)))
+    say(f"Cards in {out}")
+
+
+def stages_of(target: str, cell: Path | None) -> tuple[str, Stages, Items]:
+    """What an allocator's scores are called, its stages from frame to score, and the frames of a cell they run on.
+
+    The first is all from the cheap mode's boxes on, memory included: for a learned allocator to the row that its
+    models take.
+    """
+    if cell is None:
+        raise InputError("An allocator is measured on real inputs: give --cell, a folder that `deepval build` wrote.")
+    allocator, built = allocator_named(target, cell), read_cell(cell)
+    frames = _frames(built)
+    steps = dict(allocator.stages())
+    first = next(iter(steps))
+    return called(target), steps | {first: lambda items: steps[first](_seen(items))}, frames
+
+
+class _Arrived(NamedTuple):
+    """A frame with what is remembered when it arrives."""
+
+    frame: Frame
+    past: Past
+    mode: CheapMode
+
+
+def _seen(items: _Arrived | list[_Arrived]) -> Glance | list[Glance]:
+    if isinstance(items, list):
+        return [glance(item.frame, item.past, mode=item.mode) for item in items]
+    return glance(items.frame, items.past, mode=items.mode)
+
+
+def _frames(built: BuiltCell) -> list[_Arrived]:
+    """The frames of the cell's validation units on which the cheap mode was run, as a router receives them."""
+    found = []
+    for view in built.views:
+        if view.scene.unit not in built.split.validation:
+            continue
+        past = Past()
+        for frame in frames_of(view):
+            if frame.run:
+                found.append(_Arrived(frame, past, view.mode))
+            past = glance(frame, past, mode=view.mode).after
+    return found
+
+
+def _lines(card: CostCard) -> list[str]:
+    timing, entry = card.timing, card.entry()
+    low, high = timing.interval_ms
+    parts = ", ".join(f"{stage} {entry[f'{stage}_ms']:.4g}" for stage in timing.stages)
+    energy = (
+        ", ".join(f"{convention} {mj:.4g}" for convention, mj in card.energy.mj.items())
+        if isinstance(card.energy, Spent)
+        else card.energy
+    )
+    return [
+        f"{card.name} ({card.served}{f' {timing.batch}' if timing.batch else ''}): {timing.ms:.4g} ms per input "
+        f"[{low:.4g}, {high:.4g}], p95 {timing.p95_ms:.4g} ({parts}), {timing.calls:,} calls",
+        f"  {card.threads} threads, {card.device}; energy: {energy}",
+        *(f"  note: {note}" for note in card.notes),
+    ]
+
+
+planner = typer.Typer(no_args_is_help=True, **LOOK)
+
+
+@planner.callback()
+def _planner() -> None:
+    """Train the learned planner behind the systems planner-ade and planner-fde, PKL and TIP.
+
+    Example: deepval planner train --dataset nuscenes --root nuscenes --out planner
+    """
+
+
+@planner.command(cls=GroupedCommand)
+def train(
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder; a run that was stopped goes on there.")],
+    dataset: Annotated[str, typer.Option("--dataset", help=f"One with poses and maps: {', '.join(DATASETS)}.")],
+    root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
+    maps: options.Maps = None,
+    units: Annotated[
+        str, typer.Option("--units", help="train (the default), validation, fit, all, a,b,c or a file.")
+    ] = "train",
+    width: Annotated[int, typer.Option("--width", help="Channels of the first layer; 64 as published.")] = 64,
+    grid: Annotated[int, typer.Option("--grid", help="Cells a side, a multiple of 64; 256 as published.")] = 256,
+    steps: Annotated[int, typer.Option("--steps", help="Steps of training; about 100,000 as published.")] = 1000,
+    batch: Annotated[int, typer.Option("--batch", help="Samples in a step.")] = 16,
+    every: Annotated[float, typer.Option("--every", help="Seconds between samples of a road user.")] = 0.25,
+    others: Annotated[
+        bool, typer.Option("--others", help="Train on other vehicles that move too, not on the ego vehicle alone.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of weights, order and flips.")] = 0,
+    threads: Annotated[int, typer.Option("--threads", help="Threads of torch; part of what bytes depend on.")] = 1,
+    json: Json = False,
+) -> None:
+    """Train a planner on scenes at hand; what it makes is labelled as trained here, not the published weights.
+
+    Example: deepval planner train --dataset nuscenes --root nuscenes --maps expansion --steps 2000 --out planner
+    """
+    from deepval.planners.learned.masks import PlanGrid
+    from deepval.planners.learned.samples import samples_of, unit_samples
+    from deepval.planners.learned.training import TrainingSettings
+    from deepval.planners.learned.training import train as run
+
+    check_writable(out, folder=True)
+    if not 0 < every < float("inf"):
+        raise InputError(f"--every must be more than 0 seconds; found {every:g}.")
+    settings = TrainingSettings(width=width, steps=steps, batch=batch, seed=seed, threads=threads)
+    cells = PlanGrid(grid)
+    kind = options.one_of(dataset, tuple(DATASETS), "--dataset")
+    source = open_dataset(kind, root, **options.maps_of(kind, maps))
+    chosen = _units(source, units)
+    options.check_roads(source, chosen)
+    read = [
+        unit_samples(*source.read_unit(unit), every_s=every, ego_only=not others)
+        for unit in options.watch(chosen, f"units of {source.name}")
+    ]
+    made = run(samples_of(read, cells), out, settings, source=_source(source, chosen), watch=options.watch)
+    told = made.manifest
+    if json:
+        typer.echo(options.as_json({"folder": str(out), **told}), nl=False)
+        return
+    say(
+        f"{made.weights} and {made.masks}: {told['steps']:,} steps on {told['samples']:,} samples of "
+        f"{counted(len(chosen), 'unit')}, loss {told['loss']['first']:.4f} to {told['loss']['last']:.4f}; "
+        f"{told['label']}."
+    )
+
+
+def _units(source: Dataset, text: str) -> tuple[str, ...]:
+    named = options.unit_list(text, ROLES) or []
+    if named == [text] and text in ROLES:
+        return units_of(split(source.name, source.unit_ids()), text)
+    return source.chosen(named)
+
+
+def _source(source: Dataset, units: tuple[str, ...]) -> dict[str, Any]:
+    """What the samples were made from, for the manifest."""
+    files = {name: file_digest(path) for unit in units for name, path in source.files(unit).items()}
+    return {"dataset": source.name, "units": list(units), "files_sha256": digest_of(files)}
+
 
 ALL = "all"
 CellFolder = Annotated[Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")]
@@ -97,7 +280,7 @@ def fit(
 
 def _recipes(cell: BuiltCell, names: list[str]) -> list[str]:
     """Recipes by name, each once; `all` for those that make sense on the cell and need no extra."""
-    from deepval.cells.study import recipes_for
+    from deepval.cells.fitting import recipes_for
 
     found = [name for told in names for name in (recipes_for(cell) if told == ALL else [told])]
     for name in found:

@@ -48,7 +48,7 @@ from deepval.report import FORMS, console
 from deepval.report.comparisons import area_table
 from deepval.report.tables import excerpt
 from deepval.results import Result
-from deepval.tables.memory import on_disk
+from deepval.tables.parts import on_disk
 
 FAILED_GATE = 3
 """Exit code of `compare --fail-if` when the gate fails; 2 is bad input."""

@@ -7,7 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from deepval.cli import STOPPED, bounds, loading
+from deepval.cli import bounds
+from deepval.cli.interrupts import STOPPED, loading
 from deepval.cli.saying import say
 from deepval.cli.several import spread
 

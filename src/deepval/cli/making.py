@@ -21,8 +21,8 @@ from deepval.perception.placing import PLACINGS
 from deepval.perception.running.decoding import STYLES
 from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
-from deepval.planners.learned.files import GET
-from deepval.protocol.rebuilding import rebuilt, standing
+from deepval.planners.learned.masks import GET
+from deepval.protocol.keeping import rebuilt, standing
 from deepval.report.tables import counted
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
@@ -273,7 +273,7 @@ def build(
 
 def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
     """The cells with the full mode at its count-matched threshold, which is told."""
-    from deepval.analyses.count_matching import count_matched_specs
+    from deepval.analyses.judged import count_matched_specs
 
     full = wanted[0].modes[-1].name
     if {full, ""} & limits.keys():

@@ -12,7 +12,7 @@ import typer
 
 import deepval
 from deepval.cells.case import Case
-from deepval.cells.splits import ROLES
+from deepval.cells.spec import ROLES
 from deepval.cli import bounds
 from deepval.cli.saying import say
 from deepval.engines import ENGINES

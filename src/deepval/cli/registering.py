@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepval.cells.case import Case
-from deepval.cells.ledger import note, openings
+from deepval.cells.case import Case, note, openings
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.saying import say

@@ -214,7 +214,7 @@ def _given(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
 
 
 def _pictures(frames: dict[str, dict[str, Any]], root: Path | None) -> dict[str, str]:
-    from deepval.cells.pictures import pictures
+    from deepval.cells.explorer import pictures
 
     found: dict[str, str] = {}
     for item in frames.values():

@@ -12,8 +12,8 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError, quoted
 from deepval.files import reading
 from deepval.files.canonical import read_json
-from deepval.files.forms import formed
-from deepval.world.lanes import FARTHEST_M, on_earth
+from deepval.files.reading import formed
+from deepval.world.scene import FARTHEST_M, on_earth
 
 TEXTS = {
     "scene": ("token", "name", "first_sample_token", "log_token"),

@@ -6,9 +6,8 @@ from math import inf, isnan, nan, sqrt
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.features.glances import Glance, ahead, box_iou
+from deepval.features.glances import BRAKING, PLACE, Glance, ahead, box_iou, stopping_mps2
 from deepval.features.images import IMAGE_STATISTICS, image_statistics
-from deepval.features.quantities import BRAKING, PLACE, stopping_mps2
 from deepval.features.table import FEATURE_NAMES
 from deepval.geometry.classes import CLASSES
 

@@ -11,7 +11,8 @@ passed.
 Where the mode observes, its objects are looked at in place of its boxes (`tracks`), which are then left out.
 """
 
-from math import inf, isnan, nan, sqrt
+from collections.abc import Iterable
+from math import hypot, inf, isnan, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +20,125 @@ import numpy as np
 from deepval.arrays import Shaped
 from deepval.errors import InputError
 from deepval.features.images import grey
-from deepval.features.quantities import BRAKING, CORRIDORS_M, NEAR_M, QUANTITIES, WINDOW, stopping_mps2
-from deepval.features.tracks import SeenTrack, half_width_m, in_way, tracks_of
 from deepval.features.views import CheapMode, Frame, Past, Remembered
 from deepval.geometry.camera import Camera
-from deepval.geometry.classes import CLASSES, HEIGHT_M, NUSCENES_CLASSES
+from deepval.geometry.classes import CLASSES, HEIGHT_M, NUSCENES_CLASSES, SUPER_CLASS
 from deepval.geometry.lift import LiftSettings
+from deepval.geometry.motion import BrakingSettings
+from deepval.geometry.vehicle import Vehicle
+from deepval.world.objects import Objects
+
+BRAKING = BrakingSettings()
+"""The rule of docs/definitions.md, Braking controller."""
+CORRIDORS_M: dict[str, float] = {
+    "required": BRAKING.corridor_m,
+    "required_wider_03": BRAKING.corridor_m + 0.3,
+    "required_wider_08": BRAKING.corridor_m + 0.8,
+    "required_narrower_04": BRAKING.corridor_m - 0.4,
+}
+"""Half-width of the corridor behind each of the demands."""
+WINDOW = 8
+"""Frames that are remembered, the current one included."""
+NEAR_M = 10.0
+"""Range at which an object adds one half to the proximity sum."""
+
+QUANTITIES: dict[str, str] = {
+    "required": "a_req, m/s²: largest deceleration that a used object in the corridor (1.2 m) requires, 0 if none",
+    "required_wider_03": "a_req with the corridor 0.3 m wider on each side",
+    "required_wider_08": "a_req with the corridor 0.8 m wider on each side",
+    "required_narrower_04": "a_req with the corridor 0.4 m narrower on each side",
+    "count": "number of used boxes",
+    "corridor_count": "number of used objects in the corridor, 0 < range <= 80 m",
+    "corridor_nearest_m": "smallest range of those objects, 80 if none",
+    "ego_speed_mps": "ego speed",
+    "proximity": "sum of 10 / (10 + max(range, 0)) over used objects",
+}
+"""What is remembered of each frame, by name, with its formula."""
+PLACE = {name: place for place, name in enumerate(QUANTITIES)}
+"""The column of each quantity."""
+
+
+def stopping_mps2(range_m: float, speed_mps: float) -> float:
+    """Deceleration that an object at this range requires at this speed."""
+    if not speed_mps > 0:
+        return 0.0
+    room_m = range_m - BRAKING.standoff_m - BRAKING.reaction_s * speed_mps
+    return min(speed_mps * speed_mps / (2 * room_m), BRAKING.limit_mps2) if room_m > 0 else BRAKING.limit_mps2
+
+
+KINDS = ("vehicle", "person", "cyclist", "static")
+CODE_OF_KIND = {kind: code for code, kind in enumerate(KINDS)}
+CODE_OF_CLASS = {name: CODE_OF_KIND[kind] for name, kind in SUPER_CLASS.items()} | {"": -1}
+"""The place of each class's kind in KINDS; an object of unknown class is of no kind."""
+
+
+class SeenTrack(NamedTuple):
+    """An observed object.
+
+    `distance_m` is that of its centre (x, y) from the ego's, `velocity` its own, NaN where it is not known; `gap_m` is
+    infinite where the object does not reach beyond the ego's front, `aside_m` the distance of its nearer side from the
+    middle of the ego, `id` -1 where it has none.
+    """
+
+    distance_m: float
+    x_m: float
+    y_m: float
+    length_m: float
+    width_m: float
+    kind: int
+    vx_mps: float
+    vy_mps: float
+    gap_m: float
+    aside_m: float
+    closing_mps: float
+    id: int
+
+
+def tracks_of(objects: Objects, vehicle: Vehicle | None, *, ego_speed_mps: float) -> tuple[SeenTrack, ...]:
+    """The objects of one frame, nearest first.
+
+    Closing speed = ego speed - the object's own forward speed; where that is not known the closing speed that was
+    reported, and ego speed where none was.
+    """
+    centre_m, front_m = (0.0, 0.0) if vehicle is None else (vehicle.centre_m, vehicle.front_m)
+    columns = (objects.corners_m, objects.velocity_mps, objects.closing_mps, objects.cls, objects.track)
+    found = []
+    for corners, (vx, vy), closing, name, track in zip(*(column.tolist() for column in columns), strict=True):
+        if name not in CODE_OF_CLASS:
+            raise InputError(f"observed classes must be among {', '.join(SUPER_CLASS)}; found {name!r}.")
+        (x0, y0), (x1, y1), (x2, y2), (x3, y3) = corners
+        x_m, y_m = (x0 + x1 + x2 + x3) / 4.0, (y0 + y1 + y2 + y3) / 4.0
+        gap_m = max(min(x0, x1, x2, x3) - front_m, 0.0) if max(x0, x1, x2, x3) > front_m else inf
+        closing_mps = (closing or ego_speed_mps) if isnan(vx) else ego_speed_mps - vx
+        found.append(
+            SeenTrack(
+                distance_m=hypot(x_m - centre_m, y_m),
+                x_m=x_m,
+                y_m=y_m,
+                length_m=hypot(x0 - x3, y0 - y3),
+                width_m=hypot(x0 - x1, y0 - y1),
+                kind=CODE_OF_CLASS[name],
+                vx_mps=vx,
+                vy_mps=vy,
+                gap_m=gap_m,
+                aside_m=max(min(y0, y1, y2, y3), -max(y0, y1, y2, y3)),
+                closing_mps=closing_mps,
+                id=track,
+            )
+        )
+    # NaN has no place in an order.
+    return tuple(sorted(found, key=lambda track: tuple(inf if isnan(each) else each for each in track)))
+
+
+def half_width_m(vehicle: Vehicle | None) -> float:
+    """Half the ego's width; that of the braking rule's corridor where nobody says."""
+    return BRAKING.corridor_m if vehicle is None else vehicle.width_m / 2
+
+
+def in_way(tracks: Iterable[SeenTrack], half_m: float) -> list[SeenTrack]:
+    """Those ahead, up to 80 m, that reach into a straight corridor of this half-width."""
+    return [track for track in tracks if track.aside_m < half_m and track.gap_m <= BRAKING.farthest_m]
+
 
 LIFT = LiftSettings()
 CODES = {name: code for code, name in enumerate(CLASSES)}

@@ -9,7 +9,7 @@ boxes where the cheap mode was not run. Ranges are capped at 80 m and times at 1
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from deepval.features.quantities import QUANTITIES
+from deepval.features.glances import QUANTITIES
 
 
 class Feature(NamedTuple):

@@ -15,10 +15,8 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.features.cheap import LONGEST_S, motion, total
-from deepval.features.glances import Glance
-from deepval.features.quantities import BRAKING, PLACE
+from deepval.features.glances import BRAKING, CODE_OF_KIND, KINDS, PLACE, Glance, half_width_m, in_way
 from deepval.features.table import Feature, features_of
-from deepval.features.tracks import CODE_OF_KIND, KINDS, half_width_m, in_way
 
 WITHIN_M = {"within_10": 10.0, "within_20": 20.0, "within_40": 40.0}
 

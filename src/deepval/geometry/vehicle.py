@@ -4,9 +4,169 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Float, Int
 from deepval.errors import InputError
-from deepval.geometry.corners import ground_corners_m
+from deepval.geometry.boxes import area_px2
+from deepval.geometry.camera import Camera, transformed
+
+SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])
+
+
+def ground_corners_m(
+    centre_m: Float[np.ndarray, "obj 2"],
+    size_m: Float[np.ndarray, "obj 2"],
+    *,
+    yaw_rad: Float[np.ndarray, "obj"],
+) -> Float[np.ndarray, "obj 4 2"]:
+    """The four corners, in order around, of rectangles: centre, (length, width), yaw from x to y."""
+    offset = SIGNS * size_m[:, None, :] / 2
+    cos, sin = np.cos(yaw_rad)[:, None], np.sin(yaw_rad)[:, None]
+    x = offset[..., 0] * cos - offset[..., 1] * sin
+    y = offset[..., 0] * sin + offset[..., 1] * cos
+    return np.stack([x, y], axis=-1) + centre_m[:, None, :]
+
+
+def extent_m(corners_m: Float[np.ndarray, "obj 4 2"], axis: int) -> Float[np.ndarray, "obj 2"]:
+    """Smallest and largest coordinate of the corners along one axis (0: forward, 1: left)."""
+    return np.stack([corners_m[..., axis].min(axis=-1), corners_m[..., axis].max(axis=-1)], axis=-1)
+
+
+def rectangles_m(
+    near_m: Float[np.ndarray, "obj"], far_m: Float[np.ndarray, "obj"], *, lateral_m: Float[np.ndarray, "obj 2"]
+) -> Float[np.ndarray, "obj 4 2"]:
+    """The four corners, in order around, of rectangles along the axes: forward extent, lateral extent."""
+    right_m, left_m = lateral_m[:, 0], lateral_m[:, 1]
+    x = np.stack([far_m, far_m, near_m, near_m], axis=-1)
+    y = np.stack([left_m, right_m, right_m, left_m], axis=-1)
+    return np.stack([x, y], axis=-1)
+
+
+def rotations(quaternion: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*batch 3 3"]:
+    """Rotation matrices of quaternions of any length but 0."""
+    w, x, y, z = np.moveaxis(quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True), -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def transforms(
+    quaternion: Float[np.ndarray, "*batch 4"], translation_m: Float[np.ndarray, "*batch 3"]
+) -> Float[np.ndarray, "*batch 4 4"]:
+    """Transforms that turn and then move."""
+    result = np.zeros((*quaternion.shape[:-1], 4, 4))
+    result[..., :3, :3] = rotations(quaternion)
+    result[..., :3, 3] = translation_m
+    result[..., 3, 3] = 1.0
+    return result
+
+
+def ground_poses(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 3"]:
+    """Place and heading (x, y, heading) of poses in space."""
+    return np.concatenate([pose[..., :2, 3], headings_rad(pose)[..., None]], axis=-1)
+
+
+def headings_rad(turn: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch"]:
+    """Where the x axis of rotations or transforms points, counter-clockwise from x."""
+    return np.asarray(np.arctan2(turn[..., 1, 0], turn[..., 0, 0]))
+
+
+def clearance_m(a_m: Float[np.ndarray, "*a 4 2"], b_m: Float[np.ndarray, "*b 4 2"]) -> np.ndarray:
+    """Distance of two rectangles, or minus the smallest shift that parts them where they overlap; 0 where they touch.
+
+    Corners are in order around, either way; leading axes broadcast.
+    """
+    gap_m = _axis_gap_m(a_m, b_m)
+    apart_m = np.minimum(_corner_distance_m(a_m, b_m), _corner_distance_m(b_m, a_m))
+    return np.where(gap_m > 0, apart_m, gap_m)
+
+
+def _axis_gap_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
+    """The widest gap between the shadows on any of the four axes of the sides; not positive where they overlap.
+
+    Rectangles overlap iff no such axis parts them, and are then parted with the least shift along one of them.
+    """
+    gaps = []
+    for sides in (a_m, b_m):
+        for first in (0, 1):
+            axis = sides[..., first + 1, :] - sides[..., first, :]
+            axis = axis / np.linalg.norm(axis, axis=-1, keepdims=True)
+            a = (a_m * axis[..., None, :]).sum(axis=-1)
+            b = (b_m * axis[..., None, :]).sum(axis=-1)
+            gaps.append(np.maximum(a.min(axis=-1) - b.max(axis=-1), b.min(axis=-1) - a.max(axis=-1)))
+    return np.maximum.reduce(gaps)
+
+
+def _corner_distance_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
+    """The least distance of a corner of one from a side of the other: that of the two where they are apart."""
+    start = b_m[..., None, :, :]
+    side = np.roll(b_m, -1, axis=-2)[..., None, :, :] - start
+    offset = a_m[..., :, None, :] - start
+    along = np.clip((offset * side).sum(axis=-1) / (side**2).sum(axis=-1), 0.0, 1.0)
+    return np.linalg.norm(offset - along[..., None] * side, axis=-1).min(axis=(-2, -1))
+
+
+LEAST_HEIGHT_PX = 25.0
+PARTLY, LARGELY = 0.2, 0.6
+"""Shares of an image box that nearer boxes cover from which on it is partly (1) and largely (2) occluded."""
+GRID = 16
+
+
+def cuboid_corners_m(
+    corners_m: Float[np.ndarray, "obj 4 2"], *, bottom_m: Float[np.ndarray, "obj"], height_m: Float[np.ndarray, "obj"]
+) -> Float[np.ndarray, "obj 8 3"]:
+    """The eight corners of upright boxes: the four on the ground in their order, then those above them."""
+    below = np.concatenate([corners_m, np.broadcast_to(bottom_m[:, None, None], (len(corners_m), 4, 1))], axis=-1)
+    return np.concatenate([below, below + height_m[:, None, None] * np.array([0.0, 0.0, 1.0])], axis=1)
+
+
+def image_boxes_px(
+    camera: Camera, cuboids_m: Float[np.ndarray, "obj 8 3"], *, least_height_px: float = LEAST_HEIGHT_PX
+) -> Float[np.ndarray, "obj 4"]:
+    """Smallest boxes around the corners in front of the camera, clipped to the image; NaN where it is not in it.
+
+    It is in the image if as much of its height is: docs/definitions.md, nuScenes.
+    """
+    if camera.width_px is None or camera.height_px is None:
+        raise InputError("a camera that boxes are projected into must have an image size; found none.")
+    points = transformed(np.linalg.inv(camera.ego_from_cam), cuboids_m)
+    ahead = points[..., 2] > 0
+    depth = np.where(ahead, points[..., 2], 1.0)
+    u = camera.fx_px * points[..., 0] / depth + camera.cx_px
+    v = camera.fy_px * points[..., 1] / depth + camera.cy_px
+    low = [np.where(ahead, part, np.inf).min(axis=1, initial=np.inf) for part in (u, v)]
+    high = [np.where(ahead, part, -np.inf).max(axis=1, initial=-np.inf) for part in (u, v)]
+    size = (float(camera.width_px), float(camera.height_px))
+    box = np.stack([*(np.clip(a, 0, s) for a, s in zip(low, size, strict=True)),
+                    *(np.clip(a, 0, s) for a, s in zip(high, size, strict=True))], axis=-1)  # fmt: skip
+    kept = (box[:, 3] - box[:, 1] >= least_height_px) & (area_px2(box) > 0)
+    return np.where(kept[:, None], box, np.nan)
+
+
+def occlusion(
+    frame: Int[np.ndarray, "obj"], box_px: Float[np.ndarray, "obj 4"], *, range_m: Float[np.ndarray, "obj"]
+) -> Int[np.ndarray, "obj"]:
+    """KITTI's 0 to 2 by how much of an image box the boxes of nearer objects of its frame cover together.
+
+    0 below 20 %, 1 below 60 %, 2 from there on, counted on a grid of 16 x 16 points; 0 where there is no image box.
+    An object does not fill its image box, so this says rather too much than too little.
+    """
+    level = np.zeros(len(frame), dtype=int)
+    steps = (np.arange(GRID) + 0.5) / GRID
+    for now in np.unique(frame):
+        here = np.flatnonzero((frame == now) & np.isfinite(box_px[:, 0]))
+        here = here[np.argsort(range_m[here], kind="stable")]
+        for order, place in enumerate(here[1:], start=1):
+            x1, y1, x2, y2 = box_px[place]
+            x, y = x1 + steps * (x2 - x1), y1 + steps * (y2 - y1)
+            front = box_px[here[:order], :, None]
+            wide = (front[:, 0] <= x) & (x <= front[:, 2])
+            tall = (front[:, 1] <= y) & (y <= front[:, 3])
+            covered = (wide[:, None, :] & tall[:, :, None]).any(axis=0).mean()
+            level[place] = int(covered >= PARTLY) + int(covered >= LARGELY)
+    return level
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,17 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Float
 from deepval.errors import InputError, InputWarning
-from deepval.judging.basis import Basis, basis
-from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
+from deepval.judging.contenders import (
+    Basis,
+    Contender,
+    Statistic,
+    basis,
+    checked,
+    contenders,
+    oracle_of,
+    oriented,
+    part,
+)
 from deepval.judging.draws import Draws, Interval
 from deepval.judging.rows import Judged, paired_rows
 from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known

@@ -20,9 +20,8 @@ from deepval.judging.policies import AdaptiveThreshold, Policy, TokenBucket, rat
 from deepval.judging.prices import Price
 from deepval.judging.resamples import Resamples
 from deepval.judging.routing import POLICIES, Routing
-from deepval.judging.streams import times
+from deepval.judging.streams import Trial, best_trial, times, tune_adaptive_threshold, tune_token_bucket
 from deepval.judging.thresholds import replayed, thresholds
-from deepval.judging.tuning import Trial, best_trial, tune_adaptive_threshold, tune_token_bucket
 from deepval.results import Reason, Threshold
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, on_part
 from deepval.tables.values import ValueTable

@@ -14,8 +14,8 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputWarning
-from deepval.judging.basis import Basis, basis
 from deepval.judging.budgets import Budget
+from deepval.judging.contenders import Basis, basis
 from deepval.judging.draws import LEVEL, concentration, units_to_resolve
 from deepval.judging.evaluation import evaluate
 from deepval.judging.notes import MissingCosts

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.judging import audits, ladder
-from deepval.judging.basis import samples_of
 from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
+from deepval.judging.contenders import samples_of
 from deepval.judging.draws import make_draws
 from deepval.judging.notes import (
     MissingCosts,
@@ -34,7 +34,7 @@ from deepval.progress import Watch, unwatched
 from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
-from deepval.tables.memory import OnDisk, on_disk
+from deepval.tables.parts import OnDisk, on_disk
 from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
 from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values

@@ -18,7 +18,8 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
-from deepval.judging import fills, knapsack, plans, selections, spending, steps
+from deepval.judging import fills, knapsack, plans, selections, spending
+from deepval.judging import plans as steps
 from deepval.judging.budgets import Allowance
 from deepval.judging.oracle import oracle_gain
 from deepval.judging.resamples import Resamples, Resampling, Sample, held

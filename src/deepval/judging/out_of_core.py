@@ -14,8 +14,8 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.errors import InputError, InputWarning
 from deepval.judging import audits
-from deepval.judging.basis import samples_of
 from deepval.judging.budgets import Allowance, allowance, budget_list
+from deepval.judging.contenders import samples_of
 from deepval.judging.draws import Concentration, concentration, make_draws
 from deepval.judging.notes import (
     MissingCosts,
@@ -34,7 +34,7 @@ from deepval.judging.sifting import SiftedScores, Sifting
 from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch
 from deepval.results import DrawsUsed, OracleAt, Provenance, Result, ScoresUsed, Setting, Unit, known
-from deepval.tables.memory import OnDisk
+from deepval.tables.parts import OnDisk
 from deepval.tables.scanned import scan_scores, scan_values
 from deepval.tables.scores import Missing, check_missing, check_names
 from deepval.tables.shares import quota

@@ -14,9 +14,18 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError
-from deepval.judging.basis import Basis, basis
 from deepval.judging.comparison import can_resample, reasons, shared_draws
-from deepval.judging.contenders import Contender, Statistic, checked, contenders, oracle_of, oriented, part
+from deepval.judging.contenders import (
+    Basis,
+    Contender,
+    Statistic,
+    basis,
+    checked,
+    contenders,
+    oracle_of,
+    oriented,
+    part,
+)
 from deepval.judging.draws import Draws
 from deepval.judging.streams import Streamed
 from deepval.judging.totals import Difference

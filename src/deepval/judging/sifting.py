@@ -14,7 +14,7 @@ from deepval.arrays import Bool, Float, Int, Num
 from deepval.judging import kernel
 from deepval.judging.agreement import TieAudit
 from deepval.judging.kernel import Sieve, sorted_sums
-from deepval.tables.spill import GroupedSpill
+from deepval.tables.joining import GroupedSpill
 
 QUANTILES, WIDEST = 500, 2
 """Of the sample, that blocks may end at; and how many of them a block near a cut may span."""

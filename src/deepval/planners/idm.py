@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.planners.planner import Planner, Trajectory
-from deepval.planners.situation import Agents, EgoState, Situation
+from deepval.geometry.vehicle import Vehicle, ground_corners_m
+from deepval.planners.observation import STATIC, Agents, EgoState, Planner, Situation, Trajectory
+from deepval.planners.roads import QUARTER, LanePath, LineString, Roads, roads_of, shapely
+from deepval.planners.routes import breadth_first_lanes, check_route, lane_held_or_nearest, lanes_of
 
 if TYPE_CHECKING:
-    from deepval.planners.idm_road import Road
+    pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,25 +65,25 @@ class Idm(Planner):
 
     def session(self) -> Planner:
         """Its first plan lays the path and sets the target speed for all."""
-        from deepval.planners.idm_session import IdmSession
+        pass
 
         return IdmSession(self)
 
     def laid(self, situation: Situation) -> "tuple[Road, float]":
         """The path from where the ego is now, and the speed that it is to have on it."""
         # shapely is loaded by who plans, not by who lists planners.
-        from deepval.planners import idm_road
+        pass
 
-        road = idm_road.road_ahead(situation, farthest_m=self.radius_m)
+        road = road_ahead(situation, farthest_m=self.radius_m)
         limit_mps = self.fallback_mps if road.speed_limit_mps is None else road.speed_limit_mps
         return road, max(limit_mps, situation.ego.speed_mps)
 
     def followed(self, road: "Road", target_mps: float, situation: Situation, agents: Agents) -> IdmTrajectory:
         """Forward Euler along the path; positions advance with the old speed, speeds do not go below 0."""
-        from deepval.planners import idm_road
+        pass
 
         ego = situation.ego
-        obstacles = idm_road.obstacles(situation, agents, road=road, radius_m=self.radius_m)
+        obstacles = obstacles_of(situation, agents, road=road, radius_m=self.radius_m)
         progress_m, speed_mps = np.zeros(self.steps + 1), np.zeros(self.steps + 1)
         progress_m[0], speed_mps[0] = road.start_m(ego), ego.speed_mps
         leads = []
@@ -122,3 +124,122 @@ def centred(pose: Float[np.ndarray, "*batch 3"], ego: EgoState) -> Float[np.ndar
     heading = pose[..., 2]
     back = ego.vehicle.centre_m * np.stack([np.cos(heading), np.sin(heading), np.zeros_like(heading)], axis=-1)
     return pose - back
+
+
+ROUND = np.cos(np.pi / (4 * QUARTER))
+"""A corridor's bends are drawn with segments, which come as near to the path as this share of its half width."""
+
+SAME_M = 1e-6
+"""Vertices nearer than this are at one place: lanes meet up to rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Road:
+    """The path of the centre, the line on which it is found, the first lane's limit, the lanes that may be followed."""
+
+    roads: Roads
+    path: LanePath
+    line: LineString
+    speed_limit_mps: float | None
+    lanes: tuple[int, ...]
+
+    def start_m(self, ego: EgoState) -> float:
+        """Where the ego's centre is along the line."""
+        return float(shapely.line_locate_point(self.line, shapely.Point(ego.vehicle.centres_m(ego.pose))))
+
+
+def road_ahead(situation: Situation, *, farthest_m: float) -> Road:
+    """The route's lanes from the one that the ego is on, as one path."""
+    roads, ego = roads_of(situation.lane_map), situation.ego
+    route = check_route(roads, situation.route)
+    start = lane_held_or_nearest(roads, lanes_of(roads, route[:2]), ego=ego, farthest_m=farthest_m)
+    lanes = breadth_first_lanes(roads, route, start)
+    pose = np.concatenate([roads.pose[lane] for lane in lanes])
+    # As published: a vertex stays if the next one is elsewhere, so that the very last one goes; but the ego is
+    # projected on the line through all of them.
+    kept = np.append(np.hypot(*np.diff(pose[:, :2], axis=0).T) > SAME_M, False)
+    if kept.sum() < 2:
+        kept[-1] = True
+    whole = shapely.LineString(pose[:, :2])
+    limit_mps = roads.lanes[lanes[0]].speed_limit_mps
+    return Road(roads, LanePath.through(pose[kept]), whole, limit_mps, tuple(lanes_of(roads, route)))
+
+
+@dataclass(frozen=True, eq=False)
+class Obstacles:
+    """What may come into the corridor: polygons that do not move, with the speed and heading that they were seen at."""
+
+    id: tuple[str, ...]
+    polygon: np.ndarray
+    speed_mps: Float[np.ndarray, "obstacle"]
+    heading_rad: Float[np.ndarray, "obstacle"]
+    path: LanePath
+    vehicle: Vehicle
+
+    def lead(self, pose: Float[np.ndarray, "3"], start_m: float, end_m: float) -> Lead | None:
+        """The obstacle that meets footprint or corridor and is nearest to the footprint, of several the first."""
+        if not self.id:
+            return None
+        distance_m = shapely.distance(self.polygon, shapely.polygons(self.vehicle.corners_m(pose)))
+        line = None
+        for nearest in np.argsort(distance_m, kind="stable").tolist():
+            if distance_m[nearest] > 0 and line is None:
+                line = self.path.part(start_m, end_m)
+            if line is None or self._meets(nearest, line):
+                along = np.cos(self.heading_rad[nearest] - pose[2])
+                return Lead(self.id[nearest], float(distance_m[nearest]), float(self.speed_mps[nearest] * along), 0.0)
+        return None
+
+    def _meets(self, index: int, line: LineString) -> bool:
+        """Whether an obstacle meets the corridor; its outline is only drawn where the distance leaves a doubt."""
+        away_m, half_m = shapely.distance(self.polygon[index], line), self.vehicle.width_m / 2
+        if away_m < half_m * ROUND or away_m > half_m * np.sqrt(2):
+            return bool(away_m < half_m)
+        corridor = shapely.buffer(line, half_m, quad_segs=QUARTER, cap_style="square")
+        return bool(shapely.intersects(self.polygon[index], corridor))
+
+
+def obstacles_of(situation: Situation, agents: Agents, *, road: Road, radius_m: float) -> Obstacles:
+    """Agents within the radius and lanes of the route shut by red lights, of those near the path."""
+    ego = situation.ego
+    centre_m = ego.vehicle.centres_m(ego.pose)
+    seen = agents.where(np.hypot(*(agents.pose[:, :2] - centre_m).T) < radius_m)
+    shut = [lane for lane in road.lanes if road.roads.ids[lane] in situation.red_lights]
+    boxes = shapely.polygons(ground_corners_m(seen.pose[:, :2], seen.size_m, yaw_rad=seen.pose[:, 2]))
+    polygon = np.concatenate([boxes, road.roads.polygon[shut]])
+    speed_mps = np.where(seen.kind == STATIC, 0.0, np.hypot(*seen.velocity_mps.T))
+    still = np.zeros(len(shut))
+    ids = (*seen.id.astype(str).tolist(), *(f"red_light_{road.roads.ids[lane]}" for lane in shut))
+    # No footprint on the path reaches farther from it than half its diagonal, and no corridor does.
+    ahead = road.path.part(road.start_m(ego), road.path.length_m)
+    reach_m = np.hypot(ego.vehicle.length_m, ego.vehicle.width_m) / 2 + 0.01
+    near = np.flatnonzero(
+        (shapely.distance(polygon, ahead) <= reach_m)
+        | (shapely.distance(polygon, shapely.Polygon(ego.vehicle.corners_m(ego.pose))) == 0)
+    )
+    return Obstacles(
+        id=tuple(ids[index] for index in near),
+        polygon=polygon[near],
+        speed_mps=np.concatenate([speed_mps, still])[near],
+        heading_rad=np.concatenate([seen.pose[:, 2], still])[near],
+        path=road.path,
+        vehicle=ego.vehicle,
+    )
+
+
+@dataclass(eq=False)
+class IdmSession(Planner):
+    """The planner as it was published to be driven; the route is that of the first plan.
+
+    Attributes:
+        planner: Its constants.
+        laid: Path and target speed of the first plan.
+    """
+
+    planner: Idm
+    laid: tuple[Road, float] | None = None
+
+    def plan(self, situation: Situation, agents: Agents) -> IdmTrajectory:
+        """The plan from here on, along the path of the first."""
+        self.laid = self.laid or self.planner.laid(situation)
+        return self.planner.followed(*self.laid, situation, agents)

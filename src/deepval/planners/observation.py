@@ -6,17 +6,186 @@ then red lights. See
 docs/definitions.md, PDM-Closed.
 """
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.geometry.corners import ground_corners_m
-from deepval.planners.rectangles import Rectangles, directions, overlapping
-from deepval.planners.roads import Roads
-from deepval.planners.shapes import Geometry, shapely
-from deepval.planners.situation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState
+from deepval.errors import InputError
+from deepval.geometry.classes import super_class
+from deepval.geometry.vehicle import Vehicle, ground_corners_m, ground_poses
+from deepval.planners.roads import Geometry, Rectangles, Roads, directions, overlapping, shapely
+from deepval.world.objects import Objects
+from deepval.world.scene import LaneMap, Scene
+
+VEHICLE, PEDESTRIAN, BICYCLE, STATIC = range(4)
+"""Kinds of others; the first three move."""
+
+
+@dataclass(frozen=True, eq=False)
+class EgoState:
+    """The ego vehicle by its rear axle: pose (x, y, heading), speed and acceleration along the heading, steering."""
+
+    pose: Float[np.ndarray, "3"]
+    speed_mps: float
+    vehicle: Vehicle
+    acceleration_mps2: float = 0.0
+    steering_rad: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not np.isfinite([*self.pose, self.speed_mps, self.acceleration_mps2, self.steering_rad]).all():
+            raise InputError("the ego state must be finite; found NaN or infinity: check the logged pose and speed.")
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """Where the ego vehicle is and is to go: ids of the roadblocks ahead, and of the lanes that a red light shuts."""
+
+    ego: EgoState
+    lane_map: LaneMap
+    route: tuple[str, ...]
+    red_lights: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Agents:
+    """The others that are observed at one moment, in the order in which they were reported.
+
+    Attributes:
+        id: A name for each.
+        kind: VEHICLE, PEDESTRIAN, BICYCLE or STATIC.
+        pose: Centre and heading (x, y, heading).
+        size_m: Length and width.
+        velocity_mps: Velocity (x, y) in the world frame.
+    """
+
+    id: Shaped[np.ndarray, "agent"]
+    kind: Int[np.ndarray, "agent"]
+    pose: Float[np.ndarray, "agent 3"]
+    size_m: Float[np.ndarray, "agent 2"]
+    velocity_mps: Float[np.ndarray, "agent 2"]
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.pose).all() and np.isfinite(self.velocity_mps).all() and (self.size_m > 0).all()):
+            raise InputError("observed agents must have finite poses and velocities and positive sizes.")
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def where(self, keep: Bool[np.ndarray, "agent"]) -> "Agents":
+        """The agents marked by `keep`."""
+        return Agents(**{field.name: getattr(self, field.name)[keep] for field in fields(self)})
+
+
+KINDS = {"vehicle": VEHICLE, "person": PEDESTRIAN, "cyclist": BICYCLE, "static": STATIC}
+
+
+def situation_at(scene: Scene, frame: int) -> Situation:
+    """Where the ego vehicle is in a frame and is to go; an error where the scene does not say."""
+    if scene.lane_map is None or scene.world_from_ego is None or scene.vehicle is None or not scene.route:
+        raise InputError(
+            f"unit {scene.unit}: a planner needs a lane map, poses, the vehicle's size and a route; {_lacking(scene)}: "
+            "take a data set of logged drives, or another downstream system."
+        )
+    acceleration = scene.ego_acceleration_mps2
+    ego = EgoState(
+        pose=ground_poses(scene.world_from_ego[frame]),
+        speed_mps=float(scene.ego_speed_mps[frame]),
+        vehicle=scene.vehicle,
+        acceleration_mps2=0.0 if acceleration is None else float(acceleration[frame]),
+    )
+    red = scene.red_lights[frame] if scene.red_lights else frozenset()
+    return Situation(ego, scene.lane_map, scene.route_at(frame), red)
+
+
+def _lacking(scene: Scene) -> str:
+    parts = {
+        "no lane map": scene.lane_map is None,
+        "no poses": scene.world_from_ego is None,
+        "no size of the vehicle": scene.vehicle is None,
+        "no route": not scene.route,
+    }
+    return "it has " + " and ".join(what for what, lacks in parts.items() if lacks)
+
+
+def agents_of(objects: Objects, ego_pose: Float[np.ndarray, "3"]) -> Agents:
+    """The objects of a single frame as agents in the world; what has no known velocity stands."""
+    corners_m = objects.corners_m
+    ahead_m = corners_m[:, :2].mean(axis=1) - corners_m[:, 2:].mean(axis=1)
+    width_m = np.linalg.norm(corners_m[:, 0] - corners_m[:, 1], axis=-1)
+    centre_m = placed_m(corners_m.mean(axis=1), ego_pose)
+    heading = np.arctan2(ahead_m[:, 1], ahead_m[:, 0]) + ego_pose[2]
+    return Agents(
+        id=_names(objects.track),
+        kind=_kinds(objects.cls),
+        pose=np.column_stack([centre_m, np.arctan2(np.sin(heading), np.cos(heading))]),
+        size_m=np.column_stack([np.linalg.norm(ahead_m, axis=-1), width_m]),
+        velocity_mps=turned(np.nan_to_num(objects.velocity_mps, nan=0.0), float(ego_pose[2])),
+    )
+
+
+def turned(vector: Float[np.ndarray, "*batch 2"], angle_rad: float) -> Float[np.ndarray, "*batch 2"]:
+    """Vectors turned counter-clockwise."""
+    cos, sin = np.cos(angle_rad), np.sin(angle_rad)
+    return np.stack([cos * vector[..., 0] - sin * vector[..., 1], sin * vector[..., 0] + cos * vector[..., 1]], axis=-1)
+
+
+def placed_m(point_m: Float[np.ndarray, "*batch 2"], ego_pose: Float[np.ndarray, "3"]) -> Float[np.ndarray, "*batch 2"]:
+    """Points of the ego frame in the world."""
+    return turned(point_m, float(ego_pose[2])) + ego_pose[:2]
+
+
+def seen_m(point_m: Float[np.ndarray, "*batch 2"], ego_pose: Float[np.ndarray, "3"]) -> Float[np.ndarray, "*batch 2"]:
+    """Points of the world in the ego frame."""
+    return turned(point_m - ego_pose[:2], -float(ego_pose[2]))
+
+
+def _names(track: Int[np.ndarray, "obj"]) -> Shaped[np.ndarray, "obj"]:
+    names = [str(number) if number >= 0 else f"untracked-{place}" for place, number in enumerate(track.tolist())]
+    return np.array(names, dtype=str)
+
+
+def _kinds(cls: Shaped[np.ndarray, "obj"]) -> Int[np.ndarray, "obj"]:
+    groups = super_class(cls).tolist()
+    strange = sorted({name for name in groups if name not in KINDS})
+    if strange:
+        raise InputError(
+            f"objects given to a planner must be of a known class; found {', '.join(map(repr, strange))}: "
+            "give detections with classes, or a class map."
+        )
+    return np.array([KINDS[name] for name in groups], dtype=int)
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Poses of the rear axle (x, y, heading) in the world frame and speeds, at the planner's own times, 0 first."""
+
+    times_s: Float[np.ndarray, "step"]
+    pose: Float[np.ndarray, "step 3"]
+    speed_mps: Float[np.ndarray, "step"]
+
+
+class Planner(ABC):
+    """A planner: a frozen dataclass whose fields are its constants. It keeps nothing from one call to the next.
+
+    What plans one drive step by step may: `session` makes it, a fresh one for each drive.
+    """
+
+    @abstractmethod
+    def plan(self, situation: Situation, agents: Agents) -> Trajectory:
+        """The plan for what is observed."""
+
+    def plans(self, situation: Situation, branches: Sequence[Agents]) -> list[Trajectory]:
+        """A plan for each of several observations of one situation, each as if it were the only one."""
+        return [self.plan(situation, agents) for agents in branches]
+
+    def session(self) -> "Planner":
+        """A planner for one drive, which may keep what its first plan was laid on; itself where nothing is kept."""
+        return self
+
 
 MAP_STEP_S = 0.2
 MAPS = 42

@@ -13,8 +13,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.geometry.vehicle import Vehicle
 from deepval.planners.observation import ObservedAgents
-from deepval.planners.paths import LanePath
-from deepval.planners.shapes import Geometry, shapely
+from deepval.planners.roads import Geometry, LanePath, shapely
 
 if TYPE_CHECKING:
     from deepval.planners.pdm_closed import PdmClosed

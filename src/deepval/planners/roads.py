@@ -5,14 +5,128 @@ that starts there heads, the last one where the one before it does.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from deepval.arrays import Float, Int
-from deepval.planners.shapes import Geometry, Polygon, STRtree, shapely
-from deepval.world.lanes import Lane, LaneMap
+from deepval.arrays import Bool, Float, Int
+from deepval.errors import InputError, extra_requirements
+from deepval.world.scene import Lane, LaneMap
+
+try:
+    import shapely as loaded
+    from shapely import Geometry, LineString, Polygon, STRtree
+except ModuleNotFoundError as missing:
+    raise InputError(
+        f"Planners on lane maps need shapely, which is not installed: pip install {extra_requirements('planners')}."
+    ) from missing
+
+shapely: Any = loaded
+"""The shapely functions, untyped: its stubs do not cover arrays of geometries."""
+
+__all__ = ["Geometry", "LineString", "Polygon", "STRtree", "shapely"]
+
+
+QUARTER = 16
+"""Segments of a quarter circle where a corridor goes round a bend."""
+
+
+@dataclass(frozen=True, eq=False)
+class LanePath:
+    """A line through poses (x, y, heading), headings without jumps of a turn, by its arc length from the first."""
+
+    pose: Float[np.ndarray, "point 3"]
+
+    @classmethod
+    def through(cls, pose: Float[np.ndarray, "point 3"]) -> "LanePath":
+        """The path through poses whose headings may jump by a turn."""
+        return cls(np.column_stack([pose[:, :2], np.unwrap(pose[:, 2])]))
+
+    @cached_property
+    def progress_m(self) -> Float[np.ndarray, "point"]:
+        """Arc length up to each vertex."""
+        steps = np.diff(self.pose[:, :2], axis=0)
+        return np.concatenate([[0.0], np.cumsum(np.hypot(steps[:, 0], steps[:, 1]))])
+
+    @property
+    def length_m(self) -> float:
+        """Arc length of the whole."""
+        return float(self.progress_m[-1])
+
+    @cached_property
+    def line(self) -> LineString:
+        """The line itself."""
+        return shapely.LineString(self.pose[:, :2])
+
+    def at(self, progress_m: Float[np.ndarray, "*batch"], *, least_m: float = 0.0) -> Float[np.ndarray, "*batch 3"]:
+        """Poses at a progress, linear between vertices; progress is held to `least_m` .. length."""
+        wanted = np.minimum(np.maximum(progress_m, least_m), self.progress_m[-1])
+        # At a joint, where two vertices are at one place, the one before it counts: the search is from the left.
+        before = self.progress_m[1:-1].searchsorted(wanted)
+        return self.pose[before] + (wanted - self.progress_m[before])[..., None] * self._slope[before]
+
+    @cached_property
+    def _slope(self) -> Float[np.ndarray, "gap 3"]:
+        gaps_m = np.diff(self.progress_m)
+        return np.diff(self.pose, axis=0) / np.where(gaps_m > 0, gaps_m, 1.0)[:, None]
+
+    def projected_m(self, points_m: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch"]:
+        """Progress of the nearest place on the path."""
+        return np.asarray(shapely.line_locate_point(self.line, shapely.points(points_m)), dtype=float)
+
+    def beside(self, left_m: float) -> "LanePath":
+        """The path whose vertices lie so far to the left of these; its arc length is its own."""
+        to_left = self.pose[:, 2] + np.pi / 2
+        moved = self.pose[:, :2] + left_m * np.column_stack([np.cos(to_left), np.sin(to_left)])
+        return LanePath(np.column_stack([moved, self.pose[:, 2]]))
+
+    def part(self, start_m: float, end_m: float) -> LineString:
+        """The line from one progress to another, both held to the path."""
+        start_m, end_m = (min(max(at_m, 0.0), self.length_m) for at_m in (start_m, end_m))
+        first, last = np.searchsorted(self.progress_m, [start_m, end_m], side="right")
+        ends = self.at(np.array([start_m, max(start_m, end_m)]))[:, :2]
+        return shapely.linestrings(np.concatenate([ends[:1], self.pose[first : max(first, last), :2], ends[1:]]))
+
+    def corridor(self, start_m: float, end_m: float, *, half_width_m: float) -> Polygon:
+        """The ground within `half_width_m` of a part of the path, with square ends."""
+        return shapely.buffer(self.part(start_m, end_m), half_width_m, quad_segs=QUARTER, cap_style="square")
+
+
+@dataclass(frozen=True, eq=False)
+class Rectangles:
+    """Rectangles of any leading axes: centre, unit vector along the length, half length and half width."""
+
+    centre_m: Float[np.ndarray, "*batch 2"]
+    ahead: Float[np.ndarray, "*batch 2"]
+    half_m: Float[np.ndarray, "*batch 2"]
+
+    def __getitem__(self, index: Any) -> "Rectangles":
+        """Some of them, by an index over the leading axes."""
+        return Rectangles(self.centre_m[index], self.ahead[index], self.half_m[index])
+
+
+def directions(heading_rad: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch 2"]:
+    """Unit vectors along headings."""
+    return np.stack([np.cos(heading_rad), np.sin(heading_rad)], axis=-1)
+
+
+def overlapping(first: Rectangles, second: Rectangles) -> Bool[np.ndarray, "*both"]:
+    """Whether rectangles overlap or touch, pair by pair: no side of either separates them."""
+    between = second.centre_m - first.centre_m
+    a, b = first.ahead, second.ahead
+    cos = np.abs(a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1])
+    sin = np.abs(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])
+    free = np.zeros(cos.shape, dtype=bool)
+    for own, axis, other in ((first.half_m, a, second.half_m), (second.half_m, b, first.half_m)):
+        along = np.abs(between[..., 0] * axis[..., 0] + between[..., 1] * axis[..., 1])
+        across = np.abs(between[..., 1] * axis[..., 0] - between[..., 0] * axis[..., 1])
+        free |= along > own[..., 0] + other[..., 0] * cos + other[..., 1] * sin
+        free |= across > own[..., 1] + other[..., 0] * sin + other[..., 1] * cos
+    return ~free
+
 
 INTERSECTION_TOLERANCE_M = 0.01
 
@@ -144,3 +258,61 @@ def posed(points_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 3"
     steps = np.diff(points_m, axis=0)
     heading = np.arctan2(steps[:, 1], steps[:, 0])
     return np.column_stack([points_m, np.append(heading, heading[-1])])
+
+
+@dataclass(frozen=True, eq=False)
+class DrivableGround:
+    """Polygons that one may drive on around the ego, those of the route first."""
+
+    roads: Roads
+    numbers: Int[np.ndarray, "polygon"]
+    on_route: int
+
+    @cached_property
+    def _bounds(self) -> Float[np.ndarray, "polygon 4"]:
+        return self.roads.bounds[self.numbers]
+
+    def held(self, points_m: Float[np.ndarray, "point 2"], polygons: range) -> Bool[np.ndarray, "point"]:
+        """Whether points are in any of some polygons; a point that is in one is not asked of the next."""
+        held = np.zeros(len(points_m), dtype=bool)
+        x, y = np.ascontiguousarray(points_m[:, 0]), np.ascontiguousarray(points_m[:, 1])
+        low, high = points_m.min(axis=0), points_m.max(axis=0)
+        part = slice(polygons.start, polygons.stop)
+        bounds = self._bounds[part]
+        reached = (bounds[:, :2] <= high).all(axis=1) & (bounds[:, 2:] >= low).all(axis=1)
+        for number, (left, bottom, right, top) in zip(
+            self.numbers[part][reached].tolist(), bounds[reached].tolist(), strict=True
+        ):
+            asked = np.flatnonzero(~held & (x >= left) & (x <= right) & (y >= bottom) & (y <= top))
+            if len(asked):
+                held[asked] = shapely.contains_xy(self.roads.ground[number], x[asked], y[asked])
+        return held
+
+    def off_road(self, corners_m: Float[np.ndarray, "*batch 4 2"]) -> Bool[np.ndarray, "*batch"]:
+        """Whether a corner is on none of the polygons."""
+        held = self.held(corners_m.reshape(-1, 2), range(len(self.numbers)))
+        return np.asarray(~held.reshape(corners_m.shape[:-1]).all(axis=-1))
+
+    def off_route(self, centres_m: Float[np.ndarray, "*batch 2"]) -> Bool[np.ndarray, "*batch"]:
+        """Whether a centre is on no lane of the route: published as oncoming traffic."""
+        return ~self.held(centres_m.reshape(-1, 2), range(self.on_route)).reshape(centres_m.shape[:-1])
+
+    def in_several_lanes(self, corners_m: Float[np.ndarray, "box 4 2"]) -> Bool[np.ndarray, "box"]:
+        """Whether more than one polygon has a corner and none has all four."""
+        points = corners_m.reshape(-1, 2)
+        inside = shapely.contains_xy(self.roads.ground[self.numbers][:, None], points[:, 0], points[:, 1])
+        corners = inside.reshape(len(self.numbers), len(corners_m), 4).sum(axis=2)
+        return ((corners > 0).sum(axis=0) > 1) & ~(corners == 4).any(axis=0)
+
+
+def ground_around(
+    roads: Roads, centre_m: Float[np.ndarray, "2"], *, radius_m: float, route: set[int]
+) -> DrivableGround:
+    """Lanes of the roadblocks and other ground that reach within a distance of a point."""
+    near = roads.near(shapely.Point(centre_m), radius_m)
+    lanes = near[near < len(roads.lanes)]
+    blocks = dict.fromkeys(roads.block_of(lane) for lane in lanes.tolist())
+    numbers = [lane for block in blocks for lane in roads.blocks[block]]
+    numbers += near[near >= len(roads.lanes)].tolist()
+    numbers.sort(key=lambda number: number not in route)
+    return DrivableGround(roads, np.array(numbers, dtype=int), sum(number in route for number in numbers))

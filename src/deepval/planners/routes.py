@@ -7,10 +7,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from deepval.errors import InputError
-from deepval.planners.paths import LanePath
-from deepval.planners.roads import Roads
-from deepval.planners.shapes import Geometry, shapely
-from deepval.planners.situation import EgoState
+from deepval.planners.observation import EgoState
+from deepval.planners.roads import Geometry, LanePath, Roads, shapely
 
 Node = TypeVar("Node", bound=Hashable)
 

@@ -13,10 +13,8 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.geometry.vehicle import Vehicle
-from deepval.planners.ground import DrivableGround
 from deepval.planners.observation import ObservedAgents
-from deepval.planners.paths import LanePath
-from deepval.planners.rectangles import Rectangles, directions, overlapping
+from deepval.planners.roads import DrivableGround, LanePath, Rectangles, directions, overlapping
 from deepval.planners.tracking import HEADING, VX, VY
 
 STEP_S = 0.1

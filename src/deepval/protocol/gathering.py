@@ -18,10 +18,10 @@ from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.errors import meant as nearest
 from deepval.files import reading
-from deepval.files.manifests import MANIFEST
+from deepval.files.canonical import MANIFEST
 from deepval.files.writing import check_writable
 from deepval.progress import Watch, unwatched
-from deepval.protocol.rebuilding import rebuilt, standing
+from deepval.protocol.keeping import rebuilt, standing
 from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
 
 WORK = Path("deepval-work")

@@ -13,16 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.files.canonical import digest_of, plain
-from deepval.files.sealed import sealed_or_none, write_sealed
-from deepval.judging.basis import Basis
+from deepval.files.canonical import digest_of, plain, sealed_or_none, write_sealed
 from deepval.judging.budgets import Allowance, Budget, allowance_on
+from deepval.judging.contenders import Basis
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples, Sample
 from deepval.judging.rows import judge, ranked_samples
-from deepval.protocol.cell_folders import TrackedCell
-from deepval.protocol.code_digest import code_digest
+from deepval.protocol.keeping import code_digest
 from deepval.protocol.submissions import Submission
+from deepval.protocol.tracks import TrackedCell
 from deepval.tables.scores import on_part
 
 SCHEMA = "deepval/judgements/2"

@@ -20,8 +20,7 @@ from typing import IO, Any, NoReturn
 
 import numpy as np
 
-from deepval.protocol.score_files import WantedScores
-from deepval.protocol.submission_files import Reading, read_folder
+from deepval.protocol.submission_files import Reading, WantedScores, read_folder
 from deepval.tables.values import ValueTable
 
 PARTS = ("input", "unit_ids", "unit")

@@ -20,12 +20,11 @@ import numpy as np
 from deepval.errors import InputError
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cards import Card, card_of
-from deepval.protocol.cell_folders import TrackedCell
-from deepval.protocol.kept_readings import KeptReadings
-from deepval.protocol.score_files import WantedScores
+from deepval.protocol.keeping import KeptReadings
 from deepval.protocol.submission_child import Limits, write_wanted
-from deepval.protocol.submission_files import plain_name
+from deepval.protocol.submission_files import WantedScores, plain_name
 from deepval.protocol.submission_reader import Reader, reader
+from deepval.protocol.tracks import TrackedCell
 from deepval.tables.scores import Scores
 
 AT_ONCE = 2

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from deepval.report.charts import Chart
-from deepval.report.dots_svg import dots_svg
+from deepval.report.charts import Chart, dots_svg
 from deepval.report.markdown import escaped, table_text
 from deepval.report.policy import content_policy
 from deepval.report.table_html import table_html

@@ -4,44 +4,149 @@ Every part rests on the cell's files, on its own settings and on the code that m
 """
 
 import io
+import json
+import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.fitted import FittedAllocator, Recipe, Training
+from deepval.allocators.fronts import FRONTS
 from deepval.allocators.recipes import read_allocator, recipe_named
-from deepval.allocators.signals import SIGNALS
 from deepval.analyses.skipping import skippers
-from deepval.cells import study
+from deepval.arrays import Float
+from deepval.cells import fitting
+from deepval.cells.case import note
 from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
-from deepval.cells.folder import BuiltCell
-from deepval.cells.ledger import note
+from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputWarning, NothingToLearnError
+from deepval.features import Sight
+from deepval.features.sights import Row
 from deepval.files import reading
-from deepval.files.archives import npz_arrays
 from deepval.files.canonical import json_canonical, json_content, plain, sha256
+from deepval.files.writing import npz_arrays
 from deepval.judging.budgets import Latency, Selection
-from deepval.protocol.code_digest import code_digest
-from deepval.protocol.keeping import kept
-from deepval.reproduction.seeing import seen_cell
+from deepval.protocol.keeping import code_digest, kept
 from deepval.results import Result
-from deepval.results.samples import samples_path
+from deepval.results.result import samples_path
 from deepval.tables.costs import Costs, read_costs
 from deepval.tables.scores import Scores
+
+ROWS = "rows.npz"
+Keeper = Callable[[str], Mapping[str, Float[np.ndarray, "time column"]]]
+"""Gives the rows of a front by unit, as they were kept or made now."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptSight(Sight):
+    """A sight whose rows are asked of somebody who may have them."""
+
+    keeper: Keeper = field(kw_only=True)
+
+    def rows(self, row: Row, columns: int) -> Float[np.ndarray, "time column"]:
+        """The rows as they were kept; those of no front are made as ever."""
+        front = next((each.name for each in FRONTS.values() if each.row == row), None)
+        if front is None or row in self._rows:
+            return super().rows(row, columns)
+        self._rows[row] = self.keeper(front)[self.view.scene.unit]
+        return self._rows[row]
+
+
+@dataclass(frozen=True, eq=False)
+class SeenCell(BuiltCell):
+    """A cell whose rows are kept in a work folder, under the hash of its view."""
+
+    work: Path = field(kw_only=True)
+
+    @cached_property
+    def sights(self) -> tuple[Sight, ...]:
+        """What the frames of each unit show; rows are read where they are kept, and only what is asked for."""
+        plain = tuple(Sight(view) for view in self.views)
+        held: dict[str, Mapping[str, np.ndarray]] = {}
+
+        def keeper(front: str) -> Mapping[str, np.ndarray]:
+            if front not in held:
+                held[front] = self._rows(front, plain)
+            return held[front]
+
+        return tuple(KeptSight(sight.view, sight.images, keeper=keeper) for sight in plain)
+
+    def _rows(self, front: str, sights: tuple[Sight, ...]) -> dict[str, np.ndarray]:
+        view = {name: digest for name, digest in self.manifest.files.items() if name.startswith("view/")}
+        rests_on = {"view": view, "front": front, "code": code_digest("deepval.allocators.fronts", __name__)}
+
+        def make() -> dict[str, bytes]:
+            file = io.BytesIO()
+            np.savez(file, *(FRONTS[front].rows(sight) for sight in sights))
+            return {ROWS: file.getvalue()}
+
+        folder = kept(self.work / "kept", "rows", rests_on, make)
+        arrays = npz_arrays(reading.content(folder / ROWS))
+        found = {sight.view.scene.unit: rows for sight, rows in zip(sights, arrays.values(), strict=True)}
+        for rows in found.values():
+            rows.setflags(write=False)
+        return found
+
+
+def seen_cell(folder: Path, work: Path) -> SeenCell:
+    """The cell in a folder, its rows kept in a work folder."""
+    found = read_cell(folder)
+    return SeenCell(found.manifest, found.digest, work=work)
+
+
+def as_bytes(rows: Sequence[Any]) -> bytes:
+    """Rows, all of one kind, as a file."""
+    kind = f"{type(rows[0]).__module__}:{type(rows[0]).__qualname__}" if rows else None
+    return json.dumps({"kind": kind, "rows": [plain(row) for row in rows]}, allow_nan=False).encode()
+
+
+def of_bytes(data: bytes) -> list[Any]:
+    """The rows in a file."""
+    told = json_content(data, "rows that are kept")
+    if told["kind"] is None:
+        return []
+    module, _, name = told["kind"].partition(":")
+    if not module.startswith("deepval."):
+        raise ValueError(f"rows must be of deepval; found {module}")
+    kind = getattr(import_module(module), name)
+    return [_typed(kind, row) for row in told["rows"]]
+
+
+def _typed(form: Any, content: Any) -> Any:
+    origin, parts = get_origin(form), get_args(form)
+    if origin in (Union, types.UnionType):
+        forms = [part for part in parts if part is not types.NoneType]
+        return None if content is None else _typed(forms[0], content) if len(forms) == 1 else content
+    if isinstance(form, type) and is_dataclass(form):
+        forms = get_type_hints(form)
+        return form(**{item.name: _typed(forms[item.name], content[item.name]) for item in fields(form) if item.init})
+    if origin is tuple:
+        forms = [parts[0]] * len(content) if parts[-1] is Ellipsis else parts
+        return tuple(_typed(part, item) for part, item in zip(forms, content, strict=True))
+    if origin is frozenset:
+        return frozenset(content)
+    if origin in (list, Sequence):
+        return [_typed(parts[0], item) for item in content]
+    if origin in (dict, Mapping):
+        return {key: _typed(parts[1], item) for key, item in content.items()}
+    return content
+
 
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """What the cheap and the full mode of a cell without costs are charged as: public detectors have none of their own."""
-CODE = "deepval.cells.study"
+CODE = "deepval.cells.fitting"
 MODEL = "model.json"
 RELABELLED: dict[str, tuple[Label, ...]] = {
     "gate-ridge": (VALUE, *GAINS),
@@ -128,7 +233,7 @@ class CellAtHand:
 def _recipes(at: CellAtHand) -> tuple[str, ...]:
     if at.cell.split.too_few is not None:
         return ()
-    known = study.recipes_for(at.cell)
+    known = fitting.recipes_for(at.cell)
     return known if at.recipes is None else tuple(name for name in known if name in at.recipes)
 
 
@@ -148,7 +253,7 @@ def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, S
 
 
 def _diagnosed(at: CellAtHand) -> dict[str, Scored]:
-    folder = at.kept("diagnostics", {}, lambda: {"scores.npz": _packed(study.diagnosed(at.cell))})
+    folder = at.kept("diagnostics", {}, lambda: {"scores.npz": _packed(fitting.diagnosed(at.cell))})
     return _unpacked(reading.content(folder / "scores.npz"))
 
 
@@ -211,7 +316,7 @@ def _free(at: CellAtHand) -> Result:
 
     def judge() -> Result:
         scored = at.part("scores")
-        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "free")
+        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "free")
 
     return _judged(at, "free", {"recipes": recipes}, judge)
 
@@ -219,14 +324,14 @@ def _free(at: CellAtHand) -> Result:
 def _priced(at: CellAtHand) -> dict[str, Scored]:
     """The scores whose latency is known, of what scores at all; those served in batches again, under their own name."""
     costs = costs_of(at)
-    found = study.priced(study.with_batched(at.part("scores"), costs), costs)
+    found = fitting.priced(fitting.with_batched(at.part("scores"), costs), costs)
     return {name: item for name, item in found.items() if len(item.input)}
 
 
 def _diagnosed_result(at: CellAtHand) -> Result:
     def judge() -> Result:
         scored = at.part("diagnostics")
-        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "diagnosed")
+        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "diagnosed")
 
     return _judged(at, "diagnosed", {}, judge)
 
@@ -242,7 +347,7 @@ def _charged(at: CellAtHand) -> Result:
     def judge() -> Result:
         scored = at.part("priced")
         budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
-        return _noted(at, study.judged(at.cell, scored, budgets), scored, "charged")
+        return _noted(at, fitting.judged(at.cell, scored, budgets), scored, "charged")
 
     settings = {"recipes": _recipes(at), "costs": costs.to_dict(), "budgets": "free and charged"}
     return _judged(at, "charged", settings, judge)
@@ -265,7 +370,7 @@ def _relabelled(at: CellAtHand) -> Result | None:
         for name, (recipe, target) in wanted.items():
             with suppress(NothingToLearnError):
                 scored[name] = replace(score_on(at.cell, fit_on(at.cell, recipe, target=target)), name=name)
-        return _noted(at, study.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "relabelled")
+        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "relabelled")
 
     return _judged(at, "relabelled", {"recipes": wanted}, judge)
 
@@ -278,7 +383,7 @@ def _skipping(at: CellAtHand) -> Result | None:
 
     def judge() -> Result:
         budgets = [Latency(a, costs, how) for how in ("cascade", "skipping") for a in ALPHAS]
-        return _noted(at, study.judged(at.cell, scored, budgets), scored, "skipping")
+        return _noted(at, fitting.judged(at.cell, scored, budgets), scored, "skipping")
 
     return _judged(at, "skipping", {"allocators": list(scored), "costs": costs.to_dict()}, judge)
 
@@ -289,9 +394,9 @@ def _causal(at: CellAtHand) -> Result | None:
         return None
 
     def judge() -> Result:
-        scored = study.priced(at.part("train_scores"), costs)
+        scored = fitting.priced(at.part("train_scores"), costs)
         budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
-        return _noted(at, study.judged(at.cell, scored, budgets, calibration=held), scored, "causal")
+        return _noted(at, fitting.judged(at.cell, scored, budgets, calibration=held), scored, "causal")
 
     return _judged(at, "causal", {"recipes": _priced_recipes(at), "costs": costs.to_dict()}, judge)
 

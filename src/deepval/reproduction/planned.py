@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from deepval.cells.ledger import openings
+from deepval.cells.case import openings
 from deepval.errors import InputError
-from deepval.judging.basis import Basis
-from deepval.judging.contenders import parsed
+from deepval.judging.contenders import Basis, parsed
 from deepval.judging.over_cells import PooledComparison, compared_over, together
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
 from deepval.report.tables import Table, interval, lines_of, percent

@@ -11,13 +11,12 @@ from types import ModuleType
 from typing import Any, Literal
 
 from deepval.analyses import break_even, budgets, external, gaps, skipping, streams, uniform
-from deepval.analyses.external_tables import external_tables
-from deepval.analyses.target_tables import target_tables
-from deepval.analyses.targets import across_targets
+from deepval.analyses.external import external_tables
+from deepval.analyses.targets import across_targets, target_tables
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Energy, Latency
 from deepval.report.charts import Chart
-from deepval.report.overview import overview
+from deepval.report.comparisons import overview
 from deepval.report.tables import Table
 from deepval.reproduction import pooled
 from deepval.reproduction.parts import ALPHAS
@@ -225,7 +224,7 @@ ANALYSES: tuple[Analysis, ...] = (
         ALLOCATORS,
         "set",
         RESULTS,
-        written_in="deepval.report.overview",
+        written_in="deepval.report.comparisons",
         called=lambda results: [overview(results, alpha=alpha) for alpha in ALPHAS],
         told=list,
         records=lambda rows: [],
@@ -244,7 +243,7 @@ ANALYSES: tuple[Analysis, ...] = (
         COST,
         "set",
         {"results": "charged"},
-        written_in="deepval.report.overview",
+        written_in="deepval.report.comparisons",
         called=lambda results: [overview(results, kind="latency", alpha=alpha) for alpha in ALPHAS],
         told=list,
         records=lambda rows: [],

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from deepval.cells.case import note_looks
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.ledger import note_looks
-from deepval.cells.located import located, needs_files
 from deepval.cells.sighting import hold_units
+from deepval.cells.sources import located, needs_files
 from deepval.cells.spec import CellSpec
 from deepval.cells.spec_files import Wanted
 from deepval.engines import Engine
@@ -22,11 +22,9 @@ from deepval.errors import InputError, InputWarning, is_of_machine, reports_abse
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.progress import Watch, unwatched
-from deepval.protocol.code_digest import code_digest
 from deepval.protocol.gathering import built_cells, meant, place_of, unbuilt
-from deepval.protocol.keeping import LIST, REFUSED, is_kept, kept, place
-from deepval.reproduction.parts import BOARD, CellAtHand
-from deepval.reproduction.plain_rows import as_bytes, of_bytes
+from deepval.protocol.keeping import LIST, REFUSED, code_digest, is_kept, kept, place
+from deepval.reproduction.parts import BOARD, CellAtHand, as_bytes, of_bytes
 from deepval.reproduction.registry import ANALYSES, Analysis
 from deepval.tables.costs import costs_bytes
 

@@ -10,9 +10,8 @@ from deepval.files.writing import write_atomically
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, in_order, titled
 from deepval.report.tables import MISSING, Table, interval, lines_of, number
 from deepval.reproduction import planned, telling
-from deepval.reproduction.comparing import Agreement, Beside, Records, laid_beside
+from deepval.reproduction.comparing import SOURCE, Agreement, Beside, Records, laid_beside
 from deepval.reproduction.planned import PlanFollowed
-from deepval.reproduction.published import SOURCE
 from deepval.reproduction.registry import ANALYSES, THEMES, Analysis
 from deepval.reproduction.run import Run
 from deepval.reproduction.telling import Retold, retold

@@ -2,9 +2,63 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from deepval.results.budget_key import BudgetKey
+KINDS = ("selection", "latency", "energy", "money")
+"""Kinds of budgets: the first counts escalations, the others charge what modes and allocators cost."""
+MEASURED = KINDS[1:]
+UNITS = {"ms": "ms", "mj": "mJ", "mj_gpu": "mJ, GPU rail", "mj_all": "mJ, all rails", "usd": "USD"}
+"""What a measured budget counts, as it is written."""
+
+
+@dataclass(frozen=True)
+class BudgetKey:
+    """What a row says of its budget; budgets that differ in any of it have different labels.
+
+    Attributes:
+        kind: selection, latency, energy or money.
+        alpha: Share of the inputs that a zero-cost allocator could escalate.
+        convention: ms, mj, mj_gpu, mj_all or usd under a measured budget.
+        accounting: cascade or skipping under a measured budget.
+    """
+
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> "BudgetKey":
+        """The key of a row, or of anything else that names its budget."""
+        return cls(entry["kind"], entry["alpha"], entry.get("convention"), entry.get("accounting"))
+
+    def holds(self, **asked: Any) -> bool:
+        """Whether the budget is one that is asked for; None asks for nothing, and shares are equal up to rounding."""
+        alpha = asked.pop("alpha", None)
+        near = alpha is None or math.isclose(self.alpha, alpha)
+        return near and all(wanted is None or getattr(self, part) == wanted for part, wanted in asked.items())
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The key as fields of a row."""
+        return dict(vars(self))
+
+    @property
+    def share(self) -> str:
+        """Alpha in percent."""
+        return f"{100 * self.alpha:.6g}%"
+
+    @property
+    def unit(self) -> str:
+        """What is counted, and how an escalation is charged where that is no cascade; empty if nothing is counted."""
+        counted = [] if self.convention is None else [UNITS[self.convention]]
+        return ", ".join(counted + (["skipping"] if self.accounting == "skipping" else []))
+
+    @property
+    def label(self) -> str:
+        """The budget in words, such as `latency 20% (ms, skipping)`."""
+        return f"{self.kind} {self.share}" + (f" ({self.unit})" if self.unit else "")
 
 
 class Record(Mapping[str, Any]):

@@ -12,11 +12,8 @@ import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError
-from deepval.geometry.rectangles import clearance_m
-from deepval.geometry.vehicle import Vehicle
-from deepval.planners.from_scene import agents_of, seen_m, situation_at
-from deepval.planners.planner import Planner, Trajectory
-from deepval.planners.situation import Agents, Situation
+from deepval.geometry.vehicle import Vehicle, clearance_m
+from deepval.planners.observation import Agents, Planner, Situation, Trajectory, agents_of, seen_m, situation_at
 from deepval.systems.logged_losses import AHEAD_S, judged_frames, places_of, pose_terms
 from deepval.systems.proposal_tips import proposal_tips
 from deepval.systems.system import System

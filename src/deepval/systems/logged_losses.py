@@ -7,8 +7,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.geometry.rectangles import clearance_m
-from deepval.geometry.vehicle import Vehicle
+from deepval.geometry.vehicle import Vehicle, clearance_m
 from deepval.world.truth import Future, Truth
 
 AHEAD_S = np.arange(1, 9) * 0.5

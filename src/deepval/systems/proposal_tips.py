@@ -9,10 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.planners.from_scene import agents_of, situation_at
 from deepval.planners.learned.metrics import tip_of_utilities
+from deepval.planners.observation import Planner, agents_of, situation_at
 from deepval.planners.pdm_closed import PdmClosed
-from deepval.planners.planner import Planner
 from deepval.systems.logged_losses import judged_frames
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene

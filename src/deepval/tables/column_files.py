@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.files.manifests import Manifest
+from deepval.files.canonical import Manifest
 from deepval.tables import columns
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError, InputWarning, quoted, reason
 from deepval.files import reading
-from deepval.files.manifests import cell_content
+from deepval.files.canonical import cell_content
 from deepval.tables.keys import as_text, positions, repeated
 
 __all__ = [

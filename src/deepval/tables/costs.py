@@ -16,8 +16,7 @@ from typing import Any, Literal, get_args
 
 from deepval.errors import InputError, quoted
 from deepval.files import reading
-from deepval.files.canonical import toml_content
-from deepval.files.manifests import cell_content
+from deepval.files.canonical import cell_content, toml_content
 from deepval.showing import SelfShown
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]

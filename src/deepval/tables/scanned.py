@@ -19,9 +19,9 @@ from deepval.progress import Watch, unwatched
 from deepval.tables import input_costs, joining
 from deepval.tables.columns import as_text
 from deepval.tables.costs import Costs
+from deepval.tables.joining import Spill
 from deepval.tables.parts import CHUNK, Parts, as_numbers, told
 from deepval.tables.scores import SCORE_PREFIX, Kind, Missing
-from deepval.tables.spill import Spill
 from deepval.tables.values import (
     ESTIMATED,
     LARGEST_LOSS,

@@ -10,9 +10,23 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
-from deepval.targets.arbiter import Arbiter, arbiter
-from deepval.targets.objectives import ApSwap, DecisionValue, Gain, Objective, OricReleased, OricReward
-from deepval.targets.transforms import Binary, Cdf, Fitted, Identity, Rank, SignedCdf, Transform
+from deepval.targets.objectives import (
+    ApSwap,
+    Arbiter,
+    Binary,
+    Cdf,
+    DecisionValue,
+    Fitted,
+    Gain,
+    Identity,
+    Objective,
+    OricReleased,
+    OricReward,
+    Rank,
+    SignedCdf,
+    Transform,
+    arbiter,
+)
 
 __all__ = [
     "TARGETS",

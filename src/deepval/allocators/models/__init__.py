@@ -7,10 +7,9 @@ MODELS.
 from collections.abc import Mapping
 from typing import Any
 
-from deepval.allocators.models.linear import Linear, Ridge
+from deepval.allocators.models.linear import Linear, Quantile, Ridge
 from deepval.allocators.models.model import Learner, Model
-from deepval.allocators.models.network import Mlp, Network
-from deepval.allocators.models.quantile import Quantile
+from deepval.allocators.models.training import Mlp, Network
 from deepval.allocators.models.trees import Boosting, Trees
 
 __all__ = [

@@ -1,15 +1,76 @@
 """What every model and every learner has to say."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError, quoted
+
+Link = Literal["identity", "logistic"]
+
+
+def linked(raw: Float[np.ndarray, "*row"], link: Link) -> Float[np.ndarray, "*row"]:
+    """The raw output, or 1 / (1 + exp(-raw))."""
+    if link == "identity":
+        return raw
+    # exp of a negative number never overflows.
+    small = np.exp(-np.abs(raw))
+    return np.where(raw >= 0, 1.0, small) / (1.0 + small)
+
+
+def linked_one(raw: float, link: Link) -> float:
+    """The same of one number, to the bit, without what arrays of one number cost."""
+    if link == "identity":
+        return raw
+    small = float(np.exp(-abs(raw)))
+    return (1.0 if raw >= 0 else small) / (1.0 + small)
+
+
+def checked_link(name: str) -> Link:
+    """The link of this name; ValueError where there is none."""
+    if name not in ("identity", "logistic"):
+        raise ValueError(f"a link is identity or logistic, not {name!r}")
+    return name
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """Mean and spread of each column on the fit rows; a column that says nothing there becomes 0 everywhere."""
+
+    mean: Float[np.ndarray, "column"]
+    inverse_spread: Float[np.ndarray, "column"]
+
+    @classmethod
+    def of(cls, rows: Float[np.ndarray, "row column"]) -> "Standard":
+        """The figures of the fit rows, gaps left out."""
+        known = ~np.isnan(rows)
+        number = np.maximum(known.sum(axis=0), 1)
+        mean = np.where(known, rows, 0.0).sum(axis=0) / number
+        spread = np.sqrt(np.where(known, (rows - mean) ** 2, 0.0).sum(axis=0) / number)
+        # What is left of a constant column by rounding is no spread.
+        spoken = spread > 1e-12 * np.maximum(1.0, np.abs(mean))
+        return cls(mean, np.divide(1.0, spread, out=np.zeros_like(spread), where=spoken))
+
+    def applied(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
+        """The standardised rows."""
+        # How the rows lie in memory would else decide the order in which a model adds up.
+        scaled = (np.ascontiguousarray(rows) - self.mean) * self.inverse_spread
+        return np.where(np.isnan(scaled), 0.0, scaled)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold linear algebra and OpenMP to one thread: at these sizes that is also the fastest."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield
 
 
 class Model(ABC):

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators.models.fits import one_thread
-from deepval.allocators.models.links import Link, checked_link, linked, linked_one
-from deepval.allocators.models.model import Learner, Model
+from deepval.allocators.models.model import Learner, Link, Model, checked_link, linked, linked_one, one_thread
 from deepval.arrays import Bool, Float, Int
 
 BINS = 255

@@ -9,14 +9,13 @@ import typer
 
 import deepval
 from deepval.allocators import RECIPES
-from deepval.allocators.signals import SIGNALS
+from deepval.allocators.allocator import SIGNALS
 from deepval.analyses.streams import CONTROL, control_scores
-from deepval.cells import study
-from deepval.cells.case import read_case
+from deepval.cells import fitting
+from deepval.cells.case import note, read_case
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.ledger import note
-from deepval.cells.splits import units_of
+from deepval.cells.spec import units_of
 from deepval.cli import options
 from deepval.cli.analysing.shown import Cells
 from deepval.cli.groups import Drawn
@@ -105,7 +104,7 @@ class Charging:
         if not self.conventions:
             return dict(scores)
         figures = self.figures(name, cell)
-        every = study.with_batched(scores, figures)
+        every = fitting.with_batched(scores, figures)
         kept = {
             each: item
             for each, item in every.items()
@@ -136,12 +135,12 @@ def fitted(
     """Scores by signals, and by recipes fitted on the training units alone: the validation units calibrate policies."""
     found = {}
     for name, cell in cells.items():
-        recipes = [each for each in study.recipes_for(cell) if _named(each, allocators)]
+        recipes = [each for each in fitting.recipes_for(cell) if _named(each, allocators)]
         if charging.conventions and allocators is None:
             priced = charging.figures(name, cell).allocators
             recipes = [each for each in recipes if each in priced or f"{each}-batched" in priced]
         signals = [each for each in SIGNALS if _named(each, allocators)]
-        scored = study.scored_by_all(cell, recipes, signals=signals, units="train", watch=options.watch)
+        scored = fitting.scored_by_all(cell, recipes, signals=signals, units="train", watch=options.watch)
         kept = {each: item for each, item in scored.items() if len(item.input)}
         found[name] = charging.charged(name, cell, kept)
     return found

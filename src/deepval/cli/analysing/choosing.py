@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells import study
+from deepval.cells import fitting
+from deepval.cells.case import note_looks
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.ledger import note_looks
 from deepval.cli import options
 from deepval.cli.analysing.shown import Cells, Shown
 from deepval.cli.groups import Drawn
@@ -34,7 +34,7 @@ class Choice(Several):
     def checked(self) -> tuple[list[str] | None, list[float]]:
         """Losses and shares, all that is named known."""
         from deepval.allocators import recipe_named
-        from deepval.analyses.pools import ALPHAS, checked_losses
+        from deepval.analyses.selection_regret import ALPHAS, checked_losses
 
         for name in self.allocator or ():
             recipe_named(name)
@@ -42,12 +42,12 @@ class Choice(Several):
 
     def scored(self, cells: Mapping[str, BuiltCell], *, units: str) -> dict[str, dict[str, Scored]]:
         """Scores of each cell by signals, and by recipes fitted on these units."""
-        from deepval.allocators.signals import SIGNALS
-        from deepval.analyses.pools import FREE
+        from deepval.allocators.allocator import SIGNALS
+        from deepval.analyses.selection_regret import FREE
 
         signals = [name for name in FREE if name in SIGNALS]
         return {
-            name: study.scored_by_all(cell, self.allocator or (), signals=signals, units=units, lenient=True)
+            name: fitting.scored_by_all(cell, self.allocator or (), signals=signals, units=units, lenient=True)
             for name, cell in options.watch(list(cells.items()), "scoring")
         }
 
@@ -62,7 +62,7 @@ def perception_ranking(given: Cells, *, choice: Choice, shown: Shown) -> None:
     losses, alphas = choice.checked()
     built = given.named()
     scores = choice.scored(built, units="fit")
-    diagnostics = {name: study.diagnosed(cell) for name, cell in options.watch(list(built.items()), "diagnostics")}
+    diagnostics = {name: fitting.diagnosed(cell) for name, cell in options.watch(list(built.items()), "diagnostics")}
     rows = analysis.rows(built, scores, diagnostics, losses=losses, alphas=alphas)
     note_looks(built.values(), by="analyse perception-ranking")
     shown.tell(rows, analysis.table, analysis.cells_table)

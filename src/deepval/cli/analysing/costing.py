@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.cells import splits
-from deepval.cells.ledger import note
+from deepval.cells import spec
+from deepval.cells.case import note
 from deepval.cli import options
 from deepval.cli.analysing import charging
 from deepval.cli.analysing.charging import Charges
@@ -101,7 +101,7 @@ def break_even(given: Cells, *, charges: Charges, units: Units = "test", shown: 
     scores = charging.beside(built, set_up)
     rows = analysis.rows(built, scores, set_up.measured(), costs=set_up.costs, units=looked_at, watch=options.watch)
     for name, cell in built.items():
-        note(cell, by="analyse break-even", units=splits.units_of(cell.split, looked_at), scores=scores[name])
+        note(cell, by="analyse break-even", units=spec.units_of(cell.split, looked_at), scores=scores[name])
     over = analysis.over_cells(rows)
     _tell(shown, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
 

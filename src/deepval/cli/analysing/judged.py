@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import deepval
-from deepval.cells import study
+from deepval.cells import fitting
 from deepval.cells.case import read_case
 from deepval.cells.folder import BuiltCell
 from deepval.cli import options
@@ -88,8 +88,8 @@ def held_out(
     knowing = {score.name for score in beside if score.kind == "diagnostic"}
     diagnosed, seeds = {}, _seeds(cells, drawn.seed)
     for name, cell in options.watch(list(cells.items()) if diagnostics else [], "diagnostics"):
-        known = study.diagnosed(cell)
-        diagnosed[name] = study.judged(cell, known, draws=drawn.number, seed=seeds[name])
+        known = fitting.diagnosed(cell)
+        diagnosed[name] = fitting.judged(cell, known, draws=drawn.number, seed=seeds[name])
     shown.tell(analysis.rows(found, diagnosed, knowing=knowing), analysis.table)
 
 

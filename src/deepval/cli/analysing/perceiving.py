@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.ledger import note_looks
+from deepval.cells.case import note_looks
 from deepval.cli import options
 from deepval.cli.analysing.shown import Alpha, Cells, Shown, Units, units_of
 from deepval.cli.groups import Drawn
@@ -61,8 +61,7 @@ def targets(
 
     Example: deepval analyse targets cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf
     """
-    from deepval.analyses.target_tables import curves, target_tables
-    from deepval.analyses.targets import ALPHAS, SCORES, across_targets
+    from deepval.analyses.targets import ALPHAS, SCORES, across_targets, curves, target_tables
 
     shown.refuse_csv()
     Selection(alpha)
@@ -74,7 +73,7 @@ def targets(
     note_looks(built.values(), by="analyse targets")
     if figure is not None:
         from deepval.report.figures import write_figure
-        from deepval.report.figures.targets import across
+        from deepval.report.figures.summary import across
 
         write_figure(figure, lambda: across(curves(found)))
     shown.tell_parts(asdict(found), target_tables(found, alpha))

@@ -12,7 +12,7 @@ def external(given: Cells, *, shown: Shown) -> None:
     Example: deepval analyse external cells/pdm-closed-safety-tracks cells/idm-safety-tracks
     """
     from deepval.analyses import external as analysis
-    from deepval.analyses.external_tables import external_tables
+    from deepval.analyses.external import external_tables
 
     shown.refuse_csv()
     found = analysis.rows(given.by_path(), watch=options.watch)

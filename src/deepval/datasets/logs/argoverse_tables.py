@@ -1,19 +1,162 @@
 """What both kinds of Argoverse 2 folders share: how their tables are read, and the log that a drive becomes."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from deepval.arrays import Int
-from deepval.datasets.logs.argoverse_map import read_lane_map
+from deepval.arrays import Float, Int
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.routing import route_of
 from deepval.errors import InputError, reason
 from deepval.files import reading
-from deepval.geometry.rotations import ground_poses
-from deepval.geometry.vehicle import FUSION
+from deepval.files.canonical import read_json
+from deepval.files.reading import formed_file
+from deepval.geometry.vehicle import FUSION, ground_poses
 from deepval.tables import columns
+from deepval.world.scene import Lane, LaneMap, check_line
+
+DRIVEN = ("VEHICLE", "BUS")
+"""Types of lanes that a car may use; bike lanes are left out."""
+SPACING_M = 2.0
+"""Points of a centreline that is made from the boundaries are about this far apart."""
+WHAT = "an Argoverse 2 map"
+Id = int | str
+
+
+class PointForm(TypedDict):
+    """A point of a line; its height is not read."""
+
+    x: float
+    y: float
+
+
+class SegmentForm(TypedDict):
+    """A lane segment."""
+
+    left_lane_boundary: list[PointForm]
+    right_lane_boundary: list[PointForm]
+    centerline: NotRequired[list[PointForm] | None]
+    successors: list[Id]
+    left_neighbor_id: NotRequired[Id | None]
+    right_neighbor_id: NotRequired[Id | None]
+    is_intersection: bool
+    lane_type: str
+
+
+class AreaForm(TypedDict):
+    """A drivable area."""
+
+    area_boundary: list[PointForm]
+
+
+class CrossingForm(TypedDict):
+    """A pedestrian crossing."""
+
+    edge1: list[PointForm]
+    edge2: list[PointForm]
+
+
+class MapForm(TypedDict):
+    """The file."""
+
+    lane_segments: dict[str, SegmentForm]
+    drivable_areas: NotRequired[dict[str, AreaForm]]
+    pedestrian_crossings: NotRequired[dict[str, CrossingForm]]
+
+
+def read_lane_map(path: Path) -> LaneMap:
+    """Lanes for cars, drivable areas and crosswalks of a map file, in its order.
+
+    Neighbours that lead in the same direction are one roadblock; lanes within intersections are connectors. The map
+    knows no speed limits. Drivable areas cover the lanes too.
+    """
+    content = formed_file(MapForm, read_json(path, "a map in JSON"), path, WHAT)
+    segments: dict[str, Any] = content["lane_segments"]
+    try:
+        return _lane_map(content, segments)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _lane_map(content: dict[str, Any], segments: dict[str, Any]) -> LaneMap:
+    driven = {key: segment for key, segment in segments.items() if segment["lane_type"] in DRIVEN}
+    if not driven:
+        raise InputError("a map must have lanes for vehicles; found none.")
+    lines = {key: _centreline_m(key, segment) for key, segment in driven.items()}
+    blocks = _roadblocks(driven, lines)
+    lanes = {
+        key: Lane(
+            id=key,
+            centreline_m=lines[key],
+            roadblock=f"rb_{blocks[key]}",
+            polygon_m=np.concatenate(
+                [_points(segment["left_lane_boundary"]), _points(segment["right_lane_boundary"])[::-1]]
+            ),
+            successors=tuple(str(after) for after in segment["successors"]),
+            connector=bool(segment["is_intersection"]),
+        )
+        for key, segment in driven.items()
+    }
+    crossings = content.get("pedestrian_crossings", {}).values()
+    return LaneMap(
+        lanes,
+        drivable_m=tuple(_points(area["area_boundary"]) for area in content.get("drivable_areas", {}).values()),
+        crosswalks_m=tuple(np.concatenate([_points(one["edge1"]), _points(one["edge2"])[::-1]]) for one in crossings),
+    )
+
+
+def middle_m(left_m: Float[np.ndarray, "a 2"], right_m: Float[np.ndarray, "b 2"]) -> Float[np.ndarray, "point 2"]:
+    """The line midway between two boundaries: the mean of both at equal shares of their lengths."""
+    length_m = max(_along(left_m)[-1], _along(right_m)[-1])
+    share = np.linspace(0.0, 1.0, max(int(np.ceil(length_m / SPACING_M)) + 1, 2))
+    return (_at(left_m, share) + _at(right_m, share)) / 2
+
+
+def _centreline_m(key: str, segment: dict[str, Any]) -> Float[np.ndarray, "point 2"]:
+    """The map's own where it has one (motion forecasting), else midway between the boundaries (sensor logs)."""
+    if segment.get("centerline"):
+        return _points(segment["centerline"])
+    left_m, right_m = (_points(segment[f"{side}_lane_boundary"]) for side in ("left", "right"))
+    for side, line_m in (("left", left_m), ("right", right_m)):
+        check_line(line_m, f"lane segment {key}: a {side} boundary")
+    return middle_m(left_m, right_m)
+
+
+def _roadblocks(segments: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> dict[str, str]:
+    """For each lane the first lane of its group of neighbours."""
+    group = {key: key for key in segments}
+
+    def head(key: str) -> str:
+        while group[key] != key:
+            key = group[key]
+        return key
+
+    order = {key: place for place, key in enumerate(segments)}
+    for key, segment in segments.items():
+        for side in ("left_neighbor_id", "right_neighbor_id"):
+            beside = str(segment.get(side))
+            if beside not in segments or segments[beside]["is_intersection"] != segment["is_intersection"]:
+                continue
+            ahead = [line[-1] - line[0] for line in (lines[key], lines[beside])]
+            if np.dot(ahead[0], ahead[1]) > 0:
+                first, second = sorted((head(key), head(beside)), key=order.__getitem__)
+                group[second] = first
+    return {key: head(key) for key in segments}
+
+
+def _points(rows: list[dict[str, float]]) -> Float[np.ndarray, "point 2"]:
+    return np.array([(row["x"], row["y"]) for row in rows], dtype=float).reshape(-1, 2)
+
+
+def _along(line_m: np.ndarray) -> Float[np.ndarray, "point"]:
+    return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line_m, axis=0), axis=1))])
+
+
+def _at(line_m: np.ndarray, share: Float[np.ndarray, "point"]) -> Float[np.ndarray, "point 2"]:
+    along = _along(line_m)
+    return np.column_stack([np.interp(share * along[-1], along, line_m[:, axis]) for axis in (0, 1)])
+
 
 EVERY = 5
 """Steps from state to state: half a second at ten a second."""

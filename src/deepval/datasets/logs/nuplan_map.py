@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.datasets.logs.databases import Database, opened
-from deepval.datasets.logs.geopackage import Part, UtmZone, features, told_zone
+from deepval.datasets.logs.geopackage import Database, Part, UtmZone, features, opened, told_zone
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import read_json
-from deepval.world.lanes import Lane, LaneMap
+from deepval.world.scene import Lane, LaneMap
 
 ZONES = {
     "sg-one-north": UtmZone(48),

@@ -10,7 +10,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
-from deepval.world.lanes import LaneMap
+from deepval.world.scene import LaneMap
 
 SPACING_M = 0.5
 """Points of the driven path nearer than this to the one before are left out."""

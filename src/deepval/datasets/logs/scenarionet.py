@@ -17,12 +17,11 @@ from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import read_pickle
 from deepval.errors import InputError
 from deepval.files import reading
-from deepval.files.forms import formed_file
+from deepval.files.reading import formed_file
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.classes import NUSCENES_CLASSES
 from deepval.geometry.vehicle import ZOE, vehicle_like
-from deepval.world.lanes import Lane, LaneMap
-from deepval.world.scene import Scene
+from deepval.world.scene import Lane, LaneMap, Scene
 from deepval.world.truth import Truth
 
 SPEED_LIMIT_MPS = 13.0

@@ -7,8 +7,8 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.datasets.synthetic.traffic import Drive
 from deepval.geometry.camera import Camera, projected_px, transformed
-from deepval.geometry.corners import ground_corners_m
 from deepval.geometry.motion import track_closing_mps
+from deepval.geometry.vehicle import ground_corners_m
 from deepval.world.objects import Objects
 from deepval.world.truth import Truth
 

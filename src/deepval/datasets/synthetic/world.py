@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from deepval.datasets.dataset import Dataset, Recording
-from deepval.datasets.synthetic.look import Look, conditions_of, look
-from deepval.datasets.synthetic.pictures import pictures_of, write_pictures
+from deepval.datasets.synthetic.bodies import Look, conditions_of, look
+from deepval.datasets.synthetic.render import pictures_of, write_pictures
 from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.datasets.synthetic.view import kitti_camera, truth_of
 from deepval.errors import InputError, quoted

@@ -1,10 +1,8 @@
 """Placing: how a mode's detections become objects in the ego frame. One way per file, one row each in PLACINGS."""
 
-from deepval.perception.placing.cuboids import Cuboids
-from deepval.perception.placing.monocular import Monocular
+from deepval.perception.placing.monocular import Monocular, Placing
 from deepval.perception.placing.oracle import OracleGeometry
-from deepval.perception.placing.placing import Placing
-from deepval.perception.placing.tracks import Tracks
+from deepval.perception.placing.tracks import Cuboids, Tracks
 
 PLACINGS: dict[str, Placing] = {
     "monocular": Monocular(),

@@ -1,19 +1,47 @@
 """Monocular placing: image boxes -> perceived objects, by lift and box growth alone: what a vehicle could do."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from deepval.arrays import Bool
+from deepval.arrays import Bool, Int
 from deepval.errors import InputError
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, looked_up
 from deepval.geometry.lift import LiftSettings, lift
 from deepval.geometry.motion import expansion_per_s
-from deepval.perception.placing.placing import Placing
 from deepval.perception.reported.detections import Detections
 from deepval.world.objects import Objects, boxed
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
+
+
+class Placing(ABC):
+    """A way to place detections: a frozen dataclass whose fields are its settings.
+
+    Attributes:
+        observes: Whether allocators look at the objects that it makes of the cheap mode's report, as the planner is
+            given them, and not at image boxes.
+    """
+
+    observes: ClassVar[bool] = False
+
+    @abstractmethod
+    def place(
+        self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
+    ) -> Objects:
+        """The objects, one per detection that `keep` marks (all where None) unless a placing says otherwise.
+
+        Those that it drops (the persistence filter) still serve as the earlier boxes of others. Only a placing that
+        says so looks at the truth.
+        """
+
+    def behind(
+        self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
+    ) -> Int[np.ndarray, "obj"]:
+        """The place of the detection behind each object that `place` gives, -1 where there is none."""
+        return np.arange(len(detections)) if keep is None else np.flatnonzero(keep)
 
 
 @dataclass(frozen=True)

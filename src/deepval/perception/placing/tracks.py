@@ -13,16 +13,39 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou, proper
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, WIDTH_M, looked_up, super_class
-from deepval.geometry.corners import rectangles_m
 from deepval.geometry.lift import LiftSettings, lift
-from deepval.perception.placing.placing import Placing
-from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.ground import ground_boxes
-from deepval.perception.reported.ground_matching import MOST_APART_M, OnGround, near_pairs, reference_standing
-from deepval.perception.reported.matching import assigned
+from deepval.geometry.vehicle import rectangles_m
+from deepval.perception.placing.monocular import Placing
+from deepval.perception.reported.detections import Detections, ground_boxes
+from deepval.perception.reported.matching import MOST_APART_M, OnGround, assigned, near_pairs, reference_standing
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
+
+
+@dataclass(frozen=True)
+class Cuboids(Placing):
+    """Every 3D box where its detector put it; the truth is not looked at."""
+
+    observes = True
+
+    def place(
+        self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
+    ) -> Objects:
+        """The objects, with their own velocity and track where the detector reports them."""
+        box, frame = ground_boxes(detections, scene, wanted_by="the placing 'cuboids'"), detections.frame
+        own_mps = np.zeros(len(frame)) if box.velocity_mps is None else np.nan_to_num(box.velocity_mps[:, 0])
+        objects = Objects.of(
+            len(scene),
+            frame,
+            corners_m=box.corners_m,
+            closing_mps=scene.ego_speed_mps[frame] - own_mps,
+            names=detections.cls,
+            track=detections.track,
+            velocity_mps=box.velocity_mps,
+        )
+        return objects if keep is None else objects.where(keep)
+
 
 MOVING = ("vehicle", "person", "cyclist")
 """Super-classes that are observed only where a mode detects them; what else was logged is always observed."""

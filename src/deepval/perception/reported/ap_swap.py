@@ -14,8 +14,8 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, super_class
-from deepval.perception.reported.average_precision import greedy_matches, precision_curve
 from deepval.perception.reported.detections import Detections
+from deepval.perception.reported.losses import greedy_matches, precision_curve
 from deepval.perception.reported.matching import MatchSettings, match_candidates
 from deepval.world.truth import Truth
 

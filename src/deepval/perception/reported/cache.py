@@ -21,7 +21,7 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.files import reading, writing
 from deepval.files.canonical import json_text, plain, read_json, sha256
-from deepval.files.forms import formed_file
+from deepval.files.reading import formed_file
 from deepval.files.writing import write_atomically
 from deepval.perception.running.detector import FrameDetections
 from deepval.tables.columns import native

@@ -14,7 +14,7 @@ import numpy as np
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import json_content, read_json
-from deepval.files.forms import formed_file
+from deepval.files.reading import formed_file
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
 from deepval.perception.reported.detection_rows import DetectionFile, FramesSaid, Rows, Source, detection_file
 from deepval.perception.reported.detections import DetectionSet

@@ -4,15 +4,19 @@ A frame without detections was run and reported nothing; a frame whose mode fail
 nothing.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
+from deepval.geometry.boxes import frame_pairs, iou
+from deepval.geometry.vehicle import ground_corners_m
 from deepval.world.objects import check_frames
+from deepval.world.scene import Scene
 
 ScoreKind = Literal["probabilities", "raw", "none"]
 DONE, FAILED, NEVER_RUN = 0, 1, 2
@@ -125,3 +129,157 @@ class Calibration:
 def calibrated(detections: Detections, calibration: Calibration) -> Detections:
     """The detections with raw scores turned into probabilities."""
     return replace(detections, score=np.interp(detections.score, calibration.raw, calibration.probability))
+
+
+@dataclass(frozen=True, eq=False)
+class GroundBoxes:
+    """One box per detection in the ego frame: centre, ground corners, and velocity (None where none is reported)."""
+
+    centre_m: Float[np.ndarray, "det 2"]
+    corners_m: Float[np.ndarray, "det 4 2"]
+    velocity_mps: Float[np.ndarray, "det 2"] | None
+
+
+def has_ground_boxes(detections: Detections, scene: Scene) -> bool:
+    """Whether every detection has a 3D box in a frame that the scene knows."""
+    known = ("ego", *scene.cameras) if scene.world_from_ego is None else ("world", "ego", *scene.cameras)
+    box = detections.cuboid_m
+    return box is not None and detections.cuboid_frame in known and bool(np.isfinite(box).all())
+
+
+def ground_boxes(detections: Detections, scene: Scene, *, wanted_by: str) -> GroundBoxes:
+    """The boxes of detections that all have one; `wanted_by` names who needs them where they do not."""
+    if detections.cuboid_m is None or not np.isfinite(detections.cuboid_m).all():
+        raise InputError(f"unit {detections.unit}: {wanted_by} needs 3D boxes; this source has none.")
+    box = detections.cuboid_m
+    turn = _ego_from_source(detections, scene)
+    centre_m = np.einsum("dij,dj->di", turn[:, :3, :3], box[:, :3]) + turn[:, :3, 3]
+    ahead = np.einsum("dij,dj->di", turn[:, :3, :3], _heading(box[:, 6], detections))
+    corners_m = ground_corners_m(centre_m[:, :2], box[:, 3:5], yaw_rad=np.arctan2(ahead[:, 1], ahead[:, 0]))
+    velocity_mps = None
+    if detections.velocity_mps is not None:
+        flat = np.column_stack([detections.velocity_mps, np.zeros(len(box))])
+        velocity_mps = np.einsum("dij,dj->di", turn[:, :3, :3], flat)[:, :2]
+    return GroundBoxes(centre_m[:, :2], corners_m, velocity_mps)
+
+
+def _ego_from_source(detections: Detections, scene: Scene) -> Float[np.ndarray, "det 4 4"]:
+    """The transform from the frame that the boxes are given in, per detection."""
+    if detections.cuboid_frame == "world":
+        if scene.world_from_ego is None:
+            raise InputError(f"unit {scene.unit}: boxes in the world frame need poses; the scene has none.")
+        return np.linalg.inv(scene.world_from_ego)[detections.frame]
+    if detections.cuboid_frame not in ("ego", *scene.cameras):
+        raise InputError(
+            f"unit {scene.unit}: boxes must be given in a frame that the scene knows: world, ego or a camera "
+            f"({', '.join(scene.cameras)}); found {detections.cuboid_frame!r}."
+        )
+    still = np.eye(4) if detections.cuboid_frame == "ego" else scene.cameras[detections.cuboid_frame].ego_from_cam
+    return np.broadcast_to(still, (len(detections), 4, 4))
+
+
+def _heading(yaw_rad: Float[np.ndarray, "det"], detections: Detections) -> Float[np.ndarray, "det 3"]:
+    """Where a box's front points: yaw turns from x to y, but in camera axes from x towards -z."""
+    cos, sin, none = np.cos(yaw_rad), np.sin(yaw_rad), np.zeros(len(yaw_rad))
+    level = detections.cuboid_frame in ("world", "ego")
+    return np.stack([cos, sin, none] if level else [cos, none, -sin], axis=-1)
+
+
+FRAMES = 2
+"""Frames before, in each of which a detection must have been seen: what the filter adds in latency."""
+
+
+def persistent(detections: Detections, *, frames: int = FRAMES, least_iou: float = 0.3) -> Bool[np.ndarray, "det"]:
+    """Whether each of the `frames` frames before has a box of the class with enough IoU to this one.
+
+    The first `frames` frames of a unit pass nothing, nor do frames just after one that was not run.
+    """
+    passed = np.ones(len(detections), dtype=bool)
+    code = detections.class_code
+    for lag in range(1, frames + 1):
+        pairs = frame_pairs(detections.frame, detections.frame, lag=lag)
+        overlap = iou(detections.box_px[pairs.first], detections.box_px[pairs.second])
+        seen = (overlap >= least_iou) & (code[pairs.first] == code[pairs.second])
+        found = np.zeros(len(detections), dtype=bool)
+        found[pairs.first[seen]] = True
+        passed &= found
+    return passed
+
+
+class Covered(NamedTuple):
+    """What a mode covers of a unit: frames, those it was run on (or failed on), those run to the end, boxes, scores."""
+
+    frames: int
+    reached: int
+    run: int
+    boxes: int
+    low: float
+    high: float
+
+
+def covered(detections: Detections) -> Covered:
+    """What a mode covers of one unit."""
+    status, scores = detections.status, detections.score
+    return Covered(
+        frames=len(status),
+        reached=int(np.count_nonzero(status != NEVER_RUN)),
+        run=int(np.count_nonzero(detections.run)),
+        boxes=len(scores),
+        low=float(np.min(scores, initial=np.inf)),
+        high=float(np.max(scores, initial=-np.inf)),
+    )
+
+
+def check_whole(mode: str, units: Mapping[str, Covered]) -> None:
+    """Raise where a mode was not run at all on some unit: a cache that is filled in part."""
+    missing = [unit for unit, part in units.items() if not part.reached]
+    if missing:
+        raise InputError(
+            f"mode {mode}: every unit must have been run, and {len(missing)} of {len(units)} were not: "
+            f"{', '.join(missing)}. Run `deepval perceive` to its end, or name the others with --units."
+        )
+
+
+def check_scenes(mode: str, units: Mapping[str, Covered]) -> None:
+    """Raise where results that list every frame of a unit list only some: they do not cover their split."""
+    for unit, part in units.items():
+        if 0 < part.reached < part.frames:
+            raise InputError(
+                f"mode {mode}: results must list every sample of a scene, and {part.frames - part.reached} of "
+                f"{part.frames} of {unit} are missing: give those without boxes an empty list, or leave the scene out "
+                "with --units."
+            )
+
+
+def check_coverage(mode: str, units: Mapping[str, Covered], *, scored: bool, strict: bool = False) -> None:
+    """Warn of what a mode does not cover, of units in which it reports nothing and of scores that are all the same.
+
+    Args:
+        mode: The mode's name.
+        units: What it covers of each unit.
+        scored: Whether it has scores.
+        strict: Whether a unit in which it reports nothing is an error.
+    """
+    left = {unit: part.frames - part.reached for unit, part in units.items() if part.frames > part.reached}
+    if left:
+        _warn(
+            f"mode {mode} was not run on {sum(left.values()):,} of {sum(part.frames for part in units.values()):,} "
+            f"frames, which are no inputs then: in unit {', '.join(left)}."
+        )
+    silent = [unit for unit, part in units.items() if part.run and not part.boxes]
+    if silent:
+        message = (
+            f"mode {mode} reports nothing at all in unit {', '.join(silent)}: "
+            "check that it was run there; its frames count as frames without detections."
+        )
+        if strict:
+            raise InputError(message)
+        _warn(message)
+    low, high = min(part.low for part in units.values()), max(part.high for part in units.values())
+    boxes = sum(part.boxes for part in units.values())
+    if scored and boxes > 1 and low == high:
+        _warn(f"all {boxes:,} scores of mode {mode} are {low:g}, so they say nothing: declare them as none.")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, InputWarning, stacklevel=4)

@@ -4,16 +4,18 @@ One-to-one, same super-class, IoU >= 0.5, largest total IoU (Hungarian). Referen
 small or too occluded are ignored; an unmatched detection on an ignored object or region counts neither way.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int
+from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.boxes import covered_share, frame_pairs, iou
 from deepval.geometry.classes import super_class
-from deepval.perception.reported.detections import Detections
+from deepval.perception.reported.detections import Calibration, Detections, ground_boxes
+from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 
@@ -140,3 +142,79 @@ def matching(
     missed = candidates.judged.copy()
     missed[obj[chosen]] = False
     return Matching(partner, matched_overlap, keep & (partner < 0) & ~candidates.excused, missed)
+
+
+MOST_APART_M = 2.0
+
+
+class OnGround(NamedTuple):
+    """Things on the ground of the ego frame, sorted by frame."""
+
+    frame: Int[np.ndarray, "thing"]
+    cls: Shaped[np.ndarray, "thing"]
+    centre_m: Float[np.ndarray, "thing 2"]
+
+
+class NearPairs(NamedTuple):
+    """The chosen pairs: place in one list, place in the other, distance of the centres."""
+
+    first: Int[np.ndarray, "pair"]
+    second: Int[np.ndarray, "pair"]
+    apart_m: Float[np.ndarray, "pair"]
+
+
+def near_pairs(first: OnGround, second: OnGround, *, most_apart_m: float = MOST_APART_M) -> NearPairs:
+    """The one-to-one choice of pairs of a frame and super-class: as many as can be, then least total distance."""
+    pairs = frame_pairs(first.frame, second.frame)
+    apart_m = np.linalg.norm(first.centre_m[pairs.first] - second.centre_m[pairs.second], axis=1)
+    same = super_class(first.cls)[pairs.first] == super_class(second.cls)[pairs.second]
+    may = same & (apart_m <= most_apart_m)
+    one, other, apart_m = pairs.first[may], pairs.second[may], apart_m[may]
+    # A pair more is worth more than any distance that it could cost the others.
+    chosen = assigned(one, other, overlap=(len(one) + 1) * max(most_apart_m, 1.0) - apart_m)
+    return NearPairs(one[chosen], other[chosen], apart_m[chosen])
+
+
+def reference_standing(truth: Truth) -> OnGround:
+    """The reference objects by their centres."""
+    return OnGround(truth.frame, truth.cls, truth.objects.corners_m.mean(axis=1))
+
+
+def ground_matching(
+    detections: Detections, truth: Truth, *, scene: Scene, most_apart_m: float = MOST_APART_M
+) -> Matching:
+    """The matching of a unit's 3D boxes; it knows no overlap (NaN), for nothing is compared in an image."""
+    centre_m = ground_boxes(detections, scene, wanted_by="matching on the ground").centre_m
+    reported = OnGround(detections.frame, detections.cls, centre_m)
+    pairs = near_pairs(reported, reference_standing(truth), most_apart_m=most_apart_m)
+    partner = np.full(len(detections), -1)
+    partner[pairs.first] = pairs.second
+    missed = detections.run[truth.frame]
+    missed[pairs.second] = False
+    return Matching(partner, np.full(len(detections), np.nan), partner < 0, missed)
+
+
+class GradedScores(NamedTuple):
+    """Scores of one unit's detections that count, and whether each is right."""
+
+    score: Float[np.ndarray, "det"]
+    right: Bool[np.ndarray, "det"]
+
+
+def graded_scores(detections: Detections, truth: Truth, *, settings: MatchSettings | None = None) -> GradedScores:
+    """A detection is right if it is matched, wrong if it is a false positive; the others are left out."""
+    match = matching(detections, truth, settings=settings)
+    counted = (match.partner >= 0) | match.false_positive
+    return GradedScores(detections.score[counted], match.partner[counted] >= 0)
+
+
+def fit_calibration(units: Sequence[GradedScores], mode: str) -> Calibration:
+    """The non-decreasing map from raw score to share of right detections; give the training units only."""
+    score = np.concatenate([np.zeros(0), *(unit.score for unit in units)])
+    right = np.concatenate([np.zeros(0), *(unit.right.astype(float) for unit in units)])
+    if not len(score) or np.isnan(score).any():
+        raise InputError(f"calibration needs scored detections on the training units; mode {mode} has none.")
+    from sklearn.isotonic import IsotonicRegression
+
+    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(score, right)
+    return Calibration(np.asarray(fitted.X_thresholds_, float), np.asarray(fitted.y_thresholds_, float))

@@ -15,8 +15,7 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.perception.reported.detections import Detections, DetectionSet
-from deepval.perception.reported.ground_matching import ground_matching
-from deepval.perception.reported.matching import MatchSettings, match_candidates, matching
+from deepval.perception.reported.matching import MatchSettings, ground_matching, match_candidates, matching
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

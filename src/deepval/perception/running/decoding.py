@@ -8,13 +8,55 @@ last logit stands for no object, with or without a name of its own.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
-from deepval.perception.running import yolox
+
+STRIDES_PX = ((8, 16, 32), (8, 16, 32, 64))
+OneAnchorPerCell = Literal["yolov5", "yolox", "yolox-decoded"]
+
+
+class Grid(NamedTuple):
+    """Column and row of each anchor's cell, and the stride of its grid."""
+
+    corner: Float[np.ndarray, "2 anchor"]
+    stride_px: Float[np.ndarray, "anchor"]
+
+
+def grid(anchors: int, input_hw_px: tuple[int, int]) -> Grid | None:
+    """The grid of an input that has one anchor per cell, or None where that makes another number of anchors."""
+    rows_px, columns_px = input_hw_px
+    for strides in STRIDES_PX:
+        sides = [(rows_px // stride, columns_px // stride) for stride in strides]
+        if sum(rows * columns for rows, columns in sides) == anchors:
+            corners = [np.indices(side)[::-1].reshape(2, -1) for side in sides]
+            counts = [rows * columns for rows, columns in sides]
+            stride_px = np.repeat(np.array(strides, np.float32), counts)
+            return Grid(np.concatenate(corners, axis=1).astype(np.float32), stride_px)
+    return None
+
+
+def pixels(raw: Float[np.ndarray, "4 anchor"], cells: Grid) -> Float[np.ndarray, "4 anchor"]:
+    """The boxes (cx, cy, w, h) of raw outputs; infinite where a size is beyond all numbers."""
+    with np.errstate(over="ignore"):
+        return np.concatenate([raw[:2] + cells.corner, np.exp(raw[2:])]) * cells.stride_px
+
+
+def told_apart(table: Float[np.ndarray, "anchor column"], cells: Grid) -> OneAnchorPerCell:
+    """Whose output has one anchor per cell, told from that of any image.
+
+    Centres in pixels lie near their cells, raw ones near 0. An objectness of 1 everywhere is YOLOv6's, which has none:
+    it takes images as YOLOv5 does.
+    """
+    if (table[:, 4] == 1).all():
+        return "yolov5"
+    centre = table[:, :2].T.astype(np.float64)
+    from_cell = np.median(np.abs(centre / cells.stride_px - cells.corner))
+    return "yolox-decoded" if from_cell < np.median(np.abs(centre)) else "yolox"
+
 
 Style = Literal["yolov8", "yolov5", "yolox", "yolox-decoded", "detr", "detr-softmax"]
 STYLES: tuple[Style, ...] = get_args(Style)
@@ -57,7 +99,7 @@ def matching_styles(
     if rows == 4 + classes:
         found.append("yolov8")
     if columns == 5 + classes:
-        either = rows is None or input_hw_px is None or yolox.grid(rows, input_hw_px) is not None
+        either = rows is None or input_hw_px is None or grid(rows, input_hw_px) is not None
         found += ONE_PER_CELL if either else ("yolov5",)
     if columns == 4 + classes:
         found.append("detr")
@@ -78,8 +120,8 @@ def likely_style(
         return _likely_by_query(outputs[pair[0]][0], names)
     if found == ONE_PER_CELL:
         table = next(array for array in outputs.values() if array.ndim == 3)[0]
-        cells = yolox.grid(len(table), input_hw_px)
-        return None if cells is None else yolox.told_apart(table, cells)
+        cells = grid(len(table), input_hw_px)
+        return None if cells is None else told_apart(table, cells)
     return found[0] if len(found) == 1 else None
 
 
@@ -188,8 +230,8 @@ def _boxes_and_probabilities(
     columns = table.T
     if style == "detr":
         return columns[:4], columns[4:]
-    cells = yolox.grid(len(table), input_hw_px) if style == "yolox" else None
-    boxes = columns[:4] if cells is None else yolox.pixels(columns[:4], cells)
+    cells = grid(len(table), input_hw_px) if style == "yolox" else None
+    boxes = columns[:4] if cells is None else pixels(columns[:4], cells)
     return boxes, columns[4] * columns[5:]
 
 

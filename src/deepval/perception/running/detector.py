@@ -15,10 +15,126 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
-from deepval.files.pixels import MOST_PIXELS, size_px
-from deepval.perception.running import decoding, letterbox, onnx_model
+from deepval.files.reading import MOST_PIXELS, size_px
+from deepval.metering.cards import Entry
+from deepval.metering.energy import held_to, processor
+from deepval.metering.timing import Timing, figures, measured
+from deepval.perception.running import decoding, onnx_model
 from deepval.perception.running.decoding import BY_QUERY, STYLES, FrameError, Style
 from deepval.perception.running.onnx_model import OnnxModel
+
+PAD_VALUE = 114
+IMAGENET_MEAN, IMAGENET_SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Of red, green and blue between 0 and 1."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the resized image lies in the input: original = (input - (left, top)) / (scale_x, scale_y)."""
+
+    image_hw_px: tuple[int, int]
+    input_hw_px: tuple[int, int]
+    left_px: int
+    top_px: int
+    scale_x: float
+    scale_y: float
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A network's input and the placement that takes its boxes back to the image."""
+
+    tensor: Float[np.ndarray, "1 3 rows columns"]
+    placement: Placement
+
+
+def letterboxed(
+    image_bgr: Shaped[np.ndarray, "h w 3"],
+    size: int,
+    *,
+    stride: int = 32,
+    fixed_hw_px: tuple[int, int] | None = None,
+) -> Prepared:
+    """The image resized into size x size with its aspect kept, padded with 114 to multiples of `stride`.
+
+    r = min(S/H, S/W); bilinear resize to nw, nh = round(W r), round(H r); dw = ((S - nw) mod stride) / 2;
+    padding left = round(dw - 0.1), right = round(dw + 0.1), the same for top and bottom; BGR to RGB; NCHW;
+    divided by 255. A fixed input of h x w takes r = min(h/H, w/W) and is padded to the whole of h x w.
+    """
+    height, width = image_bgr.shape[:2]
+    rows, columns = fixed_hw_px or (size, size)
+    ratio = min(rows / height, columns / width)
+    inner_w, inner_h = max(1, round(width * ratio)), max(1, round(height * ratio))
+    spare_w, spare_h = columns - inner_w, rows - inner_h
+    if fixed_hw_px is None:
+        spare_w, spare_h = spare_w % stride, spare_h % stride
+    left, top = round(spare_w / 2 - 0.1), round(spare_h / 2 - 0.1)
+    canvas = np.full((inner_h + spare_h, inner_w + spare_w, 3), PAD_VALUE, dtype=np.uint8)
+    canvas[top : top + inner_h, left : left + inner_w] = _resized(image_bgr, inner_w, inner_h)
+    placement = Placement(
+        (height, width), (canvas.shape[0], canvas.shape[1]), left, top, inner_w / width, inner_h / height
+    )
+    return Prepared(_tensor(canvas), placement)
+
+
+def cornered(
+    image_bgr: Shaped[np.ndarray, "h w 3"], size: int, *, fixed_hw_px: tuple[int, int] | None = None
+) -> Prepared:
+    """The image as YOLOX takes it: in the upper left corner of size x size, padded with 114; BGR; NCHW; 0 to 255.
+
+    r = min(S/H, S/W); bilinear resize to floor(W r), floor(H r); boxes go back by r on both axes.
+    """
+    height, width = image_bgr.shape[:2]
+    rows, columns = fixed_hw_px or (size, size)
+    ratio = min(rows / height, columns / width)
+    inner_w, inner_h = max(1, int(width * ratio)), max(1, int(height * ratio))
+    canvas = np.full((rows, columns, 3), PAD_VALUE, dtype=np.uint8)
+    canvas[:inner_h, :inner_w] = _resized(image_bgr, inner_w, inner_h)
+    placement = Placement((height, width), (rows, columns), 0, 0, ratio, ratio)
+    return Prepared(np.ascontiguousarray(canvas.transpose(2, 0, 1)).astype(np.float32)[None], placement)
+
+
+def stretched(
+    image_bgr: Shaped[np.ndarray, "h w 3"],
+    size: int,
+    *,
+    fixed_hw_px: tuple[int, int] | None = None,
+    normalised: bool = False,
+) -> Prepared:
+    """The image resized (bilinear) to size x size whatever its aspect; BGR to RGB; NCHW; / 255.
+
+    Where `normalised`, ImageNet's mean is taken off then, and the rest divided by its spread.
+    """
+    height, width = image_bgr.shape[:2]
+    rows, columns = fixed_hw_px or (size, size)
+    placement = Placement((height, width), (rows, columns), 0, 0, columns / width, rows / height)
+    tensor = _tensor(_resized(image_bgr, columns, rows))
+    if normalised:
+        mean, spread = (np.array(x, np.float32)[:, None, None] for x in (IMAGENET_MEAN, IMAGENET_SPREAD))
+        tensor = (tensor - mean) / spread
+    return Prepared(tensor, placement)
+
+
+def boxes_in_image(boxes_px: Float[np.ndarray, "det 4"], placement: Placement) -> Float[np.ndarray, "det 4"]:
+    """The boxes in pixels of the original image, clipped to it: (x - padding) / scale per axis."""
+    height, width = placement.image_hw_px
+    padding = np.array([placement.left_px, placement.top_px] * 2)
+    scale = np.array([placement.scale_x, placement.scale_y] * 2)
+    return np.clip((boxes_px - padding) / scale, 0.0, np.array([width, height] * 2)).astype(np.float32)
+
+
+def _resized(image_bgr: Shaped[np.ndarray, "h w 3"], width: int, height: int) -> Shaped[np.ndarray, "h2 w2 3"]:
+    import cv2
+
+    if image_bgr.shape[:2] == (height, width):
+        return image_bgr
+    return np.asarray(cv2.resize(image_bgr, (width, height), interpolation=cv2.INTER_LINEAR))
+
+
+def _tensor(image_bgr: Shaped[np.ndarray, "h w 3"]) -> Float[np.ndarray, "1 3 h w"]:
+    channels_first = np.ascontiguousarray(image_bgr[:, :, ::-1].transpose(2, 0, 1))
+    return (channels_first.astype(np.float32) / np.float32(255))[None]
+
 
 PROBE_SIZE = 640
 
@@ -130,14 +246,14 @@ def decoded_image(data: bytes) -> Shaped[np.ndarray, "h w 3"]:
     return image
 
 
-def prepared(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size: int) -> letterbox.Prepared:
+def prepared(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size: int) -> Prepared:
     """The model's input for one image at one resolution."""
     fixed = detector.model.fixed_hw_px
     if detector.style in BY_QUERY:
-        return letterbox.stretched(image_bgr, size, fixed_hw_px=fixed, normalised=detector.style == "detr-softmax")
+        return stretched(image_bgr, size, fixed_hw_px=fixed, normalised=detector.style == "detr-softmax")
     if detector.style in ("yolox", "yolox-decoded"):
-        return letterbox.cornered(image_bgr, size, fixed_hw_px=fixed)
-    return letterbox.letterboxed(image_bgr, size, stride=detector.model.stride, fixed_hw_px=fixed)
+        return cornered(image_bgr, size, fixed_hw_px=fixed)
+    return letterboxed(image_bgr, size, stride=detector.model.stride, fixed_hw_px=fixed)
 
 
 def inferred(detector: Detector, tensor: Float[np.ndarray, "1 3 h w"]) -> dict[str, Shaped[np.ndarray, "..."]]:
@@ -160,7 +276,7 @@ def inferred_together(detector: Detector, tensors: Sequence[Float[np.ndarray, "1
 
 
 def finished(
-    detector: Detector, outputs: Mapping[str, Shaped[np.ndarray, "..."]], placement: letterbox.Placement
+    detector: Detector, outputs: Mapping[str, Shaped[np.ndarray, "..."]], placement: Placement
 ) -> FrameDetections:
     """The boxes of one image, in its own pixels, from the model's raw outputs."""
     config = detector.config
@@ -176,7 +292,7 @@ def finished(
     else:
         kept = decoding.nms(found, iou_max=config.nms_iou, max_boxes=config.max_boxes)
     return FrameDetections(
-        letterbox.boxes_in_image(found.boxes_px[kept], placement),
+        boxes_in_image(found.boxes_px[kept], placement),
         found.scores[kept],
         np.array(detector.names)[found.labels[kept]],
     )
@@ -213,3 +329,38 @@ def _outputs_of_a_blank(model: OnnxModel, hw_px: tuple[int, int]) -> dict[str, S
         return onnx_model.run(model, np.zeros((1, 3, *hw_px), dtype=np.float32))
     except InputError as error:
         raise InputError(f"{error} Its style cannot be told, then: give one of {', '.join(STYLES)}.") from error
+
+
+def mode_timing(
+    detector: Detector, images: Sequence[bytes], *, size: int, samples: int = 50, warmup: int = 5
+) -> Timing:
+    """Times of `samples` calls over the encoded images in turn: one image per call, file already in memory.
+
+    Thread pools are held to as many threads as the session while this runs.
+    """
+    check_size(detector, size)
+    onnx_model.vision("cv2")  # loaded before its threads are held
+    stages = {
+        "decode": decoded_image,
+        "preprocess": lambda image: prepared(detector, image, size=size),
+        "inference": lambda ready: (inferred(detector, ready.tensor), ready.placement),
+        "postprocess": lambda found: finished(detector, *found),
+    }
+    with held_to(detector.config.threads):
+        return measured(stages, images, calls=samples, warmup=warmup)
+
+
+def cost_entry(timing: Timing, detector: Detector, *, size: int, weights_sha256: str) -> Entry:
+    """What the costs file says of a mode: median and 95th percentile from encoded file to boxes and of each stage.
+
+    `ms` is from encoded file to boxes (decode included), `no_decode_ms` the same without decoding.
+    """
+    parts = {"": timing.total_ms, "no_decode_": timing.total_ms - timing.stages["decode"]}
+    parts |= {f"{stage}_": times for stage, times in timing.stages.items()}
+    return {key: ms for prefix, times in parts.items() for key, ms in figures(prefix, times).items()} | {
+        "samples": timing.calls,
+        "size": size,
+        "threads": detector.config.threads,
+        "device": f"{processor()}, {detector.config.provider}",
+        "weights_sha256": weights_sha256,
+    }

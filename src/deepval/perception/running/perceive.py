@@ -22,23 +22,24 @@ import numpy as np
 from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning
 from deepval.files.canonical import sha256
-from deepval.metering.cost_files import read_entries, write_entries
+from deepval.metering.cards import read_entries, write_entries
 from deepval.perception.reported import cache as store
 from deepval.perception.reported.cache import FrameRecord
 from deepval.perception.running.decoding import FrameError
 from deepval.perception.running.detector import (
     Detector,
     DetectorConfig,
+    Prepared,
     check_size,
+    cost_entry,
     decoded_image,
     finished,
     inferred_together,
     load_detector,
+    mode_timing,
     prepared,
 )
 from deepval.perception.running.image_units import Units, checked_units, image_bytes, image_sha256, units_in_folder
-from deepval.perception.running.latency import cost_entry, mode_timing
-from deepval.perception.running.letterbox import Prepared
 from deepval.perception.running.onnx_model import PROVIDERS, Outputs, vision, weights_sha256
 
 Step = Literal["run", "skip", "measure"]

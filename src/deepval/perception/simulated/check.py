@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.geometry.boxes import best_partner, frame_pairs, iou
-from deepval.perception.reported.detections import Detections
+from deepval.perception.reported.detections import Detections, persistent
 from deepval.perception.reported.matching import matching
-from deepval.perception.reported.persistence import persistent
 from deepval.perception.simulated.outcomes import Specimen
 from deepval.perception.simulated.profile import Profile
 from deepval.perception.simulated.simulation import KITTI_SIZE_PX, Conditions, detected, draw

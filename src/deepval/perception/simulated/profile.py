@@ -16,7 +16,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.files.canonical import read_toml
-from deepval.files.forms import formed_file
+from deepval.files.reading import formed_file
 from deepval.files.writing import write_atomically
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, looked_up
 

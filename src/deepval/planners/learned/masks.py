@@ -1,17 +1,117 @@
 """Masks: the cells that a planned vehicle can be in at each step, from the published JSON or from arrays."""
 
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.files.archives import npz_arrays
-from deepval.files.canonical import json_content
-from deepval.planners.learned.arrays_file import npz_bytes
-from deepval.planners.learned.files import PlannerFile
-from deepval.planners.learned.grid import BLOCK, COARSEST, STEPS, PlanGrid
+from deepval.files import reading
+from deepval.files.canonical import json_content, sha256
+from deepval.files.writing import npz_arrays
+
+Origin = Literal["published", "trained here, not the published weights", "not verified to be the published files"]
+PUBLISHED: Origin = "published"
+TRAINED_HERE: Origin = "trained here, not the published weights"
+UNVERIFIED: Origin = "not verified to be the published files"
+BLOBS = {
+    "weights": "7e486090566a7f4f1cb7a1910a6598410779982d",
+    "masks": "9ebbafd0a0c83bc79211879668ad493e81871762",
+}
+"""What git calls the published planner.pt and masks_trainval.json: the SHA-1 of a header and the content."""
+GET = (
+    "take planner.pt and masks_trainval.json of planning-centric metrics (PKL), or weights.npz and masks.npz that "
+    "`deepval planner train` writes"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PlannerFile:
+    """One file, read once: what is hashed is what is used."""
+
+    path: Path
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Its SHA-256."""
+        return sha256(self.data)
+
+    def is_published(self, kind: Literal["weights", "masks"]) -> bool:
+        """Whether it is the published file, byte for byte."""
+        blob = hashlib.sha1(b"blob %d\0" % len(self.data) + self.data, usedforsecurity=False)
+        return blob.hexdigest() == BLOBS[kind]
+
+
+def read_file(path: Path | str, kind: Literal["weights", "masks"]) -> PlannerFile:
+    """A file of a planner."""
+    try:
+        return PlannerFile(Path(path), reading.content(path, f"a planner's {kind}"))
+    except InputError as error:
+        raise InputError(f"{str(error).removesuffix('.')}: {GET}.") from error
+
+
+FIRST_DAY = (1980, 1, 1, 0, 0, 0)
+"""The date of every entry, so that bytes do not tell when they were written."""
+
+
+def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """An .npz file with the arrays in their order; not compressed, so that bytes depend on no version of zlib."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, array in arrays.items():
+            entry = io.BytesIO()
+            np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", FIRST_DAY), entry.getvalue())
+    return out.getvalue()
+
+
+STEPS, STEP_S = 16, 0.25
+"""Steps of a plan and the time between them: 0.25 to 4 s ahead."""
+AHEAD_S = STEP_S * np.arange(1, STEPS + 1)
+COARSEST = 64
+"""The network halves its grid six times, so that sides are multiples of this."""
+BLOCK = 4
+"""Logits are constant on blocks of this many cells a side: the network's last step up repeats them."""
+
+
+@dataclass(frozen=True)
+class PlanGrid:
+    """`cells` x `cells` cells, index [x forward, y left], of the same ground whatever their number.
+
+    A point lies in the cell `round((p - low_m) / cell_m)`; a cell stands for the point `low_m + cell_m * cell`.
+    """
+
+    cells: int = 256
+
+    def __post_init__(self) -> None:
+        if self.cells < COARSEST or self.cells % COARSEST:
+            raise InputError(f"a planner's grid must have a multiple of {COARSEST} cells a side; found {self.cells}.")
+
+    @property
+    def cell_m(self) -> float:
+        """Side of a cell: 0.3 m of the published grid."""
+        return 0.3 if self.cells == 256 else 76.8 / self.cells
+
+    @property
+    def low_m(self) -> Float[np.ndarray, "2"]:
+        """Where the grid begins: 17 m behind the vehicle, 38.5 m to its right."""
+        return np.array([-17.0, -38.5])
+
+    def cell_of(self, points_m: Float[np.ndarray, "*batch 2"]) -> Int[np.ndarray, "*batch 2"]:
+        """The cell of each point, also outside the grid."""
+        return np.round((points_m - self.low_m) / self.cell_m).astype(np.int32)
+
+    def metres(self, cells: Int[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch 2"]:
+        """The point that each cell stands for."""
+        return self.low_m + self.cell_m * cells
 
 
 @dataclass(frozen=True, eq=False)

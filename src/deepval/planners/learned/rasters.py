@@ -4,16 +4,19 @@ Channels: road (road segments, then lanes, filled), road dividers, lane dividers
 others, the vehicle's own box. Drawn by OpenCV's fillPoly and polylines with their usual arguments, as published.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.planners.learned.grid import PlanGrid
-from deepval.planners.learned.libraries import opencv_library
-from deepval.world.lanes import Lane, LaneMap, Outline
+from deepval.geometry.vehicle import Vehicle, ground_poses
+from deepval.planners.learned.masks import PlanGrid
+from deepval.planners.learned.network import opencv_library
+from deepval.world.objects import Objects
+from deepval.world.scene import Lane, LaneMap, Outline, Scene
 
 ROAD, ROAD_DIVIDER, LANE_DIVIDER, OTHERS, EGO = range(5)
 STRETCH_M = 70.0
@@ -149,3 +152,62 @@ def _inside(shapes_m: Iterable[np.ndarray], grid: PlanGrid) -> Iterable[Int[np.n
         cells = grid.cell_of(shape)
         if (cells.max(axis=0) >= 0).all() and (cells.min(axis=0) < grid.cells).all():
             yield np.ascontiguousarray(cells[:, ::-1])
+
+
+def road_rasters(scene: Scene, grid: PlanGrid) -> list[Bool[np.ndarray, "3 x y"]]:
+    """The channels of the road, frame by frame."""
+    drawing = drawn_map(scene)
+    return [road_raster(drawing, pose, grid=grid) for pose in ego_poses(scene)]
+
+
+def scene_rasters(
+    scene: Scene, objects: Objects, grid: PlanGrid, *, roads: Sequence[Bool[np.ndarray, "3 x y"]] | None = None
+) -> Iterator[Bool[np.ndarray, "5 x y"]]:
+    """The raster of each frame, with the objects of that frame; the road is drawn unless it was."""
+    own = own_size_m(scene)
+    bounds = np.searchsorted(objects.frame, np.arange(len(scene) + 1))
+    for frame, road in enumerate(road_rasters(scene, grid) if roads is None else roads):
+        seen = objects.corners_m[bounds[frame] : bounds[frame + 1]]
+        yield whole_raster(road, seen, own, grid=grid)
+
+
+def whole_raster(
+    road: Bool[np.ndarray, "3 x y"],
+    others_m: Float[np.ndarray, "obj 4 2"],
+    own_size_m: tuple[float, float],
+    *,
+    grid: PlanGrid,
+) -> Bool[np.ndarray, "5 x y"]:
+    """All channels, from those of the road, the others' corners in the vehicle's frame, and its length and width."""
+    return np.stack([*road, box_raster(others_m, grid=grid), box_raster(own_corners_m(*own_size_m), grid=grid)])
+
+
+def drawn_map(scene: Scene) -> RoadDrawing:
+    """What is drawn of the scene's map, which it must have."""
+    if scene.lane_map is None:
+        raise InputError(
+            f"unit {scene.unit}: the learned planner draws the road, and there is no lane map: give the data set's "
+            "map, or name the units that have one."
+        )
+    return _drawn(scene.lane_map)
+
+
+def ego_poses(scene: Scene) -> Float[np.ndarray, "time 3"]:
+    """Pose (x, y, heading) of the ego vehicle in the world, frame by frame; the scene must know it."""
+    if scene.world_from_ego is None:
+        raise InputError(f"unit {scene.unit}: the learned planner needs the vehicle's poses in the world; found none.")
+    pose = scene.world_from_ego
+    return ground_poses(pose)
+
+
+def own_size_m(scene: Scene) -> tuple[float, float]:
+    """Length and width of the ego vehicle, which the scene must say."""
+    vehicle: Vehicle | None = scene.vehicle
+    if vehicle is None:
+        raise InputError(f"unit {scene.unit}: the learned planner draws the ego vehicle, whose size is not known.")
+    return vehicle.length_m, vehicle.width_m
+
+
+@lru_cache(maxsize=4)
+def _drawn(lane_map: LaneMap) -> RoadDrawing:
+    return road_drawing(lane_map)

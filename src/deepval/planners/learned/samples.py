@@ -10,10 +10,17 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
 from deepval.geometry.classes import super_class
-from deepval.geometry.corners import ground_corners_m
-from deepval.planners.learned.grid import AHEAD_S, STEPS, PlanGrid
-from deepval.planners.learned.rasters import RoadDrawing, road_raster, seen_from
-from deepval.planners.learned.views import drawn_map, ego_poses, own_size_m, whole_raster
+from deepval.geometry.vehicle import ground_corners_m
+from deepval.planners.learned.masks import AHEAD_S, STEPS, PlanGrid
+from deepval.planners.learned.rasters import (
+    RoadDrawing,
+    drawn_map,
+    ego_poses,
+    own_size_m,
+    road_raster,
+    seen_from,
+    whole_raster,
+)
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

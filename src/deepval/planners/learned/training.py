@@ -16,16 +16,11 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.files import reading
-from deepval.files.archives import npz_arrays
 from deepval.files.canonical import digest_of, json_text, sha256
-from deepval.files.writing import locked, write_atomically
-from deepval.planners.learned.arrays_file import npz_bytes
-from deepval.planners.learned.files import TRAINED_HERE
-from deepval.planners.learned.grid import STEPS
-from deepval.planners.learned.libraries import torch_library
-from deepval.planners.learned.masks import Masks, masks_bytes
+from deepval.files.writing import locked, npz_arrays, write_atomically
+from deepval.planners.learned.masks import STEPS, TRAINED_HERE, Masks, masks_bytes, npz_bytes
+from deepval.planners.learned.network import MANIFEST, torch_library
 from deepval.planners.learned.samples import PlannerSamples
-from deepval.planners.learned.weights import MANIFEST
 from deepval.progress import Watch, unwatched
 from deepval.version import __version__
 

@@ -8,7 +8,7 @@ from typing import Any
 from deepval.report.figures import style
 from deepval.report.figures.budgets import FILLED, OPEN, RANDOM_LINE, draw_pairs
 from deepval.report.figures.style import Figure, LeftOutError
-from deepval.report.figures.targets import MARKS
+from deepval.report.figures.summary import MARKS
 
 MOST = len(style.SERIES)
 
