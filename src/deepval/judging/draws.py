@@ -139,7 +139,7 @@ class Interval:
     high: float
 
     def snapped(self, scale: float = 1.0) -> "Interval":
-        """The interval with bounds within 1e-12 of zero (times `scale`) set to zero: rounding must not decide a verdict."""
+        """The interval with bounds within 1e-12 of zero (times `scale`) set to 0: rounding must not decide."""
         least = ROUNDING * scale
         if abs(self.low) > least and abs(self.high) > least:
             return self
@@ -305,7 +305,7 @@ def student_quantile(probability: float, degrees: float) -> float:
 
 
 def _for_few(critical: float, units: float) -> float:
-    """The bound that Student's t with units - 1 degrees of freedom exceeds as rarely as the normal exceeds `critical`."""
+    """The bound that Student's t with units - 1 degrees of freedom exceeds as often as the normal does `critical`."""
     from scipy.special import ndtr, stdtrit
 
     if math.isinf(units):

@@ -105,7 +105,7 @@ def at_least(
     return np.cumsum(number, axis=0)[:-1]
 
 
-def _abreast(draws: int, bounds: int, dtype: type) -> Float[np.ndarray, "draw bound"]:
+def _abreast(draws: int, bounds: int, dtype: type) -> Float[np.ndarray, "draw padded_bound"]:
     """An empty array for the rows reached by each bound, padded with infinity to a multiple of `ABREAST`."""
     room = np.empty((draws, (bounds // ABREAST + 1) * ABREAST), dtype=dtype)
     room[:, bounds:] = np.inf
@@ -113,7 +113,7 @@ def _abreast(draws: int, bounds: int, dtype: type) -> Float[np.ndarray, "draw bo
 
 
 def _cut_block(
-    reached: Float[np.ndarray, "draw bound"], slots: Num[np.ndarray, "draw budget"]
+    reached: Float[np.ndarray, "draw padded_bound"], slots: Num[np.ndarray, "draw budget"]
 ) -> Int[np.ndarray, "draw budget"]:
     """First block by whose end the slots are filled; the number of blocks where they are never filled.
 
@@ -425,7 +425,7 @@ def _pieces(rows: int, width: int, *, most: int = CUT_ELEMENTS) -> Iterator[slic
 
 def _reached(
     counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "bound unit"]
-) -> Float[np.ndarray, "draw bound"]:
+) -> Float[np.ndarray, "draw padded_bound"]:
     """Number of rows before each bound in each draw, from the number of rows of each unit.
 
     A small product is split into pieces that BLAS computes on one thread: waiting threads cost more than they save.
