@@ -1,8 +1,8 @@
 """Units -> draws of units with replacement, and samples over draws -> intervals.
 
 A draw is a count per unit, units sorted by id as text. Drawn: `PCG64(seed)` gives `draws` rows of U unit numbers,
-counted. Exact: all C(2U-1, U) count vectors with their multinomial probabilities, so there is no seed. Whatever is
-judged on the same units shares the draws, so that every comparison is paired.
+counted. Exact: all C(2U-1, U) count vectors with their multinomial probabilities, so there is no seed. Allocators that
+are judged on the same units share the draws, so that every comparison is paired.
 """
 
 import math
@@ -19,17 +19,17 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 
 EXACT_UP_TO = 50_000
-"""Most draws that are enumerated: 24,310 for 9 units fit, 92,378 for 10 do not."""
+"""Largest number of draws to enumerate: the 24,310 of 9 units fit, the 92,378 of 10 units do not."""
 MOST_DRAWS, MOST_COUNTS = 10_000_000, 2**28
-"""Of units, at random; and draws times units that are held at once: 2 GiB as numbers."""
+"""Largest number of random draws, and of draws times units in memory: 2 GiB of counts."""
 DRAWN_AT_ONCE = 1 << 20
-"""Units that are drawn in one go, so that only the counts of many draws of many units are held."""
+"""Units to draw at a time, so that of many draws only the counts stay in memory."""
 LEVEL = 0.95
 TAILS = ((1 - LEVEL) / 2, 1 - (1 - LEVEL) / 2)
-"""Parts of the draws up to the bounds of an interval."""
+"""Shares of the draws below the bounds of an interval."""
 Verdict = Literal["better", "worse", "unresolved"]
 ROUNDING = 1e-12
-"""Shares of the all-cheap loss up to this are what is left of 0 after adding in another order."""
+"""Shares of the all-cheap loss up to this size are rounding error: the order of a sum changes its last digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +37,9 @@ class Draws:
     """Resamples of units.
 
     Attributes:
-        counts: How often each draw holds each unit.
-        weights: Probability of each draw where they are enumerated, None where they are equally likely.
-        seed: What the draws came from, None where there is no chance in them.
+        counts: How often each unit occurs in each draw.
+        weights: Probability of each draw if all are enumerated, None if draws are equally likely.
+        seed: Seed of the random draws, None if they are enumerated.
     """
 
     counts: Float[np.ndarray, "draw unit"]
@@ -51,30 +51,34 @@ class Draws:
 
     @property
     def method(self) -> Literal["none", "drawn", "exact"]:
-        """How the draws were made."""
+        """How the draws came about: not at all, at random or by enumeration."""
         if not len(self):
             return "none"
         return "drawn" if self.weights is None else "exact"
 
-    def interval(self, samples: Float[np.ndarray, "draw"], kept: Bool[np.ndarray, "draw"] | None = None) -> "Interval":
-        """The 2.5 and 97.5 percentiles of the kept samples: linear for drawn, smallest x with F(x) >= p for exact."""
-        return self.intervals(samples[None], None if kept is None else kept[None])[0]
+    def interval(
+        self, samples: Float[np.ndarray, "draw"], selected: Bool[np.ndarray, "draw"] | None = None
+    ) -> "Interval":
+        """The 2.5 and 97.5 percentiles of the selected samples: linear if drawn, smallest x with F(x) >= p if exact."""
+        return self.intervals(samples[None], None if selected is None else selected[None])[0]
 
     def intervals(
-        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"] | None = None
+        self, samples: Float[np.ndarray, "row draw"], selected: Bool[np.ndarray, "row draw"] | None = None
     ) -> list["Interval"]:
-        """The same of several rows at once."""
-        return [Interval(*pair) for pair in self.bounds(samples, kept).tolist()]
+        """The intervals of several rows at once."""
+        return [Interval(*pair) for pair in self.bounds(samples, selected).tolist()]
 
     def bounds(
-        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"] | None = None
+        self, samples: Float[np.ndarray, "row draw"], selected: Bool[np.ndarray, "row draw"] | None = None
     ) -> Float[np.ndarray, "row 2"]:
-        """The bounds of the intervals of several rows; they are sorted together where all keep the same draws."""
-        if kept is not None and not (kept == kept[:1]).all():
-            return np.concatenate([self.bounds(row[None], own[None]) for row, own in zip(samples, kept, strict=True)])
+        """The bounds of the intervals of several rows; rows that select the same draws are sorted together."""
+        if selected is not None and not (selected == selected[:1]).all():
+            return np.concatenate(
+                [self.bounds(row[None], own[None]) for row, own in zip(samples, selected, strict=True)]
+            )
         weights = self.weights
-        if kept is not None and not kept.all():
-            samples, weights = samples[:, kept[0]], None if weights is None else weights[kept[0]]
+        if selected is not None and not selected.all():
+            samples, weights = samples[:, selected[0]], None if weights is None else weights[selected[0]]
         if not samples.size:
             return np.full((len(samples), 2), np.nan)
         if weights is None:
@@ -87,37 +91,39 @@ class Draws:
         return float(np.mean(rows) if self.weights is None else self.weights[rows].sum()) if len(rows) else 0.0
 
     def spread(self, samples: Float[np.ndarray, "draw"]) -> float:
-        """Standard deviation over the draws in which the sample is known (not NaN)."""
+        """Standard deviation over the draws in which the sample is defined (not NaN)."""
         return float(self.spreads(samples[None])[0])
 
     def spreads(self, samples: Float[np.ndarray, "row draw"]) -> Float[np.ndarray, "row"]:
-        """The same of several rows at once."""
-        known = ~np.isnan(samples)
-        if not known.all():
-            return np.concatenate([self._spread(row[None, own], own) for row, own in zip(samples, known, strict=True)])
+        """The standard deviations of several rows at once."""
+        defined = ~np.isnan(samples)
+        if not defined.all():
+            return np.concatenate(
+                [self._spread(row[None, own], own) for row, own in zip(samples, defined, strict=True)]
+            )
         return self._spread(samples, np.ones(samples.shape[1:], dtype=bool))
 
     def _spread(
-        self, samples: Float[np.ndarray, "row known"], known: Bool[np.ndarray, "draw"]
+        self, samples: Float[np.ndarray, "row defined"], defined: Bool[np.ndarray, "draw"]
     ) -> Float[np.ndarray, "row"]:
-        """Standard deviation over the known draws, which the samples are of."""
+        """Standard deviation of samples that cover the draws marked in `defined`."""
         if not samples.size:
             return np.full(len(samples), np.nan)
-        weights = None if self.weights is None else self.weights[known]
+        weights = None if self.weights is None else self.weights[defined]
         mean = np.average(samples, axis=1, weights=weights)
         return np.sqrt(np.average((samples - mean[:, None]) ** 2, axis=1, weights=weights))
 
 
 def _between(ordered: Float[np.ndarray, "row draw"], part: float) -> Float[np.ndarray, "row"]:
-    """What lies at a part of the way along ascending samples, linear between neighbours."""
-    place = part * (ordered.shape[1] - 1)
-    at = int(place)
+    """The quantile at `part` of ascending samples, linear between neighbours."""
+    position = part * (ordered.shape[1] - 1)
+    at = int(position)
     low, high = ordered[:, at], ordered[:, min(at + 1, ordered.shape[1] - 1)]
-    return (high - low) * (place - at) + low
+    return (high - low) * (position - at) + low
 
 
 def _smallest(samples: Float[np.ndarray, "draw"], weights: Float[np.ndarray, "draw"]) -> Float[np.ndarray, "2"]:
-    """The smallest samples up to which each of both tails is reached."""
+    """The smallest samples at which the cumulative weight reaches each of the two tails."""
     order = np.argsort(samples, kind="stable")
     reached = np.cumsum(weights[order])
     # The last digits of a sum of probabilities must not push a percentile to the next sample.
@@ -133,7 +139,7 @@ class Interval:
     high: float
 
     def snapped(self, scale: float = 1.0) -> "Interval":
-        """Bounds within 1e-12 of zero (times `scale`) are zero, so that rounding cannot make a verdict."""
+        """The interval with bounds within 1e-12 of zero (times `scale`) set to 0: rounding must not decide."""
         least = ROUNDING * scale
         if abs(self.low) > least and abs(self.high) > least:
             return self
@@ -143,7 +149,7 @@ class Interval:
     def verdict(self) -> Verdict | None:
         """Better iff the lower bound is above 0, worse iff the upper one is below; exactly 0 is neither.
 
-        Without an interval there is no verdict: nobody looked, which is not the same as not being able to tell.
+        Without an interval there is no verdict (None), which differs from "unresolved".
         """
         if math.isnan(self.low) or math.isnan(self.high):
             return None
@@ -166,7 +172,7 @@ def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draw
         )
     rng, counts = np.random.Generator(np.random.PCG64(seed)), np.empty((draws, units))
     step = max(1, DRAWN_AT_ONCE // units)
-    for first in range(0, draws, step):  # the numbers are those of one call for all draws
+    for first in range(0, draws, step):  # pieces continue one stream of numbers: the draws equal those of a single call
         part = counts[first : first + step]
         part[:] = _counted(rng.integers(0, units, part.shape), units)
     return Draws(counts, None, seed)
@@ -181,8 +187,8 @@ def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, i
     """One seed for each list of units, so that cells of the same units share their draws.
 
     Args:
-        units: The units that each cell is judged on.
-        seed: The seed itself where there is one list, else what theirs are children of.
+        units: The units of each cell.
+        seed: The seed of a single list; the seeds of several lists are its children.
     """
     lists = {name: tuple(sorted(map(str, members))) for name, members in units.items()}
     different = sorted(set(lists.values()))
@@ -203,6 +209,7 @@ def _enumerated(units: int) -> Draws:
         raise InputError(
             f"draws='exact' enumerates at most {EXACT_UP_TO:,} draws; {units} units have {number:,}. Give a number."
         )
+    # Unit by unit, every vector branches into all counts that still leave a sum of at most `units`.
     counts = np.zeros((1, 0), dtype=np.int64)
     for _ in range(units - 1):
         left = units - counts.sum(axis=1)
@@ -210,6 +217,7 @@ def _enumerated(units: int) -> Draws:
         first = np.repeat(np.cumsum(left + 1) - left - 1, left + 1)
         counts = np.column_stack([counts[parent], np.arange(len(parent)) - first])
     counts = np.column_stack([counts, units - counts.sum(axis=1)])
+    # Multinomial probability U! / (prod of counts!) / U**U, in logarithms so that no factorial overflows.
     log_factorial = np.array([math.lgamma(count + 1) for count in range(units + 1)])
     weights = np.exp(log_factorial[units] - log_factorial[counts].sum(axis=1) - units * math.log(units))
     return Draws(counts.astype(np.float64), weights / weights.sum(), None)
@@ -226,18 +234,18 @@ def simultaneous(
     """Intervals that cover all rows of a table at once, nominally with 95 %: point +- c * spread.
 
     c is the 95 % quantile over the draws of the largest |sample - point| / spread of any row (max-t): the smallest c at
-    which at least 95 % of the draws have all rows within, drawn or exact; nothing is interpolated. Drawn from few
-    units it is too small, for the spread is itself a guess: it is widened to the quantile of Student's t with
+    which at least 95 % of the draws have all rows within, drawn or exact, without interpolation. With few units c is
+    too small, because the spread is itself an estimate: it is widened to the quantile of Student's t with
     `units` - 1 degrees of freedom at the same level, times sqrt(units / (units - 1)); `units` may be infinite.
-    A draw in which a row is undefined (NaN) says nothing of that row, and one in which all are is left out. A row
-    that never varies keeps a point interval.
+    A draw in which a row is undefined (NaN) does not count for that row; a draw in which all rows are undefined is
+    left out. A row that never varies has a point interval.
     """
     spread = draws.spreads(samples)
-    scale = np.where(spread > ROUNDING, spread, np.inf)  # the last digits of a row that is 0 are no variation
-    said = ~np.isnan(samples).all(axis=0)
-    distance = np.nanmax(np.abs(samples - point[:, None])[:, said] / scale[:, None], axis=0, initial=0.0)
+    scale = np.where(spread > ROUNDING, spread, np.inf)  # rounding error of a constant row is no variation
+    defined = ~np.isnan(samples).all(axis=0)
+    distance = np.nanmax(np.abs(samples - point[:, None])[:, defined] / scale[:, None], axis=0, initial=0.0)
     order = np.argsort(distance, kind="stable")
-    reached = np.cumsum((np.ones(samples.shape[1]) if draws.weights is None else draws.weights)[said][order])
+    reached = np.cumsum((np.ones(samples.shape[1]) if draws.weights is None else draws.weights)[defined][order])
     at = np.searchsorted(reached, (LEVEL - 1e-12) * reached[-1]) if len(order) else 0
     critical = _for_few(float(distance[order][min(at, len(order) - 1)]), units) if len(order) else math.nan
     return [
@@ -248,8 +256,8 @@ def simultaneous(
 def cautious(point: float, spread: float, *, units: int, effective: float) -> Interval:
     """The second opinion: point +- Student's t x spread over draws x sqrt(units / (units - 1)).
 
-    The degrees of freedom are those of the effective units, `effective` - 1 and at least 1: where a few units hold the
-    value, few speak for the spread (docs/statistics.md, A second opinion). NaN for unknown effective units counts as 1.
+    The degrees of freedom are those of the effective units, `effective` - 1 and at least 1: if few units contribute
+    the value, few determine the spread (docs/statistics.md, A second opinion). NaN effective units count as 1.
     """
     if math.isnan(spread) or units < 2:
         return Interval(math.nan, math.nan)
@@ -261,7 +269,7 @@ def cautious(point: float, spread: float, *, units: int, effective: float) -> In
 def predicted(rate: float, spread: float, units: int) -> Interval:
     """The 95 % prediction interval of a rate on as many new units as it was calibrated or counted on.
 
-    The rate of the new units and this one vary alike, so that their difference has twice the variance of one:
+    The rates of the old and the new units have the same variance, so their difference has twice the variance of one:
     rate +- Student's t with units - 1 degrees of freedom x spread over draws x sqrt(2 units / (units - 1)), on the
     scale of the rate and on that of its logit; each bound is the wider one, within 0 and 1.
     """
@@ -282,7 +290,7 @@ def student_quantile(probability: float, degrees: float) -> float:
     """The quantile of Student's t with any degrees of freedom from 1 on, of a probability of at least 1/2.
 
     F(t) = 1/2 + c * integral of cos(x)^(degrees - 1) from 0 to atan(t / sqrt(degrees)), solved by Newton's method.
-    scipy.special has it too, but takes longer to be imported than a table of this size to be judged.
+    scipy.special has it too, but its import takes longer than judging a small table.
     """
     scale = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi)
     nodes, weights = np.polynomial.legendre.leggauss(48)
@@ -290,14 +298,14 @@ def student_quantile(probability: float, degrees: float) -> float:
     for _ in range(50):
         reached = scale * angle / 2 * float(weights @ np.cos(angle * (nodes + 1) / 2) ** (degrees - 1))
         step = (probability - 0.5 - reached) / (scale * math.cos(angle) ** (degrees - 1))
-        angle = min(angle + step, (angle + math.pi / 2) / 2)
+        angle = min(angle + step, (angle + math.pi / 2) / 2)  # a step beyond pi/2 would leave the domain of tan
         if abs(step) <= 1e-15 * angle:
             break
     return math.sqrt(degrees) * math.tan(angle)
 
 
 def _for_few(critical: float, units: float) -> float:
-    """The bound that Student's t with units - 1 degrees of freedom passes as rarely as the normal passes `critical`."""
+    """The bound that Student's t with units - 1 degrees of freedom exceeds as often as the normal does `critical`."""
     from scipy.special import ndtr, stdtrit
 
     if math.isinf(units):
@@ -306,34 +314,34 @@ def _for_few(critical: float, units: float) -> float:
 
 
 def units_to_resolve(spread: float, units: int, difference: float, *, power: float = 0.8) -> int:
-    """Number of units at which a true difference would be told from 0 with the given probability.
+    """Number of units at which a true difference would be distinguished from 0 with probability `power`.
 
     A planning figure: normal approximation, spread falling with the square root of the number of units,
-    U' = U * ((z(0.975) + z(power)) * spread / difference)^2. `power=0.5` asks only that the interval's
-    expected bound reaches 0.
+    U' = U * ((z(0.975) + z(power)) * spread / difference)^2. With `power=0.5` the expected bound of the interval
+    just reaches 0.
     """
     spread, difference, power = (
-        checks.number(given, what) for given, what in ((spread, "spread"), (difference, "difference"), (power, "power"))
+        checks.number(value, what) for value, what in ((spread, "spread"), (difference, "difference"), (power, "power"))
     )
     units = checks.whole(units, "units", least=1, most=10**12)
     if not difference or not 0 < power < 1:
         raise InputError(f"A difference other than 0 and a power in (0, 1) are needed; found {difference} and {power}.")
     normal = NormalDist()
-    wanted = (normal.inv_cdf(1 - (1 - LEVEL) / 2) + normal.inv_cdf(power)) * spread / abs(difference)
-    return max(2, math.ceil(units * wanted**2 - 1e-9))
+    distance = (normal.inv_cdf(1 - (1 - LEVEL) / 2) + normal.inv_cdf(power)) * spread / abs(difference)
+    return max(2, math.ceil(units * distance**2 - 1e-9))
 
 
 @dataclass(frozen=True)
 class Concentration:
-    """How evenly a total is spread over units, or over inputs (of the positive parts; NaN where there is none).
+    """How evenly a total is spread over units or inputs, from the positive parts; NaN where there is no total.
 
     Attributes:
         top_unit: Id of the unit with the largest part.
         top_share: Its share of the total.
-        effective_units: 1 / sum of squared shares: U where all are equal, 1 where one unit holds everything.
-        gini: 0 where all are equal, near 1 where one unit holds everything.
-        half: Fewest units that together hold half of the total; 0 where there is none.
-        half_share: What they hold of it.
+        effective_units: 1 / sum of squared shares: U where all are equal, 1 where one unit has everything.
+        gini: 0 where all are equal, near 1 where one unit has everything.
+        half: Smallest number of units that together have half of the total; 0 where there is no total.
+        half_share: Their share of the total.
     """
 
     top_unit: str | None
@@ -352,14 +360,14 @@ def concentration(
 ) -> Concentration:
     """Concentration of non-negative parts of units (or inputs), such as the oracle's gain per unit.
 
-    `positive` are the positive parts in ascending order; they are sorted here where None.
+    `positive` are the positive parts in ascending order; if None, they are sorted here.
     """
     total, number = parts.sum(), len(parts)
     if not total > 0:
         return Concentration(None, math.nan, math.nan, math.nan)
     share = (np.sort(parts[parts > 0]) if positive is None else positive) / total
     top = int(np.argmax(parts))
-    rank = np.arange(number - len(share) + 1, number + 1)
+    rank = np.arange(number - len(share) + 1, number + 1)  # parts of 0 have the lowest ranks and add nothing
     gini = float((2 * rank - number - 1) @ share / number)
     reached = np.cumsum(share[::-1])
     half = int(np.searchsorted(reached, reached[-1] / 2 * (1 - 1e-12)))

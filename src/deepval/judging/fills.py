@@ -1,10 +1,11 @@
 """Values per mode, costs of the modes and draws of units -> sums over the best plan of every draw, most at once.
 
-The best plan of `knapsack` differs little from the greedy fill. Steps of all hulls are sorted once; a matrix product
-gives what every draw spends on whole blocks of them, and only the block in which its money runs out is looked into.
-Which few inputs then change their level is searched in all draws of nearly the same multiplier together: changes from
-one level to another are taken by rising loss, so that a plan is a number of changes per pair of levels, and a list of
-all such numbers is short. Draws whose best plan is not proven, or not the only one, are left to `knapsack`.
+The best plan of `knapsack` differs little from the greedy fill. The steps of all hulls are sorted once. A matrix
+product gives the cost of whole blocks of steps in every draw, and steps are visited only in the block in which the
+budget of a draw runs out. Then a search finds the few inputs that change their level, in all draws of nearly the same
+multiplier together. Changes from one level to another are taken by rising loss, so a plan is a number of changes per
+pair of levels, and a list of all such numbers is short. Draws whose best plan is not proven or not unique are left to
+`knapsack`.
 """
 
 import math
@@ -18,24 +19,28 @@ from deepval.arrays import Bool, Float, Int
 from deepval.judging.knapsack import SOLVE_TOLERANCE, hull_slopes
 
 BLOCK = 64
-"""Steps of a block."""
+"""Steps in a block."""
 AT_ONCE = 1 << 18
-"""Draws that are searched together times the length of half a list."""
+"""Limit of a search: draws that are searched together, times the length of half a list."""
 TRIES = ((128, 24), (512, 40))
-"""Steps on either side of the cuts whose inputs may change, and changes between two levels, in turn."""
+"""Per attempt: steps on either side of the cuts whose inputs may change, and most changes between two levels."""
 MOST_LISTED, FIRST_LISTED = 10_000, 5
-"""Of half a list, with fewer changes where it would be longer; and changes of plans that are looked at first."""
+"""Most entries of half a list (a longer list gets fewer changes), and most changes of the plans that give a bound."""
 
 
 class Sums(NamedTuple):
-    """Sums of quantities over the plan of each draw, and whether it is the best one beyond doubt."""
+    """Sums of quantities over the plan of each draw, and whether that plan is proven to be the only best one."""
 
     sums: Float[np.ndarray, "draw quantity"]
     solved: Bool[np.ndarray, "draw"]
 
 
 class _Steps(NamedTuple):
-    """Levels (distinct costs) of all inputs, and the steps of their hulls by falling slope, then by input."""
+    """Levels (distinct costs) of all inputs, and the steps of their hulls by falling slope, then by input.
+
+    `useful` marks levels that are worth more than all cheaper ones; `step_index` gives the step that leads over each
+    gap between levels, the number of steps where there is none.
+    """
 
     costs: Int[np.ndarray, "level"]
     values: Float[np.ndarray, "input level"]
@@ -47,11 +52,11 @@ class _Steps(NamedTuple):
     target: Int[np.ndarray, "step"]
     slope: Float[np.ndarray, "step"]
     length: Float[np.ndarray, "step"]
-    place: Int[np.ndarray, "input level-1"]
+    step_index: Int[np.ndarray, "input level-1"]
 
 
 class _Fills(NamedTuple):
-    """Greedy fills: all steps before `cut` and `copies` of it, which spends all but the slack."""
+    """Greedy fills: all steps before `cut` and `copies` of the step `cut`; the slack remains unspent."""
 
     counts: Float[np.ndarray, "draw unit"]
     cut: Int[np.ndarray, "draw"]
@@ -61,7 +66,7 @@ class _Fills(NamedTuple):
     tolerance: Float[np.ndarray, "draw"]
 
     def keep(self, draws: np.ndarray) -> "_Fills":
-        return _Fills(*(each[draws] for each in self))
+        return _Fills(*(column[draws] for column in self))
 
 
 def planned(
@@ -73,15 +78,17 @@ def planned(
     counts: Float[np.ndarray, "draw unit"],
     budgets: Int[np.ndarray, "draw"],
 ) -> Sums:
-    """Sums of quantities over the plan of greatest value in every draw; rows stand in the order of their ids."""
+    """Sums of quantities over the plan of greatest value in every draw; rows must be sorted by input id."""
     steps = _steps(values, costs, unit, quantities)
     sums, fills = _filled(steps, counts, budgets)
     binding = fills.multiplier * fills.slack > fills.tolerance
+    # Sums of costs up to 2**53 are exact in double precision; a budget below the dearest mode changes the hulls.
     solved = (budgets >= costs.max()) & ~binding & (float(counts.sum(axis=1).max()) * len(values) * costs.max() < 2**53)
     open_ = np.flatnonzero(~solved & (budgets >= costs.max()))
     tied = len(np.unique(steps.slope)) < len(steps.slope)  # several plans may then be as good
     for reach, most in () if tied else TRIES:
         search = _Search.of(steps.costs, most)
+        # Draws of nearly the same multiplier are cut at nearly the same steps, so few inputs serve all of them.
         open_ = open_[np.argsort(fills.multiplier[open_], kind="stable")]
         at_once = max(1, AT_ONCE // len(search.left.cost))
         for first in range(0, len(open_), at_once):
@@ -103,6 +110,7 @@ def _steps(
     mode = np.stack([modes[values[:, modes].argmax(axis=1)] for modes in alike], axis=1)  # the first of the best
     values, quantities = values[rows[:, None], mode], quantities[rows[:, None], mode]
     slopes = hull_slopes(values.T, distinct)
+    # Neighbouring gaps of equal slope belong to one step of the hull: a step begins where the slope changes.
     fresh = np.vstack([np.ones((1, len(rows)), dtype=bool), slopes[1:] != slopes[:-1]])
     parts = []
     for source, target in combinations(range(len(distinct)), 2):
@@ -113,20 +121,20 @@ def _steps(
     row, source, target, slope = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = np.lexsort((row, -slope))
     row, source, target, slope = row[order], source[order], target[order], slope[order]
-    place = np.full((len(rows), len(distinct) - 1), len(row))
+    step_index = np.full((len(rows), len(distinct) - 1), len(row))
     for level in range(len(distinct) - 1):
         over = np.flatnonzero((source <= level) & (level < target))
-        place[row[over], level] = over
+        step_index[row[over], level] = over
     useful = np.ones(values.shape, dtype=bool)
     useful[:, 1:] = values[:, 1:] > np.maximum.accumulate(values, axis=1)[:, :-1]
     length = (distinct[target] - distinct[source]).astype(np.float64)
-    return _Steps(distinct, values, useful, quantities, unit, row, source, target, slope, length, place)
+    return _Steps(distinct, values, useful, quantities, unit, row, source, target, slope, length, step_index)
 
 
 def _filled(
     steps: _Steps, counts: Float[np.ndarray, "draw unit"], budgets: Int[np.ndarray, "draw"]
 ) -> tuple[Float[np.ndarray, "draw quantity"], _Fills]:
-    """Sums over the greedy fill of every draw, and the fill."""
+    """Sums over the greedy fill of every draw, and the fill itself."""
     number, units, draws = len(steps.slope), counts.shape[1], np.arange(len(counts))
     gained = steps.quantities[steps.input, steps.target] - steps.quantities[steps.input, steps.source]
     worth = (steps.slope * steps.length)[:, None]
@@ -143,6 +151,7 @@ def _filled(
     rows = block[:, None] * BLOCK + np.arange(BLOCK)
     weight = np.take_along_axis(counts, unit.take(rows, mode="clip"), axis=1) * (rows < number)
     spent = reached[draws, block][:, None] + np.cumsum(weight * steps.length.take(rows, mode="clip"), axis=1)
+    # Within the block, the cut is the first step that not all copies in the draw can afford.
     over = spent > budgets[:, None]
     within = np.where(over.any(axis=1), over.argmax(axis=1), BLOCK)
     cut = block * BLOCK + within
@@ -155,14 +164,14 @@ def _filled(
     sums += np.einsum("dr,drc->dc", taken, columns.take(rows, axis=0, mode="clip"))
     sums += copies[:, None] * columns[at]
     left = budgets - before - copies * length
-    odd = budgets % np.gcd.reduce(steps.costs)  # what whole costs cannot spend
+    odd = budgets % np.gcd.reduce(steps.costs)  # every plan leaves this unspent
     multiplier = np.where(whole, 0.0, steps.slope[at])
     tolerance = SOLVE_TOLERANCE * (sums[:, 1] + multiplier * left)
     return sums[:, 2:], _Fills(counts, cut, copies, multiplier, left - odd, tolerance)
 
 
 class _Half(NamedTuple):
-    """All numbers of changes, up or down, for some pairs of levels, what they cost, and their order by rising cost."""
+    """All numbers of changes (up positive, down negative) for some pairs of levels, their costs and order by cost."""
 
     numbers: Int[np.ndarray, "list pair"]
     cost: Int[np.ndarray, "list"]
@@ -170,14 +179,14 @@ class _Half(NamedTuple):
 
     @classmethod
     def of(cls, lengths: Int[np.ndarray, "pair"], most: int) -> "_Half":
-        """Up to so many changes of each pair."""
+        """The list with up to `most` changes of each pair, up or down."""
         shape = (2 * most + 1,) * len(lengths)
         numbers = np.indices(shape).reshape(len(lengths), math.prod(shape)).T - most
         cost = numbers @ lengths
         return cls(numbers, cost, np.argsort(cost, kind="stable"))
 
     def lost(self, totals: Sequence[Float[np.ndarray, "draw number"]], draws: int) -> Float[np.ndarray, "draw list"]:
-        """What all of them lose, from what any number of changes of each pair loses."""
+        """Loss of every entry of the list, from the losses of each number of changes of each pair."""
         lost = np.zeros((draws, 1))
         for total in totals:
             lost = (lost[:, :, None] + total[:, None, :]).reshape(draws, -1)
@@ -185,7 +194,7 @@ class _Half(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Pairs of levels, the number of changes up to which each is listed, and the lists of both halves of the pairs."""
+    """Pairs of levels, the most changes that are listed of each pair, and the lists of both halves of the pairs."""
 
     pairs: list[tuple[int, int]]
     most: int
@@ -194,22 +203,23 @@ class _Search(NamedTuple):
 
     @classmethod
     def of(cls, costs: Int[np.ndarray, "level"], most: int) -> "_Search":
-        """Up to so many changes, or fewer where a list would be too long."""
+        """The search with up to `most` changes of each pair, or fewer where a list would be too long."""
         pairs = list(combinations(range(len(costs)), 2))
         lengths, middle = np.array([costs[high] - costs[low] for low, high in pairs]), (len(pairs) + 1) // 2
+        # Half a list has (2 * most + 1) ** middle entries, at most MOST_LISTED.
         most = min(most, int((MOST_LISTED ** (1 / middle) - 1) // 2))
         return cls(pairs, most, _Half.of(lengths[:middle], most), _Half.of(lengths[middle:], most))
 
 
 class _Ranked(NamedTuple):
-    """The changes from one level to another that lose least, in every draw: which inputs', and what they lose in all.
+    """The changes from one level to another of least loss, in every draw: their inputs and losses.
 
     Attributes:
         entry: Input of the first, second, ... change.
-        loss: What each loses, or at least loses where it is not sure.
-        total: What the first 0, 1, 2, ... lose together.
-        sure: Whether all of those are known.
-        alone: Whether no other changes would lose the same.
+        loss: Loss of each change; a lower bound where it is not sure.
+        total: Loss of the first 0, 1, 2, ... changes together.
+        sure: Whether the losses of the first 0, 1, 2, ... changes are exact.
+        alone: Whether no other changes have the same total loss.
     """
 
     entry: Int[np.ndarray, "draw change"]
@@ -227,20 +237,22 @@ def _ranked(
     tolerance: Float[np.ndarray, "draw"],
     most: int,
 ) -> _Ranked:
-    """Of inputs as often as each is there; inputs that are not looked at lose at least `least`."""
+    """The changes of least loss, each input as often as it occurs; inputs outside the window lose at least `least`."""
     draws = np.arange(len(loss))[:, None]
     entry = np.argpartition(loss, min(most, loss.shape[1] - 1), axis=1)[:, : most + 1]
     entry = entry[draws, np.argsort(loss[draws, entry], axis=1, kind="stable")]
+    # The n-th change belongs to the first entry up to which there are n copies.
     upto = np.cumsum(number[draws, entry], axis=1)
     at = np.count_nonzero(upto[:, None, :] < np.arange(1, most + 2)[None, :, None], axis=2)
     there = at < entry.shape[1]
     entry = entry[draws, np.minimum(at, entry.shape[1] - 1)]
     lost = np.where(there, loss[draws, entry], np.inf)
-    known = lost < least[:, None]
-    lost = np.where(known, lost, least[:, None])
+    certain = lost < least[:, None]
+    lost = np.where(certain, lost, least[:, None])
     total = np.zeros((len(loss), most + 2))
     np.cumsum(lost, axis=1, out=total[:, 1:])
-    sure = np.column_stack([draws >= 0, np.logical_and.accumulate(known[:, :most], axis=1)])
+    sure = np.column_stack([draws >= 0, np.logical_and.accumulate(certain[:, :most], axis=1)])
+    # Copies of one input are the same change, so equal losses among them leave the plan unique.
     other = (lost[:, 1:] > lost[:, :-1] + tolerance[:, None]) | (entry[:, 1:] == entry[:, :-1])
     return _Ranked(entry, lost, total, sure, np.column_stack([draws >= 0, other]))
 
@@ -248,9 +260,10 @@ def _ranked(
 def _least(
     fills: _Fills, search: _Search, totals: Sequence[Float[np.ndarray, "draw number"]]
 ) -> tuple[Float[np.ndarray, "draw"], Float[np.ndarray, "draw"], Int[np.ndarray, "draw pair"]]:
-    """The least deficit of all numbers of changes, the next larger one, and the numbers that have it.
+    """The least deficit over all numbers of changes, the next larger deficit, and the numbers of least deficit.
 
-    Of the right half only the best up to any cost counts; of the left half what does not lose too much by itself.
+    Of the right half only the best entry up to any cost counts; of the left half only entries whose own loss does not
+    exceed a deficit that is reached already.
     """
     left, right, draws = search.left, search.right, np.arange(len(fills.slack))
     middle, rising = left.numbers.shape[1], right.cost[right.order]
@@ -258,61 +271,66 @@ def _least(
     rest = right.lost(totals[middle:], len(draws))[:, right.order] - fills.multiplier[:, None] * rising
     reached = np.minimum.accumulate(rest, axis=1)
 
-    def met(draw: Int[np.ndarray, "state"], place: Int[np.ndarray, "state"]) -> Float[np.ndarray, "state"]:
-        room = fills.slack[draw] - left.cost[place]
+    def met(draw: Int[np.ndarray, "state"], index: Int[np.ndarray, "state"]) -> Float[np.ndarray, "state"]:
+        room = fills.slack[draw] - left.cost[index]
         at = np.searchsorted(rising, room, side="right") - 1
-        return np.where(at >= 0, lost[draw, place] + fills.multiplier[draw] * room + reached[draw, at], np.inf)
+        return np.where(at >= 0, lost[draw, index] + fills.multiplier[draw] * room + reached[draw, at], np.inf)
 
+    # Plans of few changes are cheap to try and give a good bound on the deficit for all others.
     few = np.flatnonzero(np.abs(left.numbers).sum(axis=1) <= FIRST_LISTED)
     sooner = met(np.repeat(draws, len(few)), np.tile(few, len(draws))).reshape(len(draws), -1).min(axis=1)
-    enough = np.minimum(sooner, fills.multiplier * fills.slack) + fills.tolerance  # the last digits must exclude none
-    draw, place = np.nonzero(lost <= enough[:, None])
-    found, start = met(draw, place), np.searchsorted(draw, draws)
-    best = np.minimum.reduceat(found, start)
-    which = np.flatnonzero(found == best[draw])
+    enough = np.minimum(sooner, fills.multiplier * fills.slack) + fills.tolerance  # rounding must exclude no plan
+    draw, index = np.nonzero(lost <= enough[:, None])
+    deficits, start = met(draw, index), np.searchsorted(draw, draws)
+    best = np.minimum.reduceat(deficits, start)
+    which = np.flatnonzero(deficits == best[draw])
     which = which[np.searchsorted(draw[which], draws)]
-    found[which] = np.inf
-    second = np.minimum.reduceat(found, start)
-    allowed = np.where(rising <= (fills.slack - left.cost[place[which]])[:, None], rest, np.inf)
+    deficits[which] = np.inf
+    second = np.minimum.reduceat(deficits, start)
+    allowed = np.where(rising <= (fills.slack - left.cost[index[which]])[:, None], rest, np.inf)
     partner = allowed.argmin(axis=1)
     if allowed.shape[1] > 1:
         one, two = np.partition(allowed, 1, axis=1)[:, :2].T
         second = np.minimum(second, best + (two - one))
-    return best, second, np.column_stack([left.numbers[place[which]], right.numbers[right.order[partner]]])
+    return best, second, np.column_stack([left.numbers[index[which]], right.numbers[right.order[partner]]])
 
 
 def _changed(
     steps: _Steps, fills: _Fills, search: _Search, *, reach: int
 ) -> tuple[Float[np.ndarray, "draw quantity"], Bool[np.ndarray, "draw"]]:
-    """What the best changes of greedy fills add to their sums, and whether they are proven to be the best."""
+    """The sums that the best changes of greedy fills add, and whether these changes are proven to be the only best."""
     number, draws = len(steps.slope), np.arange(len(fills.cut))
     first, last = max(0, int(fills.cut.min()) - reach), min(number, int(fills.cut.max()) + 1 + reach)
     rows = np.unique(steps.input[first:last])
+    # An input without a step in the window loses at least this much per cost, up or down.
     below = fills.multiplier - (steps.slope[last] if last < number else 0.0)
     above = (steps.slope[first - 1] if first else np.inf) - fills.multiplier
-    # The input whose step is taken of some copies only stands twice, at either level.
+    # The input of the step `cut` takes it for some copies only, so it is listed twice: once at either level.
     split = steps.input[fills.cut]
-    level = np.column_stack([np.sum(steps.place[rows] < fills.cut[:, None, None], axis=2), steps.target[fills.cut]])
-    held = np.column_stack([fills.counts[:, steps.unit[rows]], fills.copies])
-    held[draws, np.searchsorted(rows, split)] -= fills.copies
+    level = np.column_stack(
+        [np.sum(steps.step_index[rows] < fills.cut[:, None, None], axis=2), steps.target[fills.cut]]
+    )
+    number_of = np.column_stack([fills.counts[:, steps.unit[rows]], fills.copies])
+    number_of[draws, np.searchsorted(rows, split)] -= fills.copies
     entry = np.column_stack([np.broadcast_to(rows, (len(draws), len(rows))), split])
     reduced = steps.values[entry] - fills.multiplier[:, None, None] * steps.costs
     loss = np.maximum(reduced.max(axis=2, keepdims=True) - reduced, 0.0)
-    loss = np.where(steps.useful[entry] & (held > 0)[:, :, None], loss, np.inf)
+    loss = np.where(steps.useful[entry] & (number_of > 0)[:, :, None], loss, np.inf)
     ways, pairs, most = [], search.pairs, search.most
     for low, high in pairs:
         cost = steps.costs[high] - steps.costs[low]
         for source, target, edge in ((low, high, below), (high, low, above)):
             own = np.where(level == source, loss[:, :, target], np.inf)
-            ways.append(_ranked(own, held, least=edge * cost, tolerance=fills.tolerance, most=most))
+            ways.append(_ranked(own, number_of, least=edge * cost, tolerance=fills.tolerance, most=most))
     up, down = ways[::2], ways[1::2]
     totals = [np.column_stack([d.total[:, most:0:-1], u.total[:, : most + 1]]) for u, d in zip(up, down, strict=True)]
     best, second, numbers = _least(fills, search, totals)
     greedy = fills.multiplier * fills.slack - fills.tolerance
-    kept = greedy <= best
-    best, numbers = np.minimum(best, greedy), np.where(kept[:, None], 0, numbers)
+    unchanged = greedy <= best
+    best, numbers = np.minimum(best, greedy), np.where(unchanged[:, None], 0, numbers)
+    # No longer chain of changes can be better if its own loss already reaches the best deficit.
     longer = np.min([way.total[:, -1] for way in ways], axis=0)
-    solved = (longer >= best) & (kept | (second - best > fills.tolerance))
+    solved = (longer >= best) & (unchanged | (second - best > fills.tolerance))
     more, used = np.zeros((len(draws), steps.quantities.shape[2])), []
     for pair, (low, high) in enumerate(pairs):
         for way, source, target, count in (
@@ -325,6 +343,7 @@ def _changed(
             gained = steps.quantities[input_, target] - steps.quantities[input_, source]
             more += np.einsum("dc,dcq->dq", taken, gained)
             used.append(np.where(taken, way.entry, -1))
+    # An input that changes twice has no plan of its own: such draws are left to the exact search.
     for one, other in combinations(used, 2):
         clash = (one[:, :, None] == other[:, None, :]) & (one >= 0)[:, :, None]
         solved &= ~clash.any(axis=(1, 2))

@@ -1,8 +1,8 @@
 """The bootstrap kernel: scores, units and draws -> expected sums over the highest scores, in every draw at once.
 
-What `ties` says for one sample, `top_sums` says for thousands of resamples without sorting again: rows are sorted once
-and cut into blocks; a matrix product gives every draw's weight of every block, and only the block in which a draw's
-slots run out is looked into.
+`ties` computes this for one sample; `top_sums` computes it for thousands of resamples with a single sort. The sorted
+rows are cut into blocks, a matrix product gives the weight of every block in every draw, and rows are visited only in
+the block in which a draw's slots run out.
 """
 
 import math
@@ -17,17 +17,17 @@ from deepval.arrays import Bool, Float, Int, Num
 from deepval.judging.ties import SAMPLE, SORT_UP_TO
 
 EDGES = 120
-"""Its quantiles that bound blocks; with heavy values at most twice as many, so that a byte counts them."""
+"""Quantiles of a sample that bound the blocks. Frequent values at most double them, so that a byte can count them."""
 MOST_COMPARED = 2 * EDGES
-"""Edges that scores are compared with one by one."""
+"""Largest number of edges that scores are compared with one by one; beyond it a binary search is used."""
 WALK_ELEMENTS = 1 << 16
-"""Rows that are taken in in one go."""
+"""Rows that a sieve adds at a time."""
 CUT_ELEMENTS = 1 << 15
-"""Numbers that are worked on in one go; few enough for the cache, and for memory to be used again."""
+"""Numbers in one piece of work: few enough to stay in the cache and to reuse the same memory."""
 REACH_ELEMENTS = 1 << 18
-"""Numbers of a product of draws and blocks that are held at once, most of them in single precision."""
+"""Numbers in one product of draws and blocks, most of them in single precision."""
 COPIED_ELEMENTS = 1 << 23
-"""Counts of units in draws of which copies in other types are held at once: 16 bytes each."""
+"""Counts of units in draws that are copied to other types at a time: 16 bytes per count."""
 ABREAST = 16
 """Blocks that are skipped together in the search for a cut."""
 ONE_THREAD = 1 << 18
@@ -47,21 +47,21 @@ def top_sums(
 ) -> Float[np.ndarray, "draw budget quantity"]:
     """Expected sums of quantities over the highest scores, in every draw of units and for every number of slots.
 
-    A draw repeats each unit's inputs `counts` times. Where there are more slots than inputs, all are taken. Scores that
-    are few enough are sorted, unless their order is known.
+    A draw repeats each unit's inputs `counts` times. With more slots than inputs, all inputs are taken. Up to
+    `SORT_UP_TO` scores are sorted, unless `order` is passed; above it a sieve leaves only the rows near a cut to sort.
     """
     if len(score) <= SORT_UP_TO:
         return sorted_sums(score, quantities, unit, counts=counts, slots=slots.astype(np.float64), order=order)
     step = math.ceil(len(score) / SAMPLE)
     sieve = Sieve.over(score[::step], unit[::step], step=step, counts=counts, slots=slots, quantities=len(quantities))
-    block = np.empty(len(score), dtype=np.uint8)
+    block = np.empty(len(score), dtype=np.uint8)  # a byte is enough: there are at most MOST_COMPARED edges
     for first in range(0, len(score), WALK_ELEMENTS):
         part = slice(first, first + WALK_ELEMENTS)
-        block[part] = sieve.add(score[part], [each[part] for each in quantities], unit[part])
+        block[part] = sieve.add(score[part], [quantity[part] for quantity in quantities], unit[part])
     sifted = sieve.sifted(counts, slots)
-    rows = np.flatnonzero(sifted.kept[block])
-    kept = [quantity[rows] for quantity in quantities]
-    return sifted.sums + sorted_sums(score[rows], kept, unit[rows], counts=counts, slots=sifted.left)
+    rows = np.flatnonzero(sifted.partial[block])
+    partial = [quantity[rows] for quantity in quantities]
+    return sifted.sums + sorted_sums(score[rows], partial, unit[rows], counts=counts, slots=sifted.left)
 
 
 def sorted_sums(
@@ -73,12 +73,13 @@ def sorted_sums(
     slots: Float[np.ndarray, "draw budget"],
     order: Int[np.ndarray, "input"] | None = None,
 ) -> Float[np.ndarray, "draw budget quantity"]:
-    """The same of rows that are few enough to be sorted."""
-    sums = np.zeros((slots.shape[1], len(quantities), len(slots))).transpose(2, 0, 1)  # draws of one sum lie together
+    """`top_sums` for rows that are few enough to be sorted."""
+    sums = np.zeros((slots.shape[1], len(quantities), len(slots))).transpose(2, 0, 1)  # contiguous over draws
     if not len(score):
         return sums
     order = np.argsort(-score) if order is None else order
     blocks = _blocks(score, quantities, unit, order, units=counts.shape[1], budgets=slots.shape[1])
+    # A piece of draws must fit both limits: the product with the blocks and the copies of its counts.
     width = max(len(blocks.kind), counts.shape[1] * REACH_ELEMENTS // COPIED_ELEMENTS)
     for part in _pieces(len(counts), width, most=REACH_ELEMENTS):
         sums[part] = _block_sums(blocks, _Drawn.of(counts[part], blocks.upto[-1, 0]), slots[part])
@@ -88,7 +89,7 @@ def sorted_sums(
 def _per_unit(
     key: Int[np.ndarray, "input"], quantities: Quantities, *, blocks: int, units: int
 ) -> Float[np.ndarray, "column block unit"]:
-    """Number of every unit's rows in every block, then sums of their quantities; key = block * units + unit."""
+    """Number of rows of every unit in every block, then the sums of their quantities; key = block * units + unit."""
     tables = np.empty((1 + len(quantities), blocks * units))
     for table, weight in zip(tables, (None, *quantities), strict=True):
         table[:] = np.bincount(key, weights=weight, minlength=blocks * units)
@@ -98,44 +99,46 @@ def _per_unit(
 def at_least(
     score: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"], unit: Int[np.ndarray, "input"], *, units: int
 ) -> Float[np.ndarray, "edge unit"]:
-    """How many scores of every unit are at least each of descending edges."""
+    """Number of scores of every unit that are at least each edge; edges descend."""
     key = _edges_above(score, edges) * np.int64(units) + unit
     (number,) = _per_unit(key, (), blocks=len(edges) + 1, units=units)
     return np.cumsum(number, axis=0)[:-1]
 
 
-def _abreast(draws: int, bounds: int, dtype: type) -> Float[np.ndarray, "draw place"]:
-    """Room for what is reached by each bound, and infinity from there to a multiple of `ABREAST`."""
+def _abreast(draws: int, bounds: int, dtype: type) -> Float[np.ndarray, "draw padded_bound"]:
+    """An empty array for the rows reached by each bound, padded with infinity to a multiple of `ABREAST`."""
     room = np.empty((draws, (bounds // ABREAST + 1) * ABREAST), dtype=dtype)
     room[:, bounds:] = np.inf
     return room
 
 
 def _cut_block(
-    reached: Float[np.ndarray, "draw place"], slots: Num[np.ndarray, "draw budget"]
+    reached: Float[np.ndarray, "draw padded_bound"], slots: Num[np.ndarray, "draw budget"]
 ) -> Int[np.ndarray, "draw budget"]:
-    """First block by whose end the slots are filled, the number of blocks where they never are.
+    """First block by whose end the slots are filled; the number of blocks where they are never filled.
 
-    Of several bounds that stand abreast the last is looked at first, then all of those that hold the cut.
+    The search takes two steps over all draws at once: first the last bound of each group of `ABREAST`, then all bounds
+    of the one group that contains the cut.
     """
-    wanted, abreast = slots.astype(reached.dtype)[:, :, None], reached.reshape(len(reached), -1, ABREAST)
-    row = (abreast[:, None, :, -1] < wanted).argmin(axis=2)
+    target, abreast = slots.astype(reached.dtype)[:, :, None], reached.reshape(len(reached), -1, ABREAST)
+    # `reached` never falls, so the first False is where the slots are filled; the infinite padding ensures one.
+    row = (abreast[:, None, :, -1] < target).argmin(axis=2)
     first = np.arange(len(reached))[:, None] * abreast.shape[1]
-    within = (reached.reshape(-1, ABREAST).take(row + first, axis=0) < wanted).argmin(axis=2)
+    within = (reached.reshape(-1, ABREAST).take(row + first, axis=0) < target).argmin(axis=2)
     return np.maximum(row * ABREAST + within - 1, 0)
 
 
 class Sifted(NamedTuple):
-    """What a sieve says once it has seen every row.
+    """Result of a sieve to which every row has been added.
 
     Attributes:
-        kept: Blocks whose rows are needed: some draw takes a part of them.
-        left: Slots that each draw has left for those rows.
-        sums: Sums over what each draw takes of all other rows.
-        taken: Rows of every other block that the first draw takes under each budget.
+        partial: Blocks of which some draw takes only a part, so that their rows are needed.
+        left: Slots of each draw that remain for the rows of partial blocks.
+        sums: Sums over the rows of all other blocks that each draw takes.
+        taken: Number of rows that the first draw takes from every other block under each budget.
     """
 
-    kept: Bool[np.ndarray, "block"]
+    partial: Bool[np.ndarray, "block"]
     left: Float[np.ndarray, "draw budget"]
     sums: Float[np.ndarray, "draw budget quantity"]
     taken: Float[np.ndarray, "budget block"]
@@ -143,17 +146,17 @@ class Sifted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sieve:
-    """Rows that come piece by piece -> sums of all but the few on which some draw's cut may fall.
+    """Rows that arrive piece by piece -> sums over all rows but the few on which the cut of some draw may fall.
 
-    A block is an interval of scores: block i covers edges[i] <= score < edges[i-1]. One matrix product gives every
-    draw's weight of every block; only a block that is taken in part by some draw needs its rows, and not even then if
-    it holds a single value.
+    A block is an interval of scores: block i covers edges[i] <= score < edges[i-1]. One matrix product gives the
+    weight of every block in every draw. Rows are needed only for a block that some draw takes in part, unless all
+    rows of the block have the same score: then every row counts in proportion.
 
     Attributes:
         edges: Descending edges of the blocks.
-        near: Blocks on or beside which a sample of the rows puts a cut. It only decides where to look.
-        single: Blocks that can hold one value only.
-        tables: Number of every unit's rows in every block, then sums of their quantities.
+        near: Blocks on or beside which a sample of the rows puts a cut. They only guide the search.
+        single: Blocks that can contain one score only.
+        tables: Number of rows of every unit in every block, then the sums of their quantities.
     """
 
     edges: Float[np.ndarray, "edge"]
@@ -179,12 +182,12 @@ class Sieve:
         Args:
             sample: Scores of the sample.
             unit: Units of the same rows.
-            step: How many rows each of them stands for.
+            step: Number of rows that each row of the sample represents.
             counts: The draws.
-            slots: How many rows each draw takes under each budget.
-            quantities: How many quantities are summed.
-            quantiles: Of the sample, that blocks may end at.
-            widest: Quantiles that a block near a cut may span; any number where None.
+            slots: Number of rows that each draw takes under each budget.
+            quantities: Number of quantities to sum.
+            quantiles: Number of quantiles of the sample at which blocks may end.
+            widest: Number of quantiles that a block near a cut may span; no limit where None.
         """
         edges, near = _edges(sample, unit, step=step, counts=counts, slots=slots, quantiles=quantiles, widest=widest)
         single = _single(edges)
@@ -193,7 +196,7 @@ class Sieve:
     def add(
         self, score: Float[np.ndarray, "row"], quantities: Quantities, unit: Int[np.ndarray, "row"]
     ) -> Num[np.ndarray, "row"]:
-        """Take in a piece of the rows; returns the block of each."""
+        """Add a piece of the rows to the sums; returns the block of each row."""
         block, units = self.blocks(score), self.tables.shape[2]
         key = block * np.int64(units) + unit
         self.tables[:] += _per_unit(key, quantities, blocks=len(self.single), units=units)
@@ -204,14 +207,15 @@ class Sieve:
         return _edges_above(score, self.edges)
 
     def sifted(self, counts: Float[np.ndarray, "draw unit"], slots: Num[np.ndarray, "draw budget"]) -> Sifted:
-        """Which blocks' rows are still needed, the slots left for them, and the sums of all others."""
+        """The blocks whose rows are still needed, the slots left for them, and the sums over all other blocks."""
         weight, *sums = ((counts @ table.T)[:, None] for table in self.tables)
+        # A draw takes the slots that the blocks above leave, between nothing and the whole block.
         taken = np.clip(slots[:, :, None] - (np.cumsum(weight, axis=2) - weight), 0.0, weight)
-        kept = ((taken > 0) & (taken < weight)).any(axis=(0, 1)) & ~self.single
-        taken[:, :, kept] = 0.0
+        partial = ((taken > 0) & (taken < weight)).any(axis=(0, 1)) & ~self.single
+        taken[:, :, partial] = 0.0
         share = np.divide(taken, weight, out=np.zeros_like(taken), where=weight > 0)
         others = np.stack([(share * own).sum(axis=2) for own in sums], axis=2)
-        return Sifted(kept, slots - taken.sum(axis=2), others, taken[0])
+        return Sifted(partial, slots - taken.sum(axis=2), others, taken[0])
 
 
 def _edges(
@@ -226,8 +230,8 @@ def _edges(
 ) -> tuple[Float[np.ndarray, "edge"], Bool[np.ndarray, "block"]]:
     """Descending edges of blocks, close together only where a systematic sample puts the cuts, and those blocks.
 
-    A value that fills more than one quantile of the sample is shut in between itself and the next float. The sample
-    only decides where to look; sums stay exact.
+    A score that fills more than one quantile of the sample gets a block of its own, up to the next float. The sample
+    only places the edges; the sums stay exact wherever the edges lie.
     """
     if not len(sample):
         return np.zeros(0), np.ones(1, dtype=bool)
@@ -242,7 +246,8 @@ def _edges(
     np.cumsum(counts @ number.T, axis=1, out=reached[:, 1 : len(single) + 1])
     cut = np.minimum(_cut_block(reached, np.ceil(slots / step)), len(edges))
     hit = np.bincount(cut.ravel(), minlength=len(single)) > 0
-    near = hit | np.append(hit[1:], False) | np.append(False, hit[:-1])
+    near = hit | np.append(hit[1:], False) | np.append(False, hit[:-1])  # the sample may be off by one block
+    # Edges remain only where the kind of block changes: far from all cuts, blocks merge.
     kind = hit.astype(int) + near + 2 * (near & single)
     apart = kind[1:] != kind[:-1]
     if widest is not None:
@@ -252,12 +257,12 @@ def _edges(
 
 
 def _single(edges: Float[np.ndarray, "edge"]) -> Bool[np.ndarray, "block"]:
-    """Which blocks between descending edges can hold one value only."""
+    """Which blocks between descending edges can contain one score only: those from a float to the next."""
     return np.concatenate([edges[:1] == np.inf, edges[:-1] == np.nextafter(edges[1:], np.inf), [False]])
 
 
 def _edges_above(score: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"]) -> Num[np.ndarray, "input"]:
-    """Number of edges above each score, a byte each: few comparisons beat a binary search."""
+    """Number of edges above each score, in a byte: few comparisons are faster than a binary search."""
     if len(edges) > MOST_COMPARED:
         return len(edges) - np.searchsorted(edges[::-1], score, side="right")
     above = np.zeros(len(score), dtype=np.uint8)
@@ -279,13 +284,13 @@ class _Blocks:
     """Rows by descending score, in blocks that never split a tie group.
 
     Attributes:
-        bounds: First row of each block, and the number of rows.
+        bounds: First row of each block, then the number of rows.
         kind: Whether the scores of each block are all different, partly equal or all equal.
-        own: Number of each unit's rows in each block, then sums of their quantities.
-        upto: The same over all rows before each block, and over all.
+        own: Number of rows of each unit in each block, then the sums of their quantities.
+        upto: The same over all rows before each block, then over all rows.
         score: Score of each row.
-        unit: Units of each block's rows, as many as the longest block that is not all equal has; where it has fewer,
-            a unit that no draw holds.
+        unit: Units of the rows of each block. The width is that of the longest block whose scores are not all equal;
+            shorter blocks are padded with a unit that occurs in no draw.
         quantities: Quantities of the same rows.
     """
 
@@ -307,7 +312,11 @@ def _blocks(
     units: int,
     budgets: int,
 ) -> _Blocks:
-    """The rows in order, cut into blocks; their size balances the product of all blocks against the walk in one."""
+    """The rows in order, cut into blocks.
+
+    Small blocks make the product over all blocks long, large ones the walk within one. The size that balances both
+    grows with the square root of rows * units / budgets; 20 and 80 weigh the walk against the product.
+    """
     rows, score = len(score), score.take(order)
     differs = np.append(True, score[1:] != score[:-1])
     bounds = _bounds(differs, size=max(8, math.ceil(math.sqrt(rows * (units + 20) / (80 * budgets)))))
@@ -322,16 +331,21 @@ def _blocks(
     own = np.ascontiguousarray(_per_unit(key, quantities, blocks=len(kind), units=units).transpose(1, 0, 2))
     upto = np.zeros((len(bounds), *own.shape[1:]))
     np.cumsum(own, axis=0, out=upto[1:])
-    place = np.arange(int(np.max(length[~equal], initial=1)))
-    row = np.minimum(first[:, None] + place, rows - 1)
-    unit = np.where(place < length[:, None], unit.take(row), units)
-    return _Blocks(bounds, kind, own, upto, score, unit, np.stack([each.take(row) for each in quantities], axis=1))
+    # Blocks of equal scores are taken in proportion, without their rows, and so do not set the width.
+    offset = np.arange(int(np.max(length[~equal], initial=1)))
+
+    row = np.minimum(first[:, None] + offset, rows - 1)
+    unit = np.where(offset < length[:, None], unit.take(row), units)
+    return _Blocks(
+        bounds, kind, own, upto, score, unit, np.stack([quantity.take(row) for quantity in quantities], axis=1)
+    )
 
 
 def _bounds(differs: Bool[np.ndarray, "row"], *, size: int) -> Int[np.ndarray, "bound"]:
-    """First rows of blocks of about `size` rows, and the number of rows; a longer tie group is a block of its own."""
+    """First rows of blocks of about `size` rows, then the number of rows; a longer tie group is its own block."""
     starts = np.append(np.flatnonzero(differs), len(differs))
     group = np.searchsorted(starts, np.arange(size - 1, len(differs), size), side="right")
+    # The tie group around every `size`-th row: blocks end after it, and begin before it where it is long.
     start, end = starts[group - 1], starts[group]
     bound = np.zeros(len(differs) + 1, dtype=bool)
     bound[[0, -1]] = bound[end] = bound[start[end - start > size]] = True
@@ -339,13 +353,13 @@ def _bounds(differs: Bool[np.ndarray, "row"], *, size: int) -> Int[np.ndarray, "
 
 
 class _Drawn(NamedTuple):
-    """Draws as numbers of several kinds.
+    """Counts of the draws in several number types.
 
     Attributes:
-        counts: How often each draw holds each unit.
-        single: The same in single precision where no sum exceeds what that holds, which halves the work.
-        padded: The same and a unit that no draw holds.
-        whole: That as whole numbers, which add up several times faster.
+        counts: How often each unit occurs in each draw.
+        single: The counts in single precision where all sums are exact in it, which halves the work.
+        padded: The counts, and a last unit that occurs in no draw.
+        whole: The padded counts as integers, which add up several times faster.
     """
 
     counts: Float[np.ndarray, "draw unit"]
@@ -355,11 +369,11 @@ class _Drawn(NamedTuple):
 
     @classmethod
     def of(cls, counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "unit"]) -> "_Drawn":
-        """Of draws of units that hold so many rows."""
+        """The draws of units that have `number` rows each."""
         padded = np.zeros((len(counts), counts.shape[1] + 1))
         padded[:, :-1] = counts
-        few = np.max(counts @ number, initial=0) < 2**24
-        small = np.max(counts, initial=0) * CUT_ELEMENTS < 2**31
+        few = np.max(counts @ number, initial=0) < 2**24  # whole numbers below 2**24 are exact in single precision
+        small = np.max(counts, initial=0) * CUT_ELEMENTS < 2**31  # one running sum over a piece fits 32 bits
         return cls(
             counts,
             counts.astype(np.float32 if few else np.float64),
@@ -369,7 +383,7 @@ class _Drawn(NamedTuple):
 
 
 class _Cuts(NamedTuple):
-    """Where the slots of draws run out: within block `at`, of whose rows the highest `slots` are still taken."""
+    """Where the slots of draws run out: within block `at`, of which the `slots` highest rows are still taken."""
 
     draw: Int[np.ndarray, "cut"]
     at: Int[np.ndarray, "cut"]
@@ -388,36 +402,37 @@ def _block_sums(
     for part in _pieces(draws, units * budgets):
         np.einsum("du,dbqu->dbq", drawn.counts[part], blocks.upto[:, 1:].take(at[part], axis=0), out=sums[part])
     kind = np.append(blocks.kind, -1).take(at)
-    kind[left <= 0] = -1
+    kind[left <= 0] = -1  # the slots end with a whole block, or there are more slots than rows
     by_cut, cuts = (
         sums.reshape(draws * budgets, -1),
         _Cuts(np.repeat(np.arange(draws), budgets), at.ravel(), left.ravel()),
     )
     for which, way in WAYS.items():
-        found = np.flatnonzero(kind == which)
-        for part in _pieces(len(found), units if which == _Kind.EQUAL else blocks.unit.shape[1]):
-            cut = found[part] if len(found) < len(by_cut) else part  # a slice is faster where all are of one kind
-            by_cut[cut] += way(blocks, _Cuts(*(each[cut] for each in cuts)), drawn)
+        cuts_of_kind = np.flatnonzero(kind == which)
+        for part in _pieces(len(cuts_of_kind), units if which == _Kind.EQUAL else blocks.unit.shape[1]):
+            cut = (
+                cuts_of_kind[part] if len(cuts_of_kind) < len(by_cut) else part
+            )  # a slice is faster if all are of one kind
+            by_cut[cut] += way(blocks, _Cuts(*(column[cut] for column in cuts)), drawn)
     return sums
 
 
 def _pieces(rows: int, width: int, *, most: int = CUT_ELEMENTS) -> Iterator[slice]:
-    """Pieces of rows that can be worked on at once where each needs `width` numbers."""
+    """Slices of rows, each of at most `most` numbers (and at least one row), if a row needs `width` numbers."""
     step = max(1, most // width)
     return (slice(first, first + step) for first in range(0, rows, step))
 
 
 def _reached(
     counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "bound unit"]
-) -> Float[np.ndarray, "draw place"]:
-    """Number of rows before each bound in each draw, from the number of each unit's.
+) -> Float[np.ndarray, "draw padded_bound"]:
+    """Number of rows before each bound in each draw, from the number of rows of each unit.
 
-    A small product is made in pieces that BLAS leaves to one thread: threads that wait for each other cost more than
-    they save.
+    A small product is split into pieces that BLAS computes on one thread: waiting threads cost more than they save.
     """
     table = number.T.astype(counts.dtype)
     reached, step = _abreast(len(counts), len(number), counts.dtype.type), ONE_THREAD // table.size
-    step = step if step >= 16 else len(counts)
+    step = step if step >= 16 else len(counts)  # no pieces of fewer than 16 draws
     for first in range(0, len(counts), step):
         part = slice(first, first + step)
         np.matmul(counts[part], table, out=reached[part, : len(number)])
@@ -425,15 +440,16 @@ def _reached(
 
 
 def _weights(blocks: _Blocks, cuts: _Cuts, counts: Num[np.ndarray, "draw unit"]) -> Num[np.ndarray, "cut width"]:
-    """How often each draw holds the rows of its block."""
-    place = blocks.unit.take(cuts.at, axis=0)
-    place += cuts.draw[:, None] * counts.shape[1]
-    return counts.take(place, mode="wrap")  # which is faster than to look whether there are such places
+    """How often each row of the cut block occurs in the draw."""
+    position = blocks.unit.take(cuts.at, axis=0)
+    position += cuts.draw[:, None] * counts.shape[1]
+    return counts.take(position, mode="wrap")  # faster than the check of bounds, and all positions are valid
 
 
 def _in_turn(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
-    """Sums in blocks of distinct scores: rows are taken in turn until the slots are filled, of all cuts in one go."""
+    """Sums in blocks of distinct scores: rows are taken in turn until the slots are filled."""
     weight = _weights(blocks, cuts, drawn.whole)
+    # One running sum over the rows of all cuts: each cut's own sum starts at its first `before`.
     filled = np.zeros(weight.size + 1, dtype=weight.dtype)
     np.cumsum(weight, out=filled[1:])
     before, after = filled[:-1].reshape(weight.shape), filled[1:].reshape(weight.shape)
@@ -443,9 +459,10 @@ def _in_turn(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "
 
 
 def _with_ties(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
-    """Sums in blocks with tie groups: the group on which the slots run out is taken in proportion."""
+    """Sums in blocks with tie groups: the group in which the slots run out is taken in proportion."""
     first, weight = blocks.bounds[cuts.at], _weights(blocks, cuts, drawn.padded)
     last = np.argmax(np.cumsum(weight, axis=1) >= cuts.slots[:, None], axis=1)
+    # Rows past the end of a block have weight 0, so their scores do not matter.
     score = blocks.score.take(first[:, None] + np.arange(weight.shape[1]), mode="clip")
     value = blocks.score[first + last][:, None]
     taken, tied = weight * (score > value), weight * (score == value)
@@ -454,10 +471,10 @@ def _with_ties(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray,
 
 
 def _in_proportion(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
-    """Sums in blocks of one tie group: all of it is taken in proportion."""
+    """Sums in blocks of one tie group: the whole group is taken in proportion, the mean over all tie-breaks."""
     own = np.einsum("cu,ctu->ct", drawn.counts.take(cuts.draw, axis=0), blocks.own.take(cuts.at, axis=0))
     return own[:, 1:] * (cuts.slots / own[:, 0])[:, None]
 
 
 WAYS = {int(_Kind.DISTINCT): _in_turn, int(_Kind.MIXED): _with_ties, int(_Kind.EQUAL): _in_proportion}
-"""How a block of each kind is taken in part."""
+"""The function that takes a part of a block, by the kind of the block."""

@@ -1,6 +1,6 @@
-"""Values per mode, integer costs and a budget to the best plan there is; `plans` checks it.
+"""Values per mode, integer costs and a budget -> the plan of greatest value; `plans` checks it.
 
-As in docs/definitions.md, More than two modes.
+Defined in docs/definitions.md, More than two modes.
 
 Maximise Σ v[i, mode_i] subject to Σ c[mode_i] ≤ B, where mode 0 is cheap with value and cost 0. For any λ ≥ 0 let
 UB(λ) = λ·B + Σ_i max_m(v_im − λ·c_m) and r_im = max_m'(v_im' − λ·c_m') − (v_im − λ·c_m) ≥ 0, the reduced loss. Then
@@ -28,17 +28,17 @@ def solve(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) ->
 
     Hull steps of equal slope are filled in row order (sort the rows by input id), and the plan departs from that
     fill only where it gains. The same arguments give the same plan, bit for bit. Should `MOST_STATES` not suffice,
-    the best plan found is returned, and `check` says that it is not proven.
+    the best plan so far is returned, and `check` reports that it is not proven.
     """
     check_problem(values, costs, budget)
     if costs.ndim == 2:
         return _solve_each(values, costs, budget)
     menu = _menu(values, costs, budget)
-    found = _Found(menu.values.argmax(axis=0))  # the first of equals is the cheapest
-    if menu.costs[found.levels].sum() > budget:
-        found = _optimum(menu, budget)
+    best = _Solution(menu.values.argmax(axis=0))  # the first of equals is the cheapest
+    if menu.costs[best.levels].sum() > budget:
+        best = _optimum(menu, budget)
     modes = np.zeros(len(values), dtype=np.int64)
-    modes[menu.inputs] = menu.modes[found.levels]
+    modes[menu.inputs] = menu.modes[best.levels]
     for mode in menu.doubles:
         rivals = np.flatnonzero(costs[modes] == costs[mode])
         modes[rivals[values[rivals, mode] > values[rivals, modes[rivals]]]] = mode
@@ -46,13 +46,13 @@ def solve(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) ->
     return Plan(
         modes=modes,
         value=value,
-        spent=int(menu.costs[found.levels].sum()),
+        spent=int(menu.costs[best.levels].sum()),
         budget=budget,
-        multiplier=found.multiplier,
-        bound=max(found.bound, value),
-        core=found.core,
-        states=found.states,
-        stop_loss=found.stop_loss,
+        multiplier=best.multiplier,
+        bound=max(best.bound, value),
+        core=best.core,
+        states=best.states,
+        stop_loss=best.stop_loss,
     )
 
 
@@ -69,7 +69,7 @@ class _Menu(NamedTuple):
     doubles: list[int]
 
 
-class _Found(NamedTuple):
+class _Solution(NamedTuple):
     levels: Int[np.ndarray, "input"]
     multiplier: float = 0.0
     bound: float = 0.0
@@ -190,31 +190,31 @@ def _greedy(menu: _Menu, budget: int) -> tuple[float, Int[np.ndarray, "input"]]:
     return multiplier, levels
 
 
-def _optimum(menu: _Menu, budget: int) -> _Found:
+def _optimum(menu: _Menu, budget: int) -> _Solution:
     """The levels of least deficit: changes of the greedy fill."""
     multiplier, base = _greedy(menu, budget)
     slack = budget - int(menu.costs[base].sum()) - unspendable(menu.costs, budget)
     fill = _Fill(menu.values - multiplier * menu.costs[:, None], base, multiplier, budget, slack)
-    return _searched(fill, lambda inputs, losses, best: _changes(menu, inputs, base[inputs], losses, best))
+    return _search(fill, lambda inputs, losses, best: _changes(menu, inputs, base[inputs], losses, best))
 
 
 def _solve_each(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "input mode"], budget: int) -> Plan:
-    """The same where every input has costs of its own: hull steps by falling slope, then changes input by input."""
+    """`solve` for costs per input and mode: hull steps by falling slope, then changes input by input."""
     rows = np.arange(len(values))
     affordable = costs <= budget
     worth = np.where(affordable, values, -np.inf)
-    found = steps(np.where(affordable, values, 0.0), np.where(affordable, costs, 0))
-    order = np.argsort(-found.slope, kind="stable")
-    spent = np.cumsum(found.cost[order])
+    hull = steps(np.where(affordable, values, 0.0), np.where(affordable, costs, 0))
+    order = np.argsort(-hull.slope, kind="stable")
+    spent = np.cumsum(hull.cost[order])
     whole = int(np.searchsorted(spent, budget, side="right"))
-    base = found.start.copy()
-    base[found.input[order[:whole]]] = found.target[order[:whole]]  # of an input's steps the last one stays
-    best = _Found(base)
+    base = hull.start.copy()
+    base[hull.input[order[:whole]]] = hull.target[order[:whole]]  # of an input's steps the last one stays
+    best = _Solution(base)
     if whole < len(order):
-        multiplier = float(found.slope[order[whole]])
+        multiplier = float(hull.slope[order[whole]])
         slack = budget - int(spent[whole - 1] if whole else 0) - unspendable(costs, budget)
         fill = _Fill((worth - multiplier * costs).T, base, multiplier, budget, slack)
-        best = _searched(fill, lambda inputs, losses, most: _own_changes(costs, inputs, base[inputs], losses, most))
+        best = _search(fill, lambda inputs, losses, most: _own_changes(costs, inputs, base[inputs], losses, most))
     value = float(values[rows, best.levels].sum(dtype=np.float64))
     return Plan(
         modes=best.levels,
@@ -256,7 +256,7 @@ def _apart(
 
 
 class _Fill(NamedTuple):
-    """A greedy fill at λ: reduced values, its levels, and what is left of the budget."""
+    """A greedy fill at λ: reduced values, its levels, the budget and the part of it that is left."""
 
     reduced: Float[np.ndarray, "level input"]
     base: Int[np.ndarray, "input"]
@@ -265,15 +265,15 @@ class _Fill(NamedTuple):
     slack: int
 
 
-def _searched(fill: _Fill, changes_of: Callable[..., _Changes]) -> _Found:
+def _search(fill: _Fill, changes_of: Callable[..., _Changes]) -> _Solution:
     """The levels of least deficit: changes of the fill, over ever more inputs until no other can matter."""
     reduced, base, multiplier, budget, slack = fill
     most, second = reduced[0], np.full(len(base), -np.inf)
     for level in reduced[1:]:
         most, second = np.maximum(most, level), np.maximum(second, np.minimum(most, level))
     nearest = most - second
-    found = _Found(base, multiplier, bound=multiplier * budget + float(most.sum()))
-    best, tolerance, size, limit = multiplier * slack, SOLVE_TOLERANCE * found.bound, FIRST_INPUTS, FIRST_STATES
+    optimum = _Solution(base, multiplier, bound=multiplier * budget + float(most.sum()))
+    best, tolerance, size, limit = multiplier * slack, SOLVE_TOLERANCE * optimum.bound, FIRST_INPUTS, FIRST_STATES
     while best > tolerance and limit <= MOST_STATES:
         inputs, reach = np.flatnonzero(nearest < best), best
         if len(inputs) > size:
@@ -284,15 +284,15 @@ def _searched(fill: _Fill, changes_of: Callable[..., _Changes]) -> _Found:
             changes_of(inputs, losses, best), len(reduced), _Goal(slack, multiplier, best - tolerance, tolerance, limit)
         )
         stop_loss = reach if step.states <= limit else 0.0
-        found = found._replace(core=len(inputs), states=max(step.states, found.states), stop_loss=stop_loss)
+        optimum = optimum._replace(core=len(inputs), states=max(step.states, optimum.states), stop_loss=stop_loss)
         if len(step.inputs):
             best, levels = step.deficit, base.copy()
             levels[step.inputs] = step.levels
-            found = found._replace(levels=levels)
+            optimum = optimum._replace(levels=levels)
         if best <= stop_loss:
             break
         size, limit = size * GROWTH, limit * GROWTH
-    return found
+    return optimum
 
 
 def _changes(
@@ -366,11 +366,11 @@ def _groups(changes: _Changes, levels: int, best: float) -> list[_Group]:
     first, pair = np.repeat(starts, np.subtract(ends, starts))[last], changes.key[last] // levels
     cost = changes.cost[last] * (last - first + 1)
     fresh = np.append(True, pair[1:] != pair[:-1])
-    place = np.arange(len(last)) + np.cumsum(fresh)  # each group begins with its empty option
-    columns = [np.zeros(place[-1] + 1, dtype=column.dtype) for column in (first, last, cost, loss)]
+    position = np.arange(len(last)) + np.cumsum(fresh)  # each group begins with its empty option
+    columns = [np.zeros(position[-1] + 1, dtype=column.dtype) for column in (first, last, cost, loss)]
     for column, filled in zip(columns, (first, last + 1, cost, loss[last]), strict=True):
-        column[place] = filled
-    bounds = [*(place[fresh] - 1).tolist(), int(place[-1]) + 1]
+        column[position] = filled
+    bounds = [*(position[fresh] - 1).tolist(), int(position[-1]) + 1]
     return [_Group(*(column[a:b] for column in columns)) for a, b in pairwise(bounds)]
 
 
@@ -395,7 +395,7 @@ def _meet(groups: list[_Group], goal: _Goal) -> tuple[float, Int[np.ndarray, "_"
 def _merge(states: _States, group: _Group, goal: _Goal) -> _States:
     """Every state with every option of the group, but those that lose too much or are dominated.
 
-    Where that is too many, the options of cost and the states of slack nearest to 0 stay, and the peak tells.
+    Where that is too many, the options of cost and the states of slack nearest to 0 stay, and `peak` exceeds the limit.
     """
     peak, room = states.peak, 32 * goal.limit // len(states.slack)
     if len(group.cost) > room:

@@ -1,6 +1,6 @@
-"""A plan of modes, the values and the integer costs -> proof that it keeps its budget and how near the best it is.
+"""A plan of modes, the values and the integer costs -> proof of its feasibility and its distance from the optimum.
 
-No plan is worth more than UB(λ) = λ·B + Σ_i max_m(v_im − λ·c_m), whatever λ ≥ 0: one pass over the values verifies it.
+No plan is worth more than UB(λ) = λ·B + Σ_i max_m(v_im − λ·c_m) for any λ ≥ 0. One pass over the values verifies this.
 """
 
 import math
@@ -14,14 +14,14 @@ from deepval.errors import InputError
 
 
 class Steps(NamedTuple):
-    """Steps of all inputs, round by round.
+    """Steps of all inputs: the first step of every input, then the second, and so on.
 
     Attributes:
         start: The mode at which each input starts.
-        input: The input that each step is of.
-        source: The mode that it leaves.
-        target: The mode that it leads to.
-        cost: What it costs.
+        input: The input of each step.
+        source: The mode before the step.
+        target: The mode after the step.
+        cost: Cost of the step.
         slope: Value per cost.
     """
 
@@ -34,9 +34,10 @@ class Steps(NamedTuple):
 
 
 def steps(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "input mode"]) -> Steps:
-    """The steps of every input's hull; of equal slopes the longest, and none rises above the one before by rounding."""
+    """The steps of every input's hull; of equal slopes the longest step is taken."""
+    # An input starts at its best free mode.
     at = np.where(costs == 0, values, -np.inf).argmax(axis=1)
-    start, rows, found = at.copy(), np.arange(len(values)), []
+    start, rows, rounds = at.copy(), np.arange(len(values)), []
     last = np.full(len(values), np.inf)
     while len(rows):
         ahead = costs[rows] - costs[rows, at[rows]][:, None]
@@ -45,18 +46,19 @@ def steps(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "input
         steepest = slope.max(axis=1)
         target = np.where(slope == steepest[:, None], ahead, -1).argmax(axis=1)
         moves = steepest > 0
+        # Slopes fall along a hull; the minimum prevents that rounding lets one rise above the step before.
         rows, target, steepest = rows[moves], target[moves], np.minimum(steepest[moves], last[rows[moves]])
         last[rows] = steepest
-        found.append((rows, at[rows], target, ahead[moves, target], steepest))
+        rounds.append((rows, at[rows], target, ahead[moves, target], steepest))
         at[rows] = target
-    parts = [np.concatenate(column) for column in zip(*found, strict=True)] if found else []
+    parts = [np.concatenate(column) for column in zip(*rounds, strict=True)] if rounds else []
     none = np.zeros(0, np.int64)
     return Steps(start, *parts) if parts else Steps(start, none, none, none, none, np.zeros(0))
 
 
 Costs = Int[np.ndarray, "mode"] | Int[np.ndarray, "input mode"]
-"""What modes cost on top of the cheap one: the same for every input, or its own for each."""
-CHECK_TOLERANCE = 1e-12  # of the bound: another machine may add in another order
+"""Costs of the modes on top of the cheap one: one per mode, or one per input and mode."""
+CHECK_TOLERANCE = 1e-12  # share of the bound: another machine may add in another order
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ class Plan:
         budget: B, in the unit of the costs.
         multiplier: λ ≥ 0, the value of one more unit of budget in the relaxed (LP) problem.
         bound: UB(λ) over the modes that cost at most B; no plan is worth more.
-        core: inputs whose changes were weighed: all that have one of reduced loss below `stop_loss`.
-        states: the longest list of partial plans.
+        core: number of inputs whose changes were searched: all with a change of reduced loss below `stop_loss`.
+        states: length of the longest list of partial plans.
         stop_loss: a plan that changes any other input has at least this deficit; 0 if lists had to be cut.
     """
 
@@ -93,11 +95,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Verification:
-    """What `check` proved: the plan is feasible, worth its value, and at most `gap` below the optimum.
+    """Result of `check`: the plan is feasible, worth its value, and at most `gap` below the optimum.
 
     Attributes:
-        gap: 0 where value and bound meet (up to budget that whole costs cannot spend).
-        core: otherwise the inputs in which a better plan could differ.
+        gap: UB(λ) − value, without the budget that integer costs cannot spend; 0 where value and bound meet.
+        core: number of inputs in which a better plan could differ; 0 where the gap is 0.
         optimal: whether the gap is 0 or the plan's search log covers it.
     """
 
@@ -109,7 +111,7 @@ class Verification:
 def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Costs) -> Verification:
     """Proof of a plan's feasibility, value and bound in one pass over the values, and the gap that it leaves.
 
-    Raises InputError with the reason where a statement of the plan is false. The search log alone is taken on trust.
+    Raises InputError with the reason where a field of the plan is false. Only the search log is not verified.
     """
     check_problem(values, costs, plan.budget)
     if len(plan.modes) != len(values) or np.any((plan.modes < 0) | (plan.modes >= values.shape[1])):
@@ -125,6 +127,7 @@ def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Costs) -> 
         raise InputError(f"the plan spends {spent}, over its budget of {plan.budget}; solve again")
     if not 0 <= plan.multiplier < math.inf:
         raise InputError(f"the plan's multiplier must be at least 0, found {plan.multiplier}; solve again")
+    # A mode that costs more than the budget is in no plan, so it must not raise the bound.
     reduced = np.where(costs <= plan.budget, values - plan.multiplier * costs, -np.inf)
     most = reduced.max(axis=1)
     bound = plan.multiplier * plan.budget + float(most.sum())
@@ -137,13 +140,14 @@ def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Costs) -> 
     gap = bound - value - plan.multiplier * unspendable(costs, plan.budget)
     if gap <= tolerance:
         return Verification(gap=0.0, core=0, optimal=True)
+    # By value = UB(λ) - deficit, a better plan changes an input only to a mode of reduced loss below the gap.
     near = (most[:, None] - reduced < gap) & ((values > 0) | (costs == 0))
     core = int((near.sum(axis=1) > 1).sum())
     return Verification(gap=gap, core=core, optimal=plan.stop_loss >= gap - tolerance)
 
 
 def check_problem(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) -> None:
-    """Raise InputError where values, costs or budget are not those of a problem."""
+    """Raise InputError where values, costs and budget do not form a problem."""
     if values.ndim != 2 or costs.shape not in (values.shape[1:], values.shape) or values.shape[1] == 0:
         shapes = f"{values.shape} and {costs.shape}"
         raise InputError(f"values must be inputs x modes and costs one per mode, found {shapes}; put cheap first")
@@ -168,5 +172,5 @@ def check_problem(values: Float[np.ndarray, "input mode"], costs: Costs, budget:
 
 
 def unspendable(costs: Costs, budget: int) -> int:
-    """What every plan leaves of the budget: spending is a multiple of the affordable costs' common divisor."""
+    """The part of the budget that no plan can spend: spending is a multiple of the affordable costs' common divisor."""
     return budget % max(int(np.gcd.reduce(costs[costs <= budget])), 1)

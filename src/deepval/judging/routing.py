@@ -1,7 +1,7 @@
 """Scores of validation inputs, a rate and a policy -> the mode to run for each score as it arrives.
 
-One score per input asks for the full mode. Of one score per mode, estimates of what each is worth, the largest asks
-for its own, and nothing is asked for where none is above 0; where modes have costs, a price decides.
+With one score per input, a high score requests the full mode. With one score per mode (estimates of their gains), the
+mode of the largest score is requested, and none if no score is above 0. If modes have costs, a price decides.
 """
 
 import math
@@ -22,7 +22,7 @@ from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThresho
 from deepval.judging.prices import Price, PriceStream
 
 MODES = ("cheap", "full")
-"""Names of two modes that have none."""
+"""Names of two modes without names of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +30,11 @@ class Routing:
     """How scores become modes.
 
     Attributes:
-        policy: When a score is enough; a price where modes have costs.
+        policy: Decides which scores are high enough; a price if modes have costs.
         modes: Names of the modes, cheap first and full last.
-        per_mode: Whether a score comes per mode above cheap.
-        reset: Whether the policy begins anew at each unit; if not, all inputs are one stream.
-        about: What it was calibrated on, in plain words and numbers; decides nothing.
+        per_mode: Whether every input has a score per mode above cheap.
+        reset: Whether the policy starts again at each unit; if not, all inputs are one stream.
+        about: Facts about the calibration; they affect no decision.
     """
 
     policy: Policy | Price
@@ -66,8 +66,8 @@ class Routing:
         reset: bool = True,
         about: Mapping[str, Any] | None = None,
     ) -> "Routing":
-        """The routing that escalates a share alpha of validation inputs; as `deepval.Router.from_scores` says it."""
-        found = checked_scores(scores)
+        """The routing that escalates a share alpha of validation inputs; see `deepval.Router.from_scores`."""
+        values = checked_scores(scores)
         reset = checks.flag(reset, "reset")
         if costs is not None and not isinstance(costs, Mapping):
             raise InputError(f"costs must be a mapping from modes to numbers; found {quoted(costs)}.")
@@ -75,20 +75,24 @@ class Routing:
             raise InputError(f"about must be a mapping of plain facts; found {quoted(about)}.")
         if not isinstance(policy, str | Price) and not callable(getattr(policy, "start", None)):
             raise InputError(f"A policy must be named by text, or be one of policies; found {quoted(policy)}.")
-        names = checks.texts(modes, "modes") if modes is not None else MODES if found.ndim == 1 else ()
-        if found.ndim == 2 and found.shape[1] != len(names) - 1:
-            told = f"the modes {', '.join(names)}" if names else "no names: give modes=[...], cheap first"
+        names = checks.texts(modes, "modes") if modes is not None else MODES if values.ndim == 1 else ()
+        if values.ndim == 2 and values.shape[1] != len(names) - 1:
+            columns = values.shape[1]
+            mode_names = f"the modes {', '.join(names)}" if names else "no names: give modes=[...], cheap first"
             raise InputError(
-                f"Scores per mode need a column for each mode above cheap; got {found.shape[1]} columns and {told}."
+                f"Scores per mode need a column for each mode above cheap; got {columns} columns and {mode_names}."
             )
         if isinstance(policy, str):
-            policy = _priced(found, alpha, policy, names, costs) if costs else _made(policy, found, alpha, parameter)
-        facts: dict[str, Any] = {"alpha": float(alpha), "calibration_inputs": len(found)}
-        routing = cls(policy, names, per_mode=found.ndim == 2, reset=reset, about=facts | dict(about or {}))
+            if costs:
+                policy = _priced(values, alpha, policy, names, costs)
+            else:
+                policy = _named_policy(policy, values, alpha, parameter)
+        facts: dict[str, Any] = {"alpha": float(alpha), "calibration_inputs": len(values)}
+        routing = cls(policy, names, per_mode=values.ndim == 2, reset=reset, about=facts | dict(about or {}))
         if "rate" in routing.about or not isinstance(policy, FrozenThreshold | Price):
-            return routing  # scores without units and times cannot tell the rate of other policies
-        rows = np.arange(len(found))
-        rate = float(np.mean(routing.replay(found, np.zeros_like(rows), rows) > 0))
+            return routing  # the rate of other policies depends on units and times, which scores lack
+        rows = np.arange(len(values))
+        rate = float(np.mean(routing.replay(values, np.zeros_like(rows), rows) > 0))
         return replace(routing, about=facts | {"rate": rate} | dict(about or {}))
 
     def replay(
@@ -97,7 +101,7 @@ class Routing:
         unit: Int[np.ndarray, "input"],
         order: Num[np.ndarray, "input"],
     ) -> Int[np.ndarray, "input"]:
-        """The mode that a router gives each input, its place among the modes, when inputs arrive in time order."""
+        """The index of the mode that a router chooses for each input, when inputs arrive in time order."""
         unit = unit if self.reset else np.zeros_like(unit)
         if isinstance(self.policy, Price):
             return self.policy.decide(scores, unit, order)
@@ -109,17 +113,17 @@ class Routing:
 
     @property
     def policy_name(self) -> str:
-        """Name of the policy as a file has it; the class's for one of a user's own."""
+        """Name of the policy in a file; the name of the class for a user's own policy."""
         return NAMES.get(type(self.policy), type(self.policy).__name__)
 
     def start(self) -> "Route":
-        """A stream at its beginning."""
+        """A new stream."""
         return Route(self, self.policy.start())
 
 
 @dataclass
 class Route:
-    """Decides input by input; `score` is what asked last."""
+    """Decides input by input; `score` is the last score that a decision used."""
 
     routing: Routing
     stream: UnitStream | PriceStream
@@ -129,14 +133,14 @@ class Route:
         """The mode of the next input, from its score or from its scores per mode."""
         routing = self.routing
         if not routing.per_mode and not isinstance(self.stream, PriceStream):
-            self.score = _one(score)
+            self.score = _single_score(score)
             return routing.modes[-1 if self.stream.decide(self.score) else 0]
-        found = _each(score, len(routing.modes) - 1)
-        self.score = max(found)
+        estimates = _mode_scores(score, len(routing.modes) - 1)
+        self.score = max(estimates)
         if isinstance(self.stream, PriceStream):
-            return routing.modes[self.stream.decide(found)]
+            return routing.modes[self.stream.decide(estimates)]
         asked = self.stream.decide(self.score if self.score > 0 else -math.inf)
-        return routing.modes[1 + found.index(self.score) if asked else 0]
+        return routing.modes[1 + estimates.index(self.score) if asked else 0]
 
 
 def _priced(
@@ -153,11 +157,11 @@ def _priced(
         )
     if _spaced(policy) not in ("frozen threshold", "causal cap"):
         raise InputError(f"With costs a router keeps a price, and has no {policy!r}: leave policy or costs out.")
-    each = [float(costs[mode]) for mode in modes[1:]]
-    return Price.calibrate(scores, each, _share(alpha) * each[-1])
+    mode_costs = [float(costs[mode]) for mode in modes[1:]]
+    return Price.calibrate(scores, mode_costs, _share(alpha) * mode_costs[-1])
 
 
-def _made(name: str, scores: Float[np.ndarray, "input *mode"], alpha: float, parameter: float | None) -> Policy:
+def _named_policy(name: str, scores: Float[np.ndarray, "input *mode"], alpha: float, parameter: float | None) -> Policy:
     makers = POLICIES
     if _spaced(name) not in makers:
         raise InputError(f"A policy must be one of {', '.join(makers)}; got {name!r}{meant(name, makers)}")
@@ -166,7 +170,7 @@ def _made(name: str, scores: Float[np.ndarray, "input *mode"], alpha: float, par
     asking = scores.max(axis=1) if scores.ndim == 2 else scores
     frozen = FrozenThreshold.calibrate(asking, _share(alpha))
     if scores.ndim == 2 and frozen.theta <= 0:
-        frozen = FrozenThreshold(0.0, 0.0)  # an estimate up to 0 asks for nothing
+        frozen = FrozenThreshold(0.0, 0.0)  # an estimate up to 0 requests no escalation
     return makers[_spaced(name)](frozen, asking, alpha, parameter)
 
 
@@ -190,7 +194,7 @@ POLICIES: dict[str, Callable[[FrozenThreshold, np.ndarray, float, float | None],
     "adaptive threshold": _adaptive,
     "token bucket": lambda frozen, _, alpha, size: TokenBucket(math.inf if size is None else size, frozen, alpha),
 }
-"""Policies by name: made of a calibrated threshold, the validation scores, the rate and a parameter."""
+"""Policies by name: functions of a calibrated threshold, the validation scores, the rate and a parameter."""
 
 
 def _spaced(name: str) -> str:
@@ -206,37 +210,37 @@ def _share(alpha: Any) -> float:
 def checked_scores(scores: Any) -> Float[np.ndarray, "input *mode"]:
     """Validation scores as numbers: one per input, or one per input and mode."""
     try:
-        found = np.asarray(scores, dtype=np.float64)
+        values = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"Validation scores must be numbers, one per input or per input and mode; {error}.") from error
-    if found.ndim not in (1, 2) or not found.size:
-        raise InputError(f"Validation scores must be one per input or per input and mode; got shape {found.shape}.")
-    bad = np.isnan(found) if found.ndim == 1 else ~np.isfinite(found)
+    if values.ndim not in (1, 2) or not values.size:
+        raise InputError(f"Validation scores must be one per input or per input and mode; got shape {values.shape}.")
+    bad = np.isnan(values) if values.ndim == 1 else ~np.isfinite(values)
     if bad.any():
-        row = int(np.flatnonzero(bad.reshape(len(found), -1).any(axis=1))[0])
-        wanted = "not be NaN" if found.ndim == 1 else "be finite, one per mode"
-        raise InputError(f"Validation scores must {wanted}; row {row} is {found[row].tolist()}.")
-    return found
+        row = int(np.flatnonzero(bad.reshape(len(values), -1).any(axis=1))[0])
+        rule = "not be NaN" if values.ndim == 1 else "be finite, one per mode"
+        raise InputError(f"Validation scores must {rule}; row {row} is {values[row].tolist()}.")
+    return values
 
 
-def _one(score: Any) -> float:
+def _single_score(score: Any) -> float:
     try:
-        found = float(score)
+        value = float(score)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"This router takes one score per input, a number; got {quoted(score)}.") from error
-    if math.isnan(found):
+    if math.isnan(value):
         raise InputError("Scores must not be NaN, got one: give every input a score.")
-    return found
+    return value
 
 
-def _each(score: Any, number: int) -> list[float]:
+def _mode_scores(score: Any, number: int) -> list[float]:
     try:
-        found = [float(each) for each in score]
+        values = [float(value) for value in score]
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"This router takes {number} scores per input, one per mode; got {quoted(score)}.") from error
-    if len(found) != number or not all(each < math.inf for each in found):
-        raise InputError(f"This router takes {number} scores per input, numbers below inf; got {quoted(found)}.")
-    return found
+    if len(values) != number or not all(value < math.inf for value in values):
+        raise InputError(f"This router takes {number} scores per input, numbers below inf; got {quoted(values)}.")
+    return values
 
 
 SCHEMA = "deepval/router/1"
@@ -244,7 +248,7 @@ LARGEST_BYTES = 64 * 2**20
 PARTS = ("schema", "modes", "scores", "reset", "policy", "about")
 SCORES = {False: "one", True: "per mode"}
 INFINITE = {"inf": math.inf, "-inf": -math.inf}
-"""How a file writes what JSON has no number for."""
+"""How a file writes infinite values, for which JSON has no number."""
 FIELDS: dict[str, tuple[str, ...]] = {
     "frozen threshold": ("theta", "tie_acceptance"),
     "causal cap": ("alpha", "theta", "tie_acceptance"),
@@ -252,7 +256,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "token bucket": ("alpha", "cap", "theta", "tie_acceptance"),
     "price": ("price", "tie_acceptance", "costs"),
 }
-"""What a file holds of each policy."""
+"""Fields of each policy in a file."""
 
 
 def file_text(routing: Routing) -> str:
@@ -269,7 +273,7 @@ def file_text(routing: Routing) -> str:
 
 
 def read_routing(path: Path | str) -> Routing:
-    """The routing in a file; one that is none, of another version or that does not add up is refused in a sentence."""
+    """The routing in a file. A file of another kind or version, or with inconsistent content, raises InputError."""
     source = file_path(path)
     content = json_content(reading.content(source, "a router's file", largest=LARGEST_BYTES), source, "a router's file")
     try:
@@ -279,9 +283,9 @@ def read_routing(path: Path | str) -> Routing:
 
 
 def _routing(content: Any) -> Routing:
-    found = content.get("schema") if isinstance(content, Mapping) else type(content).__name__
-    if found != SCHEMA:
-        raise InputError(f"must be a router of schema {SCHEMA!r}; found {found!r}.")
+    schema = content.get("schema") if isinstance(content, Mapping) else type(content).__name__
+    if schema != SCHEMA:
+        raise InputError(f"must be a router of schema {SCHEMA!r}; found {schema!r}.")
     _exactly(content, PARTS, "a router's file", optional=("about",))
     modes, scores, reset = content["modes"], content["scores"], content["reset"]
     if (
@@ -302,23 +306,23 @@ def _routing(content: Any) -> Routing:
 
 
 def _plain(policy: Policy | Price) -> dict[str, Any]:
-    """A policy as a file holds it."""
+    """A policy as written to a file."""
     match policy:
         case Price():
-            name, held = "price", [policy.price, policy.tie_acceptance, list(policy.costs)]
+            name, values = "price", [policy.price, policy.tie_acceptance, list(policy.costs)]
         case FrozenThreshold():
-            name, held = "frozen threshold", [policy.theta, policy.tie_acceptance]
+            name, values = "frozen threshold", [policy.theta, policy.tie_acceptance]
         case CausalCap():
             frozen = policy.threshold
-            name, held = "causal cap", [policy.alpha, frozen.theta, frozen.tie_acceptance]
+            name, values = "causal cap", [policy.alpha, frozen.theta, frozen.tie_acceptance]
         case TokenBucket():
             frozen = policy.threshold
-            name, held = "token bucket", [policy.alpha, policy.cap, frozen.theta, frozen.tie_acceptance]
+            name, values = "token bucket", [policy.alpha, policy.cap, frozen.theta, frozen.tie_acceptance]
         case AdaptiveThreshold():
-            name, held = "adaptive threshold", [policy.alpha, policy.eta, policy.validation_scores.tolist()]
+            name, values = "adaptive threshold", [policy.alpha, policy.eta, policy.validation_scores.tolist()]
         case _:
             raise InputError(f"A router's file holds one of {', '.join(FIELDS)}; got a {type(policy).__name__}.")
-    return {"name": name} | {part: _written(value) for part, value in zip(FIELDS[name], held, strict=True)}
+    return {"name": name} | {part: _written(value) for part, value in zip(FIELDS[name], values, strict=True)}
 
 
 def _policy(content: Any) -> Policy | Price:
@@ -327,7 +331,9 @@ def _policy(content: Any) -> Policy | Price:
         raise InputError(f"a policy's name must be one of {', '.join(FIELDS)}; found {name!r}{meant(name, FIELDS)}")
     _exactly(content, ("name", *FIELDS[name]), f"a {name}")
     listed = ("validation_scores", "costs")
-    held = {part: _numbers(content, part) if part in listed else _number(content[part], part) for part in FIELDS[name]}
+    values = {
+        part: _numbers(content, part) if part in listed else _number(content[part], part) for part in FIELDS[name]
+    }
     makers: dict[str, Callable[..., Policy | Price]] = {
         "frozen threshold": FrozenThreshold,
         "causal cap": lambda alpha, **frozen: CausalCap(FrozenThreshold(**frozen), alpha),
@@ -337,12 +343,12 @@ def _policy(content: Any) -> Policy | Price:
         ),
         "price": lambda price, tie_acceptance, costs: Price(price, tie_acceptance, tuple(costs)),
     }
-    return makers[name](**held)
+    return makers[name](**values)
 
 
 def _written(value: Any) -> Any:
     if isinstance(value, list):
-        return [_written(each) for each in value]
+        return [_written(item) for item in value]
     return value if math.isfinite(value) else str(value)
 
 
@@ -361,7 +367,7 @@ def _numbers(content: Mapping[str, Any], part: str) -> list[float]:
 
 
 def _exactly(content: Mapping[str, Any], parts: tuple[str, ...], what: str, optional: tuple[str, ...] = ()) -> None:
-    """Raise where a mapping lacks a part or has one that is none."""
+    """Raise where a mapping lacks a part or has an unknown one."""
     strange = next((name for name in content if name not in parts), None)
     if strange is not None:
         raise InputError(f"{what} has {', '.join(parts)}; found {strange!r}{meant(strange, parts)}")

@@ -1,8 +1,9 @@
 """Resamples, scores and budgets -> rows: every allocator and every reference under every budget, with a verdict.
 
 The verdict rests on the paired difference with random, as a share of the all-cheap loss, over every draw of units.
-Per-mode scores choose among more than two modes, so theirs are the oracle and the chance that do: those of the ladder.
-nDG has its own interval, without the draws whose prize is too small to divide by.
+Per-mode scores choose among more than two modes, so they are measured by the oracle and the chance of the ladder, which
+do the same. nDG (normalized decision gain: share of the oracle's gain) has its own interval, without the draws whose
+oracle gain is too small to divide by.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -22,14 +23,14 @@ from deepval.results import Reason, Row, in_words, joined, known
 from deepval.tables.scores import Scores
 
 REFERENCE: dict[str, Any] = {"verdict": None, "second_verdict": None}
-"""What rows say that are no allocator's."""
+"""Fields of rows of references: they have no verdict."""
 NO_NDG: dict[str, Any] = dict.fromkeys(
     ("ndg", "ndg_lo", "ndg_hi", "ndg_without_lo", "ndg_without_hi", "ndg_without_unit")
 ) | {"draws_dropped": 0, "weight_dropped": 0.0}
-"""What rows say that respect no selection budget."""
+"""Fields of rows that exceed the selection budget: they have no nDG."""
 Item = TypeVar("Item")
 AT_ONCE = 256
-"""Brief rows that are worked out together."""
+"""Brief rows to compute at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Gained(Judged):
-    """A row whose difference with chance is worked out when it is asked for: thousands of them are held at once."""
+    """A row that computes its difference with chance on demand, because thousands of rows are in memory at once."""
 
     totals: Totals
     chance_gain: Float[np.ndarray, "resample"]
@@ -63,18 +64,18 @@ class Gained(Judged):
 
 def paired_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
     """The paired differences of rows of one cell."""
-    held = [
+    gained = [
         (item.totals, item.sample.gain, item.chance_gain) for item in judged if isinstance(item, Gained) and item.sample
     ]
-    if not held or len(held) < len(judged):
+    if not gained or len(gained) < len(judged):
         return np.stack([item.paired for item in judged])
-    totals, gains, chances = zip(*held, strict=True)
+    totals, gains, chances = zip(*gained, strict=True)
     return totals[0].paired(np.stack(gains), np.stack(chances)).share
 
 
 @dataclass(frozen=True, eq=False)
 class _Yardstick:
-    """What a row is measured by: the oracle that its nDG divides by and the chance that its verdict compares with."""
+    """The references of a row: the oracle that its nDG divides by and the chance that its verdict compares with."""
 
     oracle: str
     chance: str
@@ -97,9 +98,9 @@ def judge(
         resamples: The units, resampled.
         scores: The allocators.
         allowances: What each budget allows.
-        label: Name of the group of inputs, where it is one.
-        ranked: Samples of every allocator, where they are known already.
-        brief: Whether allocators' rows say point figures alone, for those who pool many of them: `Gained`.
+        label: Name of the slice of inputs, if they are one.
+        ranked: Samples of every allocator, if they are computed already.
+        brief: Whether rows of allocators have point figures only (`Gained`), for pooling many of them.
     """
     allowances = [resamples.allowed(allowed) for allowed in allowances]
     oracle, chance = selections.best(resamples, allowances), selections.at_random(resamples, allowances)
@@ -143,13 +144,13 @@ def ranked_samples(resamples: Resampling, scores: Allocator, allowances: Sequenc
 
 
 def _with_unpriced(name: str, allowances: Sequence[Allowance], priced: Sequence[Item]) -> list[Item | None]:
-    """One item for every budget: those of the budgets that charge the allocator, None for the others."""
+    """One item for every budget: the priced items for budgets that charge the allocator, None for the others."""
     items = iter(priced)
     return [None if name in allowed.unpriced else next(items) for allowed in allowances]
 
 
 def _ties(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> Sequence[float | None]:
-    """What ties decide under every budget; None of scores per mode, which are no ranking."""
+    """The share that ties decide under every budget; None for scores per mode, which are no ranking."""
     if scores.modes:
         return [None] * len(allowances)
     priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
@@ -159,23 +160,23 @@ def _ties(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowan
 
 @dataclass(frozen=True, eq=False)
 class _Draft:
-    """A row to be: whose it is, what it escalates (None where it cannot), what measures it, and what it says anyway."""
+    """A row before its figures: its name, sample (None where it cannot run), references and fixed fields."""
 
     name: str
     sample: Sample | None
     by: _Yardstick
-    said: Mapping[str, Any]
+    fields: Mapping[str, Any]
     reasons: Sequence[Reason | str] = ()
 
 
 class _Points(NamedTuple):
-    """Rows that can run: what each says without intervals, and what intervals are made of."""
+    """Rows that can run: their fields without intervals, and the samples from which intervals follow."""
 
-    said: Sequence[dict[str, Any]]
+    fields: Sequence[dict[str, Any]]
     difference: Difference
     ndg: Float[np.ndarray, "row resample"]
     worth: Bool[np.ndarray, "row"]
-    kept: Bool[np.ndarray, "row draw"]
+    selected: Bool[np.ndarray, "row draw"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,29 +189,29 @@ class _Bench:
 
     def all_full(self, by: _Yardstick) -> _Draft:
         """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
-        said = REFERENCE | {"slots": int(self.resamples.inputs[0])}
+        fields = REFERENCE | {"slots": int(self.resamples.inputs[0])}
         if self.allowed.costs is None:
-            return _Draft("all-full", self.resamples.all_full(), by, said | NO_NDG, [Reason.BEYOND_SELECTION])
+            return _Draft("all-full", self.resamples.all_full(), by, fields | NO_NDG, [Reason.BEYOND_SELECTION])
         if self.allowed.uniform_fits:
-            return _Draft("all-full", self.resamples.all_full(), by, said)
+            return _Draft("all-full", self.resamples.all_full(), by, fields)
         return _Draft("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)])
 
     def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, ties: float | None) -> _Draft:
         if scores.name in self.allowed.unpriced:
-            said = {"verdict_words": Reason.NO_COST.said()}
-            return _Draft(scores.name, None, by, said, [self.allowed.unpriced[scores.name]])
+            fields = {"verdict_words": Reason.NO_COST.said()}
+            return _Draft(scores.name, None, by, fields, [self.allowed.unpriced[scores.name]])
         cost = self.allowed.cost_of(scores.name)
         if scores.modes and self.allowed.accounting == "skipping":
             by = replace(by, prize=np.full(len(self.resamples.counts), np.nan))
-            said = {"oracle": None, "chance": None, "verdict": "infeasible"}
-            return _Draft(scores.name, None, by, said, [Reason.NO_SKIPPING])
+            fields = {"oracle": None, "chance": None, "verdict": "infeasible"}
+            return _Draft(scores.name, None, by, fields, [Reason.NO_SKIPPING])
         if sample is None:
             limit = self.allowed.budget.alpha * self.allowed.full
             reason = Reason.TOO_DEAR.said(cost=cost, convention=self.allowed.convention, limit=limit)
             return _Draft(scores.name, None, by, {"cost": cost, "verdict": "infeasible"}, [reason])
         slots = None if scores.modes else selections.slots(self.allowed, int(self.resamples.inputs[0]), cost)
-        said = {"cost": None if self.allowed.costs is None else cost, "slots": slots, "ties": ties}
-        return _Draft(scores.name, sample, by, said)
+        fields = {"cost": None if self.allowed.costs is None else cost, "slots": slots, "ties": ties}
+        return _Draft(scores.name, sample, by, fields)
 
     def judged(self, entries: Sequence[_Draft], brief: Set[str] = frozenset()) -> list[Judged]:
         """The entries as rows; those named brief with point figures alone."""
@@ -227,13 +228,13 @@ class _Bench:
 
     @cached_property
     def _nothing(self) -> Difference:
-        """What all rows share whose difference is unknown, or not held."""
+        """The difference of all rows without one, or whose difference is not stored."""
         nothing = np.full(len(self.resamples.counts), np.nan)
         return Difference(nothing, nothing)
 
     @cached_property
     def _start(self) -> dict[str, Any]:
-        """What all rows say alike."""
+        """Fields that are equal in all rows."""
         re = self.resamples
         return {
             **self.allowed.key.fields,
@@ -244,29 +245,29 @@ class _Bench:
             "draws": len(re.draws),
         }
 
-    def _row(self, entry: _Draft, found: Mapping[str, Any]) -> Row:
-        said = {**self._start, "oracle": entry.by.oracle, "chance": entry.by.chance, **found, **entry.said}
-        words = in_words(said.get("verdict"), effective_units=self.resamples.effective_units)
-        said.setdefault("verdict_words", words)
-        return Row(entry.name, **said)
+    def _row(self, entry: _Draft, values: Mapping[str, Any]) -> Row:
+        fields = {**self._start, "oracle": entry.by.oracle, "chance": entry.by.chance, **values, **entry.fields}
+        words = in_words(fields.get("verdict"), effective_units=self.resamples.effective_units)
+        fields.setdefault("verdict_words", words)
+        return Row(entry.name, **fields)
 
     def _brief(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
-        """Rows of what can run with point figures alone, some at a time, so that no more is held than they keep."""
+        """Rows of entries that can run, with point figures only; some at a time, so that few arrays are in memory."""
         for begin in range(0, len(entries), AT_ONCE):
             part = entries[begin : begin + AT_ONCE]
-            for (entry, sample), said in zip(part, self._points(part).said, strict=True):
-                row = self._row(entry, said)
+            for (entry, sample), fields in zip(part, self._points(part).fields, strict=True):
+                row = self._row(entry, fields)
                 yield Gained(row, sample, entry.by.prize, self._nothing, self.resamples, entry.by.chance_gain)
 
     def _points(self, entries: Sequence[tuple[_Draft, Sample]]) -> _Points:
-        """What the sample says of rows that can run, and what its draws are to say."""
+        """Point figures of rows that can run, and their samples over the draws."""
         re, resampled = self.resamples, self.resamples.resampled
         gain, prize, chance = (
-            np.stack(each)
-            for each in zip(*((sample.gain, e.by.prize, e.by.chance_gain) for e, sample in entries), strict=True)
+            np.stack(samples)
+            for samples in zip(*((sample.gain, e.by.prize, e.by.chance_gain) for e, sample in entries), strict=True)
         )
         difference, ndg, worth = re.paired(gain, chance), re.ndg(gain, prize), prize[:, 0] > 0
-        kept = re.prized(prize) & worth[:, None] & resampled
+        selected = re.prized(prize) & worth[:, None] & resampled
         no_share = np.isnan(difference.share[:, re.drawn]).all(axis=1) & resampled & bool(re.cheap_loss[0] > 0)
         columns = {
             "gain": gain[:, 0],
@@ -279,14 +280,14 @@ class _Bench:
         points = zip(*(column.tolist() for column in columns.values()), strict=True)
         reasons: dict[Reason | str, Any] = {
             no_prize(self.allowed, int(re.inputs[0]), float(re.full_benefit[0])): ~worth,
-            Reason.NO_PRIZED_DRAW: worth & ~kept.any(axis=1) & resampled,
+            Reason.NO_PRIZED_DRAW: worth & ~selected.any(axis=1) & resampled,
             Reason.NO_SHARE_DRAWN: no_share,
         }
-        said = []
+        fields = []
         for i, ((entry, sample), point) in enumerate(zip(entries, points, strict=True)):
             of_row = [reason for reason, rows in reasons.items() if rows[i]]
             of_row[int(not worth[i]) : int(not worth[i])] = re.undefined()
-            said.append(
+            fields.append(
                 {
                     **dict(zip(columns, map(known, point), strict=True)),
                     "escalated": float(sample.escalated[0]),
@@ -296,19 +297,19 @@ class _Bench:
                     "reason": joined([*of_row, *entry.reasons]),
                 }
             )
-        return _Points(said, difference, ndg, worth, kept)
+        return _Points(fields, difference, ndg, worth, selected)
 
     def _compared(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
-        """Rows of what can run: intervals and verdicts of all of them together."""
+        """Rows of entries that can run, with intervals and verdicts, all computed together."""
         if not entries:
             return
         re, draws, resampled = self.resamples, self.resamples.draws, self.resamples.resampled
-        said, difference, ndg, worth, kept = self._points(entries)
-        dropped = np.count_nonzero(~kept, axis=1)
-        spans = re.versus_each(difference), draws.intervals(ndg[:, re.drawn], kept), self._without(ndg)
+        fields, difference, ndg, worth, selected = self._points(entries)
+        dropped = np.count_nonzero(~selected, axis=1)
+        spans = re.versus_each(difference), draws.intervals(ndg[:, re.drawn], selected), self._without(ndg)
         for i, ((entry, sample), against, of_ndg, without) in enumerate(zip(entries, *spans, strict=True)):
             counts = resampled and worth[i]
-            found = {
+            values = {
                 "ndg_lo": known(of_ndg.low),
                 "ndg_hi": known(of_ndg.high),
                 "versus_random_lo": known(against.share.low),
@@ -323,10 +324,10 @@ class _Bench:
                 "verdict": against.verdict,
                 "second_verdict": against.second_verdict,
                 "draws_dropped": int(dropped[i]) if counts else 0,
-                "weight_dropped": draws.weight_of(~kept[i]) if counts and dropped[i] else 0.0,
+                "weight_dropped": draws.weight_of(~selected[i]) if counts and dropped[i] else 0.0,
                 "versus_random_dropped": against.dropped,
             }
-            row = self._row(entry, said[i] | without | found)
+            row = self._row(entry, fields[i] | without | values)
             yield Judged(row, sample, entry.by.prize, Difference(difference.loss[i], difference.share[i]))
 
     def _without(self, ndg: Float[np.ndarray, "row resample"]) -> Iterator[dict[str, Any]]:
@@ -339,8 +340,8 @@ class _Bench:
         lowest, highest = np.where(unknown, np.inf, left_out), np.where(unknown, -np.inf, left_out)
         ids, bounds = self.resamples.unit_ids, (lowest.min(axis=1).tolist(), highest.max(axis=1).tolist())
         for low, high, unit in zip(*bounds, lowest.argmin(axis=1).tolist(), strict=True):
-            found = {"ndg_without_lo": low, "ndg_without_hi": high, "ndg_without_unit": ids[unit]}
-            yield found if low < np.inf else {}
+            values = {"ndg_without_lo": low, "ndg_without_hi": high, "ndg_without_unit": ids[unit]}
+            yield values if low < np.inf else {}
 
 
 def with_simultaneous(judged: Sequence[Judged], resamples: Resampling) -> list[Judged]:
@@ -355,7 +356,7 @@ def with_simultaneous(judged: Sequence[Judged], resamples: Resampling) -> list[J
 def _at_once(
     name: str, samples: Sequence[Float[np.ndarray, "resample"]], judged: Sequence[Judged], resamples: Resampling
 ) -> dict[int, dict[str, float]]:
-    """Simultaneous bounds by the number of the row, of those rows whose difference of this name has an interval."""
+    """Simultaneous bounds by index of the row, for the rows whose difference of this name has an interval."""
     compared = [i for i, item in enumerate(judged) if item.row.verdict and item.row[f"{name}_lo"] is not None]
     if not compared:
         return {}
@@ -363,4 +364,4 @@ def _at_once(
     units = len(resamples.unit_ids)
     bounds = simultaneous(table[:, 0], table[:, resamples.drawn], resamples.draws, units=units)
     low, high = f"{name}_simultaneous_lo", f"{name}_simultaneous_hi"
-    return {i: {low: each.low, high: each.high} for i, each in zip(compared, bounds, strict=True)}
+    return {i: {low: interval.low, high: interval.high} for i, interval in zip(compared, bounds, strict=True)}

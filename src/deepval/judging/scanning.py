@@ -1,7 +1,7 @@
 """A table and scores that stay in their files, and draws of units -> resamples, by reading the files once or twice.
 
-The first reading sums everything that does not depend on an order, by unit, and sifts the scores and the decision
-values; where a cut falls outside what it kept, all that lacks is kept in a second reading.
+The first reading sums by unit everything that does not depend on an order, and sifts the scores and the decision
+values. If a cut falls in a block whose rows were not stored, a second reading stores them.
 """
 
 import math
@@ -27,7 +27,7 @@ class ScannedResamples(Resampling):
     """A table under resampling of its units whose rows are not in memory.
 
     Attributes:
-        oracle: Its positive decision values, sifted.
+        oracle: The positive decision values of the table, sifted.
     """
 
     oracle: Sifting
@@ -46,31 +46,31 @@ class ScannedResamples(Resampling):
         return [Sample(gain[:, b], gain[:, b], taken[:, b]) for b in range(slots.shape[1])]
 
     def tied_shares(self, scores: Allocator, slots: Sequence[int]) -> list[float]:
-        """For several numbers, the share of so many highest scores of the sample that tie-breaks decide."""
+        """For each number of slots, the share of that many highest scores of the sample that tie-breaks decide."""
         assert isinstance(scores, SiftedScores)
         return [scores.values.cut(number).audit(number).share for number in slots]
 
     def best_gain(self, slots: int) -> float:
-        """What the capacity oracle gains in the sample."""
+        """Gain of the capacity oracle in the sample."""
         return float(self.oracle.sums(self.counts[:1], np.array([[slots]]))[0, 0, 0])
 
 
 @dataclass
 class Facts:
-    """What a reading counts, whatever the allocator.
+    """Counts and sums of a reading that do not depend on the allocator.
 
     Attributes:
-        scale: A size that no decision value exceeds; squares are of shares of it, so that none overflows.
+        scale: A bound on the size of decision values. Values are divided by it before squaring, so that none overflows.
         affected: Judged inputs whose loss the full mode changes.
-        harmful: Those that it makes worse.
-        benefit: Sum of their positive decision values.
-        harm: Sum of the negative ones, as a positive number.
-        squares: Sum of squares of the positive ones, each as a share of `scale`.
-        top: The largest positive one.
+        harmful: Judged inputs whose loss the full mode raises.
+        benefit: Sum of the positive decision values of judged inputs.
+        harm: Sum of the negative decision values of judged inputs, as a positive number.
+        squares: Sum of squares of the positive decision values of judged inputs, each as a share of `scale`.
+        top: The largest decision value of a judged input, 0 where none is positive.
         top_row: Its row.
         gain: Sum of decision values over all inputs, judged or not.
-        every_benefit: Sum of the positive ones.
-        every_harm: Sum of the negative ones, as a positive number.
+        every_benefit: Sum of the positive decision values of all inputs.
+        every_harm: Sum of the negative decision values of all inputs, as a positive number.
     """
 
     scale: float
@@ -86,7 +86,7 @@ class Facts:
     every_harm: float = 0.0
 
     def note(self, values: Float[np.ndarray, "row"], judged: Bool[np.ndarray, "row"], first: int) -> None:
-        """Count a piece of the rows, of which some are judged."""
+        """Add a piece of the rows, of which some are judged; `first` is its first row."""
         own = values if judged.all() else values[judged]
         self.gain += float(values.sum())
         self.every_benefit += float(values.sum(where=values > 0))
@@ -108,17 +108,17 @@ class Facts:
 
 @dataclass(eq=False)
 class Scan:
-    """Reads a table and its scores, as often as it takes.
+    """Reads a table and its scores, as often as the draws need.
 
     Attributes:
         table: The losses.
         scores: The scores.
-        watch: Who is told how far a reading is.
-        facts: What the first reading counted.
+        watch: Reports the progress of a reading.
+        facts: Counts and sums of the first reading.
         per_unit: Number of inputs of each unit, their all-cheap loss, gain and benefit of escalating them all.
         oracle: The positive decision values, sifted.
         rankings: The scores, sifted.
-        readings: How often the files were read.
+        readings: Number of readings so far.
     """
 
     table: ScannedTable
@@ -136,15 +136,15 @@ class Scan:
         best: Int[np.ndarray, "resample of_oracle"],
         ranked: Sequence[Slots],
     ) -> None:
-        """Read everything once, and once more if the cuts of these slots were missed.
+        """Read everything once, and once more if rows at the cuts of these slots were not stored.
 
         Args:
-            counts: The resamples.
+            counts: How often each resample contains each unit.
             best: Slots of the oracle.
             ranked: Slots of each score.
         """
         table = self.table
-        self.facts = Facts(scale=2 * table.largest or 1.0)
+        self.facts = Facts(scale=2 * table.largest or 1.0)  # a difference of two losses is at most twice the largest
         helpful = np.flatnonzero(table.sample > 0)
         self.oracle = self._sifting(table.sample[helpful], table.sample_unit[helpful], counts, best, signed=False)
         self.rankings = [
@@ -159,34 +159,34 @@ class Scan:
             self.facts.note(values, judged, first)
             first += len(values)
             if not judged.all():
-                losses, values, unit, *scores = (each[judged] for each in (losses, values, unit, *scores))
+                losses, values, unit, *scores = (array[judged] for array in (losses, values, unit, *scores))
             for total, weights in zip(totals, (losses, values, np.maximum(values, 0.0)), strict=True):
                 total += np.bincount(unit, weights=weights, minlength=units)
-            up = np.flatnonzero(values > 0)
+            up = np.flatnonzero(values > 0)  # the oracle escalates no input that it would make worse
             self.oracle.add(values[up], values[up], unit[up])
             for ranking, score in zip(self.rankings, scores, strict=True):
                 ranking.values.add(score, values, unit)
         self.per_unit = np.column_stack([table.sizes, *totals])
-        for each in self._siftings():
-            each.read()
-        for each, slots in zip(self._siftings(), (best, *ranked), strict=True):
-            each.want(counts, slots)
-        if any(each.wanted.any() for each in self._siftings()):
+        for column in self._siftings():
+            column.read()
+        for column, slots in zip(self._siftings(), (best, *ranked), strict=True):
+            column.want(counts, slots)
+        if any(column.requested.any() for column in self._siftings()):
             self.read_again()
 
     def read_again(self) -> None:
-        """Read everything once more, to keep what is wanted."""
-        oracle, *rankings = ((each, bool(each.wanted.any())) for each in self._siftings())
-        for _, values, unit, scores in self._pieces(only=[wanted for _, wanted in rankings]):
+        """Read everything once more and store the rows of requested blocks."""
+        oracle, *rankings = ((column, bool(column.requested.any())) for column in self._siftings())
+        for _, values, unit, scores in self._pieces(only=[requested for _, requested in rankings]):
             judged = unit >= 0
             if oracle[1]:
                 up = np.flatnonzero(judged & (values > 0))
                 oracle[0].again(values[up], values[up], unit[up])
-            chosen = (each for each, wanted in rankings if wanted)
-            for each, score in zip(chosen, scores, strict=True):
-                each.again(score[judged], values[judged], unit[judged])
-        for each in self._siftings():
-            each.read()
+            chosen = (column for column, requested in rankings if requested)
+            for column, score in zip(chosen, scores, strict=True):
+                column.again(score[judged], values[judged], unit[judged])
+        for column in self._siftings():
+            column.read()
 
     def _siftings(self) -> list[Sifting]:
         return [self.oracle, *(item.values for item in self.rankings)]
@@ -222,11 +222,11 @@ class Scan:
             list[Float[np.ndarray, "row"]],
         ]
     ]:
-        """All-cheap losses, decision values, units and scores, or only some of these, CHUNK rows at a time."""
+        """All-cheap losses, decision values, units and scores (those marked in `only`), CHUNK rows at a time."""
         self.readings += 1
         chosen = [item for item, taken in zip(self.scores, only or [True] * len(self.scores), strict=True) if taken]
         losses, units, scores = self.table.losses(), self.table.unit(), [item.chunks() for item in chosen]
         number = math.ceil(len(self.table.parts) / CHUNK)
         for _ in self.watch(range(number), "reading the table" if self.readings == 1 else "reading the table again"):
             cheap, full = next(losses)
-            yield cheap, cheap - full, next(units), [next(each) for each in scores]
+            yield cheap, cheap - full, next(units), [next(chunks) for chunks in scores]

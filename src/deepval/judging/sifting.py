@@ -1,7 +1,7 @@
-"""Scores that come piece by piece -> exact sums over the highest of them in every draw, with few rows held at a time.
+"""Scores that arrive piece by piece -> exact sums over the highest scores in every draw, with few rows in memory.
 
 A sieve sums all rows by block and unit. Rows of blocks near a cut go to a temporary file, and only they are sorted.
-Where a draw's cut falls elsewhere after all, the rows of that block are asked for in a second reading.
+If the cut of a draw falls in another block, a second reading stores the rows of that block.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,21 +17,21 @@ from deepval.judging.kernel import Sieve, sorted_sums
 from deepval.tables.joining import GroupedSpill
 
 QUANTILES, WIDEST = 500, 2
-"""Of the sample, that blocks may end at; and how many of them a block near a cut may span."""
+"""Number of quantiles of the sample at which blocks may end, and how many a block near a cut may span."""
 SORTED = 1 << 20
-"""Rows that are sorted at once, about."""
+"""About the number of rows that are sorted at a time."""
 TAKEN = 1 << 22
-"""Numbers of draws times budgets times blocks that are worked on at once."""
+"""Draws times budgets times blocks in one piece of work."""
 ROW = np.dtype([("score", np.float64), ("value", np.float64), ("unit", np.int32)])
 
 
 class Cut(NamedTuple):
-    """Where so many slots of the sample run out.
+    """The score at which the slots of the sample run out.
 
     Attributes:
         score: The lowest score that is taken.
-        above: Number of rows above it, then sums of their quantities, by unit.
-        tied: The same of the rows that have it.
+        above: Number of rows above it, then the sums of their quantities, by unit.
+        tied: The same for the rows with exactly this score.
     """
 
     score: float
@@ -39,12 +39,12 @@ class Cut(NamedTuple):
     tied: Float[np.ndarray, "column unit"]
 
     def taken(self, slots: int) -> Float[np.ndarray, "column unit"]:
-        """The same of what so many slots take in expectation over tie-breaks."""
+        """Number of rows that the slots take, then the sums of their quantities, in expectation over tie-breaks."""
         above, tied = (int(part[0].sum()) for part in (self.above, self.tied))
         return self.above + self.tied * ((slots - above) / tied)
 
     def audit(self, slots: int) -> TieAudit:
-        """What ties decide of so many slots."""
+        """How many of the slots ties decide."""
         above, tied = (int(part[0].sum()) for part in (self.above, self.tied))
         return TieAudit(k=slots, above=above, tied=tied, slots=slots - above)
 
@@ -55,28 +55,29 @@ class Sifting:
 
     Attributes:
         sieve: Sums of all rows by block.
-        signed: Whether the sums are of values and of their positive parts, or of values alone.
-        read_again: Reads the table again, to give `again` every piece.
-        held: Blocks whose rows are held.
-        wanted: Blocks whose rows the next reading shall hold.
-        rows: The rows that are held, by block.
+        signed: Whether values and their positive parts are summed, or values alone.
+        read_again: Reads the table again and passes every piece to `again`.
+        stored: Blocks whose rows are stored.
+        requested: Blocks whose rows the next reading stores.
+        rows: The stored rows, by block.
     """
 
     sieve: Sieve
     signed: bool
     read_again: Callable[[], None]
-    held: Bool[np.ndarray, "block"] = field(init=False)
-    wanted: Bool[np.ndarray, "block"] = field(init=False)
+    stored: Bool[np.ndarray, "block"] = field(init=False)
+    requested: Bool[np.ndarray, "block"] = field(init=False)
     rows: GroupedSpill = field(init=False)
 
     def __post_init__(self) -> None:
-        self.wanted, self.held = self.sieve.near & ~self.sieve.single, np.zeros_like(self.sieve.near)
-        self.rows = GroupedSpill(ROW, len(self.wanted))
+        self.requested, self.stored = self.sieve.near & ~self.sieve.single, np.zeros_like(self.sieve.near)
+        self.rows = GroupedSpill(ROW, len(self.requested))
 
     def add(
         self, score: Float[np.ndarray, "row"], value: Float[np.ndarray, "row"], unit: Int[np.ndarray, "row"]
     ) -> None:
-        """Take in a piece of the rows."""
+        """Add a piece of the rows to the sums, and store the rows of requested blocks."""
+        # Every call of the sieve adds a whole table, so a piece should not be smaller than the table.
         step = max(kernel.WALK_ELEMENTS, self.sieve.tables[0].size)
         for first in range(0, len(score), step):
             part = slice(first, first + step)
@@ -86,17 +87,17 @@ class Sifting:
     def again(
         self, score: Float[np.ndarray, "row"], value: Float[np.ndarray, "row"], unit: Int[np.ndarray, "row"]
     ) -> None:
-        """Keep the wanted rows of a piece that was taken in before."""
+        """Store the requested rows of a piece whose sums were added before."""
         self._keep(self.sieve.blocks(score), score, value, unit)
 
     def read(self) -> None:
-        """Note that every row has been given once more."""
-        self.held, self.wanted = self.held | self.wanted, np.zeros_like(self.wanted)
+        """Mark the end of a reading: the rows of all requested blocks are stored."""
+        self.stored, self.requested = self.stored | self.requested, np.zeros_like(self.requested)
 
     def want(self, counts: Float[np.ndarray, "draw unit"], slots: Int[np.ndarray, "draw budget"]) -> None:
-        """Say what the next reading shall hold for these draws."""
+        """Request the rows that these draws need from the next reading."""
         for part in self._pieces(slots):
-            self.wanted |= self.sieve.sifted(counts[part], slots[part]).kept & ~self.held
+            self.requested |= self.sieve.sifted(counts[part], slots[part]).partial & ~self.stored
 
     def sums(
         self, counts: Float[np.ndarray, "draw unit"], slots: Int[np.ndarray, "draw budget"]
@@ -104,22 +105,23 @@ class Sifting:
         """Expected sums of quantities over the highest scores, in every draw of units and for every number of slots."""
         self.want(counts, slots)
         self._complete()
-        found = np.empty((*slots.shape, len(self.sieve.tables) - 1))
+        sums = np.empty((*slots.shape, len(self.sieve.tables) - 1))
         for part in self._pieces(slots):
             sifted = self.sieve.sifted(counts[part], slots[part])
-            found[part], left = sifted.sums, sifted.left
-            for blocks in self._groups(sifted.kept):
+            sums[part], left = sifted.sums, sifted.left
+            for blocks in self._groups(sifted.partial):
                 rows = self.rows.read(*blocks.tolist())
                 score, value, unit = (np.ascontiguousarray(rows[name]) for name in ROW.names or ())
+                # Groups go from the highest scores down, so each takes its share of the slots that are left.
                 weight = counts[part] @ self.sieve.tables[0][blocks].sum(axis=0)
                 own = np.clip(left, 0.0, weight[:, None])
                 left = left - own
                 quantities = self._quantities(value)
-                found[part] += sorted_sums(score, quantities, unit, counts=counts[part], slots=own)
-        return found
+                sums[part] += sorted_sums(score, quantities, unit, counts=counts[part], slots=own)
+        return sums
 
     def cut(self, slots: int) -> Cut:
-        """Where 1 to all slots of the sample run out."""
+        """The score at which the slots of the sample run out, for 1 slot up to all inputs."""
         tables = self.sieve.tables
         reached = np.cumsum(tables[0].sum(axis=1))
         block = int(np.searchsorted(reached, slots))
@@ -133,13 +135,13 @@ class Sifting:
         return Cut(score, above + higher, tied)
 
     def block(self, block: int) -> np.ndarray:
-        """The rows of one block, which holds more than one value."""
-        self.wanted[block] |= not self.held[block]
+        """The rows of one block that contains more than one score."""
+        self.requested[block] |= not self.stored[block]
         self._complete()
         return self.rows.read(block)
 
     def _complete(self) -> None:
-        if self.wanted.any():
+        if self.requested.any():
             self.read_again()
 
     def _quantities(self, value: Float[np.ndarray, "row"]) -> list[Float[np.ndarray, "row"]]:
@@ -148,7 +150,9 @@ class Sifting:
     def _per_unit(self, rows: np.ndarray) -> Float[np.ndarray, "column unit"]:
         units = self.sieve.tables.shape[2]
         weights = (None, *self._quantities(rows["value"]))
-        return np.stack([np.bincount(rows["unit"], weights=each, minlength=units) for each in weights]).astype(float)
+        return np.stack([np.bincount(rows["unit"], weights=weight, minlength=units) for weight in weights]).astype(
+            float
+        )
 
     def _keep(
         self,
@@ -157,27 +161,27 @@ class Sifting:
         value: Float[np.ndarray, "row"],
         unit: Int[np.ndarray, "row"],
     ) -> None:
-        rows = np.flatnonzero(self.wanted[block])
+        rows = np.flatnonzero(self.requested[block])
         if not len(rows):
             return
-        kept = np.empty(len(rows), dtype=ROW)
-        kept["score"], kept["value"], kept["unit"] = score[rows], value[rows], unit[rows]
-        self.rows.add(block[rows], kept)
+        records = np.empty(len(rows), dtype=ROW)
+        records["score"], records["value"], records["unit"] = score[rows], value[rows], unit[rows]
+        self.rows.add(block[rows], records)
 
-    def _groups(self, kept: Bool[np.ndarray, "block"]) -> Iterator[Int[np.ndarray, "block"]]:
-        """Kept blocks in order, so many at once as can be sorted."""
-        blocks = np.flatnonzero(kept)
+    def _groups(self, partial: Bool[np.ndarray, "block"]) -> Iterator[Int[np.ndarray, "block"]]:
+        """Partial blocks in order, in groups that are small enough to be sorted."""
+        blocks = np.flatnonzero(partial)
         size = np.cumsum(self.sieve.tables[0][blocks].sum(axis=1)) // SORTED
-        return (blocks[size == each] for each in np.unique(size))
+        return (blocks[size == group] for group in np.unique(size))
 
     def _pieces(self, slots: Int[np.ndarray, "draw budget"]) -> Iterator[slice]:
-        step = max(1, TAKEN // (slots.shape[1] * len(self.held)))
+        step = max(1, TAKEN // (slots.shape[1] * len(self.stored)))
         return (slice(first, first + step) for first in range(0, len(slots), step))
 
 
 @dataclass(frozen=True, eq=False)
 class SiftedScores:
-    """An allocator's scores, sifted; never per mode.
+    """Scores of an allocator that are sifted; there are none per mode.
 
     Attributes:
         name: The allocator's name.

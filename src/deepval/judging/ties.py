@@ -1,8 +1,8 @@
-"""Scores and a number of slots -> the exact chance of each input to be selected, ties broken at random.
+"""Scores and a number of slots -> the exact probability that each input is selected, ties broken at random.
 
 A ranking selects its k highest scores. Scores are tied iff they are equal as float64 (-0.0 equals 0.0). Groups
 strictly above the cut count in full; the group at the cut counts with weight (slots left)/(group size), which is
-the mean over all ways to break the tie. This is for one sample; the kernel says it for thousands of resamples.
+the mean over all ways to break the tie. This module covers one sample; `kernel` covers thousands of resamples.
 """
 
 import math
@@ -15,11 +15,11 @@ import numpy as np
 from deepval.arrays import Float, Int
 
 SORT_UP_TO = 400_000
-"""Above this many inputs the cut is first narrowed down by a sample, so that few rows need to be sorted."""
+"""Above this many inputs a sample first narrows down the cut, so that few rows need to be sorted."""
 SAMPLE = 1 << 16
 """Inputs in that sample."""
 PIECE = 1 << 15
-"""Scores that are compared at once."""
+"""Scores to compare at a time."""
 
 
 class TiedCut(NamedTuple):
@@ -38,11 +38,12 @@ def nth_highest(score: Float[np.ndarray, "input"], n: int) -> float:
 def cuts(
     score: Float[np.ndarray, "input"], ranks: Sequence[int], order: Int[np.ndarray, "input"] | None = None
 ) -> list[TiedCut]:
-    """The n-th highest scores for several n from 1 to N, from the order of all where that is known."""
+    """The n-th highest scores for several n from 1 to N; `order` sorts all scores from the highest down, if passed."""
     if order is None:
         if len(score) <= SORT_UP_TO:
             return [_partitioned(score, n) for n in ranks]
         windows = _windows(score, ranks)
+        # The sample may miss a cut; then all scores are partitioned, so the result is exact either way.
         return [window.cut(n) or _partitioned(score, n) for window, n in zip(windows, ranks, strict=True)]
     rising = -score.take(order)
     at = rising[np.array(ranks, dtype=np.int64) - 1]
@@ -70,15 +71,16 @@ class _Window:
         inside = np.concatenate(self.parts)
         if not self.above < n <= self.above + len(inside):
             return None
-        if self.low == self.high:
+        if self.low == self.high:  # one large tie group: nothing to sort
             return TiedCut(self.low, self.above, len(inside))
         cut = float(np.sort(inside)[self.above - n])
         return TiedCut(cut, self.above + int(np.count_nonzero(inside > cut)), int(np.count_nonzero(inside == cut)))
 
 
 def _windows(score: Float[np.ndarray, "input"], ranks: Sequence[int]) -> list[_Window]:
-    """For each rank the few scores near it, as a sample places it; piece by piece, so that pieces stay in the cache."""
+    """For each rank, the few scores near its estimate from a sample; piece by piece, so that pieces stay in the cache."""
     sample = np.sort(score[:: math.ceil(len(score) / SAMPLE)])
+    # A rank in a random sample of n has a standard deviation of at most sqrt(n) / 2, so this margin is four of them.
     margin = 2 * math.sqrt(len(sample)) * np.array([-1, 1])
     windows = []
     for n in ranks:
@@ -90,7 +92,7 @@ def _windows(score: Float[np.ndarray, "input"], ranks: Sequence[int]) -> list[_W
             reached = part >= window.low
             above = part > window.high
             window.above += int(np.count_nonzero(above))
-            window.parts.append(part[reached ^ above])  # few rows, which are cheap to pick
+            window.parts.append(part[reached ^ above])  # above implies reached, so xor is "between the bounds"
     return windows
 
 
