@@ -1,4 +1,4 @@
-"""What users pass to public functions -> the same, checked: whatever is wrong with it is one sentence of ours."""
+"""Arguments of public functions -> the same arguments, checked; a wrong argument is an InputError."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ Kind = TypeVar("Kind")
 
 
 def word(value: Any, allowed: Iterable[str], what: str) -> str:
-    """One of a few words."""
+    """One of the allowed words."""
     words = tuple(allowed)
     if isinstance(value, str) and value in words:
         return value
@@ -37,21 +37,21 @@ def whole(value: Any, what: str, *, least: int = 0, most: int | None = None) -> 
 def number(value: Any, what: str) -> float:
     """A finite number."""
     try:
-        found = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        converted = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     except OverflowError:
-        found = math.inf
-    if math.isfinite(found):
-        return found
+        converted = math.inf
+    if math.isfinite(converted):
+        return converted
     raise InputError(f"{what} must be a number; found {quoted(value)}.")
 
 
 def texts(value: Any, what: str, *, numbers: bool = False) -> tuple[str, ...]:
-    """A text, or several; whole numbers stand for their spelling where `numbers` are names too."""
+    """A text, or several; integers are converted to text where `numbers` is True."""
     several = (value,) if isinstance(value, str) else value
     if isinstance(several, Iterable) and not isinstance(several, bytes | Mapping) and getattr(several, "ndim", 1):
-        found = tuple(several)
-        if all(isinstance(item, str) or (numbers and isinstance(item, Integral)) for item in found):
-            return tuple(map(str, found))
+        items = tuple(several)
+        if all(isinstance(item, str) or (numbers and isinstance(item, Integral)) for item in items):
+            return tuple(map(str, items))
     raise InputError(f"{what} must be text, or a list of texts; found {quoted(value)}.")
 
 
@@ -63,14 +63,14 @@ def text(value: Any, what: str) -> str:
 
 
 def instance(value: Any, kind: type[Kind], what: str) -> Kind:
-    """Something of a class of ours."""
+    """An instance of a class."""
     if isinstance(value, kind):
         return value
     raise InputError(f"{what} must be a {kind.__name__}; found {quoted(value)}.")
 
 
 def by_cell(value: Any, kind: type[Kind], what: str) -> Mapping[str, Kind]:
-    """Things of a class of ours by cell, at least one."""
+    """Instances of a class by the name of their cell, at least one."""
     if not isinstance(value, Mapping):
         raise InputError(f"{what} must be a mapping from names; found {quoted(value)}.")
     if not value:

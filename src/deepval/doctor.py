@@ -1,8 +1,8 @@
-"""A folder -> whether what deepval keeps in it is whole: every file against its hash, and what to run where it is not.
+"""A folder -> a check of every deepval file below it against its hash, and the command that repairs a damaged file.
 
-Cells, detection caches, fitted allocators, saved results with their samples, leaderboards with their judgements, parts
-that builds and reproductions keep and trained planners are found wherever they lie below the folder; nothing is
-changed. What a killed writer left and folders that somebody is writing to are named too.
+The check covers cells, detection caches, fitted allocators, saved results with their samples, leaderboards with their
+judgements, stored parts of builds and reproductions, and trained planners. It also reports leftovers of killed writers
+and folders that another process is writing to. It changes nothing.
 """
 
 import os
@@ -47,19 +47,19 @@ from deepval.results.result import samples_path
 from deepval.version import __version__
 
 LEFT = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
-"""Names of what killed writers leave."""
+"""Names of temporary files that killed writers leave."""
 SAMPLES = ".samples.npz"
 SEALED = {
     ".read": (keeping.SCHEMA, keeping.WHAT),
     ".judged": (judgements.SCHEMA, judgements.WHAT),
     ".ranked": (standings.SCHEMA, standings.WHAT),
 }
-"""Endings of what a leaderboard keeps."""
+"""Schema and description of the files that a leaderboard stores, by suffix."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a file, and what to run."""
+    """A damaged file: what is wrong with it, and what to run."""
 
     path: str
     wrong: str
@@ -68,14 +68,14 @@ class Problem:
 
 @dataclass
 class Checkup:
-    """What was found in a folder.
+    """The outcome of a check of a folder.
 
     Attributes:
         folder: The folder.
-        found: What of ours is in it, by kind: the number of each.
-        files: Files whose content was verified.
-        problems: What is wrong.
-        notes: What need not be wrong.
+        found: Number of deepval's objects in it, by kind.
+        files: Number of files whose content was verified.
+        problems: Damaged files.
+        notes: Remarks that need not be errors.
     """
 
     folder: Path
@@ -85,18 +85,18 @@ class Checkup:
     notes: list[str] = field(default_factory=list)
 
     def count(self, kind: str, files: int = 0) -> None:
-        """Note that something of ours is there, with so many files that are whole."""
+        """Count an object of this kind with its verified files."""
         self.found[kind] = self.found.get(kind, 0) + 1
         self.files += files
 
     def wrong(self, path: Path, why: object, run: str) -> None:
-        """Note a problem."""
-        said = str(why).removeprefix(f"{path}: ").removeprefix(f"{path} ").rstrip(".")
-        place = path.relative_to(self.folder).as_posix() if path.is_relative_to(self.folder) else str(path)
-        self.problems.append(Problem(place, said, run))
+        """Add a problem."""
+        sentence = str(why).removeprefix(f"{path}: ").removeprefix(f"{path} ").rstrip(".")
+        name = path.relative_to(self.folder).as_posix() if path.is_relative_to(self.folder) else str(path)
+        self.problems.append(Problem(name, sentence, run))
 
     def whole(self, path: Path, digest: object, run: str) -> bool:
-        """Whether a file has its hash; a problem where it has not."""
+        """Whether a file matches its hash; adds a problem where it does not."""
         try:
             if file_digest(path) == digest:
                 self.files += 1
@@ -108,60 +108,64 @@ class Checkup:
 
 
 def doctor(folder: Path | str) -> Checkup:
-    """Everything of ours below a folder, verified; an InputError where there is nothing of ours."""
+    """Check all of deepval's files below a folder; raises InputError where there are none."""
     home = Path(folder)
     if not reading.is_folder(home):
         raise InputError(f"{folder}: must be a folder; there is no such folder.")
-    up = Checkup(home)
+    checkup = Checkup(home)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
-        for place in _folders(home):
-            _look(place, up)
-    if not up.found and not up.problems:
+        for subfolder in _folders(home):
+            _check_folder(subfolder, checkup)
+    if not checkup.found and not checkup.problems:
         raise InputError(
             f"{folder}: must hold something that deepval wrote (a cell, a detection cache, a result, a leaderboard, "
             "fitted allocators, a reproduction's work or a planner); nothing of it is there."
         )
-    return up
+    return checkup
 
 
 def _folders(home: Path) -> Iterator[Path]:
-    """A folder and those below it, in the order of names; links are not followed."""
-    for place, below, _ in os.walk(home, onerror=_raise):
+    """A folder and all folders below it, in the order of names; links are not followed."""
+    for path, below, _ in os.walk(home, onerror=_raise):
         below.sort()
-        yield Path(place)
+        yield Path(path)
 
 
 def _raise(error: OSError) -> None:
     raise InputError(f"{error.filename}: must be a folder that can be read; {error.strerror}.") from error
 
 
-def _look(place: Path, up: Checkup) -> None:
-    names = {path.name: path for path in reading.inside(place)}
+def _check_folder(folder: Path, checkup: Checkup) -> None:
+    names = {path.name: path for path in reading.inside(folder)}
     files = {name: path for name, path in names.items() if _is_plain(path)}
     for name, path in files.items():
         if LEFT.fullmatch(name):
-            up.wrong(path, "a writer that was killed left it; nothing reads it", f"rm {path}")
+            checkup.wrong(path, "a writer that was killed left it; nothing reads it", f"rm {path}")
     listed: set[str] = set()
     if MANIFEST in names:
-        listed = _manifest(place, up)
+        listed = _manifest(folder, checkup)
     elif len(TOP & files.keys()) > 1:
-        up.wrong(place / MANIFEST, "a cell's files lie there without it", f"deepval build --out {place.parent}")
+        checkup.wrong(folder / MANIFEST, "a cell's files lie there without it", f"deepval build --out {folder.parent}")
     if LIST in names:
-        listed |= _kept(place, up)
+        listed |= _kept_part(folder, checkup)
     for name, path in files.items():
         if name in listed or name.startswith("."):
             continue
         if path.suffix in SEALED:
-            _tried(
-                up, path, "judgements", lambda p: read_sealed(p, *SEALED[p.suffix]), "deepval leaderboard ... --cache"
+            _check_file(
+                checkup,
+                path,
+                "judgements",
+                lambda p: read_sealed(p, *SEALED[p.suffix]),
+                "deepval leaderboard ... --cache",
             )
         elif name == CHECKPOINT:
-            up.notes.append(f"{path}: a training was stopped; the same command goes on from there.")
+            checkup.notes.append(f"{path}: a training was stopped; the same command goes on from there.")
         elif name.endswith(SAMPLES):
-            _samples(path, up)
+            _samples(path, checkup)
         elif name.endswith(".json") and name not in (MANIFEST, LIST):
-            _json(path, up)
+            _json(path, checkup)
 
 
 def _is_plain(path: Path) -> bool:
@@ -171,160 +175,166 @@ def _is_plain(path: Path) -> bool:
         return False
 
 
-def _tried(up: Checkup, path: Path, kind: str, check: Callable[[Path], Any], run: str) -> None:
+def _check_file(checkup: Checkup, path: Path, kind: str, check: Callable[[Path], Any], run: str) -> None:
     try:
         check(path)
-        up.count(kind, 1)
+        checkup.count(kind, 1)
     except (InputError, KeyError, TypeError, ValueError) as error:
-        up.count(kind)
-        up.wrong(path, error if isinstance(error, InputError) else "must be as it was written, and is not", run)
+        checkup.count(kind)
+        checkup.wrong(path, error if isinstance(error, InputError) else "must be as it was written, and is not", run)
 
 
 # Folders with a manifest.
 
 
-def _manifest(place: Path, up: Checkup) -> set[str]:
-    """What a manifest names in its own folder, verified with everything else that it names."""
-    path = place / MANIFEST
+def _manifest(folder: Path, checkup: Checkup) -> set[str]:
+    """Check all files that a manifest names; returns the names of those in its own folder."""
+    path = folder / MANIFEST
     try:
         content = read_json(path)
     except InputError as error:
-        up.wrong(path, error, "the command that wrote this folder, again")
+        checkup.wrong(path, error, "the command that wrote this folder, again")
         return set()
-    known = set(content) if isinstance(content, dict) else set()
-    if {"definition", "files"} & known:
-        return _cell(place, content, up)
-    if {"recipe", "modes"} & known:
-        return _detections(place, up)
-    if {"weights_sha256", "masks_sha256"} & known:
-        up.count("planner")
+    keys = set(content) if isinstance(content, dict) else set()
+    if {"definition", "files"} & keys:
+        return _cell(folder, content, checkup)
+    if {"recipe", "modes"} & keys:
+        return _detections(folder, checkup)
+    if {"weights_sha256", "masks_sha256"} & keys:
+        checkup.count("planner")
         for name in ("weights", "masks"):
-            up.whole(place / f"{name}.npz", content.get(f"{name}_sha256"), f"deepval planner train --out {place}")
+            checkup.whole(
+                folder / f"{name}.npz", content.get(f"{name}_sha256"), f"deepval planner train --out {folder}"
+            )
         return {"weights.npz", "masks.npz"}
-    up.wrong(path, "must be the manifest of something that deepval wrote; it is none", "the command that wrote it")
+    checkup.wrong(path, "must be the manifest of something that deepval wrote; it is none", "the command that wrote it")
     return set()
 
 
-def _cell(place: Path, content: dict[str, Any], up: Checkup) -> set[str]:
-    again = f"deepval build --out {place.parent}"
-    up.count("cell")
+def _cell(folder: Path, content: dict[str, Any], checkup: Checkup) -> set[str]:
+    again = f"deepval build --out {folder.parent}"
+    checkup.count("cell")
     try:
-        manifest: Manifest = read_manifest(place)
+        manifest: Manifest = read_manifest(folder)
     except InputError as error:
-        up.wrong(place / MANIFEST, error, again)
+        checkup.wrong(folder / MANIFEST, error, again)
         return set()
     if not manifest.id.endswith(digest_of(manifest.definition)[:12]):
-        up.wrong(place / MANIFEST, "its id must be the hash of its definition; it is another", again)
-    elif reading.content(place / MANIFEST) != json_text(content, sort_keys=True, ensure_ascii=True).encode():
-        up.wrong(place / MANIFEST, "must be as it was written; it is laid out otherwise", again)
+        checkup.wrong(folder / MANIFEST, "its id must be the hash of its definition; it is another", again)
+    elif reading.content(folder / MANIFEST) != json_text(content, sort_keys=True, ensure_ascii=True).encode():
+        checkup.wrong(folder / MANIFEST, "must be as it was written; it is laid out otherwise", again)
     elif content.get("deepval") != __version__ or content.keys() != {"deepval", "id", "definition", "files"}:
-        up.notes.append(f"{place / MANIFEST}: built by deepval {content.get('deepval')}; this is {__version__}.")
+        checkup.notes.append(f"{folder / MANIFEST}: built by deepval {content.get('deepval')}; this is {__version__}.")
     for name, digest in manifest.files.items():
-        up.whole(place / name, digest, again)
-    if reading.exists(place / LEDGER):
-        _ledger(place / LEDGER, up)
-    _lock(place, up)
+        checkup.whole(folder / name, digest, again)
+    if reading.exists(folder / LEDGER):
+        _ledger(folder / LEDGER, checkup)
+    _lock(folder, checkup)
     return {name for name in manifest.files if "/" not in name}
 
 
-def _detections(place: Path, up: Checkup) -> set[str]:
-    again = f"delete it, then deepval perceive --out {place}"
-    up.count("detection cache")
+def _detections(folder: Path, checkup: Checkup) -> set[str]:
+    again = f"delete it, then deepval perceive --out {folder}"
+    checkup.count("detection cache")
     try:
-        listed = detections.cache_manifest(place)["modes"]
+        modes = detections.cache_manifest(folder)["modes"]
     except InputError as error:
-        up.wrong(place / MANIFEST, error, again)
+        checkup.wrong(folder / MANIFEST, error, again)
         return set()
-    known = set()
-    for mode, units in listed.items():
+    entered = set()
+    for mode, units in modes.items():
         for unit, entry in units.items():
-            for where, digest in (
-                (detections.detections_path(place, mode, unit), entry["detections_sha256"]),
-                (detections.frames_path(place, mode, unit), entry["frames_sha256"]),
+            for file, digest in (
+                (detections.detections_path(folder, mode, unit), entry["detections_sha256"]),
+                (detections.frames_path(folder, mode, unit), entry["frames_sha256"]),
             ):
-                known.add(where)
-                up.whole(where, digest, again)
+                entered.add(file)
+                checkup.whole(file, digest, again)
     for path in sorted(
-        path for part in ("detections", "frames") for path in reading.matching(place, f"*/{part}/*.parquet")
+        path for part in ("detections", "frames") for path in reading.matching(folder, f"*/{part}/*.parquet")
     ):
-        if path not in known:
-            up.notes.append(f"{path}: not entered in {MANIFEST}: its unit was not finished, and will be run again.")
-    _lock(place, up)
+        if path not in entered:
+            checkup.notes.append(
+                f"{path}: not entered in {MANIFEST}: its unit was not finished, and will be run again."
+            )
+    _lock(folder, checkup)
     return set()
 
 
-def _kept(place: Path, up: Checkup) -> set[str]:
-    up.count("kept part")
+def _kept_part(folder: Path, checkup: Checkup) -> set[str]:
+    checkup.count("kept part")
     again = "the command that keeps it, deepval build or reproduce, again: it is made anew"
     try:
-        told = read_json(place / LIST)["files"].items()
+        entries = read_json(folder / LIST)["files"].items()
     except (InputError, KeyError, TypeError, AttributeError) as error:
-        up.wrong(place / LIST, error if isinstance(error, InputError) else "must list files with their hashes", again)
+        checkup.wrong(
+            folder / LIST, error if isinstance(error, InputError) else "must list files with their hashes", again
+        )
         return set()
-    for name, digest in told:
-        if up.whole(place / str(name), digest, again) and name == REFUSED:
-            _refusal(place, up)
-    return {str(name) for name, _ in told}
+    for name, digest in entries:
+        if checkup.whole(folder / str(name), digest, again) and name == REFUSED:
+            _refusal(folder, checkup)
+    return {str(name) for name, _ in entries}
 
 
-def _refusal(place: Path, up: Checkup) -> None:
-    """The sentence that refuses an analysis must be its own; earlier versions kept failures of the machine too."""
-    sentence = reading.text(place / REFUSED)
+def _refusal(folder: Path, checkup: Checkup) -> None:
+    """Check a stored refusal of an analysis; earlier versions stored failures of the machine, too."""
+    sentence = reading.text(folder / REFUSED)
     if reports_machine(sentence):
         why = f"must be the refusal of an analysis; it is a failure of the machine: {sentence}"
-        up.wrong(place / REFUSED, why, "deepval reproduce, again: it runs the analysis anew")
+        checkup.wrong(folder / REFUSED, why, "deepval reproduce, again: it runs the analysis anew")
 
 
-def _ledger(path: Path, up: Checkup) -> None:
-    """The ledger of a cell must have whole lines."""
+def _ledger(path: Path, checkup: Checkup) -> None:
+    """Check that the ledger of a cell has complete lines."""
     again = f"remove the line (sed -i '$d' {path} if it is the last one) and count that look yourself"
     try:
         openings(path.parent, "")
         cut = reading.content(path)[-1:] not in (b"", b"\n")
     except InputError as error:
-        up.wrong(path, str(error).partition(" It may have")[0], again)
+        checkup.wrong(path, str(error).partition(" It may have")[0], again)
         return
     if cut:
-        up.wrong(path, "must be a ledger that deepval wrote; its last line was cut off", again)
+        checkup.wrong(path, "must be a ledger that deepval wrote; its last line was cut off", again)
     else:
-        up.files += 1
+        checkup.files += 1
 
 
-def _lock(place: Path, up: Checkup) -> None:
-    """Name a folder that somebody holds."""
+def _lock(folder: Path, checkup: Checkup) -> None:
+    """Note a folder that another process has locked."""
     try:
-        with locked(place, "busy"):
+        with locked(folder, "busy"):
             pass
     except InputError as error:
         if str(error) == "busy":
-            up.notes.append(f"{place}: another process is writing there; look again when it is done.")
+            checkup.notes.append(f"{folder}: another process is writing there; look again when it is done.")
 
 
 # Single files.
 
 
-def _json(path: Path, up: Checkup) -> None:
-    """A JSON file of ours, told by what it says of itself; those of others are left alone."""
+def _json(path: Path, checkup: Checkup) -> None:
+    """Check a JSON file of deepval, identified by its schema or format; other JSON files are ignored."""
     try:
         content = json_content(reading.content(path), path)
     except InputError as error:
-        up.wrong(path, error, "the command that wrote it, again")
+        checkup.wrong(path, error, "the command that wrote it, again")
         return
     if not isinstance(content, dict):
         return
     if content.get("schema") == LEADERBOARD:
-        _board(path, content, up)
+        _board(path, content, checkup)
     elif content.get("schema") == RESULT:
-        _tried(up, path, "result", Result.load, "deepval evaluate ... --out")
+        _check_file(checkup, path, "result", Result.load, "deepval evaluate ... --out")
     elif content.get("format") == ALLOCATOR or {"version", "sha256"} <= content.keys():
-        _tried(up, path, "allocator", lambda p: check_hash(content, str(p)), "deepval fit")
+        _check_file(checkup, path, "allocator", lambda p: check_hash(content, str(p)), "deepval fit")
     elif path.name == HISTORY and "versions" in content:
-        _tried(up, path, "history", lambda p: read_history(p.parent), "deepval leaderboard")
+        _check_file(checkup, path, "history", lambda p: read_history(p.parent), "deepval leaderboard")
 
 
-def _board(path: Path, content: dict[str, Any], up: Checkup) -> None:
-    """A leaderboard: its pages must be those of its content."""
-    up.count("leaderboard")
+def _board(path: Path, content: dict[str, Any], checkup: Checkup) -> None:
+    """Check that the pages of a leaderboard match its content."""
+    checkup.count("leaderboard")
     again = "deepval leaderboard ... --out"
     indented = reading.content(path).startswith(b"{\n ")
     try:
@@ -337,24 +347,26 @@ def _board(path: Path, content: dict[str, Any], up: Checkup) -> None:
             "leaderboard.html": as_html(content),
         }
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        up.wrong(path, "must be as it was written, and is not", again)
+        checkup.wrong(path, "must be as it was written, and is not", again)
         return
     for name, text in pages.items():
-        place = path if name == "leaderboard.json" else path.with_name(name)
-        up.whole(place, sha256(text.encode()), again)
+        page = path if name == "leaderboard.json" else path.with_name(name)
+        checkup.whole(page, sha256(text.encode()), again)
 
 
-def _samples(path: Path, up: Checkup) -> None:
-    """Samples must be of the result beside them; the result's own turn says whether they can be read."""
+def _samples(path: Path, checkup: Checkup) -> None:
+    """Check that samples belong to the result beside them; the check of the result reports its own damage."""
     result = path.with_name(path.name.removesuffix(SAMPLES) + ".json")
     if not reading.is_file(result) or samples_path(result) != path:
-        up.wrong(path, "must lie beside its result; there is none", "deepval evaluate ... --out ... --samples")
+        checkup.wrong(path, "must lie beside its result; there is none", "deepval evaluate ... --out ... --samples")
         return
     try:
         if Result.load(result).samples is None:
-            up.wrong(path, "must be of the result beside it; it is of another", "deepval evaluate ... --out, again")
+            checkup.wrong(
+                path, "must be of the result beside it; it is of another", "deepval evaluate ... --out, again"
+            )
         else:
-            up.files += 1
+            checkup.files += 1
     except InputError as error:
         if str(error).startswith(str(path)):
-            up.wrong(path, error, "deepval evaluate ... --out, again")
+            checkup.wrong(path, error, "deepval evaluate ... --out, again")

@@ -1,4 +1,4 @@
-"""The error and the warning that deepval raises on purpose, and the wording that their one-line sentences share."""
+"""Errors and warnings that deepval raises on purpose, and the wording that their one-line messages share."""
 
 import errno
 import os
@@ -10,53 +10,56 @@ from importlib import import_module
 from typing import Any
 
 LONGEST_QUOTE = 60
-"""Characters of a value that a message quotes."""
+"""Largest number of characters of a quoted value in a message."""
 QUOTABLE = ("builtins", "numpy", "datetime", "decimal", "fractions", "pathlib")
-"""Modules of types whose values say what they are."""
+"""Modules of types whose values have a readable `repr`."""
 
 ABSENT = ("is not installed", "no such file", "no such folder", os.strerror(errno.ENOENT))
-"""Words of sentences about files and libraries that are not there."""
+"""Phrases in messages about missing files and libraries."""
 
-LONGEST, KEPT_OF_END = 2000, 600
-"""Characters of a sentence, and of its end, which says what to do, where more than that is left out in the middle."""
+LONGEST, END_LENGTH = 2000, 600
+"""Largest number of characters of a message, and of its end, which has the advice, if the middle is left out."""
 
 
 def one_line(text: object) -> str:
-    """A text as one printable line of bounded length, whatever a library or a file's name put into it."""
+    """A text as one printable line of bounded length; libraries and file names may contribute any characters."""
     flat = " ".join(filter(None, (line.strip() for line in str(text).splitlines())))
     if len(flat) > LONGEST:
-        flat = f"{flat[: LONGEST - KEPT_OF_END]} ... {flat[-KEPT_OF_END:]}"
+        flat = f"{flat[: LONGEST - END_LENGTH]} ... {flat[-END_LENGTH:]}"
     return flat if flat.isprintable() else "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in flat)
 
 
 class InputError(ValueError):
-    """What must hold, what was found and where, and what to do. The command prints it and exits with 2."""
+    """Wrong input. The message states the requirement, the input and where it is, and the remedy.
+
+    The command prints the message and exits with 2.
+    """
 
     def __init__(self, sentence: object = "") -> None:
         super().__init__(one_line(sentence))
 
 
 class NothingToLearnError(InputError):
-    """Inputs to fit on that hold nothing to tell apart."""
+    """Inputs to fit on without any difference to learn."""
 
 
 class UnfinishedError(InputError):
-    """Work that could not be finished, for want of workers or beside another writer; what was done of it is good."""
+    """Work that stopped for lack of workers or because of another writer; its finished parts are valid."""
 
 
 class InputWarning(UserWarning):
-    """Something that is allowed but probably not meant, such as one unit per input."""
+    """Input that is allowed but probably a mistake, such as one unit per input."""
 
     def __init__(self, sentence: object = "") -> None:
         super().__init__(one_line(sentence))
 
 
 def reason(error: BaseException) -> str:
-    """Why something failed, in the words of what failed, as the middle of a sentence."""
-    told = error.strerror if isinstance(error, OSError) else None
-    first = (told or str(error)).strip().split("\n")[0].rstrip(".")
+    """The reason of an error in its own words, as a part of a sentence."""
+    message = error.strerror if isinstance(error, OSError) else None
+    first = (message or str(error)).strip().split("\n")[0].rstrip(".")
     if isinstance(error, ValueError) and "embedded null" in first:
-        return "embedded null byte"  # versions of Python have other words for it
+        return "embedded null byte"  # the wording differs between versions of Python
     return first or type(error).__name__
 
 
@@ -89,34 +92,34 @@ def extra_requirements(extra: str) -> str:
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """Whether an error says what the machine lacks or refuses: room, rights, memory, workers, a file, a library.
+    """Whether an error is due to the machine: disk space, permissions, memory, workers, a missing file or library.
 
-    The same work may succeed later or elsewhere, so such an error is never kept as the answer of a computation.
+    The same work may succeed later or elsewhere, so such an error is never stored as the result of a computation.
     """
-    links: BaseException | None = error
-    while links is not None and not isinstance(links, (OSError, MemoryError, ImportError, UnfinishedError)):
-        links = links.__cause__ or links.__context__
-    return links is not None or reports_absence(str(error))
+    link: BaseException | None = error
+    while link is not None and not isinstance(link, (OSError, MemoryError, ImportError, UnfinishedError)):
+        link = link.__cause__ or link.__context__
+    return link is not None or reports_absence(str(error))
 
 
 def reports_absence(sentence: str) -> bool:
-    """Whether a sentence reports that the machine lacks a file or a library, which other work may not need."""
+    """Whether a message reports a missing file or library, which other work may not need."""
     return any(words in sentence for words in ABSENT)
 
 
 def reports_machine(sentence: str) -> bool:
-    """Whether a sentence that was kept in a file says what a machine lacked or refused."""
+    """Whether a stored message reports a failure of the machine."""
     return reports_absence(sentence) or any(os.strerror(code) in sentence for code in errno.errorcode)
 
 
 def meant(text: object, allowed: Iterable[object]) -> str:
-    """How a sentence about a wrong word ends: with the nearest allowed one, where one is near."""
+    """The end of a message about a wrong word: the nearest allowed word, if one is near."""
     near = get_close_matches(str(text), list(map(str, allowed)), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else "."
 
 
 def quoted(value: Any) -> str:
-    """A value as a message quotes it: short, in one line, without NumPy's name; what has no short form, by its type."""
+    """A value as quoted in messages: short, on one line, NumPy scalars as plain numbers; else the name of its type."""
     plain = value.item() if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 else value
     try:
         text = " ".join(map(str.strip, repr(plain).splitlines())) if type(plain).__module__ in QUOTABLE else "<"

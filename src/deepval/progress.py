@@ -1,4 +1,4 @@
-"""Long loops -> the same loops with somebody watching: a watcher is told how far each one is.
+"""Long loops -> the same loops with a watcher that follows their progress.
 
 The library is silent; the command passes a watcher that draws a bar once a loop has taken two seconds.
 """
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 Watch = Callable[[Any, str], Iterable[Any]]
-"""Takes a sequence of items and what is done with them, and gives back the items one by one."""
+"""Takes a sequence of items and a label of the work, and yields the items one by one."""
 
 
 def unwatched(items: Any, label: str) -> Iterable[Any]:
-    """The items, with nobody looking."""
+    """The items, without a report of progress."""
     return items

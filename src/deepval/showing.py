@@ -1,7 +1,8 @@
-"""Data that people hold in Python -> how it is shown, by functions that lie above it, found by name when asked for.
+"""Tables, costs and results -> their views as text, HTML, figures and pages, by functions of higher layers.
 
-Tables, costs and results lie below `report`, which reads them; yet a notebook asks the data itself. These names are all
-that leads upwards, as those of the package's `__init__` are: nothing is imported before something is shown.
+Tables, costs and results are in layers below `report`, yet a notebook calls methods of the data itself. So these
+functions are looked up by name and imported at the first use. Besides the names in the package's `__init__`, they are
+the only references to higher layers.
 """
 
 from importlib import import_module
@@ -15,20 +16,20 @@ VIEWS = {
     "recovery": ("judging.recovery", "recoveries"),
     "area": ("judging.recovery", "area"),
 }
-"""What can be asked for: the module and the function that make it."""
+"""Module and function of each kind of view."""
 
 
-def shown(view: str, *given: Any, **options: Any) -> Any:
-    """The view of what is given."""
-    module, name = VIEWS[view]
-    return getattr(import_module(f"deepval.{module}"), name)(*given, **options)
+def view(kind: str, *arguments: Any, **options: Any) -> Any:
+    """The view of this kind of the arguments."""
+    module, name = VIEWS[kind]
+    return getattr(import_module(f"deepval.{module}"), name)(*arguments, **options)
 
 
 class SelfShown:
-    """What shows itself as a short table: when printed, and in notebooks."""
+    """Base class of data that prints as a short table, in the terminal and in notebooks."""
 
     def __repr__(self) -> str:
-        return shown("text", self)
+        return view("text", self)
 
     def _repr_html_(self) -> str:
-        return shown("html", self)
+        return view("html", self)

@@ -1,4 +1,4 @@
-"""Where work on units is done: in processes of this machine or on a Ray cluster; nothing else knows of them."""
+"""The name of an engine -> an engine that maps work over units: in processes of this machine or on a Ray cluster."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ ENGINES: dict[str, Callable[[int, int | None, str | None], AbstractContextManage
     "local": lambda workers, memory_mb, address: LocalCrew(workers, memory_mb),
     "ray": RayCrew,
 }
-"""Each engine's crew of so many workers with so much memory each, at an address where it has one."""
+"""Crew of each engine, from the number of workers, their memory and the address of the cluster."""
 
 __all__ = ["ENGINES", "Engine", "EngineName", "Map", "engine"]
 
@@ -27,9 +27,9 @@ def engine(
 
     Args:
         name: `local` for processes of this machine, `ray` for actors of a Ray cluster.
-        workers: How many units are worked on at once; one local worker without a bound is this process itself.
-        memory_mb: How much memory each worker may take beyond what it starts with (Linux); None for no bound.
-        address: Of a running Ray cluster; a cluster of this machine alone is started where it is None.
+        workers: Number of units in work at once; one local worker without a memory bound is this process itself.
+        memory_mb: Memory that each worker may take beyond its initial memory (Linux); None for no bound.
+        address: Address of a running Ray cluster; None starts a cluster on this machine.
     """
     if name not in ENGINES:
         raise InputError(f"An engine must be one of {', '.join(ENGINES)}; found {name!r}.")

@@ -1,4 +1,4 @@
-"""What an engine's driver knows of workers: a crew hires them, and tells what each made or that it is lost."""
+"""The interface between an engine's driver and its workers: a crew hires workers and reports results and losses."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -9,38 +9,38 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Done:
-    """A worker finished: what it made, or the error that stopped it."""
+    """The result of a finished worker, or the error that stopped it."""
 
-    made: Any = None
+    result: Any = None
     error: BaseException | None = None
 
 
 @dataclass(frozen=True)
 class LostWorker:
-    """A worker is gone; `how` says in words how it ended."""
+    """A worker was lost; `how` describes how it ended."""
 
     how: str
 
 
 class Worker(ABC):
-    """Does one thing at a time, somewhere else."""
+    """Works on one item at a time, in another process."""
 
     @abstractmethod
     def begin(self, work: Callable[[Any], Any], item: Any) -> None:
-        """Start on an item; what becomes of it the crew tells."""
+        """Start work on an item; `Crew.wait` reports the outcome."""
 
     @abstractmethod
     def dismiss(self) -> None:
-        """End the worker, whatever it is at."""
+        """End the worker, even during work."""
 
 
 class Crew(AbstractContextManager["Crew"], ABC):
     """Workers of one kind.
 
     Attributes:
-        size: How many there should be.
-        memory_mb: How much each may take beyond what it starts with; None for no bound.
-        trouble: Why there was no worker to be had when one was last asked for, in words where that is known.
+        size: Number of workers.
+        memory_mb: Memory that each worker may take beyond its initial memory; None for no bound.
+        trouble: Why the last call of `hire` returned no worker; None where the reason is unknown.
     """
 
     size: int
@@ -48,9 +48,9 @@ class Crew(AbstractContextManager["Crew"], ABC):
     trouble: str | None = None
 
     @abstractmethod
-    def hire(self, wanted: int) -> Worker | None:
-        """Another worker, of so many that are wanted beside those at work; None where none is there yet."""
+    def hire(self, number: int) -> Worker | None:
+        """Another worker; None where none is ready yet. `number` workers are needed besides the busy ones."""
 
     @abstractmethod
     def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
-        """What became of those that ended meanwhile; nothing where none did in time, or where a new worker came."""
+        """Outcomes of the workers that ended; empty after the timeout, or where a new worker became ready."""

@@ -1,7 +1,7 @@
-"""A function and items -> its results in their order, whoever works on them and whoever is lost on the way.
+"""A function and items -> its results in the order of the items, with any engine and in spite of lost workers.
 
-One queue: a worker takes the next item when it is free, and what a lost worker was at goes back to the front. So the
-results, and every byte that is made of them, depend neither on the engine nor on how many workers there are.
+There is one queue: a free worker takes the next item, and the item of a lost worker goes back to the front. So the
+results, and every byte computed from them, depend neither on the engine nor on the number of workers.
 """
 
 import time
@@ -14,13 +14,13 @@ from deepval.engines.crew import Crew, Done, LostWorker, Worker
 from deepval.errors import InputWarning, UnfinishedError, reason
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Applies a function to items and gives the results in their order: the built-in `map`, or an engine's."""
+"""Applies a function to items and returns the results in their order: the built-in `map`, or an engine's."""
 ATTEMPTS = 3
-"""How many workers an item may cost before it is blamed."""
+"""Number of workers that an item may lose before the run stops."""
 PATIENCE_S = 10.0
-"""How long there may be no worker before somebody is told."""
+"""Seconds without a worker before a warning."""
 GIVE_UP_S = 300.0
-"""How long there may be no worker at all."""
+"""Seconds without a worker before the run stops."""
 
 
 class Engine:
@@ -44,24 +44,24 @@ class Engine:
 
     @property
     def here(self) -> bool:
-        """Whether everything is done in this process."""
+        """Whether all work runs in this process."""
         return self._crew is None
 
     def map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """The results in the order of the items; an error of the function is raised where its result would stand."""
+        """The results in the order of the items; an error of the function is raised in place of its result."""
         if self._crew is None:
             yield from map(work, items)
             return
-        listed = list(items)
-        shift = _Shift(self._crew, self._workers, work, listed)
+        item_list = list(items)
+        shift = _Shift(self._crew, self._workers, work, item_list)
         try:
-            for place in range(len(listed)):
-                while place not in shift.done:
+            for index in range(len(item_list)):
+                while index not in shift.done:
                     shift.go_on()
-                found = shift.done.pop(place)
-                if found.error is not None:
-                    raise found.error
-                yield found.made
+                outcome = shift.done.pop(index)
+                if outcome.error is not None:
+                    raise outcome.error
+                yield outcome.result
         finally:
             shift.end()
 
@@ -75,26 +75,26 @@ class _Shift:
         self.busy: dict[int, tuple[Worker, int]] = {}
         self.lost: dict[int, int] = {}
         self.done: dict[int, Done] = {}
-        self.heard = self.manned = time.monotonic()
+        self.reported = self.manned = time.monotonic()
 
     def go_on(self) -> None:
-        """Give out what waits, and take in what ended."""
+        """Start waiting items on free workers, and collect finished ones."""
         self._give_out()
         ended = self.crew.wait([worker for worker, _ in self.busy.values()], 1.0)
-        for worker, found in ended:
-            _, place = self.busy.pop(id(worker))
-            if isinstance(found, Done):
-                self.done[place] = self._judged(place, found)
+        for worker, outcome in ended:
+            _, index = self.busy.pop(id(worker))
+            if isinstance(outcome, Done):
+                self.done[index] = self._with_memory_error(index, outcome)
                 self.free.append(worker)
             else:
-                self._put_back(place, found)
+                self._put_back(index, outcome)
         now = time.monotonic()
         self.manned = now if self.busy or self.free else self.manned
         if ended or self.busy:
-            self.heard = now
-        elif now - self.heard > PATIENCE_S:
-            self.heard = now
-            self._say_that_nobody_is_there(now)
+            self.reported = now
+        elif now - self.reported > PATIENCE_S:
+            self.reported = now
+            self._report_no_worker(now)
 
     def _give_out(self) -> None:
         while self.waiting:
@@ -103,44 +103,44 @@ class _Shift:
                 self.free += [] if hired is None else [hired]
             if not self.free:
                 return
-            worker, place = self.free.pop(), self.waiting.popleft()
-            worker.begin(self.work, self.items[place])
-            self.busy[id(worker)] = worker, place
+            worker, index = self.free.pop(), self.waiting.popleft()
+            worker.begin(self.work, self.items[index])
+            self.busy[id(worker)] = worker, index
 
-    def _judged(self, place: int, found: Done) -> Done:
-        """What was made of an item; want of memory in words."""
-        if not isinstance(found.error, MemoryError):
-            return found
+    def _with_memory_error(self, index: int, outcome: Done) -> Done:
+        """The outcome of an item; a MemoryError becomes an UnfinishedError with advice."""
+        if not isinstance(outcome.error, MemoryError):
+            return outcome
         bound = self.crew.memory_mb
         return Done(
             error=UnfinishedError(
-                f"Work on {_named(self.items[place])} needs more memory than a worker has"
+                f"Work on {_named(self.items[index])} needs more memory than a worker has"
                 + ("" if bound is None else f", which is bounded to {bound:,} MB by --worker-memory")
-                + f" ({reason(found.error)}): give it more, with a larger --worker-memory or fewer --workers; what was "
-                "finished is kept where the command keeps anything."
+                + f" ({reason(outcome.error)}): give it more, with a larger --worker-memory or fewer --workers; what "
+                "was finished is kept where the command keeps anything."
             )
         )
 
-    def _put_back(self, place: int, found: LostWorker) -> None:
-        self.lost[place] = self.lost.get(place, 0) + 1
-        item = _named(self.items[place])
-        if self.lost[place] >= ATTEMPTS:
+    def _put_back(self, index: int, loss: LostWorker) -> None:
+        self.lost[index] = self.lost.get(index, 0) + 1
+        item = _named(self.items[index])
+        if self.lost[index] >= ATTEMPTS:
             bound = (
                 ""
                 if self.crew.memory_mb is None
                 else f", which --worker-memory bounds to {self.crew.memory_mb:,} MB each"
             )
             error = UnfinishedError(
-                f"Work on {item} ended {ATTEMPTS} workers one after the other, the last one {found.how}: there may not "
+                f"Work on {item} ended {ATTEMPTS} workers one after the other, the last one {loss.how}: there may not "
                 f"be enough memory for it{bound}. Use fewer --workers, or one to see what happens; what was finished "
                 "is kept where the command keeps anything."
             )
-            self.done[place] = Done(error=error)
+            self.done[index] = Done(error=error)
             return
-        _remark(f"A worker was lost ({found.how}); {item} is given to another.")
-        self.waiting.appendleft(place)
+        _remark(f"A worker was lost ({loss.how}); {item} is given to another.")
+        self.waiting.appendleft(index)
 
-    def _say_that_nobody_is_there(self, now: float) -> None:
+    def _report_no_worker(self, now: float) -> None:
         why = "" if self.crew.trouble is None else f" ({self.crew.trouble})"
         alone, left = now - self.manned, len(self.waiting)
         if alone > GIVE_UP_S:
@@ -155,7 +155,7 @@ class _Shift:
         )
 
     def end(self) -> None:
-        """Dismiss who is still at work: nobody wants its result any more."""
+        """Dismiss the busy workers, whose results are not needed any more."""
         for worker, _ in self.busy.values():
             worker.dismiss()
         self.busy.clear()

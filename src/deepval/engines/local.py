@@ -1,4 +1,4 @@
-"""Processes of this machine as workers: each is told what to do through a pipe, and its end is noticed at once."""
+"""Processes of this machine as workers: each receives work through a pipe, and its end is detected at once."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from deepval.errors import InputError
 from deepval.files import reading
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Each worker has one thread: there are as many of them as there are to be."""
+"""Environment variables that limit each worker to one thread: parallelism comes from the number of workers."""
 
 
 class _Process(Worker):
@@ -30,7 +30,7 @@ class _Process(Worker):
         theirs.close()
 
     def begin(self, work: Callable[[Any], Any], item: Any) -> None:
-        with suppress(OSError):  # a process that is gone is noticed by its end
+        with suppress(OSError):  # `ended` reports a process that is gone
             self.pipe.send((work, item))
 
     def dismiss(self) -> None:
@@ -39,9 +39,9 @@ class _Process(Worker):
         self.pipe.close()
 
     def ended(self) -> Done | LostWorker:
-        """What came through the pipe, or how the process ended."""
+        """The outcome that came through the pipe, or how the process ended."""
         try:
-            made, error = self.pipe.recv()
+            result, error = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join()
             code = self.process.exitcode or 0
@@ -49,11 +49,11 @@ class _Process(Worker):
             return LostWorker(
                 f"by signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"with exit code {code}"
             )
-        return Done(made, error)
+        return Done(result, error)
 
 
 class LocalCrew(Crew):
-    """So many processes of this machine; one that is lost is followed by another."""
+    """Processes of this machine; a lost process is replaced by a new one."""
 
     def __init__(self, workers: int, memory_mb: int | None = None) -> None:
         self.size, self.memory_mb = workers, memory_mb
@@ -71,19 +71,19 @@ class LocalCrew(Crew):
             else:
                 os.environ[name] = value
 
-    def hire(self, wanted: int) -> Worker:
+    def hire(self, number: int) -> Worker:
         """Another worker."""
         return _Process(self.memory_mb)
 
     def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
-        """What became of those that ended meanwhile."""
+        """Outcomes of the workers that ended."""
         processes = [worker for worker in busy if isinstance(worker, _Process)]
         ready = connection.wait([worker.pipe for worker in processes], timeout_s)
         return [(worker, worker.ended()) for worker in processes if worker.pipe in ready]
 
 
 def _serve(pipe: Any, memory_mb: int | None) -> None:
-    """Do what comes through the pipe until it is closed; Ctrl-C is for whoever gave the work."""
+    """Work on the items that come through the pipe until it is closed; Ctrl-C is left to the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent()
     if memory_mb is not None:
@@ -95,7 +95,7 @@ def _serve(pipe: Any, memory_mb: int | None) -> None:
 
 
 def _end_with_parent() -> None:
-    """Have this process end when the one that started it is gone, however that ended: nobody would take its results."""
+    """End this process when its parent ends, for any reason: no other process takes its results."""
     parent = parent_process()
 
     def wait() -> None:
@@ -108,7 +108,7 @@ def _end_with_parent() -> None:
 
 
 def check_memory(memory_mb: int | None) -> None:
-    """Raise where this system cannot hold a process to a bound."""
+    """Raise where the bound is not valid, or this system cannot bound the memory of a process."""
     if memory_mb is None:
         return
     if isinstance(memory_mb, bool) or not isinstance(memory_mb, int) or memory_mb < 1:
@@ -118,23 +118,23 @@ def check_memory(memory_mb: int | None) -> None:
 
 
 def bound_memory(most_mb: int) -> None:
-    """Have this process take at most so much beyond what it has: asking for more is a MemoryError from now on."""
+    """Bound the memory of this process to `most_mb` beyond its present use; further allocation raises MemoryError."""
     import resource
 
-    told = reading.text(Path("/proc/self/status"))
-    (has_kb,) = (int(line.split()[1]) for line in told.splitlines() if line.startswith("VmData:"))
+    status = reading.text(Path("/proc/self/status"))
+    (has_kb,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData:"))
     bound = has_kb * 1024 + most_mb * 10**6
     resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))
 
 
 def outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException | None]:
-    """What a function makes of an item, and the error that stops it, in words that travel."""
+    """The result of a function on an item, and the error that stopped it, in a form that can be pickled."""
     try:
         return work(item), None
     except InputError as error:
         return None, error
-    except MemoryError as error:  # of whatever library, some of whose errors do not travel
+    except MemoryError as error:  # subclasses of some libraries cannot be pickled
         return None, MemoryError(str(error))
-    except Exception as error:  # noqa: BLE001  (it is raised again where the result is asked for)
+    except Exception as error:  # noqa: BLE001  (it is raised again where the result is read)
         error.add_note("".join(traceback.format_exception(error)))
         return None, error

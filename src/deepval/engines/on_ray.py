@@ -1,4 +1,4 @@
-"""Actors of a Ray cluster as workers (extra `ray`): what a lost actor or machine was at goes back to the queue."""
+"""Actors of a Ray cluster as workers (extra `ray`); the item of a lost actor or machine goes back to the queue."""
 
 import logging
 import os
@@ -18,10 +18,10 @@ QUIET = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-"""Nothing is reported to anybody, a cluster of this machine is heard by itself alone, and accelerators stay visible."""
+"""Settings of Ray: no usage statistics, a local cluster listens on this machine only, and accelerators stay visible."""
 LOOPBACK = "127.0.0.1"
 ANSWER_S = 10.0
-"""How long a cluster may take to take a call: Ray itself would wait for minutes, in silence."""
+"""Seconds that a cluster may take to accept a connection; Ray itself would wait for minutes without a message."""
 START = ": start one with `ray start --head`, or leave --address out."
 
 
@@ -30,13 +30,13 @@ def _library() -> Any:
         os.environ.setdefault(name, value)
     ray = library("ray", purpose="The engine ray", extra="ray")
     logging.getLogger("ray").setLevel(logging.ERROR)
-    # Ray prints what machines say of lost workers among what the command prints; the driver says it in its own words.
-    ray._private.worker.print_to_stdstream = lambda *told, **more: None  # noqa: SLF001
+    # Ray would mix its messages about lost workers into the output of the command; the driver reports the losses.
+    ray._private.worker.print_to_stdstream = lambda *lines, **options: None  # noqa: SLF001
     return ray
 
 
 def _check_answers(address: str) -> None:
-    """Raise where nobody takes a call at host:port; other forms of an address are Ray's to resolve."""
+    """Raise where host:port accepts no connection; Ray resolves other forms of an address."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or "/" in address:
         return
@@ -51,10 +51,10 @@ def _last_line(error: Exception) -> str:
 
 
 class _Seat:
-    """What an actor is: it does what it is told. Ray gives it one thread, as it has one processor."""
+    """The class of an actor. Ray gives it one thread, as it has one processor."""
 
     def __init__(self, folder: str, memory_mb: int | None) -> None:
-        os.chdir(folder)  # paths mean what they mean to whoever gave the work
+        os.chdir(folder)  # relative paths are relative to the folder of the driver
         if memory_mb is not None:
             bound_memory(memory_mb)
 
@@ -66,7 +66,7 @@ class _Seat:
 
 
 class _Actor(Worker):
-    """An actor, and what it is at: first at getting ready."""
+    """An actor and its pending result; the first one is the call of `ready`."""
 
     def __init__(self, ray: Any, handle: Any) -> None:
         self.ray, self.handle = ray, handle
@@ -81,20 +81,20 @@ class _Actor(Worker):
 
     def ended(self) -> Done | LostWorker:
         try:
-            made, error = self.ray.get(self.result)
-        except self.ray.exceptions.RayTaskError as error:  # it never came to the work itself
-            told = f"An actor of the cluster cannot take up its work: {_last_line(error)}. "
-            return Done(error=InputError(told + "The same deepval must be installed on every machine."))
+            result, error = self.ray.get(self.result)
+        except self.ray.exceptions.RayTaskError as error:  # the actor failed before the work started
+            message = f"An actor of the cluster cannot take up its work: {_last_line(error)}. "
+            return Done(error=InputError(message + "The same deepval must be installed on every machine."))
         except self.ray.exceptions.RayError as error:
             self.dismiss()
             return LostWorker(f"with {type(error).__name__}")
-        return Done(made, error)
+        return Done(result, error)
 
 
 class RayCrew(Crew):
-    """Actors of one processor each. Ray's own retries are off: the driver's queue decides what is done again.
+    """Actors of one processor each. Ray's own retries are off: the driver's queue repeats items.
 
-    Actors are asked for without waiting: one for which no machine has room comes when there is some.
+    Actors are requested without waiting: an actor starts as soon as a machine has room for it.
     """
 
     def __init__(self, workers: int, memory_mb: int | None = None, address: str | None = None) -> None:
@@ -106,7 +106,7 @@ class RayCrew(Crew):
         self._ray = _library()
         settings: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         if self.address is None:
-            # "local": a cluster of our own, whoever has one running on this machine.
+            # "local": a new cluster, even where one is running on this machine.
             settings |= {"address": "local", "num_cpus": self.size}
             settings |= {"include_dashboard": False, "_node_ip_address": LOOPBACK}
         else:
@@ -125,10 +125,10 @@ class RayCrew(Crew):
         self._coming = []
         self._ray.shutdown()
 
-    def hire(self, wanted: int) -> Worker | None:
-        """An actor that is ready; so many are asked for, and none is waited for."""
+    def hire(self, number: int) -> Worker | None:
+        """A ready actor; `number` actors are requested, without waiting for them."""
         seat = self._ray.remote(_Seat).options(num_cpus=1, max_restarts=0, max_task_retries=0)
-        while len(self._coming) < wanted:
+        while len(self._coming) < number:
             self._coming.append(_Actor(self._ray, seat.remote(str(Path.cwd()), self.memory_mb)))
         ready, _ = self._ray.wait([actor.result for actor in self._coming], num_returns=1, timeout=0)
         for actor in [actor for actor in self._coming if actor.result in ready]:
@@ -143,7 +143,7 @@ class RayCrew(Crew):
         return None
 
     def wait(self, busy: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, Done | LostWorker]]:
-        """What became of those that ended meanwhile."""
+        """Outcomes of the workers that ended."""
         actors = [worker for worker in busy if isinstance(worker, _Actor)]
         awaited = [actor.result for actor in (*actors, *self._coming)]
         if not awaited:

@@ -1,1 +1,1 @@
-"""Bytes and files <-> plain data: bounded reading, whole writing, JSON and hashes, forms, archives, manifests."""
+"""Files <-> plain data: bounded reading, atomic writing, JSON and hashes, forms, archives, manifests."""

@@ -1,4 +1,4 @@
-"""Plain data <-> text, and the hash of it: JSON, TOML and SHA-256, for every file that deepval has."""
+"""Plain data <-> text and its hash: JSON, TOML and SHA-256, for every file of deepval."""
 
 import hashlib
 import io
@@ -17,9 +17,9 @@ from deepval.files.reading import formed
 from deepval.files.writing import write_atomically
 
 DEEPEST = 100
-"""How deep lists and objects of a JSON file may nest."""
+"""Largest depth of nested lists and objects in a JSON file."""
 BLOCK = 2**20
-"""Bytes that are looked at at once."""
+"""Bytes that are read or checked at once."""
 NOT_FINITE = re.compile(r"NaN|Infinity|[eE]\+?\d{3}")
 HALF_A_SIGN = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -36,7 +36,7 @@ def plain(value: Any) -> Any:
 
 
 def json_text(content: Any, *, sort_keys: bool = False, ensure_ascii: bool = False) -> str:
-    """JSON as files hold it that people read."""
+    """JSON with indentation, for files that people read."""
     return json.dumps(content, indent=1, sort_keys=sort_keys, ensure_ascii=ensure_ascii, allow_nan=False) + "\n"
 
 
@@ -56,17 +56,17 @@ def _in_lines(value: Any) -> str:
 
 
 def json_packed(content: Any) -> str:
-    """JSON without a space to spare, as pages carry it."""
+    """JSON without spaces, for HTML pages."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def json_canonical(content: Any) -> str:
-    """JSON that is the same whatever the order of keys: what is hashed."""
+    """JSON with sorted keys, for hashing: the order of keys does not matter."""
     return json.dumps(content, sort_keys=True, allow_nan=False)
 
 
 def digest_of(content: Any) -> str:
-    """SHA-256 of plain data, whatever the order of its keys."""
+    """SHA-256 of plain data; the order of its keys does not matter."""
     return sha256(json_canonical(content).encode())
 
 
@@ -76,7 +76,7 @@ def sha256(data: bytes | memoryview) -> str:
 
 
 def joint_sha256(parts: Iterable[bytes | memoryview]) -> str:
-    """SHA-256 of bytes that follow each other."""
+    """SHA-256 of the concatenated parts."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -93,7 +93,7 @@ def file_digest(path: Path | str) -> str:
 
 
 def stream_digest(file: BufferedIOBase) -> str:
-    """SHA-256 of what is left to read of an open file."""
+    """SHA-256 of the rest of an open file."""
     digest = hashlib.sha256()
     while block := file.read(BLOCK):
         digest.update(block)
@@ -101,10 +101,10 @@ def stream_digest(file: BufferedIOBase) -> str:
 
 
 def folder_digests(folder: Path | str, patterns: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of the files under a folder that match, by their name in it; hidden ones, which kills leave, do not."""
+    """SHA-256 of the matching files in a folder, by relative path; hidden files (of killed writers) are ignored."""
     folder = Path(folder)
-    found = {path for pattern in patterns for path in folder.glob(pattern) if reading.is_file(path)}
-    files = sorted(path for path in found if not path.name.startswith("."))
+    paths = {path for pattern in patterns for path in folder.glob(pattern) if reading.is_file(path)}
+    files = sorted(path for path in paths if not path.name.startswith("."))
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 
@@ -124,15 +124,15 @@ def json_content(
     """The content of a JSON file's bytes: UTF-8, nested at most DEEPEST deep; errors name the source.
 
     Where it must be `finite`, NaN, infinity and numbers that become infinite are refused, as JSON itself has none. The
-    `object_hook` replaces each object as soon as it is read, so that a long file need not be held whole.
+    `object_hook` replaces each object as soon as it is read, so that a long file need not be in memory as a whole.
     """
     text = reading.decoded(data, source)
     try:
         _check_depth(data)
         content = json.loads(text, object_hook=object_hook)
-        if finite and NOT_FINITE.search(text):  # or what looks like one: within a text it does no harm
+        if finite and NOT_FINITE.search(text):  # a match within a text is harmless: dumps decides
             json.dumps(content, allow_nan=False)
-        if HALF_A_SIGN.search(text):  # found in strings alone, where it may still be a backslash and letters
+        if HALF_A_SIGN.search(text):  # only strings can match; encoding decides if it is an escape
             json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{source}: must be {what}; a text in it holds half a sign (a lone surrogate).") from error
@@ -142,11 +142,12 @@ def json_content(
 
 
 def _check_depth(data: bytes) -> None:
-    """Raise where lists and objects nest deeper than anybody's do: what walks them must come back."""
+    """Raise where lists and objects nest deeper than DEEPEST, so that recursive functions on the data are safe."""
     if data.count(b"[") + data.count(b"{") <= DEEPEST:
         return
     import numpy as np
 
+    # Escapes are blanked, so that every remaining quote begins or ends a text.
     plain_data = re.sub(rb"\\.", b"__", data, flags=re.DOTALL) if b"\\" in data else data
     step = np.zeros(256, dtype=np.int8)
     step[[*b"[{"]], step[[*b"]}"]] = 1, -1
@@ -175,24 +176,24 @@ def toml_content(data: bytes, source: Path | str) -> dict[str, Any]:
 
 
 def write_sealed(path: Path, schema: str, data: Any, following: Iterable[bytes | memoryview] = ()) -> None:
-    """Write plain data and the bytes that follow."""
+    """Write a sealed file: a line with schema and SHA-256, then plain data, then the bytes that follow."""
     body = [json_packed(data).encode(), b"\n", *following]
     first = json_packed({"schema": schema, "sha256": joint_sha256(body)})
     write_atomically(path, b"".join([first.encode(), b"\n", *body]), make_folder=True)
 
 
 def read_sealed(path: Path, schema: str, what: str) -> tuple[Any, bytes]:
-    """The data and bytes that were written; an InputError where a file is not as it was, or of another schema."""
+    """The data and bytes of a sealed file; an InputError where the file was changed, or has another schema."""
     first, data, following = (*reading.content(path, what).split(b"\n", 2), b"", b"")[:3]
-    told = json_content(first, path, what)
-    whole = {"schema": schema, "sha256": joint_sha256([data, b"\n", following])}
-    if told != whole:
+    header = json_content(first, path, what)
+    expected = {"schema": schema, "sha256": joint_sha256([data, b"\n", following])}
+    if header != expected:
         raise InputError(f"{path}: must be {what}, and is not as it was written: take it away and run it again.")
     return json_content(data, path, what), following
 
 
 def sealed_or_none(path: Path, schema: str, what: str) -> tuple[Any, bytes] | None:
-    """The same; None where there is no file, or not what was written."""
+    """The data and bytes of a sealed file; None where there is no such file, or it was changed."""
     try:
         return read_sealed(path, schema, what) if reading.is_file(path) else None
     except InputError:
@@ -201,17 +202,17 @@ def sealed_or_none(path: Path, schema: str, what: str) -> tuple[Any, bytes] | No
 
 MANIFEST = "manifest.json"
 TOP = frozenset({"values.parquet", "terms.parquet", "evidence.parquet", "frames.json", "split.json", "costs.toml"})
-"""Names that belong to a cell in its folder: a file of such a name is the cell's, or nothing."""
+"""Names reserved for a cell's own files in its folder."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a cell's folder says of itself.
+    """The manifest of a cell's folder.
 
     Attributes:
-        folder: Where it lies.
+        folder: Path of the folder.
         id: The cell's id.
-        definition: Everything that the cell rests on.
+        definition: All settings and digests that determine the cell.
         files: SHA-256 of every file of the cell by name.
     """
 
@@ -221,12 +222,15 @@ class Manifest:
     files: Mapping[str, str] = field(repr=False)
 
     def content(self, name: str) -> bytes:
-        """What a file holds, which must be what was built."""
+        """Content of a file of the cell, checked against its hash."""
         with self.opened(name) as file:
             return file.read()
 
     def opened(self, name: str, *, in_memory: bool = True) -> io.BufferedIOBase:
-        """A file to read, which must hold what was built; one that stays on disk keeps its content when replaced."""
+        """A file of the cell, checked against its hash and open to be read.
+
+        A file that is not read into memory keeps its content while it is open, even if its path is replaced.
+        """
         path = self.folder / name
         altered = InputError(
             f"{path}: must be as it was built, and is not: build the cell again (or wait, if that is being done)."
@@ -242,7 +246,7 @@ class Manifest:
         return file
 
     def check(self) -> None:
-        """Raise where a file is missing or not what was built."""
+        """Raise where a file is missing or was changed."""
         for name in self.files:
             self.opened(name, in_memory=False).close()
 
@@ -258,24 +262,24 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def cell_content(path: Path) -> bytes | None:
-    """What a file of a cell holds, given by its path; None where the file is no part of a cell.
+    """Content of a cell's file at a path; None where the file is no part of a cell.
 
-    The file must be what the manifest beside it says. A link to a cell's file is that file.
+    The file must match the hash in the manifest beside it. A link to a cell's file counts as that file.
     """
-    for place in (path, reading.resolved(path)):
-        if not reading.is_file(place.parent / MANIFEST):
+    for file in (path, reading.resolved(path)):
+        if not reading.is_file(file.parent / MANIFEST):
             continue
         try:
-            manifest = _parsed(place.parent)
+            manifest = _parsed(file.parent)
         except (KeyError, TypeError):
-            continue  # some other program's manifest
+            continue  # a manifest of another program
         except InputError:
-            if place.name in TOP:
-                read_manifest(place.parent)
+            if file.name in TOP:
+                read_manifest(file.parent)
             continue
-        if place.name in manifest.files:
-            return manifest.content(place.name)
-        if place.name in TOP:
+        if file.name in manifest.files:
+            return manifest.content(file.name)
+        if file.name in TOP:
             raise InputError(
                 f"{path}: must be a file of the cell in its folder, {manifest.id}, and its manifest does not name it: "
                 "build the cell with it, or keep it elsewhere."

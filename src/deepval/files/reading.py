@@ -1,7 +1,7 @@
-"""A path -> what the file there holds: regular files only, of bounded size, text in UTF-8. All else is one sentence.
+"""A path -> the content of its file: regular files only, of bounded size, text in UTF-8; else an InputError.
 
-Every file is read through here: a pipe without a writer, a device without an end, a name that no file can have, a loop
-of links or a file that may not be read are then the same everywhere.
+Every file is read through this module. So a pipe without a writer, an endless device, an impossible name, a loop of
+links and a file without read permission give the same error everywhere.
 """
 
 import codecs
@@ -23,14 +23,14 @@ PLAIN = {str: "a text", bool: "true or false", int: "a whole number", float: "a 
 
 
 def formed(form: Any, content: Any, at: str = "it") -> Any:
-    """Plain data in a form; an InputError says where it is not.
+    """Plain data, checked against a form; an InputError names the first part that does not match.
 
     Args:
         form: An annotation: str, bool, int, float, None, Any, a Literal, a union, tuple, list or Mapping of forms, or
-            a dataclass (an object has its fields, those with a default or not, and no others) or a TypedDict (what it
-            does not name stays as it is).
+            a dataclass (an object has its fields and no others; fields with a default are optional) or a TypedDict
+            (keys that it does not name are not checked).
         content: Plain data, as JSON gives it.
-        at: What the content is called, such as `rows[3]`.
+        at: Name of the content in messages, such as `rows[3]`.
     """
     if form is Any:
         return content
@@ -56,7 +56,7 @@ def formed(form: Any, content: Any, at: str = "it") -> Any:
 
 
 def formed_file(form: Any, content: Any, source: object, what: str) -> Any:
-    """The content of a file in its form; the sentence names the file and `what` it must be."""
+    """The content of a file, checked against a form; errors name the file and `what` it must be."""
     try:
         return formed(form, content)
     except InputError as error:
@@ -87,12 +87,12 @@ def _hints(form: Any) -> dict[str, Any]:
 
 
 def _record(form: Any, content: Any, at: str) -> Any:
-    named, known, hints = _object(content, at), dataclasses.fields(form), _hints(form)
-    unknown = sorted(named.keys() - {item.name for item in known})
+    named, fields, hints = _object(content, at), dataclasses.fields(form), _hints(form)
+    unknown = sorted(named.keys() - {item.name for item in fields})
     if unknown:
-        raise InputError(f"{at} may have {', '.join(item.name for item in known)}; found {quoted(unknown[0])}.")
+        raise InputError(f"{at} may have {', '.join(item.name for item in fields)}; found {quoted(unknown[0])}.")
     none = dataclasses.MISSING
-    needed = [item.name for item in known if item.default is none and item.default_factory is none]
+    needed = [item.name for item in fields if item.default is none and item.default_factory is none]
     missing = [name for name in needed if name not in named]
     if missing:
         raise InputError(f"{at} must have {missing[0]!r}; it has none.")
@@ -119,8 +119,8 @@ def _one_of(parts: Sequence[Any], content: Any, at: str) -> Any:
             complaints.append(error)
     if len(forms) == 1:
         raise complaints[0]
-    told = " or ".join(PLAIN.get(form, "another form") for form in forms)
-    raise InputError(f"{at} must be {told}; found {quoted(content)}.")
+    options = " or ".join(PLAIN.get(form, "another form") for form in forms)
+    raise InputError(f"{at} must be {options}; found {quoted(content)}.")
 
 
 def _row(origin: Any, parts: tuple[Any, ...], content: Any, at: str) -> Any:
@@ -132,12 +132,12 @@ def _row(origin: Any, parts: tuple[Any, ...], content: Any, at: str) -> Any:
     if not endless and len(parts) != len(content):
         raise InputError(f"{at} must be a list of {len(parts)}; found {len(content)}.")
     forms = [parts[0]] * len(content) if endless else parts
-    made = [formed(form, item, f"{at}[{i}]") for i, (form, item) in enumerate(zip(forms, content, strict=True))]
-    return tuple(made) if origin is tuple else made
+    items = [formed(form, item, f"{at}[{i}]") for i, (form, item) in enumerate(zip(forms, content, strict=True))]
+    return tuple(items) if origin is tuple else items
 
 
 def _all_plain(form: Any, content: Sequence[Any]) -> bool:
-    """Whether a long column is in its form as it stands, seen in one pass."""
+    """Whether all entries of a long list have the form already; one pass over their types."""
     kinds = set(map(type, content))
     if form is str or form is int:
         return kinds <= {form}
@@ -151,11 +151,11 @@ def _object(content: Any, at: str) -> Mapping[str, Any]:
 
 
 MOST_PIXELS = 2**26
-"""Of a picture that is decoded: 8,192 x 8,192."""
+"""Largest number of pixels of a decoded picture: 8,192 x 8,192."""
 
 
 def check_pixels(data: bytes, source: object) -> None:
-    """Raise where a picture has more pixels than are decoded; what is no picture is left to who decodes it."""
+    """Raise where a picture has more than MOST_PIXELS pixels; data that is no picture is left to the decoder."""
     size = size_px(data)
     if size is not None and size[0] * size[1] > MOST_PIXELS:
         raise InputError(
@@ -164,7 +164,7 @@ def check_pixels(data: bytes, source: object) -> None:
 
 
 def size_px(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a picture; None where its head does not say."""
+    """Width and height of a picture; None where its header does not have them."""
     import warnings
 
     from PIL import Image
@@ -181,7 +181,7 @@ def size_px(data: bytes) -> tuple[int, int] | None:
 
 
 LARGEST = 2**32
-"""Bytes of a file that is read as a whole."""
+"""Largest size in bytes of a file that is read as a whole."""
 BLOCK = 2**20
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -193,22 +193,22 @@ KINDS = {
 
 
 def is_file(path: Path | str) -> bool:
-    """Whether a regular file, or a link to one, is there; no path is too odd to ask."""
+    """Whether a path is a regular file or a link to one; False for impossible names."""
     return os.path.isfile(path)  # noqa: PTH113 - pathlib's raises for names that no file can have
 
 
 def is_folder(path: Path | str) -> bool:
-    """Whether a folder is there."""
+    """Whether a path is a folder."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def is_link(path: Path | str) -> bool:
-    """Whether a link is there, wherever it leads."""
+    """Whether a path is a link, even a broken one."""
     return os.path.islink(path)  # noqa: PTH114
 
 
 def exists(path: Path | str) -> bool:
-    """Whether anything is there."""
+    """Whether a path exists."""
     return os.path.exists(path)  # noqa: PTH110
 
 
@@ -221,7 +221,7 @@ def resolved(path: Path | str) -> Path:
 
 
 def inside(folder: Path | str) -> list[Path]:
-    """What lies in a folder, in the order of names."""
+    """Paths in a folder, in the order of names."""
     try:
         return sorted(Path(folder).iterdir())
     except (OSError, ValueError) as error:
@@ -229,7 +229,7 @@ def inside(folder: Path | str) -> list[Path]:
 
 
 def matching(folder: Path | str, pattern: str) -> Iterator[Path]:
-    """What matches a pattern in a folder, in no order; nothing where there is none."""
+    """Paths in a folder that match a pattern, in no order; none where there is no folder."""
     try:
         Path(folder).stat()  # a name that no folder can have is an empty folder to globs of Python 3.13
         yield from Path(folder).glob(pattern)
@@ -240,9 +240,9 @@ def matching(folder: Path | str, pattern: str) -> Iterator[Path]:
 
 
 def opened(path: Path | str, what: str = "a file") -> BufferedReader:
-    """A regular file, open to be read; `what` it must be is said where it is none."""
+    """A regular file, open to be read; errors name `what` the file must be."""
     try:
-        # Not blocking: a pipe without a writer would be waited for.
+        # Not blocking: opening a pipe without a writer would wait for ever.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         mode = os.fstat(handle).st_mode
         if stat.S_ISREG(mode):
@@ -255,20 +255,20 @@ def opened(path: Path | str, what: str = "a file") -> BufferedReader:
 
 
 def checked(path: Path | str, what: str = "a file") -> Path:
-    """The path, which must be one that `opened` opens: for libraries that open files themselves."""
+    """The path of a file that `opened` can open, for libraries that open files themselves."""
     opened(path, what).close()
     return Path(path)
 
 
 def content(path: Path | str, what: str = "a file", *, largest: int = LARGEST) -> bytes:
-    """What a file holds."""
+    """Content of a file."""
     with opened(path, what) as file:
         size = os.fstat(file.fileno()).st_size
         try:
             data = b"" if size > largest else file.read(size + 1)
             while (
                 len(data) > size and len(data) <= largest and (more := file.read(BLOCK))
-            ):  # it grows, or hides its size
+            ):  # the file grows, or reports no size (/proc)
                 data += more
         except OSError as error:
             raise InputError(f"{path}: must be {what} that can be read; {reason(error)}.") from error
@@ -278,7 +278,7 @@ def content(path: Path | str, what: str = "a file", *, largest: int = LARGEST) -
 
 
 def text(path: Path | str, what: str = "a file") -> str:
-    """The text of a file in UTF-8; the mark that Windows editors put in front is left out."""
+    """The text of a file in UTF-8; a byte-order mark is left out."""
     return decoded(content(path, what), path)
 
 

@@ -1,8 +1,8 @@
-"""Content -> a file that is either complete or not there; a folder -> held by one writer at a time.
+"""Content -> a file that is complete or absent; a folder -> a lock for one writer at a time.
 
-A file is written under a name of its own beside its place and then renamed, so writers of one file never mix and no
-file of another name is touched. What a kill leaves is hidden (`.NAME.xxxxxxxx.tmp`), and goes when the file is written
-again.
+A file is written under a temporary name in its folder and then renamed, so writers of one file never mix and no file of
+another name is touched. A killed writer leaves a hidden file (`.NAME.xxxxxxxx.tmp`), which the next write of the file
+removes.
 """
 
 import errno
@@ -28,14 +28,14 @@ from deepval.errors import InputError, UnfinishedError, quoted, reason
 from deepval.files import reading
 
 LARGEST = 2**33
-"""Bytes of all arrays of an archive."""
+"""Largest total size in bytes of the arrays of an archive."""
 MOST = 100_000
-"""Arrays of an archive."""
+"""Largest number of arrays of an archive."""
 AMISS = (
     *(ValueError, OSError, EOFError, KeyError, TypeError, SyntaxError, OverflowError, RuntimeError),
     *(IndexError, AttributeError, MemoryError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
 )
-"""What the libraries raise on bytes that are no such archive."""
+"""Errors that the libraries raise on bytes that are not an archive of arrays."""
 HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -43,7 +43,7 @@ HEADERS = {
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Content of an .npz file with these arrays, compressed in haste: the same arrays give the same bytes."""
+    """Content of an .npz file with these arrays, with fast compression: the same arrays give the same bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, array in arrays.items():
@@ -53,7 +53,7 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def npz_arrays(data: bytes, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
-    """The arrays in an .npz file by name; a ValueError says what is amiss."""
+    """The arrays in an .npz file by name; a ValueError where it is not one, or too large."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             listed = archive.infolist()
@@ -77,27 +77,28 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     return np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C").copy()
 
 
-KEPT_OF_NAME = 40
-"""Characters of a file's name in its temporary name, which must not be longer than file systems allow."""
+NAME_LENGTH = 40
+"""Characters of a file's name in its temporary name: file systems bound the length of names."""
 
 
-def file_path(given: object) -> Path:
-    """The path of a file as a user gives it: text or a path."""
-    if isinstance(given, str | Path) and str(given).strip() and "\0" not in str(given):
-        return Path(given)
-    raise InputError(f"A file must be named by text or a path; found {quoted(given)}.")
+def file_path(path: object) -> Path:
+    """The path of a file from a user's argument, text or a path."""
+    if isinstance(path, str | Path) and str(path).strip() and "\0" not in str(path):
+        return Path(path)
+    raise InputError(f"A file must be named by text or a path; found {quoted(path)}.")
 
 
 def write_atomically(
     path: str | Path, content: str | bytes, *, make_folder: bool = False, durable: bool = True
 ) -> None:
-    """Write text (UTF-8) or bytes to a file in one step; devices and pipes, such as /dev/stdout, are written to.
+    """Write text (UTF-8) or bytes to a file in one step; devices and pipes, such as /dev/stdout, are written directly.
 
     Args:
         path: The file; a link stays, and the file that it points to is replaced.
-        content: What it shall hold.
-        make_folder: Whether to make the folder where it is not there.
-        durable: Whether to wait for the disk, so that the file outlives a loss of power; what readers hash need not.
+        content: The new content.
+        make_folder: Whether to create a missing folder.
+        durable: Whether to wait for the disk, so that the file survives a loss of power; not needed if
+            readers check its hash.
     """
     try:
         data = content.encode() if isinstance(content, str) else content
@@ -114,13 +115,13 @@ def write_atomically(
 
 
 def append_line(path: str | Path, text: str) -> None:
-    """Append a line to a file, all of it or nothing; lines of several processes never mix.
+    """Append a line to a file, completely or not at all; lines of several processes never mix.
 
     Raises:
         InputError: The line cannot be written, as on a full disk; the file is as it was before.
     """
     try:
-        # Not blocking: a pipe without a reader would be waited for.
+        # Not blocking: opening a pipe without a reader would wait for ever.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o666)
         try:
             with suppress(OSError):  # a file system without locks
@@ -133,7 +134,7 @@ def append_line(path: str | Path, text: str) -> None:
 
 
 def _write_whole(handle: int, data: bytes) -> None:
-    """Write all bytes to the end of an open file, or none: one call may write a part, and the next one fail."""
+    """Append all bytes to an open file, or none: one call may write a part, and the next one may fail."""
     before = os.fstat(handle).st_size
     try:
         left = memoryview(data)
@@ -148,7 +149,7 @@ def _write_whole(handle: int, data: bytes) -> None:
 
 
 def check_writable(path: str | Path, *, folder: bool = False) -> None:
-    """Raise where it is plain before any work that a file (or a folder) cannot be written there."""
+    """Raise where a file (or a folder) cannot be written, before any work is done for it."""
     at, kind = Path(path), "folder" if folder else "file"
     try:
         if reading.exists(at) and not folder:
@@ -167,17 +168,18 @@ def check_writable(path: str | Path, *, folder: bool = False) -> None:
         raise InputError(f"{path}: must be a {kind} that can be written; {reason(error)}.") from error
 
 
-def _check_access(place: Path) -> None:
-    """Raise where this user may not write to a folder, or to what is no file, such as a device."""
-    if not os.access(place, os.W_OK | (os.X_OK if place.is_dir() else 0)):
-        raise PermissionError(errno.EACCES, f"{place} may not be written to")
+def _check_access(path: Path) -> None:
+    """Raise where the user has no permission to write to a folder or a device."""
+    if not os.access(path, os.W_OK | (os.X_OK if path.is_dir() else 0)):
+        raise PermissionError(errno.EACCES, f"{path} may not be written to")
 
 
 @contextmanager
 def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold a folder, made if need be; InputError `busy` where another process does. No kill leaves a lock behind.
+    """Lock a folder, creating it if missing; an UnfinishedError with the text `busy` where another process has it.
 
-    Without `busy` it is held together with others that hold it so; who holds it alone is waited for.
+    Without `busy` the lock is shared, and the function waits for an exclusive one. The system releases the lock of a
+    killed process.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -190,7 +192,7 @@ def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
         except BlockingIOError as error:
             raise UnfinishedError(busy) from error
         except OSError:
-            # A file system without locks: names of one's own and hashes still keep readers from mixtures.
+            # A file system without locks: temporary names and hashes still protect readers from mixed content.
             pass
         yield
     finally:
@@ -198,7 +200,7 @@ def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
 
 
 def _write_through(path: Path, data: bytes) -> None:
-    """Write to a pipe or a device; a pipe that nobody reads is not waited for."""
+    """Write to a pipe or a device; a pipe without a reader is an error."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:
@@ -211,7 +213,7 @@ def _write_through(path: Path, data: bytes) -> None:
 
 
 def _replace(path: Path, data: bytes, *, durable: bool) -> None:
-    if path.is_symlink():  # where all links were followed, one that is left leads in a circle
+    if path.is_symlink():  # links were resolved before, so this one is part of a loop
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     temporary, file = _temporary(path)
     try:
@@ -222,28 +224,28 @@ def _replace(path: Path, data: bytes, *, durable: bool) -> None:
                 os.fsync(file.fileno())
             temporary.replace(path)
     except BaseException:
-        # Whatever stopped it, the reason that is told is the first one.
+        # An error of the clean-up must not hide the first error.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
 
 
 def _temporary(path: Path) -> tuple[Path, BinaryIO]:
-    """A new file beside a path, held until it is closed: who sweeps leaves it alone."""
+    """A new temporary file beside a path, locked until it is closed, so that `_sweep` does not remove it."""
     while True:
-        temporary = path.with_name(f".{path.name[:KEPT_OF_NAME]}.{secrets.token_hex(4)}.tmp")
+        temporary = path.with_name(f".{path.name[:NAME_LENGTH]}.{secrets.token_hex(4)}.tmp")
         # Exclusive: neither a file nor a link of that name is ever opened.
         file = temporary.open("xb")
-        with suppress(OSError):  # a file system without locks, on which nobody sweeps
+        with suppress(OSError):  # a file system without locks: `_sweep` removes nothing there
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:
             return temporary, file
-        file.close()  # somebody swept before it was held
+        file.close()  # another process removed it before it was locked
 
 
 def _sweep(path: Path) -> None:
-    """Remove what killed writers of a file left: what nobody holds."""
-    for left in path.parent.glob(f".{escape(path.name[:KEPT_OF_NAME])}.????????.tmp"):
-        with suppress(OSError, InputError), reading.opened(left) as file:
+    """Remove temporary files of killed writers: those without a lock."""
+    for leftover in path.parent.glob(f".{escape(path.name[:NAME_LENGTH])}.????????.tmp"):
+        with suppress(OSError, InputError), reading.opened(leftover) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left.unlink()
+            leftover.unlink()

@@ -1,11 +1,11 @@
-"""Why something in a result is None: every reason once, with the words that a reader sees."""
+"""Reasons why a value of a result is None, with their wording in reports."""
 
 from collections.abc import Iterable
 from enum import Enum
 
 
 class Reason(Enum):
-    """A reason; words in braces are figures that `said` fills in."""
+    """A reason; `said` replaces the fields in braces with figures."""
 
     NO_PRIZE = "the oracle gains nothing: no nDG"
     NO_SLOT = "the budget of {percent:.4g} % of {inputs} inputs allows no escalation: no nDG"
@@ -35,6 +35,6 @@ class Reason(Enum):
 
 
 def joined(reasons: Iterable[Reason | str | None]) -> str | None:
-    """All reasons as one text, each once; None where there are none."""
-    told = (reason.said() if isinstance(reason, Reason) else reason for reason in reasons if reason)
-    return "; ".join(dict.fromkeys(told)) or None
+    """The distinct reasons as one text; None without any."""
+    texts = (reason.said() if isinstance(reason, Reason) else reason for reason in reasons if reason)
+    return "; ".join(dict.fromkeys(texts)) or None

@@ -9,12 +9,12 @@ KINDS = ("selection", "latency", "energy", "money")
 """Kinds of budgets: the first counts escalations, the others charge what modes and allocators cost."""
 MEASURED = KINDS[1:]
 UNITS = {"ms": "ms", "mj": "mJ", "mj_gpu": "mJ, GPU rail", "mj_all": "mJ, all rails", "usd": "USD"}
-"""What a measured budget counts, as it is written."""
+"""Unit of each convention, as written in reports."""
 
 
 @dataclass(frozen=True)
 class BudgetKey:
-    """What a row says of its budget; budgets that differ in any of it have different labels.
+    """The fields that identify a budget; different budgets have different labels.
 
     Attributes:
         kind: selection, latency, energy or money.
@@ -33,11 +33,11 @@ class BudgetKey:
         """The key of a row, or of anything else that names its budget."""
         return cls(entry["kind"], entry["alpha"], entry.get("convention"), entry.get("accounting"))
 
-    def holds(self, **asked: Any) -> bool:
-        """Whether the budget is one that is asked for; None asks for nothing, and shares are equal up to rounding."""
-        alpha = asked.pop("alpha", None)
+    def holds(self, **requested: Any) -> bool:
+        """Whether the budget matches the requested fields; None matches any value, and shares match up to rounding."""
+        alpha = requested.pop("alpha", None)
         near = alpha is None or math.isclose(self.alpha, alpha)
-        return near and all(wanted is None or getattr(self, part) == wanted for part, wanted in asked.items())
+        return near and all(value is None or getattr(self, part) == value for part, value in requested.items())
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class BudgetKey:
 
     @property
     def unit(self) -> str:
-        """What is counted, and how an escalation is charged where that is no cascade; empty if nothing is counted."""
+        """The unit of the budget, with `skipping` unless it charges a cascade; empty for a selection budget."""
         counted = [] if self.convention is None else [UNITS[self.convention]]
         return ", ".join(counted + (["skipping"] if self.accounting == "skipping" else []))
 
@@ -79,11 +79,11 @@ class Record(Mapping[str, Any]):
 
 
 class BudgetRecord(Record):
-    """A record under one budget, which it says by kind, alpha, convention and accounting."""
+    """A record under one budget, identified by its kind, alpha, convention and accounting."""
 
     @property
     def budget(self) -> BudgetKey:
-        """What tells its budget from the others."""
+        """The key of its budget."""
         return BudgetKey.of(self)
 
 

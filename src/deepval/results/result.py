@@ -27,7 +27,7 @@ from deepval.files.writing import file_path, npz_arrays, write_atomically
 from deepval.results.facts import Area, CallShare, HalfWidth, Optimum, Provenance, Recovery, Setting
 from deepval.results.records import KINDS, UNITS
 from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit
-from deepval.showing import SelfShown, shown
+from deepval.showing import SelfShown, view
 
 NUMBERS = "fiu"
 AXES = {
@@ -39,7 +39,7 @@ AXES = {
     **{name: (NUMBERS, ("row", "resample")) for name in ("gain", "benefit", "escalated", "prize", "versus_random")},
     **{f"stream_{name}": (NUMBERS, ("stream", "resample")) for name in ("gain", "benefit", "escalated", "prize")},
 }
-"""What the arrays of a file hold, and their axes, each as long in one array as in another."""
+"""Kinds of dtype and axes of the arrays of a file; an axis has the same length in every array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +50,19 @@ class Samples:
         unit_ids: Ids of the units, in the order of `counts`.
         counts: How often each draw holds each unit.
         weights: Probability of each draw where they are enumerated, None where they are equally likely.
-        seed: What the draws came from, None where there is no chance in them.
+        seed: Seed of the draws, None where they are not random.
         cheap_loss: All-cheap loss in each resample.
         full_gain: Gain of escalating everything in each.
         full_benefit: Its positive part.
         gain: Gain of each row of the result in each resample; NaN where it cannot run.
         benefit: Its positive part.
         escalated: Expected number of inputs that it escalates.
-        prize: What its nDG divides by.
-        versus_random: Gain less that of what stands for random in it, in units of the loss.
+        prize: Denominator of its nDG.
+        versus_random: Gain minus the gain of its random reference, in units of the loss.
         stream_gain: Gain of each stream of the result in each resample, NaN where it cannot run; None without streams.
         stream_benefit: Its positive part.
         stream_escalated: Expected number of inputs that it escalates.
-        stream_prize: What its nDG divides by.
+        stream_prize: Denominator of its nDG.
     """
 
     unit_ids: tuple[str, ...]
@@ -83,25 +83,25 @@ class Samples:
     stream_prize: Float[np.ndarray, "stream resample"] | None = None
 
     def to_bytes(self, result: str) -> bytes:
-        """The file that keeps them beside the result of this SHA-256: .npz without pickles; what is None is absent."""
-        held = {item.name: getattr(self, item.name) for item in fields(self)}
+        """Content of the samples file of the result with this SHA-256: .npz without pickles; None is left out."""
+        arrays = {item.name: getattr(self, item.name) for item in fields(self)}
         file = io.BytesIO()
-        np.savez_compressed(file, result=result, **{name: part for name, part in held.items() if part is not None})
+        np.savez_compressed(file, result=result, **{name: array for name, array in arrays.items() if array is not None})
         return file.getvalue()
 
 
 def samples_path(result: str | Path) -> Path:
-    """Where the samples of a saved result lie."""
+    """Path of the samples of a saved result."""
     return Path(result).with_suffix(".samples.npz")
 
 
-def _check_shapes(held: Mapping[str, np.ndarray]) -> None:
-    """Raise a ValueError where an array is not of the axes of its name, or these are not equally long everywhere."""
+def _check_shapes(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise a ValueError where an array has other axes than its name requires, or an axis has several lengths."""
     lengths: dict[str, int] = {}
     for name, (kinds, axes) in AXES.items():
-        if name not in held:
+        if name not in arrays:
             continue
-        array = held[name]
+        array = arrays[name]
         if array.dtype.kind not in kinds or array.ndim != len(axes):
             raise ValueError(f"{name} has to have {len(axes)} axes; it holds {array.dtype} of shape {array.shape}")
         for axis, length in zip(axes, array.shape, strict=True):
@@ -110,21 +110,21 @@ def _check_shapes(held: Mapping[str, np.ndarray]) -> None:
 
 
 def read_samples(path: Path, result: str, *, rows: int, streams: int = 0) -> Samples | None:
-    """The samples that lie beside the result of this SHA-256; None where there are none, or those of another."""
+    """The samples beside the result with this SHA-256; None where there are none, or they are of another result."""
     if not reading.is_file(path):
         return None
     try:
-        held: dict[str, Any] = dict(npz_arrays(reading.content(path)))
-        bound = str(held.pop("result"))
-        _check_shapes(held)
-        held["unit_ids"] = tuple(map(str, held["unit_ids"]))
-        held |= {"weights": held.get("weights"), "seed": int(held["seed"]) if "seed" in held else None}
-        samples = Samples(**held)
+        arrays: dict[str, Any] = dict(npz_arrays(reading.content(path)))
+        digest = str(arrays.pop("result"))
+        _check_shapes(arrays)
+        arrays["unit_ids"] = tuple(map(str, arrays["unit_ids"]))
+        arrays |= {"weights": arrays.get("weights"), "seed": int(arrays["seed"]) if "seed" in arrays else None}
+        samples = Samples(**arrays)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: must be samples saved by deepval; {error}. Save the result again.") from error
-    if bound != result:
-        told = f"{path}: must be the samples of the result beside it; they are of another, and are left out."
-        warnings.warn(InputWarning(told), stacklevel=4)
+    if digest != result:
+        note = f"{path}: must be the samples of the result beside it; they are of another, and are left out."
+        warnings.warn(InputWarning(note), stacklevel=4)
         return None
     if samples.gain.shape != (rows, len(samples.cheap_loss)):
         raise InputError(f"{path}: must have a sample for each of {rows} rows; found {len(samples.gain)}.")
@@ -135,38 +135,38 @@ def read_samples(path: Path, result: str, *, rows: int, streams: int = 0) -> Sam
 
 ACCOUNTINGS = ("cascade", "skipping")
 BUDGETED = ("half_widths", "rows", "slices", "gaps", "streams", "thresholds", "ladder")
-"""Parts of a result whose records say their budget."""
+"""Parts of a result whose records have a budget."""
 
 
 def check_whole(result: Any, source: object) -> None:
     """Raise where parts of a loaded result contradict each other or themselves."""
-    for amiss in (*_budgets(result), *_spent(result.ladder), *_curves(result.curves), *_inputs(result.inputs)):
-        raise InputError(f"{source}: must be a result saved by deepval; {amiss}.")
+    for problem in (*_budgets(result), *_spent(result.ladder), *_curves(result.curves), *_inputs(result.inputs)):
+        raise InputError(f"{source}: must be a result saved by deepval; {problem}.")
 
 
 def _budgets(result: Any) -> Iterator[str]:
     for part in BUDGETED:
-        for place, record in enumerate(getattr(result, part)):
-            said = {"kind": (record.kind, KINDS), "convention": (record.get("convention"), (None, *UNITS))}
-            said["accounting"] = (record.get("accounting"), (None, *ACCOUNTINGS))
-            for name, (found, allowed) in said.items():
-                if found not in allowed:
+        for index, record in enumerate(getattr(result, part)):
+            values = {"kind": (record.kind, KINDS), "convention": (record.get("convention"), (None, *UNITS))}
+            values["accounting"] = (record.get("accounting"), (None, *ACCOUNTINGS))
+            for name, (value, allowed) in values.items():
+                if value not in allowed:
                     words = ", ".join(map(str, allowed))
-                    yield f"{part}[{place}].{name} must be one of {words}; found {quoted(found)}"
+                    yield f"{part}[{index}].{name} must be one of {words}; found {quoted(value)}"
 
 
 def _spent(ladder: tuple[Optimum, ...]) -> Iterator[str]:
-    for place, optimum in enumerate(ladder):
-        for each, spending in enumerate(optimum.spent):
+    for index, optimum in enumerate(ladder):
+        for position, spending in enumerate(optimum.spent):
             if spending.convention not in UNITS:
-                words, found = ", ".join(UNITS), quoted(spending.convention)
-                yield f"ladder[{place}].spent[{each}].convention must be one of {words}; found {found}"
+                words, value = ", ".join(UNITS), quoted(spending.convention)
+                yield f"ladder[{index}].spent[{position}].convention must be one of {words}; found {value}"
 
 
 def _curves(curves: tuple[Curve, ...]) -> Iterator[str]:
-    for place, curve in enumerate(curves):
+    for index, curve in enumerate(curves):
         if len({len(curve.alpha), len(curve.gain_share), len(curve.lo), len(curve.hi)}) > 1:
-            yield f"alpha, gain_share, lo and hi of curves[{place}] must be equally long; they are not"
+            yield f"alpha, gain_share, lo and hi of curves[{index}] must be equally long; they are not"
 
 
 def _inputs(inputs: Inputs | None) -> Iterator[str]:
@@ -182,8 +182,8 @@ def _inputs(inputs: Inputs | None) -> Iterator[str]:
         yield f"inputs.unit must name places in a list of {len(inputs.units)} units; it does not"
     for name, by in inputs.terms.items():
         if list(by) != list(inputs.losses):
-            modes, found = ", ".join(inputs.losses), ", ".join(by) or "none"
-            yield f"inputs.terms.{name} must have the modes {modes}; it has {found}"
+            modes, names = ", ".join(inputs.losses), ", ".join(by) or "none"
+            yield f"inputs.terms.{name} must have the modes {modes}; it has {names}"
     if set(inputs.terms) != set(inputs.weights) or not set(inputs.free) <= set(inputs.weights):
         yield "inputs.weights must name the loss terms, and inputs.free some of them; they do not"
 
@@ -191,7 +191,7 @@ def _inputs(inputs: Inputs | None) -> Iterator[str]:
 SCHEMA = "deepval/result/1"
 WHAT = "a result saved by deepval"
 HEADLINE = 0.2
-"""The share that is meant where several are there and none is named."""
+"""Share of the headline budget, the default where a result has several budgets."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,11 +248,11 @@ class Result(SelfShown):
     ) -> Row:
         """The row of an allocator under a budget.
 
-        Only as much of the budget need be named as tells it from the result's others: nothing where there is one.
-        Where several are left, what is not named is the headline: selection, and 20 %; an error lists them otherwise.
+        Name as much of the budget as identifies it: nothing where the result has one budget. Where several match, the
+        headline is taken (selection, 20 %); if that does not identify one, an error lists the budgets.
         """
-        asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
-        return _meant(self.rows, allocator, asked)
+        requested = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
+        return _record_under(self.rows, allocator, requested)
 
     def threshold(
         self,
@@ -263,43 +263,43 @@ class Result(SelfShown):
         convention: str | None = None,
         accounting: str | None = None,
     ) -> Threshold:
-        """The score above which an allocator escalates under a judged budget, and the rate to expect of it.
+        """The score above which an allocator escalates under a judged budget, and its expected rate.
 
-        A budget is named as for `row`. `deepval.Router.from_scores` decides by it input by input.
+        Name a budget as for `row`. `deepval.Router.from_scores` applies the threshold input by input.
         """
         if not self.thresholds:
             raise InputError(
                 "The result has no thresholds: take it fresh from evaluate(), or save it with `deepval evaluate "
                 "--thresholds --out`."
             )
-        asked = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
-        return _meant(self.thresholds, allocator, asked)
+        requested = {"kind": kind, "alpha": alpha, "convention": convention, "accounting": accounting}
+        return _record_under(self.thresholds, allocator, requested)
 
     def apgr(self, levels: Sequence[float] | None = None) -> tuple[Recovery, ...]:
         """RouteLLM's average performance gap recovered of every allocator, and call-performance thresholds.
 
         Args:
-            levels: Parts of the gap at which calls are told; 20, 50 and 80 % where None.
+            levels: Parts of the gap for which the share of calls is reported; 20, 50 and 80 % where None.
         """
         if self.recovery and levels is None:
             return self.recovery
         if levels is not None and not isinstance(levels, Sequence):
             raise InputError(f"levels must be a list of shares; found {quoted(levels)}.")
-        return shown("recovery", self._fresh("APGR"), *([] if levels is None else [levels]))
+        return view("recovery", self._fresh("APGR"), *([] if levels is None else [levels]))
 
     def cpt(self, allocator: str, recovered: float = 0.5) -> CallShare:
         """CPT(x): the smallest share of the inputs whose escalation recovers the part x of the gap."""
         checks.text(allocator, "An allocator")
-        found = {row.allocator: row for row in self.apgr([recovered])}
-        if allocator not in found:
-            raise InputError(f"The result has no CPT of {allocator!r}; it has {', '.join(found)}.")
-        return found[allocator].calls[0]
+        by_allocator = {row.allocator: row for row in self.apgr([recovered])}
+        if allocator not in by_allocator:
+            raise InputError(f"The result has no CPT of {allocator!r}; it has {', '.join(by_allocator)}.")
+        return by_allocator[allocator].calls[0]
 
     def area(self, candidate: str, baseline: str = "random") -> Area:
         """The area between two gain curves over all shares of the inputs, with its paired interval."""
         checks.text(candidate, "An allocator")
         checks.text(baseline, "An allocator")
-        return shown("area", self._fresh("An area between gain curves"), candidate, baseline)
+        return view("area", self._fresh("An area between gain curves"), candidate, baseline)
 
     def _fresh(self, what: str) -> Any:
         if isinstance(self.fresh, str):
@@ -324,8 +324,8 @@ class Result(SelfShown):
 
         Args:
             path: The file.
-            samples: Whether to keep what the rows rest on too, in `<name>.samples.npz` beside it, so that the result
-                can be compared and pooled after it is loaded.
+            samples: Whether to save the samples, too, in `<name>.samples.npz` beside it, so that the result can be
+                compared and pooled after it is loaded.
         """
         file, text = file_path(path), self.to_json()
         if checks.flag(samples, "samples"):
@@ -360,37 +360,37 @@ class Result(SelfShown):
             kind: "gain" (share of the all-cheap loss that is removed, against the budget) or "forest" (difference with
                 random and its interval at the headline budget); both, one below the other, where None.
         """
-        return shown("figure", self, kind)
+        return view("figure", self, kind)
 
     def report(self, path: str | Path, *, name: str | None = None) -> Path:
         """Write one HTML page that opens from disk: verdicts, charts, sortable tables. Returns its path.
 
         Args:
             path: The page to write.
-            name: What the page calls the result; the name of the file where None.
+            name: Name of the result on the page; the name of the file where None.
         """
-        return shown("page", self, path, name=name)
+        return view("page", self, path, name=name)
 
     @classmethod
     def load(cls, path: str | Path) -> "Result":
-        """A saved result, with its samples where they lie beside it; it must be in the published schema."""
+        """A saved result, with its samples if they are beside it; it must be in the published schema."""
         file = file_path(path)
         data = reading.content(file, WHAT)
         content = json_content(data, path, WHAT)
-        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
-        if found != SCHEMA:
-            raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {quoted(found)}.")
-        told = {name: part for name, part in content.items() if name != "schema"}
-        if "samples" in told:
+        schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
+        if schema != SCHEMA:
+            raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {quoted(schema)}.")
+        parts = {name: part for name, part in content.items() if name != "schema"}
+        if "samples" in parts:
             raise InputError(f"{path}: must be {WHAT}, whose samples lie beside it; it holds samples itself.")
-        loaded = formed_file(cls, told, path, WHAT)
+        loaded = formed_file(cls, parts, path, WHAT)
         check_whole(loaded, path)
         samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)
 
 
 def _library(name: str) -> Any:
-    """A library that deepval does not ask for."""
+    """Import a library that deepval does not require."""
     try:
         return import_module(name)
     except ImportError:
@@ -399,28 +399,28 @@ def _library(name: str) -> Any:
         ) from None
 
 
-Found = TypeVar("Found", Row, Threshold)
+AnyRecord = TypeVar("AnyRecord", Row, Threshold)
 
 
-def _meant(records: Sequence[Found], allocator: str, asked: Mapping[str, Any]) -> Found:
-    """The one record of an allocator under the budget that is asked for, or the headline where several are left."""
+def _record_under(records: Sequence[AnyRecord], allocator: str, requested: Mapping[str, Any]) -> AnyRecord:
+    """The record of an allocator under the requested budget, or under the headline budget where several match."""
     checks.text(allocator, "An allocator")
-    asked = {
-        part: named if named is None else checks.number(named, part) if part == "alpha" else checks.text(named, part)
-        for part, named in asked.items()
+    requested = {
+        part: value if value is None else checks.number(value, part) if part == "alpha" else checks.text(value, part)
+        for part, value in requested.items()
     }
-    held = {record.budget: record for record in reversed(records) if record.allocator == allocator}
-    left = {key: record for key, record in held.items() if key.holds(**asked)}
-    if len(left) > 1:
-        kind, alpha = asked["kind"] or "selection", HEADLINE if asked["alpha"] is None else asked["alpha"]
-        left = {key: record for key, record in left.items() if key.holds(kind=kind, alpha=alpha)}
-    if len(left) == 1:
-        return next(iter(left.values()))
-    if not held:
+    by_budget = {record.budget: record for record in reversed(records) if record.allocator == allocator}
+    matching = {key: record for key, record in by_budget.items() if key.holds(**requested)}
+    if len(matching) > 1:
+        kind, alpha = requested["kind"] or "selection", HEADLINE if requested["alpha"] is None else requested["alpha"]
+        matching = {key: record for key, record in matching.items() if key.holds(kind=kind, alpha=alpha)}
+    if len(matching) == 1:
+        return next(iter(matching.values()))
+    if not by_budget:
         names = dict.fromkeys(record.allocator for record in records)
         raise InputError(
             f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
         )
-    named = ", ".join(f"{k} = {v!r}" for k, v in asked.items() if v is not None) or "no budget named"
-    budgets = ", ".join(key.label for key in reversed(held))
-    raise InputError(f"One budget of {allocator!r} must be meant; found {named} and the budgets {budgets}.")
+    description = ", ".join(f"{k} = {v!r}" for k, v in requested.items() if v is not None) or "no budget named"
+    budgets = ", ".join(key.label for key in reversed(by_budget))
+    raise InputError(f"One budget of {allocator!r} must be meant; found {description} and the budgets {budgets}.")

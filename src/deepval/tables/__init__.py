@@ -1,1 +1,1 @@
-"""What a user brings: losses, scores, loss terms, groups and costs, as columns."""
+"""Input tables of the user -> checked columns: losses, scores, loss terms, groups and costs."""

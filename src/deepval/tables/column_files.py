@@ -24,8 +24,8 @@ def parquet_bytes(content: Mapping[str, np.ndarray]) -> bytes:
 
 def parquet_columns(source: Path | columns.Columns) -> dict[str, np.ndarray]:
     """The columns of a Parquet file; text as text, numbers as they are."""
-    found = columns.read(source)
-    return {name: found.ids(name) if column.dtype.kind == "O" else column for name, column in found.data.items()}
+    raw = columns.read(source)
+    return {name: raw.ids(name) if column.dtype.kind == "O" else column for name, column in raw.data.items()}
 
 
 def cell_columns(cell: Manifest, name: str) -> columns.Columns:

@@ -1,7 +1,7 @@
-"""Tables from outside (CSV, Parquet, Arrow streams, mappings of columns) -> named NumPy columns.
+"""CSV files, Parquet files, Arrow streams and mappings of columns -> named NumPy columns.
 
-Everything that enters deepval as a table passes here, so that every complaint names the source, the column,
-the row (data rows counted from 1) and the id.
+Every table that deepval reads passes through this module, so every error names the source, the column, the row (data
+rows counted from 1) and the id.
 """
 
 import os
@@ -40,18 +40,18 @@ ID_COLUMNS = ("unit", "input")
 READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a mapping of columns"
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 LONGEST_HEADER = 65_536
-"""Bytes of a line that are looked at for what separates cells."""
+"""Bytes of a line that are searched for separators."""
 LONGEST_ID, LARGEST_IDS = 1_000, 2**33
-"""Characters that an id may have, and bytes of a column of them: all ids of a column take the room of the longest."""
+"""Most characters of an id, and most bytes of a column of ids: every id takes as much room as the longest."""
 BLOCK = 2**20
-"""Bytes of CSV that Arrow reads in one go: threads have nothing to do in a file that is not larger."""
+"""Bytes of CSV that Arrow reads in one block: threads do not help in a file of one block."""
 PACKED = 256
-"""Bytes up to which the texts of a column are laid side by side, all as wide as the longest."""
+"""Longest text, in bytes, of a column that is packed into an array of fixed width."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Equally long columns by name, and the name of what they were read from."""
+    """Equally long columns by name, and the name of their source."""
 
     source: str
     data: Mapping[str, np.ndarray]
@@ -63,7 +63,7 @@ class Columns:
 
     @classmethod
     def of(cls, source: str, data: Mapping[Any, Any]) -> "Columns":
-        """Columns from anything that NumPy makes arrays of."""
+        """Columns from anything that NumPy converts to arrays."""
         return cls(source, {str(n): as_array(column, f"{source}: column '{n}'") for n, column in data.items()})
 
     def __len__(self) -> int:
@@ -145,11 +145,11 @@ def _read_file(path: Path) -> Columns:
 
 
 def parquet_files(path: Path) -> tuple[Path, ...]:
-    """A Parquet file, or those of a folder by name; hidden ones, which kills leave, are none."""
+    """A Parquet file, or those of a folder by name; hidden files, which killed writers leave, are ignored."""
     if not reading.is_folder(path):
         return (path,)
-    found = (item for item in reading.inside(path) if item.suffix.lower() == ".parquet" and reading.is_file(item))
-    return tuple(item for item in found if not item.name.startswith("."))
+    files = (item for item in reading.inside(path) if item.suffix.lower() == ".parquet" and reading.is_file(item))
+    return tuple(item for item in files if not item.name.startswith("."))
 
 
 def _read_folder(path: Path) -> Columns:
@@ -166,12 +166,12 @@ def _read_folder(path: Path) -> Columns:
             )
     if all(table.schema.equals(tables[first].schema) for table in tables.values()):
         return of_arrow(pa.concat_tables(tables.values()), str(path))
-    found = [of_arrow(table, str(file)).data for file, table in tables.items()]
-    return Columns(str(path), {name: _stacked([part[name] for part in found]) for name in found[0]})
+    parts = [of_arrow(table, str(file)).data for file, table in tables.items()]
+    return Columns(str(path), {name: _stacked([data[name] for data in parts]) for name in parts[0]})
 
 
 def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """One column below the other; text and numbers together stay what they are."""
+    """The parts of a column in one array; a column of text and numbers stays mixed."""
     texts = any(part.dtype.kind in "OUT" for part in parts)
     return np.concatenate([part.astype(object) if texts else part for part in parts])
 
@@ -182,10 +182,10 @@ def _read_parquet(path: Path) -> Columns:
 
 
 def native(source: Path | bytes) -> Any:
-    """A file, or bytes, as Arrow reads it with nothing of Python's in it.
+    """A file, or bytes, as an Arrow source that holds no Python object.
 
-    A thread of Arrow's that still holds a Python object when the process ends takes the process down. A file is not
-    memory-mapped: one that is cut in half meanwhile must not be read from.
+    An Arrow thread that still holds a Python object when the process ends crashes the process. A file is not
+    memory-mapped: reading a map of a file that was truncated meanwhile would crash, too.
     """
     import pyarrow as pa
 
@@ -197,12 +197,12 @@ def native(source: Path | bytes) -> Any:
 
 
 def from_parquet(content: Path | bytes, source: str) -> Columns:
-    """Columns of a Parquet file, or of what one holds."""
+    """Columns of a Parquet file, or of its content."""
     return of_arrow(parquet_table(content, source), source)
 
 
 def parquet_table(content: Path | bytes, source: str) -> Any:
-    """An Arrow table of a Parquet file, or of what one holds."""
+    """Arrow table of a Parquet file, or of its content."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -232,20 +232,20 @@ def _read_csv(path: Path) -> Columns:
             table = pc.read_csv(file, pc.ReadOptions(use_threads=file.size() > BLOCK), convert_options=options)
     except pa.ArrowException as error:
         raise InputError(_csv_complaint(path)) from error
-    if any(map(pa.types.is_binary, table.schema.types)):  # what Arrow makes of text that is not UTF-8
+    if any(map(pa.types.is_binary, table.schema.types)):  # Arrow reads text that is not UTF-8 as binary
         raise InputError(_csv_complaint(path))
-    found = of_arrow(table, str(path))
+    result = of_arrow(table, str(path))
     with reading.opened(path) as handle:
         handle.seek(-1, 2)
         if handle.read(1) not in b"\r\n":
             warnings.warn(
                 InputWarning(f"{path}: the last line has no end; check that the file is not cut."), stacklevel=5
             )
-    return found
+    return result
 
 
 def _refuse_other_separators(path: Path) -> None:
-    """Raise where a header without any comma has what other programs put between cells."""
+    """Raise where a header has no comma but a separator that other programs use."""
     with reading.opened(path) as handle:
         header, row = (handle.readline(LONGEST_HEADER).decode("utf-8", "replace").strip() for _ in range(2))
     between = next((name for sign, name in SEPARATORS.items() if sign in header and "," not in header), None)
@@ -258,7 +258,7 @@ def _refuse_other_separators(path: Path) -> None:
 
 
 def _csv_complaint(path: Path) -> str:
-    """What is wrong with a CSV file that Arrow refuses: not UTF-8, an uneven row, or else in Arrow's words."""
+    """Message about a CSV file that Arrow refuses: not UTF-8, an uneven row, or else Arrow's own reason."""
     import pyarrow as pa
     import pyarrow.csv as pc
 
@@ -301,7 +301,7 @@ def _read_stream(source: Any, name: str) -> Columns:
 
 
 def of_arrow(table: Any, source: str, *, only: Collection[str] | None = None) -> Columns:
-    """Columns of an Arrow table; of a table with others beside them, only those wanted."""
+    """Columns of an Arrow table: all of them, or those in `only`."""
     try:
         names = table.column_names
     except UnicodeDecodeError:
@@ -309,8 +309,8 @@ def of_arrow(table: Any, source: str, *, only: Collection[str] | None = None) ->
     if len(set(names)) < len(names):
         raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
     pairs = zip(names, table.columns, strict=True)
-    wanted = {name: column for name, column in pairs if only is None or name in only}
-    return Columns(source, {n: to_numpy(c, f"{source}: column {n!r}") for n, c in wanted.items()})
+    selected = {name: column for name, column in pairs if only is None or name in only}
+    return Columns(source, {n: to_numpy(c, f"{source}: column {n!r}") for n, c in selected.items()})
 
 
 def to_numpy(column: Any, what: str) -> np.ndarray:
@@ -337,7 +337,7 @@ def to_numpy(column: Any, what: str) -> np.ndarray:
 
 
 def _texts(column: Any) -> np.ndarray:
-    """A column of text without nulls: side by side where texts are short and plain, else as Python holds them."""
+    """A column of text without nulls: an array of fixed width where texts are short ASCII, else of Python strings."""
     parts = [_packed(chunk) for chunk in column.chunks if len(chunk)]
     packed = [part for part in parts if part is not None]
     if not parts or len(packed) < len(parts):
@@ -346,7 +346,7 @@ def _texts(column: Any) -> np.ndarray:
 
 
 def _packed(chunk: Any) -> np.ndarray | None:
-    """Texts of an Arrow array as one array of their characters; None where one is long, not ASCII or ends in a NUL."""
+    """Texts of an Arrow array as an array of fixed width; None where a text is long, not ASCII or has a NUL."""
     import pyarrow as pa
 
     _, offsets, data = chunk.buffers()
@@ -371,7 +371,7 @@ def _decoded(chunk: Any) -> np.ndarray:
 
 
 def as_array(column: Any, what: str, *, axes: int = 1) -> Shaped[np.ndarray, "input ..."]:
-    """A column as an array of one dimension (or up to `axes`); what a mask hides is None."""
+    """A column as an array of one dimension (or up to `axes`); masked entries are None."""
     if isinstance(column, np.ma.MaskedArray):
         hidden, column = np.ma.getmaskarray(column), np.array(np.ma.getdata(column), dtype=object)
         column[hidden] = None
@@ -382,49 +382,49 @@ def as_array(column: Any, what: str, *, axes: int = 1) -> Shaped[np.ndarray, "in
     if not 1 <= array.ndim <= axes:
         raise InputError(f"{what} must have one dimension; found shape {array.shape}.")
     if array.dtype.kind == "U" and isinstance(column, list | tuple) and not all(isinstance(v, str) for v in column):
-        array = np.array(column, dtype=object)  # NumPy would make the text "nan" of a NaN among ids
+        array = np.array(column, dtype=object)  # NumPy would convert a NaN among ids to the text "nan"
     return array
 
 
 def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "input"]:
     """Ids as an array of text or int64; text and integers of the same spelling are the same id."""
-    found = as_array(column, what)
-    if found.dtype.kind in "iu":
-        fits = found.dtype.kind == "i" or found.max(initial=0) <= np.iinfo(np.int64).max
-        return found.astype(np.int64 if fits else str, copy=False)
-    if found.dtype.kind == "U":
-        return found
-    if found.dtype.kind in "OT":
-        if set(map(type, found)) != {str}:
-            for row, value in enumerate(found):
+    array = as_array(column, what)
+    if array.dtype.kind in "iu":
+        fits = array.dtype.kind == "i" or array.max(initial=0) <= np.iinfo(np.int64).max
+        return array.astype(np.int64 if fits else str, copy=False)
+    if array.dtype.kind == "U":
+        return array
+    if array.dtype.kind in "OT":
+        if set(map(type, array)) != {str}:
+            for row, value in enumerate(array):
                 if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
                     raise InputError(f"{what} must hold text or integers; {place(row, ids)} holds {quoted(value)}.")
-        _refuse_long(found, what, ids)
-        return found.astype(str)
-    raise InputError(f"{what} must hold text or integers; found {found.dtype}.")
+        _refuse_long(array, what, ids)
+        return array.astype(str)
+    raise InputError(f"{what} must hold text or integers; found {array.dtype}.")
 
 
-def _refuse_long(found: Shaped[np.ndarray, "input"], what: str, ids: Any) -> None:
-    """Raise where an id is so long that an array of such would fill the memory."""
-    lengths = np.fromiter((len(str(value)) for value in found), dtype=np.int64, count=len(found))
+def _refuse_long(values: Shaped[np.ndarray, "input"], what: str, ids: Any) -> None:
+    """Raise where an id is so long that the array of ids would fill the memory."""
+    lengths = np.fromiter((len(str(value)) for value in values), dtype=np.int64, count=len(values))
     row = int(np.argmax(lengths)) if len(lengths) else 0
-    if len(lengths) and (lengths[row] > LONGEST_ID or 4 * int(lengths[row]) * len(found) > LARGEST_IDS):
-        most = min(LONGEST_ID, LARGEST_IDS // (4 * len(found)))
+    if len(lengths) and (lengths[row] > LONGEST_ID or 4 * int(lengths[row]) * len(values) > LARGEST_IDS):
+        most = min(LONGEST_ID, LARGEST_IDS // (4 * len(values)))
         raise InputError(
             f"{what} must hold ids of at most {most:,} characters; {place(row, None)} holds {lengths[row]:,}, "
-            f"{quoted(found[row])}."
+            f"{quoted(values[row])}."
         )
 
 
 def text_array(values: Sequence[str], what: str) -> Shaped[np.ndarray, "input"]:
-    """Texts as an array, its width bounded as that of ids."""
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return as_text(id_array(found, what))
+    """Texts as an array, with the bounds of ids on its width."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return as_text(id_array(array, what))
 
 
 def number_array(column: Any, what: str, *, ids: Any = None) -> Float[np.ndarray, "input"]:
-    """Numbers as float64; nulls become NaN, anything else that is no number is an error with its row."""
+    """Numbers as float64; nulls become NaN, and any other value that is not a number is an error with its row."""
     values = as_array(column, what)
     if values.dtype.kind in "fiub":
         return values.astype(np.float64, copy=False)
@@ -450,13 +450,15 @@ def _number(value: Any) -> float:
 
 
 def place(row: int, ids: Any = None) -> str:
-    """'row 3 (input 17)': where a complaint points, data rows counted from 1."""
+    """Position of a row in messages, such as 'row 3 (input 17)'; data rows are counted from 1."""
     return f"row {row + 1}" + (f" (input {quoted(str(ids[row]))})" if ids is not None and row < len(ids) else "")
 
 
 def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:
-    """Raise where an id stands twice, naming both rows."""
-    found = repeated(ids)
-    if found is not None:
-        one, two = found
-        raise InputError(f"{source}: input ids must differ; {str(ids[one])!r} stands in rows {one + 1} and {two + 1}.")
+    """Raise where an id is repeated, naming both rows."""
+    rows = repeated(ids)
+    if rows is not None:
+        first, second = rows
+        raise InputError(
+            f"{source}: input ids must differ; {str(ids[first])!r} stands in rows {first + 1} and {second + 1}."
+        )

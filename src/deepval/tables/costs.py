@@ -1,4 +1,4 @@
-"""What modes and allocators cost per input: a TOML file or a mapping of its shape -> a cost profile.
+"""A TOML file, or a mapping of its shape -> a cost profile: costs per input of modes and allocators.
 
 `ms` is latency. Energy in millijoules comes under three conventions: `mj` counts the module (GPU, CPU and SoC
 rails over idle), `mj_gpu` the GPU rail only, `mj_all` all rails. `usd` is money. An allocator's cost is charged on
@@ -21,16 +21,16 @@ from deepval.showing import SelfShown
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]
 LARGEST_COST = 1e9
-"""Milliseconds, millijoules or dollars of one input: plans count costs in whole parts, which must not overflow."""
+"""Largest cost of one input in ms, mJ or dollars: plans count costs in integers, which must not overflow."""
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:4]
 TABLES = ("modes", "allocators", "profile")
-"""What a costs file holds, the last being its name."""
+"""Top-level keys of a costs file; the last one is its name."""
 MEASURED = (
     *("served", "p95_ms", "ms_lo", "ms_hi", "gpu_ms", "calls", "samples", "batch", "size", "tight", "threads"),
     *("device", "energy", "note", "weights_sha256"),
 )
-"""How a figure was measured: kept in the file and not charged, as `<stage>_ms` beside its `<stage>_p95_ms` is."""
+"""Keys that describe a measurement. They are not charged; nor are `<stage>_ms` and `<stage>_p95_ms` of a stage."""
 LARGEST_COST = 1e9
 """Costs above this per input are refused (12 days, a megajoule, a billion dollars): sums are counted in integers."""
 _SHIPPED = (Path(__file__).parent / "cost_profiles").glob("*.toml")
@@ -43,10 +43,10 @@ class Costs(SelfShown):
     """Cost per input of each mode (cheap first, full last) and of each allocator, by convention.
 
     Attributes:
-        modes: Per mode, its cost under each convention that was measured.
-        allocators: Per allocator, the same; zero is a claim and must be written down.
+        modes: Per mode, its cost under each measured convention.
+        allocators: Per allocator, the same; a cost of zero must be stated explicitly.
         served: How an allocator's cost was measured, such as "single" calls or "batched".
-        source: Where the figures come from, for messages.
+        source: Source of the figures, for messages.
     """
 
     modes: Mapping[str, Mapping[Convention, float]]
@@ -86,7 +86,7 @@ class Costs(SelfShown):
 
     @classmethod
     def of(cls, source: Any) -> "Costs":
-        """Costs from a TOML file, the name of a shipped profile, a mapping of the same shape, or costs as they are."""
+        """Costs from a TOML file, the name of a shipped profile, a mapping of the same shape, or a `Costs`."""
         if isinstance(source, cls):
             return source
         if isinstance(source, str | Path):
@@ -97,7 +97,7 @@ class Costs(SelfShown):
 
     @classmethod
     def of_file(cls, content: bytes, source: str) -> "Costs":
-        """Costs from what a TOML file holds."""
+        """Costs from the content of a TOML file."""
         return cls._from_mapping(toml_content(content, source), source)
 
     @classmethod
@@ -119,11 +119,11 @@ class Costs(SelfShown):
         )
 
     def of_mode(self, mode: str, convention: Convention) -> float:
-        """What one pass of a mode costs."""
+        """Cost of one pass of a mode."""
         return self._lookup(self.modes, mode, convention, "mode")
 
     def of_allocator(self, allocator: str, convention: Convention) -> float:
-        """What scoring one input costs; an allocator without a figure is an error, never free."""
+        """Cost of scoring one input; an allocator without a figure is an error, never free."""
         return self._lookup(self.allocators, allocator, convention, "allocator")
 
     def _lookup(
@@ -159,18 +159,18 @@ def read_costs(source: Any) -> Costs:
 
 
 def check_modes(source: str | Path, modes: Iterable[str]) -> None:
-    """Raise where a costs file has none of some modes; whether its figures make sense is told where they are used."""
-    wanted, told = list(modes), toml_content(costs_bytes(source), str(source)).get("modes", {})
-    unknown = [name for name in wanted if name not in told]
+    """Raise where a costs file lacks one of the modes; its figures are checked where they are used."""
+    names, available = list(modes), toml_content(costs_bytes(source), str(source)).get("modes", {})
+    unknown = [name for name in names if name not in available]
     if unknown:
         raise InputError(
-            f"{source}: costs must be those of the modes {', '.join(wanted)}; it has none of "
-            f"{', '.join(unknown)}{_nearest(unknown[0], told)}. Its modes are {', '.join(told)}."
+            f"{source}: costs must be those of the modes {', '.join(names)}; it has none of "
+            f"{', '.join(unknown)}{_nearest(unknown[0], available)}. Its modes are {', '.join(available)}."
         )
 
 
 def costs_bytes(source: str | Path) -> bytes:
-    """What the file holds, or the shipped profile of that name where there is no such file."""
+    """Content of the file, or of the shipped profile of that name where there is no such file."""
     path, named = Path(source), PROFILES.get(str(source))
     path = named if named and not reading.exists(path) else path
     content = cell_content(path)
@@ -196,21 +196,23 @@ def _entry(entry: Mapping[str, Any], what: str) -> dict[Convention, float]:
 
 
 def _of_a_stage(key: str, entry: Collection[str]) -> bool:
-    """Whether a figure is a stage's: the median and the 95th percentile stand side by side."""
+    """Whether a figure belongs to a stage: the entry has both its median and its 95th percentile."""
     stage = re.fullmatch(r"(.+?)_(p95_)?ms", key)
     return stage is not None and {f"{stage[1]}_ms", f"{stage[1]}_p95_ms"} <= set(entry)
 
 
-def _check_keys(found: Iterable[Any], known: Collection[str], what: str, *, besides: Collection[str] = ()) -> None:
-    unknown = [str(key) for key in found if key not in known and key not in besides]
+def _check_keys(keys: Iterable[Any], allowed: Collection[str], what: str, *, besides: Collection[str] = ()) -> None:
+    unknown = [str(key) for key in keys if key not in allowed and key not in besides]
     if unknown:
         raise InputError(
-            f"{what}: keys must be among {', '.join(known)}; found {unknown[0]!r}{_nearest(unknown[0], known)}."
+            f"{what}: keys must be among {', '.join(allowed)}; found {unknown[0]!r}{_nearest(unknown[0], allowed)}."
         )
 
 
-def _nearest(name: str, known: Collection[str]) -> str:
-    """The known name that was probably meant, as the end of a sentence; empty where none is near."""
-    parts = [part for part in re.split(r"[\W_]+", name.lower()) if part in CONVENTIONS and part in known]
-    near = get_close_matches(name.lower(), known, 1, 0.85) or parts or get_close_matches(name.lower(), known, 1, 0.5)
+def _nearest(name: str, allowed: Collection[str]) -> str:
+    """The nearest allowed name, as the end of a sentence; empty where none is near."""
+    parts = [part for part in re.split(r"[\W_]+", name.lower()) if part in CONVENTIONS and part in allowed]
+    near = (
+        get_close_matches(name.lower(), allowed, 1, 0.85) or parts or get_close_matches(name.lower(), allowed, 1, 0.5)
+    )
     return f" (did you mean {near[0]!r}?)" if near else ""

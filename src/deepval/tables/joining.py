@@ -1,8 +1,8 @@
-"""Ids of two long tables in any order -> the scores of one in the order of the other, in little memory.
+"""Ids of two long tables in any order -> the scores of one in the order of the other, in bounded memory.
 
-Rows go to partitions by a key of their id, so that equal ids meet in one that fits in memory; what is found there goes
-to ranges of rows, which are put in order one after the other. The key of an integer is itself; that of a text is two
-independent hashes of 64 bits.
+Rows go to partitions by a key of their id, so that equal ids meet in one partition, which fits in memory. Matches go to
+ranges of rows, which are sorted one after the other. An integer is its own key; the key of a text is two independent
+hashes of 64 bits.
 """
 
 import os
@@ -25,7 +25,7 @@ class Spill:
 
     def __init__(self, dtype: np.dtype | type) -> None:
         self.dtype, self._rows = np.dtype(dtype), 0
-        with _told():
+        with _temporary_file_errors():
             self._file = tempfile.TemporaryFile(prefix="deepval-")  # noqa: SIM115 - it lives as long as this object
         weakref.finalize(self, self._file.close)
 
@@ -33,29 +33,29 @@ class Spill:
         return self._rows
 
     def append(self, rows: Shaped[np.ndarray, "row"]) -> int:
-        """Write rows behind the others; returns the number of the first."""
+        """Append rows; returns the number of the first one."""
         first = self._rows
-        with _told():
+        with _temporary_file_errors():
             self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
             self._file.flush()
         self._rows += len(rows)
         return first
 
     def read(self, first: int, number: int) -> Shaped[np.ndarray, "row"]:
-        """So many rows from the first on."""
-        found = np.empty(number, dtype=self.dtype)
-        with _told():
-            content = found.data.cast("B") if number else memoryview(b"")
+        """`number` rows, starting with row `first`."""
+        rows = np.empty(number, dtype=self.dtype)
+        with _temporary_file_errors():
+            content = rows.data.cast("B") if number else memoryview(b"")
             done = 0
             while done < len(content):
-                read = os.preadv(self._file.fileno(), [content[done:]], first * self.dtype.itemsize + done)
-                if not read:
+                count = os.preadv(self._file.fileno(), [content[done:]], first * self.dtype.itemsize + done)
+                if not count:
                     raise OSError("it ends too early")
-                done += read
-        return found
+                done += count
+        return rows
 
     def chunks(self, rows: int) -> Iterator[Shaped[np.ndarray, "row"]]:
-        """All rows, so many at a time."""
+        """All rows, `rows` at a time."""
         for first in range(0, self._rows, rows):
             yield self.read(first, min(rows, self._rows - first))
 
@@ -64,22 +64,22 @@ class GroupedSpill:
     """Rows of one type in groups, all in one temporary file."""
 
     def __init__(self, dtype: np.dtype | type, groups: int) -> None:
-        self._rows, self._places = Spill(dtype), [[] for _ in range(groups)]
+        self._rows, self._segments = Spill(dtype), [[] for _ in range(groups)]
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._segments)
 
     def add(self, group: Num[np.ndarray, "row"], rows: Shaped[np.ndarray, "row"]) -> None:
         """Put rows into the groups with these numbers."""
         first = self._rows.append(rows[np.argsort(group, kind="stable")])
         number = np.bincount(group, minlength=len(self))
-        for each in np.flatnonzero(number):
-            self._places[each].append((first, int(number[each])))
-            first += int(number[each])
+        for index in np.flatnonzero(number):
+            self._segments[index].append((first, int(number[index])))
+            first += int(number[index])
 
     def read(self, *groups: int) -> Shaped[np.ndarray, "row"]:
         """The rows of some groups, one after the other."""
-        pieces = [self._rows.read(*place) for group in groups for place in self._places[group]]
+        pieces = [self._rows.read(*segment) for group in groups for segment in self._segments[group]]
         return np.concatenate([np.empty(0, dtype=self._rows.dtype), *pieces])
 
     def __iter__(self) -> Iterator[Shaped[np.ndarray, "row"]]:
@@ -87,7 +87,7 @@ class GroupedSpill:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _temporary_file_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -98,16 +98,16 @@ def _told() -> Iterator[None]:
 
 
 AT_ONCE = 1 << 19
-"""Rows of a partition, and of a range of rows, about."""
+"""Approximate number of rows of a partition, and of a range of rows."""
 MOST = 4096
-"""Partitions."""
+"""Largest number of partitions."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MISSING = np.nan
-FOUND = np.dtype([("row", np.int64), ("score", np.float64)])
+SCORED = np.dtype([("row", np.int64), ("score", np.float64)])
 
 
 class Twice(NamedTuple):
-    """Rows of an id that stands twice: where it stood before, and where again."""
+    """The two rows of a repeated id, the earlier one first."""
 
     before: int
     again: int
@@ -116,10 +116,10 @@ class Twice(NamedTuple):
 def keyed(
     parts: Parts, *, text: bool, partitions: int, scores: Iterable[Float[np.ndarray, "row"]] | None
 ) -> GroupedSpill:
-    """The ids of a table by their keys, with the number of each row and, where there are some, its score."""
+    """The ids of a table, partitioned by their keys, with the number of each row and, optionally, its score."""
     kind = [("key", np.int64), ("row", np.int64)]
     kind += ([("other", np.int64)] if text else []) + ([] if scores is None else [("score", np.float64)])
-    found = GroupedSpill(np.dtype(kind), partitions)
+    spill = GroupedSpill(np.dtype(kind), partitions)
     numbers = iter(()) if scores is None else iter(scores)
     first = 0
     for ids in parts.ids("input", text=text):
@@ -129,10 +129,11 @@ def keyed(
             rows["other"] = hashed(ids, seed=1)
         if scores is not None:
             rows["score"] = next(numbers)
+        # Fibonacci hashing: the high bits spread consecutive integers evenly over the partitions.
         mixed = rows["key"].view(np.uint64) * GOLDEN >> np.uint64(48)
-        found.add((mixed % np.uint64(partitions)).astype(np.uint16), rows)
+        spill.add((mixed % np.uint64(partitions)).astype(np.uint16), rows)
         first += len(ids)
-    return found
+    return spill
 
 
 def partitions_for(rows: int) -> int:
@@ -140,9 +141,9 @@ def partitions_for(rows: int) -> int:
     return min(MOST, -(-rows // AT_ONCE))
 
 
-def refuse_repeated(found: GroupedSpill, parts: Parts) -> None:
-    """Raise where an id stands twice, naming both rows."""
-    twice = min((pair for part in found if (pair := _twice(part)) is not None), key=lambda p: p.again, default=None)
+def refuse_repeated(groups: GroupedSpill, parts: Parts) -> None:
+    """Raise where an id is repeated, naming both rows."""
+    twice = min((pair for part in groups if (pair := _twice(part)) is not None), key=lambda p: p.again, default=None)
     if twice is not None:
         raise InputError(
             f"{parts.source}: input ids must differ; {parts.id_at(twice.again)!r} stands in rows {twice.before + 1} "
@@ -151,17 +152,17 @@ def refuse_repeated(found: GroupedSpill, parts: Parts) -> None:
 
 
 def joined(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) -> Spill:
-    """The scores of each of so many rows, NaN where there is none; every scored id must be one of theirs."""
+    """The score of each of `rows` rows of the table, NaN where missing; every scored id must be in the table."""
     refuse_repeated(scores, parts)
     size = -(-rows // partitions_for(rows))
-    ranges, unknown = GroupedSpill(FOUND, -(-rows // size)), []
-    for own, given in zip(values, scores, strict=True):
-        at = _positions(given, own)
-        known = at >= 0
-        unknown.append(given["row"][~known])
-        found = np.empty(np.count_nonzero(known), dtype=FOUND)
-        found["row"], found["score"] = own["row"][at[known]], given["score"][known]
-        ranges.add((found["row"] // size).astype(np.uint16), found)
+    ranges, unknown = GroupedSpill(SCORED, -(-rows // size)), []
+    for valued, scored in zip(values, scores, strict=True):
+        position = _positions(scored, valued)
+        matched = position >= 0
+        unknown.append(scored["row"][~matched])
+        matches = np.empty(np.count_nonzero(matched), dtype=SCORED)
+        matches["row"], matches["score"] = valued["row"][position[matched]], scored["score"][matched]
+        ranges.add((matches["row"] // size).astype(np.uint16), matches)
     absent = np.concatenate(unknown)
     if len(absent):
         row = int(absent.min())
@@ -171,9 +172,9 @@ def joined(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) 
         )
     aligned = Spill(np.float64)
     for number, part in enumerate(ranges):
-        scored = np.full(min(size, rows - number * size), MISSING)
-        scored[part["row"] - number * size] = part["score"]
-        aligned.append(scored)
+        column = np.full(min(size, rows - number * size), MISSING)
+        column[part["row"] - number * size] = part["score"]
+        aligned.append(column)
     return aligned
 
 
@@ -187,7 +188,7 @@ def _same(one: Shaped[np.ndarray, "row"], other: Shaped[np.ndarray, "row"]) -> S
 
 
 def _twice(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
-    """The first id of a partition that stands again."""
+    """The first repeated id of a partition."""
     keys = np.sort(np.ascontiguousarray(rows["key"]))
     if bool(np.all(keys[1:] != keys[:-1])):
         return None
@@ -200,25 +201,26 @@ def _twice(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
     return Twice(int(ordered["row"][at]), int(ordered["row"][at + 1]))
 
 
-def _positions(wanted: Shaped[np.ndarray, "wanted"], rows: Shaped[np.ndarray, "row"]) -> Int[np.ndarray, "wanted"]:
-    """Where each wanted id stands among rows of different ids, -1 where it does not.
+def _positions(queries: Shaped[np.ndarray, "query"], rows: Shaped[np.ndarray, "row"]) -> Int[np.ndarray, "query"]:
+    """Index of each queried id among rows of distinct ids; -1 where it is absent.
 
-    Both are sorted, so that looking one up in the other goes through memory once.
+    Both sides are sorted, so the lookup passes through memory once.
     """
     if not len(rows):
-        return np.full(len(wanted), -1)
-    key, asked = (np.ascontiguousarray(each["key"]) for each in (rows, wanted))
-    order, rising = np.argsort(key), np.argsort(asked)
-    key, at, found = key[order], np.empty(len(asked), dtype=np.int64), np.full(len(wanted), -1)
-    at[rising] = np.searchsorted(key, asked[rising])
-    still = np.flatnonzero(at < len(key))
-    while len(still := still[key[at[still]] == asked[still]]):  # once; again only where texts share their first hash
-        here = order[at[still]]
-        same = np.ones(len(still), dtype=bool)
+        return np.full(len(queries), -1)
+    key, query_key = (np.ascontiguousarray(side["key"]) for side in (rows, queries))
+    order, query_order = np.argsort(key), np.argsort(query_key)
+    key, candidate, positions = key[order], np.empty(len(query_key), dtype=np.int64), np.full(len(queries), -1)
+    candidate[query_order] = np.searchsorted(key, query_key[query_order])
+    pending = np.flatnonzero(candidate < len(key))
+    # A second pass is needed only where different texts share their first hash.
+    while len(pending := pending[key[candidate[pending]] == query_key[pending]]):
+        match = order[candidate[pending]]
+        same = np.ones(len(pending), dtype=bool)
         if "other" in _names(rows):
-            same = rows["other"][here] == wanted["other"][still]
-        found[still[same]] = here[same]
-        still = still[~same]
-        at[still] += 1
-        still = still[at[still] < len(key)]
-    return found
+            same = rows["other"][match] == queries["other"][pending]
+        positions[pending[same]] = match[same]
+        pending = pending[~same]
+        candidate[pending] += 1
+        pending = pending[candidate[pending] < len(key)]
+    return positions

@@ -1,6 +1,7 @@
-"""A Parquet file, or a folder of them -> its rows in order, so many at a time, in little memory.
+"""A Parquet file, or a folder of them -> its rows in order, in chunks of bounded memory.
 
-Files of a folder follow each other by name. Complaints name the source, the column and the row, counted over all files.
+Files of a folder are read in the order of their names. Errors name the source, the column and the row, counted over
+all files.
 """
 
 import os
@@ -22,7 +23,7 @@ from deepval.tables.costs import Costs
 from deepval.tables.values import LOSS_PREFIX, REWARD_PREFIX
 
 CHUNK = 1 << 18
-"""Rows that are worked on at once."""
+"""Rows of a chunk."""
 BUFFER = 1 << 20
 """Bytes of a column that are read ahead."""
 
@@ -32,11 +33,11 @@ class Parts:
     """Parquet files with the same columns.
 
     Attributes:
-        source: What they are called in messages.
+        source: Their name in messages.
         files: The files in order.
-        lengths: Rows of each.
+        lengths: Number of rows of each file.
         types: Arrow types of the columns by name.
-        stamps: What changes with each file.
+        stamps: Inode, size and change time of each file, to detect changes while it is read.
     """
 
     source: str
@@ -75,23 +76,23 @@ class Parts:
             raise InputError(f"{self.source}: at least one row is needed; found none.")
 
     def chunks(self, *names: str) -> Iterator[Mapping[str, Any]]:
-        """Columns of CHUNK rows at a time, the last time of what is left."""
-        held: list[Any] = []
+        """Columns in chunks of CHUNK rows; the last chunk may be shorter."""
+        pending: list[Any] = []
         number = read = 0
         for batch in self._batches(names):
-            held.append(batch)
+            pending.append(batch)
             number, read = number + len(batch), read + len(batch)
             while number >= CHUNK:
-                taken, held = _cut(held, CHUNK)
+                chunk, pending = _cut(pending, CHUNK)
                 number -= CHUNK
-                yield _by_name(taken, names)
+                yield _by_name(chunk, names)
         if read != len(self):
             raise InputError(
                 f"{self.source}: must be complete Parquet files; they say that they have {len(self):,} rows, and have "
                 f"{read:,}."
             )
         if number:
-            yield _by_name(held, names)
+            yield _by_name(pending, names)
 
     def numbers(self, name: str) -> Iterator[Float[np.ndarray, "row"]]:
         """A column as float64, CHUNK rows at a time; nulls become NaN."""
@@ -121,7 +122,10 @@ class Parts:
                 raise InputError(f"{self.source}: column {name!r} must hold numbers; found {self.types[name]}.")
 
     def has_text(self, name: str) -> bool:
-        """Whether ids are text; raises where they are neither that nor integers."""
+        """Whether ids are read as text; raises where they are neither text nor integers.
+
+        Unsigned integers of 64 bits count as text: int64 does not hold them all.
+        """
         import pyarrow as pa
 
         kind = self.types[name]
@@ -132,7 +136,7 @@ class Parts:
         return True
 
     def grouped(self, name: str) -> Iterator[tuple[Sequence[str], Int[np.ndarray, "row"]]]:
-        """CHUNK rows of ids at a time: the different ones as text, and which of them each row has."""
+        """Per CHUNK rows, the distinct ids as text and the index of each row's id among them."""
         import pyarrow as pa
 
         self.has_text(name)
@@ -151,16 +155,16 @@ class Parts:
             first += number
 
     def width(self, name: str) -> float:
-        """Bytes of a column per row, as its files hold it, uncompressed."""
+        """Uncompressed bytes per row of a column."""
         import pyarrow.parquet as pq
 
         size = 0
         for path in self.files:
             with columns.native(path) as file:
-                found = pq.ParquetFile(file).metadata
-                groups = [found.row_group(number) for number in range(found.num_row_groups)]
-                columns_of = (group.column(at) for group in groups for at in range(group.num_columns))
-                size += sum(c.total_uncompressed_size for c in columns_of if c.path_in_schema == name)
+                metadata = pq.ParquetFile(file).metadata
+                groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+                chunks = (group.column(at) for group in groups for at in range(group.num_columns))
+                size += sum(c.total_uncompressed_size for c in chunks if c.path_in_schema == name)
         return size / max(1, len(self))
 
     def id_at(self, row: int, name: str = "input") -> str:
@@ -172,8 +176,8 @@ class Parts:
 
     def _as_ids(self, column: Any, name: str, first: int, *, text: bool) -> Shaped[np.ndarray, "row"]:
         self._refuse_null(column, name, first)
-        found = columns.id_array(columns.to_numpy(column, f"{self.source}: column {name!r}"), self.source)
-        return columns.as_text(found) if text else found
+        ids = columns.id_array(columns.to_numpy(column, f"{self.source}: column {name!r}"), self.source)
+        return columns.as_text(ids) if text else ids
 
     def _refuse_null(self, column: Any, name: str, first: int) -> None:
         if column.null_count:
@@ -206,14 +210,14 @@ def as_numbers(column: Any) -> Float[np.ndarray, "row"]:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    """What changes with a file: which one it is, its size, and the time that the system notes and nobody can set."""
+    """Inode, size and change time of a file; programs cannot set the change time, unlike the modification time."""
     with reading.opened(path) as file:
-        found = os.fstat(file.fileno())
-    return found.st_ino, found.st_size, found.st_ctime_ns
+        status = os.fstat(file.fileno())
+    return status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:
-    """Rows and columns of a file."""
+    """Number of rows and Arrow types of the columns of a file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -251,62 +255,62 @@ def _is_number(kind: Any) -> bool:
 
 
 def _common(kinds: Sequence[Any]) -> Any:
-    """The type of a column over several files: text where one has text, or numbers that no signed integer holds."""
+    """Type of a column over several files: the first text or uint64 type, else the type in the first file."""
     import pyarrow as pa
 
     return next((kind for kind in kinds if _is_text(kind) or pa.types.is_uint64(kind)), kinds[0])
 
 
-def _cut(held: list[Any], rows: int) -> tuple[list[Any], list[Any]]:
-    """So many rows of batches, and the rest."""
-    taken, left = [], list(held)
+def _cut(batches: list[Any], rows: int) -> tuple[list[Any], list[Any]]:
+    """Batches with the first `rows` rows, and batches with the rest."""
+    first, rest = [], list(batches)
     while rows:
-        batch = left.pop(0)
-        taken.append(batch.slice(0, rows))
+        batch = rest.pop(0)
+        first.append(batch.slice(0, rows))
         if len(batch) > rows:
-            left.insert(0, batch.slice(rows))
-        rows -= len(taken[-1])
-    return taken, left
+            rest.insert(0, batch.slice(rows))
+        rows -= len(first[-1])
+    return first, rest
 
 
 def _by_name(batches: list[Any], names: Sequence[str]) -> dict[str, Any]:
     import pyarrow as pa
 
-    found = {name: [batch.column(name) for batch in batches] for name in names}
-    return {name: pa.chunked_array(_alike(arrays)) for name, arrays in found.items()}
+    arrays_of = {name: [batch.column(name) for batch in batches] for name in names}
+    return {name: pa.chunked_array(_alike(arrays)) for name, arrays in arrays_of.items()}
 
 
 def _alike(arrays: list[Any]) -> list[Any]:
-    """Arrays of one type: where files differ in it, text if one of them has text."""
+    """Arrays of one type; where files differ, text if any has text, else int64 or float64."""
     import pyarrow as pa
 
     kinds = {array.type for array in arrays}
     if len(kinds) == 1:
         return arrays
     whole = pa.int64() if all(map(pa.types.is_integer, kinds)) else pa.float64()
-    wanted = pa.string() if any(map(_is_text, kinds)) else whole
-    return [array.cast(wanted) for array in arrays]
+    common = pa.string() if any(map(_is_text, kinds)) else whole
+    return [array.cast(common) for array in arrays]
 
 
-def told(parts: Parts, name: str, row: int, value: float, need: str) -> InputError:
-    """The complaint about a number in a row."""
-    at = columns.place(row) + (f" (input {quoted(parts.id_at(row))})" if "input" in parts.types else "")
-    return InputError(f"{parts.source}: column {name!r} must {need}; {at} holds {value}.")
+def number_error(parts: Parts, name: str, row: int, value: float, need: str) -> InputError:
+    """Error about a number in a row."""
+    where = columns.place(row) + (f" (input {quoted(parts.id_at(row))})" if "input" in parts.types else "")
+    return InputError(f"{parts.source}: column {name!r} must {need}; {where} holds {value}.")
 
 
 VARIABLE = "DEEPVAL_MEMORY"
-"""The environment's word for how much memory may be used."""
+"""Environment variable with the memory that may be used."""
 USABLE = 0.8
-"""Part of the memory that is available which may be used where nobody says how much."""
+"""Share of the available memory that may be used by default."""
 SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 PER_ROW, PER_LOSS, PER_SCORE, PER_CHARACTER = 80, 16, 24, 8
-"""Bytes that judging in memory takes of every row, loss and score, and of every byte of a text id: a little above what
-is measured (docs/scale.md)."""
+"""Bytes that judging in memory takes per row, per loss, per score and per byte of a text id: slightly above the
+measured figures (docs/scale.md)."""
 
 
 @dataclass(frozen=True, eq=False)
 class OnDisk:
-    """A values file, or a folder of them, that is read piece by piece, and what its modes cost where known."""
+    """A values file, or a folder of them, that is read piece by piece, with the costs of its modes if available."""
 
     source: Path
     costs: Costs | None = None
@@ -314,61 +318,61 @@ class OnDisk:
 
 
 def on_disk(source: Any, scores: Any, memory: Any = None) -> OnDisk | None:
-    """The table to be read piece by piece; None where it and its scores fit in memory, or are no Parquet files.
+    """The table to read piece by piece; None where table and scores fit in memory, or are not Parquet files.
 
     Args:
-        source: What the table is read from.
-        scores: Per allocator, what its scores are read from.
-        memory: Bytes that may be used, or text such as "1.5GB"; what the environment says, or most of what is
-            available where None. 0 reads every Parquet file piece by piece.
+        source: Source of the table.
+        scores: Source of the scores, by allocator.
+        memory: Bytes that may be used, or text such as "1.5GB". None takes the value of DEEPVAL_MEMORY, or else most
+            of the available memory. 0 reads every Parquet file piece by piece.
     """
     allowed = bound(memory)
     if not isinstance(source, str | Path) or not _is_parquet(Path(source)):
         return None
     try:
         needed = _needed(Path(source), scores)
-    except InputError:  # whoever reads it says why
+    except InputError:  # the reader of the table reports the reason
         return None
     if needed <= (available() * USABLE if allowed is None else allowed):
         return None
-    limit = "most of what is free" if allowed is None else f"{_said(allowed)} allowed"
-    return OnDisk(Path(source), why=f"about {_said(needed)} in memory, {limit}")
+    limit = "most of what is free" if allowed is None else f"{_size_text(allowed)} allowed"
+    return OnDisk(Path(source), why=f"about {_size_text(needed)} in memory, {limit}")
 
 
 def bound(memory: Any) -> int | None:
-    """The bytes that may be used, None where neither the argument nor the environment says."""
-    given = os.environ.get(VARIABLE) if memory is None else memory
-    if given is None or given == "":
+    """Bytes that may be used; None where neither the argument nor the environment sets them."""
+    size = os.environ.get(VARIABLE) if memory is None else memory
+    if size is None or size == "":
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(given).lower().strip())
-    unclear = found is not None and isinstance(given, str) and not found[2] and float(found[1]) > 0
-    if isinstance(given, bool) or found is None or found[2] not in SIZES or len(found[1]) > 20 or unclear:
-        raise InputError(f"memory must be a size such as 1.5GB, 800MB or 0; found {quoted(given)}.")
-    return int(float(found[1]) * SIZES[found[2]])
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(size).lower().strip())
+    unclear = match is not None and isinstance(size, str) and not match[2] and float(match[1]) > 0
+    if isinstance(size, bool) or match is None or match[2] not in SIZES or len(match[1]) > 20 or unclear:
+        raise InputError(f"memory must be a size such as 1.5GB, 800MB or 0; found {quoted(size)}.")
+    return int(float(match[1]) * SIZES[match[2]])
 
 
 def available() -> int:
-    """Bytes that can be used without others having to give way; in a container at most what it may have."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    """Bytes of memory available without swapping, at most the limit of the container."""
+    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path, pattern in (("/proc/meminfo", r"MemAvailable:\s+(\d+) kB"), ("/sys/fs/cgroup/memory.max", r"(\d+)")):
         try:
-            told = re.search(pattern, Path(path).read_text())
+            match = re.search(pattern, Path(path).read_text())
         except OSError:
             continue
-        if told:
-            found.append(int(told[1]) * (1024 if "MemAvailable" in pattern else 1))
-    return min(found)
+        if match:
+            bounds.append(int(match[1]) * (1024 if "MemAvailable" in pattern else 1))
+    return min(bounds)
 
 
 def _is_parquet(path: Path) -> bool:
-    """Whether a path is a Parquet file or a folder of them, and no part of a cell, which is read whole and verified."""
+    """Whether a path is a Parquet file or a folder of them, outside a cell: a cell is read whole and verified."""
     if reading.is_folder(path):
         return not reading.exists(path / MANIFEST) and bool(parquet_files(path))
     return path.suffix.lower() == ".parquet" and reading.is_file(path) and not reading.exists(path.parent / MANIFEST)
 
 
 def _needed(source: Path, scores: Any) -> int:
-    """Bytes that judging in memory would take, about."""
+    """Estimated bytes of judging in memory."""
     parts = Parts.of(source)
     losses = sum(name.startswith((LOSS_PREFIX, REWARD_PREFIX)) for name in parts.types)
     number = len(scores) if isinstance(scores, Mapping) else 1
@@ -376,5 +380,5 @@ def _needed(source: Path, scores: Any) -> int:
     return int(len(parts) * (PER_ROW + PER_LOSS * losses + PER_SCORE * number + text))
 
 
-def _said(size: float) -> str:
+def _size_text(size: float) -> str:
     return f"{size / 1e9:.3g} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"

@@ -2,8 +2,8 @@
 
 Wide: a row per prompt, a column of quality per model, and `<model>|total_cost` beside it (RouterBench), or columns of
 right and wrong alone (RouteLLM). Long: a row per prompt and model with score and cost (RouterArena, LLMRouterBench), in
-one file, or in a folder `<dataset>/<split>/<model>/*.json` whose files hold `records`. The loss is the best quality
-there is less that of the model. Nothing is ever unpickled.
+one file, or in a folder `<dataset>/<split>/<model>/*.json` whose files hold `records`. The loss of a model is the best
+possible quality minus its quality. Pickles are never read.
 """
 
 import warnings
@@ -24,17 +24,17 @@ from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.tables.input_costs import NAMES
 from deepval.tables.values import ESTIMATED, LOSS_PREFIX, ValueTable
 
-SAID = {
+METHOD_NAMES = {
     "doubly-robust": "doubly robust estimates",
     "ipw": "inverse-propensity estimates",
     "self-normalised": "self-normalised inverse-propensity estimates",
 }
-METHODS = tuple(SAID)
+METHODS = tuple(METHOD_NAMES)
 PREDICTED = "predicted_"
 LEAST = 0.01
-"""Propensities below this are refused, or clipped where asked for."""
+"""Smallest propensity that is accepted without clipping."""
 FOLDS, RIDGE = 5, 1.0
-"""Parts of the units for cross-fitting, and the penalty of the standardised features."""
+"""Number of folds of the units for cross-fitting, and the ridge penalty of the standardised features."""
 
 
 def values_from_log(
@@ -52,148 +52,153 @@ def values_from_log(
             that ran; optionally `predicted_<mode>` of every mode, `order`, and further columns.
         modes: The modes, cheap first and full last.
         method: doubly-robust, ipw or self-normalised.
-        features: Numeric columns from which losses are predicted where there is no `predicted_<mode>`: a ridge per
-            mode, fitted on other units; without any, the mean of the mode on other units.
-        clip: Propensities below this are raised to it, which biases; where None, those below 0.01 are an error.
+        features: Numeric columns that predict the losses where the log has no `predicted_<mode>`: a ridge regression
+            per mode, fitted on other units; without features, the mean loss of the mode on other units.
+        clip: Propensities below this are raised to it, which biases the estimates; None refuses those below 0.01.
     """
-    found = columns.read(source)
-    reward = "reward" in found.data
-    found.require("unit", "input", "mode", "reward" if reward else "loss", "propensity")
+    log = columns.read(source)
+    reward = "reward" in log.data
+    log.require("unit", "input", "mode", "reward" if reward else "loss", "propensity")
     if method not in METHODS:
         raise InputError(f"The method must be one of {', '.join(METHODS)}; found {method!r}.")
-    ids, ran = found.ids("input"), _ran(found, modes)
-    seen = found.numbers("reward" if reward else "loss")
-    seen = 0.0 - seen if reward else seen
-    if not np.isfinite(seen).all():
-        row = int(np.flatnonzero(~np.isfinite(seen))[0])
+    ids, ran = log.ids("input"), _modes_run(log, modes)
+    observed = log.numbers("reward" if reward else "loss")
+    observed = 0.0 - observed if reward else observed
+    if not np.isfinite(observed).all():
+        row = int(np.flatnonzero(~np.isfinite(observed))[0])
         raise InputError(
-            f"{found.source}: the loss of the mode that ran must be finite; {columns.place(row, ids)} is not."
+            f"{log.source}: the loss of the mode that ran must be finite; {columns.place(row, ids)} is not."
         )
-    chance, clipped = _propensity(found, ids, clip)
-    taken = ran[:, None] == np.arange(len(modes))
-    weight = taken / chance[:, None]
+    propensities, clipped_number = _propensity(log, ids, clip)
+    mode_ran = ran[:, None] == np.arange(len(modes))
+    weight = mode_ran / propensities[:, None]
     if method == "doubly-robust":
-        guess = _guess(found, modes, features, ran=ran, seen=seen)
-        losses = guess + weight * (seen[:, None] - guess)
+        predicted = _predicted_losses(log, modes, features, ran=ran, observed=observed)
+        losses = predicted + weight * (observed[:, None] - predicted)
     else:
-        losses = weight * seen[:, None]
+        losses = weight * observed[:, None]
         losses = losses / weight.mean(axis=0) if method == "self-normalised" else losses
-    priced = input_costs.found_in(found.data, modes)
+    cost_columns = input_costs.cost_columns(log.data, modes)
     table = ValueTable.from_columns(
-        unit=found.data["unit"],
+        unit=log.data["unit"],
         input=ids,
         losses={mode: losses[:, m] for m, mode in enumerate(modes)},
-        order=found.data.get("order"),
-        input_costs={n: {m: found.data[c] for m, c in named.items()} for n, named in priced.items()} or None,
-        source=found.source,
+        order=log.data.get("order"),
+        input_costs={n: {m: log.data[c] for m, c in by_mode.items()} for n, by_mode in cost_columns.items()} or None,
+        source=log.source,
     )
-    return replace(table, estimated=_said(method, weight, modes, float(chance.min()), clipped))
+    return replace(table, estimated=_estimation_note(method, weight, modes, float(propensities.min()), clipped_number))
 
 
 def effective_inputs(weight: Float[np.ndarray, "input mode"]) -> Float[np.ndarray, "mode"]:
-    """(sum w)^2 / sum w^2 of the weights of each mode: as many inputs as would tell as much if all weighed the same."""
+    """Effective number of inputs of each mode, (sum w)^2 / sum w^2: so many equal weights have the same variance."""
     return weight.sum(axis=0) ** 2 / np.maximum((weight**2).sum(axis=0), 1e-300)
 
 
-def _said(
+def _estimation_note(
     method: str, weight: Float[np.ndarray, "input mode"], modes: Sequence[str], least: float, clipped: int
 ) -> str:
-    told = ", ".join(f"{mode} {each:.0f}" for mode, each in zip(modes, effective_inputs(weight), strict=True))
-    cut = f", {clipped} clipped up to it, which biases" if clipped else ""
+    counts = ", ".join(f"{mode} {count:.0f}" for mode, count in zip(modes, effective_inputs(weight), strict=True))
+    clip_note = f", {clipped} clipped up to it, which biases" if clipped else ""
     return (
-        f"Values are {SAID[method]} from a log in which one mode ran on each of {len(weight)} inputs, not measured. "
-        f"Effective inputs: {told}; smallest propensity {least:.3g}{cut}. Gains and differences are estimates of "
-        "what the measured ones would be; the oracle, nDG and counts of affected and harmed inputs are of noise, too."
+        f"Values are {METHOD_NAMES[method]} from a log in which one mode ran on each of {len(weight)} inputs, not "
+        f"measured. Effective inputs: {counts}; smallest propensity {least:.3g}{clip_note}. Gains and differences are "
+        "estimates of what the measured ones would be; the oracle, nDG and counts of affected and harmed inputs are of "
+        "noise, too."
     )
 
 
-def _ran(found: columns.Columns, modes: Sequence[str]) -> Int[np.ndarray, "input"]:
-    """The place of the mode that ran on each input."""
+def _modes_run(log: columns.Columns, modes: Sequence[str]) -> Int[np.ndarray, "input"]:
+    """Index in `modes` of the mode that ran on each input."""
     if isinstance(modes, str) or len(modes) < 2 or len(set(modes)) < len(modes):
-        raise InputError(f"{found.source}: two or more different modes must be named, cheap first; found {modes!r}.")
-    names = [str(name) for name in found.data["mode"].tolist()]
-    place = {mode: m for m, mode in enumerate(modes)}
-    unknown = next((i for i, name in enumerate(names) if name not in place), None)
+        raise InputError(f"{log.source}: two or more different modes must be named, cheap first; found {modes!r}.")
+    names = [str(name) for name in log.data["mode"].tolist()]
+    index_of = {mode: m for m, mode in enumerate(modes)}
+    unknown = next((i for i, name in enumerate(names) if name not in index_of), None)
     if unknown is not None:
         raise InputError(
-            f"{found.source}: column 'mode' must hold modes of {', '.join(modes)}; "
-            f"{columns.place(unknown, found.data['input'])} holds {names[unknown]!r}."
+            f"{log.source}: column 'mode' must hold modes of {', '.join(modes)}; "
+            f"{columns.place(unknown, log.data['input'])} holds {names[unknown]!r}."
         )
-    ran = np.array([place[name] for name in names])
+    ran = np.array([index_of[name] for name in names])
     never = [mode for m, mode in enumerate(modes) if not (ran == m).any()]
     if never:
-        raise InputError(f"{found.source}: every mode must have run on some input; {never[0]!r} never did.")
+        raise InputError(f"{log.source}: every mode must have run on some input; {never[0]!r} never did.")
     return ran
 
 
-def _propensity(found: columns.Columns, ids: np.ndarray, clip: float | None) -> tuple[Float[np.ndarray, "input"], int]:
-    """The chance of the mode that ran, and how many were clipped."""
-    chance = found.numbers("propensity")
+def _propensity(log: columns.Columns, ids: np.ndarray, clip: float | None) -> tuple[Float[np.ndarray, "input"], int]:
+    """Propensity of the mode that ran on each input, and the number of clipped propensities."""
+    propensity = log.numbers("propensity")
     if clip is not None and not 0 < clip < 1:
         raise InputError(f"Propensities are clipped at a number between 0 and 1; found {clip!r}.")
-    bad = np.flatnonzero(~((chance > 0) & (chance <= 1)))
+    bad = np.flatnonzero(~((propensity > 0) & (propensity <= 1)))
     if len(bad):
         raise InputError(
-            f"{found.source}: column 'propensity' must be the probability with which the mode that ran was chosen, "
-            f"above 0 and at most 1; {columns.place(int(bad[0]), ids)} holds {chance[bad[0]]:g}."
+            f"{log.source}: column 'propensity' must be the probability with which the mode that ran was chosen, "
+            f"above 0 and at most 1; {columns.place(int(bad[0]), ids)} holds {propensity[bad[0]]:g}."
         )
-    low = np.flatnonzero(chance < (LEAST if clip is None else clip))
+    low = np.flatnonzero(propensity < (LEAST if clip is None else clip))
     if clip is None and len(low):
         raise InputError(
-            f"{found.source}: a propensity near 0 makes an input count for {1 / chance[low[0]]:.0f}; "
-            f"{columns.place(int(low[0]), ids)} holds {chance[low[0]]:g}, and {len(low) - 1} more are below {LEAST:g}. "
-            "Clip them (clip=0.01, --clip 0.01), which biases, or leave such inputs out of what is judged."
+            f"{log.source}: a propensity near 0 makes an input count for {1 / propensity[low[0]]:.0f}; "
+            f"{columns.place(int(low[0]), ids)} holds {propensity[low[0]]:g}, and {len(low) - 1} more are below "
+            f"{LEAST:g}. Clip them (clip=0.01, --clip 0.01), which biases, or leave such inputs out of what is judged."
         )
-    return (chance, 0) if clip is None else (np.maximum(chance, clip), len(low))
+    return (propensity, 0) if clip is None else (np.maximum(propensity, clip), len(low))
 
 
-def _guess(
-    found: columns.Columns,
+def _predicted_losses(
+    log: columns.Columns,
     modes: Sequence[str],
     features: Sequence[str],
     *,
     ran: Int[np.ndarray, "input"],
-    seen: Float[np.ndarray, "input"],
+    observed: Float[np.ndarray, "input"],
 ) -> Float[np.ndarray, "input mode"]:
-    """Predicted losses: those of the log, or of a ridge on the features, cross-fitted by unit."""
-    given = [f"{PREDICTED}{mode}" for mode in modes if f"{PREDICTED}{mode}" in found.data]
-    if given:
-        found.require(*(f"{PREDICTED}{mode}" for mode in modes))
-        guess = np.column_stack([found.numbers(f"{PREDICTED}{mode}") for mode in modes])
-        if not np.isfinite(guess).all():
-            raise InputError(f"{found.source}: predicted losses must be finite; found others.")
-        return guess
-    found.require(*features)
-    looks = np.column_stack([np.ones(len(found)), *(found.numbers(name) for name in features)])
-    if not np.isfinite(looks).all():
-        raise InputError(f"{found.source}: features must be finite numbers; found others.")
-    _, unit = np.unique(columns.as_text(found.ids("unit")), return_inverse=True)
+    """Predicted losses: the columns of the log, or a ridge regression on the features, cross-fitted by unit."""
+    predicted_columns = [f"{PREDICTED}{mode}" for mode in modes if f"{PREDICTED}{mode}" in log.data]
+    if predicted_columns:
+        log.require(*(f"{PREDICTED}{mode}" for mode in modes))
+        predicted = np.column_stack([log.numbers(f"{PREDICTED}{mode}") for mode in modes])
+        if not np.isfinite(predicted).all():
+            raise InputError(f"{log.source}: predicted losses must be finite; found others.")
+        return predicted
+    log.require(*features)
+    design = np.column_stack([np.ones(len(log)), *(log.numbers(name) for name in features)])
+    if not np.isfinite(design).all():
+        raise InputError(f"{log.source}: features must be finite numbers; found others.")
+    _, unit = np.unique(columns.as_text(log.ids("unit")), return_inverse=True)
     fold = unit % min(FOLDS, max(int(unit.max()) + 1, 1))
-    guess = np.zeros((len(found), len(modes)))
+    predicted = np.zeros((len(log), len(modes)))
     for m, mode in enumerate(modes):
-        for part in np.unique(fold):
-            others = (ran == m) & (fold != part)
+        for test_fold in np.unique(fold):
+            others = (ran == m) & (fold != test_fold)
             others = others if others.any() else ran == m
             if not others.any():
-                raise InputError(f"{found.source}: mode {mode!r} ran on no input to predict from.")
-            guess[fold == part, m] = looks[fold == part] @ _ridge(looks[others], seen[others])
-    return guess
+                raise InputError(f"{log.source}: mode {mode!r} ran on no input to predict from.")
+            predicted[fold == test_fold, m] = design[fold == test_fold] @ _ridge(design[others], observed[others])
+    return predicted
 
 
-def _ridge(looks: Float[np.ndarray, "row look"], seen: Float[np.ndarray, "row"]) -> Float[np.ndarray, "look"]:
-    """Weights of the features, the first of which is constant and free; the others are penalised when standardised."""
-    spread = looks.std(axis=0)
+def _ridge(
+    features: Float[np.ndarray, "row feature"], losses: Float[np.ndarray, "row"]
+) -> Float[np.ndarray, "feature"]:
+    """Ridge weights of the features; the first feature is the constant and has no penalty."""
+    spread = features.std(axis=0)
+    # A penalty of spread^2 on raw features equals a penalty of 1 on standardised ones.
     penalty = RIDGE * np.where(spread > 0, spread**2, 1.0)
     penalty[0] = 0.0
-    centre = looks.mean(axis=0)
-    shifted = looks - np.where(np.arange(looks.shape[1]) > 0, centre, 0.0)
-    weights = np.linalg.solve(shifted.T @ shifted + np.diag(penalty), shifted.T @ seen)
+    centre = features.mean(axis=0)
+    # Centred features leave the constant uncorrelated with the others; it is corrected below.
+    shifted = features - np.where(np.arange(features.shape[1]) > 0, centre, 0.0)
+    weights = np.linalg.solve(shifted.T @ shifted + np.diag(penalty), shifted.T @ losses)
     weights[0] -= weights[1:] @ centre[1:]
     return weights
 
 
 COST = "|total_cost"
-"""What RouterBench calls a model's column of costs, after its name."""
+"""Suffix of a model's column of costs in RouterBench."""
 DATASET = ("eval_name", "dataset_id", "dataset", "dataset_name", "benchmark", "task", "domain", "category")
 PROMPT_ID = (
     *("sample_id", "global index", "global_index", "record_index", "index", "prompt_id", "query_id", "question_id"),
@@ -203,13 +208,13 @@ MODEL = ("model_name", "model", "model_id", "prediction")
 SCORE = ("score", "accuracy", "performance", "quality", "correct", "reward")
 PRICE = ("cost", "total_cost", "usd")
 PROMPT = ("prompt", "origin_query", "query", "question")
-"""What columns of a log are called, the likelier first."""
+"""Names that public logs use for each column, the most common first."""
 PICKLES = (".pkl", ".pickle", ".joblib")
 SCALARS = (str, int, float, bool, type(None))
 
 
 class _Answers(NamedTuple):
-    """Quality and cost by prompt and model, NaN where a model did not answer or its price is not known."""
+    """Quality and cost by prompt and model; NaN where the log has no answer or no price."""
 
     prompts: list[str]
     units: list[str]
@@ -226,32 +231,32 @@ def import_router_log(
 
     Args:
         source: A file (.csv, .parquet, .json, .jsonl), a folder of LLMRouterBench's results, or anything columnar.
-        models: Models to keep, cheap first and full last; all by rising mean cost where None.
-        unit: Column whose values are the units; the dataset where None.
-        best: The best quality there is: loss = best - quality; 1 where no quality exceeds it.
+        models: Models to select, cheap first and full last; None selects all, by rising mean cost.
+        unit: Column that names the unit of each row; the dataset where None.
+        best: The best possible quality: loss = best - quality; 1 where None, if no quality exceeds 1.
     """
-    found = _records(Path(source)) if isinstance(source, str | Path) else columns.read(source)
-    wide = [name.removesuffix(COST) for name in found.data if name.endswith(COST)]
-    named = [model for model in models or () if model in found.data]
-    is_wide = bool(wide) or (bool(models) and len(named) == len(models or ()))
-    answers = _wide(found, wide or named, unit) if is_wide else _long(found, unit)
-    return _table(answers, models, best, found.source)
+    log = _records(Path(source)) if isinstance(source, str | Path) else columns.read(source)
+    priced_models = [name.removesuffix(COST) for name in log.data if name.endswith(COST)]
+    named_models = [model for model in models or () if model in log.data]
+    is_wide = bool(priced_models) or (bool(models) and len(named_models) == len(models or ()))
+    answers = _wide(log, priced_models or named_models, unit) if is_wide else _long(log, unit)
+    return _table(answers, models, best, log.source)
 
 
 def _table(answers: _Answers, models: Sequence[str] | None, best: float | None, source: str) -> ValueTable:
-    chosen = _chosen(answers, models, source)
-    places = [answers.models.index(model) for model in chosen]
-    quality, cost = answers.quality[:, places], answers.cost[:, places]
-    whole = np.logical_not(np.isnan(quality).any(axis=1))
-    if not whole.any():
+    chosen = _selected_models(answers, models, source)
+    indices = [answers.models.index(model) for model in chosen]
+    quality, cost = answers.quality[:, indices], answers.cost[:, indices]
+    complete = np.logical_not(np.isnan(quality).any(axis=1))
+    if not complete.any():
         raise InputError(f"{source}: some prompt must have an answer of every model of {', '.join(chosen)}; none has.")
-    if not whole.all():
+    if not complete.all():
         note = (
-            f"{source}: {np.count_nonzero(~whole)} of {len(whole)} prompts lack a score of some model of "
+            f"{source}: {np.count_nonzero(~complete)} of {len(complete)} prompts lack a score of some model of "
             f"{', '.join(chosen)}, and are left out."
         )
         warnings.warn(InputWarning(note), stacklevel=3)
-    top = float(quality[whole].max())
+    top = float(quality[complete].max())
     if best is None and top > 1:
         raise InputError(
             f"{source}: quality must lie within [0, 1], or the best there is be named; found {top:g}: give best= "
@@ -260,28 +265,28 @@ def _table(answers: _Answers, models: Sequence[str] | None, best: float | None, 
     best = 1.0 if best is None else float(best)
     if top > best:
         raise InputError(f"{source}: no quality can exceed the best, {best:g}; found {top:g}.")
-    priced = not np.isnan(cost[whole]).any()
-    rows = np.flatnonzero(whole)
-    length = {} if answers.length is None else {"prompt_length": answers.length[whole]}
+    priced = not np.isnan(cost[complete]).any()
+    rows = np.flatnonzero(complete)
+    length = {} if answers.length is None else {"prompt_length": answers.length[complete]}
     return ValueTable.from_columns(
         unit=[answers.units[i] for i in rows],
         input=[answers.prompts[i] for i in rows],
-        losses={model: best - quality[whole, m] for m, model in enumerate(chosen)},
-        input_costs={model: cost[whole, m] for m, model in enumerate(chosen)} if priced else None,
+        losses={model: best - quality[complete, m] for m, model in enumerate(chosen)},
+        input_costs={model: cost[complete, m] for m, model in enumerate(chosen)} if priced else None,
         attributes=length,
         source=source,
     )
 
 
-def _chosen(answers: _Answers, models: Sequence[str] | None, source: str) -> list[str]:
-    """The models to keep, cheap first."""
+def _selected_models(answers: _Answers, models: Sequence[str] | None, source: str) -> list[str]:
+    """The selected models, cheap first."""
     if models is not None:
         unknown = [model for model in models if model not in answers.models]
         if unknown:
             raise InputError(f"{source}: models must be among {', '.join(answers.models)}; found {unknown[0]!r}.")
         return list(models)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of a model without any price
+        warnings.simplefilter("ignore", RuntimeWarning)  # a model without prices has no mean
         mean = np.nanmean(answers.cost, axis=0)
     if np.isnan(mean).any() or len(answers.models) < 2:
         raise InputError(
@@ -291,97 +296,103 @@ def _chosen(answers: _Answers, models: Sequence[str] | None, source: str) -> lis
     return [answers.models[i] for i in np.argsort(mean, kind="stable")]
 
 
-def _wide(found: columns.Columns, models: Sequence[str], unit: str | None) -> _Answers:
-    """RouterBench's or RouteLLM's: a row per prompt."""
-    missing = [model for model in models if model not in found.data]
+def _wide(log: columns.Columns, models: Sequence[str], unit: str | None) -> _Answers:
+    """Answers from a log with a row per prompt (RouterBench, RouteLLM)."""
+    missing = [model for model in models if model not in log.data]
     if missing:
         raise InputError(
-            f"{found.source}: beside {missing[0] + COST!r} a column {missing[0]!r} of its quality is needed; there is "
+            f"{log.source}: beside {missing[0] + COST!r} a column {missing[0]!r} of its quality is needed; there is "
             "none."
         )
-    number = len(found)
-    units = _texts(found, unit or _first(found, DATASET))
-    ids = _texts(found, _first(found, PROMPT_ID)) or [str(i) for i in range(number)]
+    number = len(log)
+    units = _texts(log, unit or _first_column(log, DATASET))
+    ids = _texts(log, _first_column(log, PROMPT_ID)) or [str(i) for i in range(number)]
     if units and len(set(ids)) < number:
-        ids = [f"{one}/{other}" for one, other in zip(units, ids, strict=True)]
-    quality = np.column_stack([_numbers(found, model) for model in models])
-    cost = np.column_stack([_numbers(found, model + COST) for model in models])
-    return _Answers(ids, units or [Path(found.source).stem] * number, list(models), quality, cost, _lengths(found))
+        ids = [f"{dataset}/{prompt}" for dataset, prompt in zip(units, ids, strict=True)]
+    quality = np.column_stack([_numbers(log, model) for model in models])
+    cost = np.column_stack([_numbers(log, model + COST) for model in models])
+    return _Answers(ids, units or [Path(log.source).stem] * number, list(models), quality, cost, _lengths(log))
 
 
-def _long(found: columns.Columns, unit: str | None) -> _Answers:
-    """RouterArena's or LLMRouterBench's: a row per prompt and model."""
-    model, score = _first(found, MODEL), _first(found, SCORE)
-    index = _first(found, PROMPT_ID) or _first(found, PROMPT)
+def _long(log: columns.Columns, unit: str | None) -> _Answers:
+    """Answers from a log with a row per prompt and model (RouterArena, LLMRouterBench)."""
+    model, score = _first_column(log, MODEL), _first_column(log, SCORE)
+    index = _first_column(log, PROMPT_ID) or _first_column(log, PROMPT)
     if model is None or score is None or index is None:
         raise InputError(
-            f"{found.source}: a router log has a column per model beside '<model>{COST}', or rows with a model "
+            f"{log.source}: a router log has a column per model beside '<model>{COST}', or rows with a model "
             f"({', '.join(MODEL)}), a score ({', '.join(SCORE)}) and an id of the prompt ({', '.join(PROMPT_ID[:3])}); "
-            f"found {', '.join(found.data) or 'no columns'}."
+            f"found {', '.join(log.data) or 'no columns'}."
         )
-    ids, dataset = _texts(found, index), unit or _first(found, DATASET)
-    units = _texts(found, dataset) if dataset else [name.rpartition("_")[0] or name for name in ids]
+    ids, dataset = _texts(log, index), unit or _first_column(log, DATASET)
+    units = _texts(log, dataset) if dataset else [name.rpartition("_")[0] or name for name in ids]
     if dataset:
-        ids = [name if name.startswith(f"{one}_") else f"{one}/{name}" for one, name in zip(units, ids, strict=True)]
+        ids = [
+            name if name.startswith(f"{group}_") else f"{group}/{name}" for group, name in zip(units, ids, strict=True)
+        ]
     rows, prompts = _numbered(ids)
-    column, models = _numbered(_texts(found, model))
+    column, models = _numbered(_texts(log, model))
     if len(set(zip(rows, column, strict=True))) < len(rows):
-        seen: set[tuple[int, int]] = set()
-        row = next(i for i, pair in enumerate(zip(rows, column, strict=True)) if pair in seen or seen.add(pair))
+        pairs: set[tuple[int, int]] = set()
+        row = next(i for i, pair in enumerate(zip(rows, column, strict=True)) if pair in pairs or pairs.add(pair))
         raise InputError(
-            f"{found.source}: a prompt has one row per model; {ids[row]!r} and {models[column[row]]!r} are there twice "
+            f"{log.source}: a prompt has one row per model; {ids[row]!r} and {models[column[row]]!r} are there twice "
             f"({columns.place(row)})."
         )
-    price = _first(found, PRICE)
+    price = _first_column(log, PRICE)
     tables = []
-    for values in (_numbers(found, score), _numbers(found, price)):
+    for values in (_numbers(log, score), _numbers(log, price)):
         table = np.full((len(prompts), len(models)), np.nan)
         table[rows, column] = values
         tables.append(table)
-    of_prompt = dict(zip(rows, range(len(rows)), strict=True))
-    first = [of_prompt[i] for i in range(len(prompts))]
-    lengths = _lengths(found)
+    last_row = dict(zip(rows, range(len(rows)), strict=True))
+    prompt_row = [last_row[i] for i in range(len(prompts))]
+    lengths = _lengths(log)
     return _Answers(
-        prompts, [units[i] for i in first], models, *tables, length=None if lengths is None else lengths[first]
+        prompts,
+        [units[i] for i in prompt_row],
+        models,
+        *tables,
+        length=None if lengths is None else lengths[prompt_row],
     )
 
 
 def _numbered(names: Sequence[str]) -> tuple[list[int], list[str]]:
-    """The place of each name among the different ones, in the order in which they come."""
-    place: dict[str, int] = {}
-    at = [place.setdefault(name, len(place)) for name in names]
-    return at, list(place)
+    """Index of each name among the distinct names, and the distinct names in order of first occurrence."""
+    index_of: dict[str, int] = {}
+    indices = [index_of.setdefault(name, len(index_of)) for name in names]
+    return indices, list(index_of)
 
 
-def _first(found: columns.Columns, names: Iterable[str]) -> str | None:
-    return next((name for name in names if name in found.data), None)
+def _first_column(log: columns.Columns, names: Iterable[str]) -> str | None:
+    return next((name for name in names if name in log.data), None)
 
 
-def _texts(found: columns.Columns, name: str | None) -> list[str]:
+def _texts(log: columns.Columns, name: str | None) -> list[str]:
     if name is None:
         return []
-    found.require(name)
-    return [str(value) for value in found.data[name].tolist()]
+    log.require(name)
+    return [str(value) for value in log.data[name].tolist()]
 
 
-def _numbers(found: columns.Columns, name: str | None) -> Float[np.ndarray, "row"]:
-    """A column of numbers; true and false are 1 and 0, nothing at all is NaN."""
-    if name is None or name not in found.data:
-        return np.full(len(found), np.nan)
-    column = found.data[name]
+def _numbers(log: columns.Columns, name: str | None) -> Float[np.ndarray, "row"]:
+    """A column of numbers; true and false are 1 and 0; empty cells and a missing column are NaN."""
+    if name is None or name not in log.data:
+        return np.full(len(log), np.nan)
+    column = log.data[name]
     if column.dtype.kind not in "fiub":
         words = {"true": 1.0, "false": 0.0, "": np.nan, "nan": np.nan, "none": np.nan}
         column = np.array([words.get(str(v).strip().lower(), v) for v in column.tolist()], dtype=object)
-    return columns.number_array(column, f"{found.source}: column {name!r}")
+    return columns.number_array(column, f"{log.source}: column {name!r}")
 
 
-def _lengths(found: columns.Columns) -> Float[np.ndarray, "row"] | None:
-    name = _first(found, PROMPT)
-    return None if name is None else np.array([len(text) for text in _texts(found, name)], dtype=float)
+def _lengths(log: columns.Columns) -> Float[np.ndarray, "row"] | None:
+    name = _first_column(log, PROMPT)
+    return None if name is None else np.array([len(text) for text in _texts(log, name)], dtype=float)
 
 
 def _records(path: Path) -> columns.Columns:
-    """The columns of a file or of a folder of files with records."""
+    """The columns of a file, or of a folder of files with records."""
     if path.suffix.lower() in PICKLES:
         raise InputError(
             f"{path}: a pickle can run code, so none is read. Convert it where you trust it, with its own environment: "
@@ -399,7 +410,7 @@ def _records(path: Path) -> columns.Columns:
 
 
 def _folder(path: Path) -> columns.Columns:
-    """LLMRouterBench's results: <dataset>/<split>/<model>/<time>.json, of several times the last."""
+    """LLMRouterBench's results, <dataset>/<split>/<model>/<time>.json: the latest file of each model."""
     latest: dict[Path, Path] = {}
     for file in sorted(reading.matching(path, "**/*.json")):
         latest[file.parent] = file
@@ -407,8 +418,8 @@ def _folder(path: Path) -> columns.Columns:
     for folder, file in sorted(latest.items()):
         *_, dataset, _split, model = ("", "", *folder.relative_to(path).parts)
         content = read_json(file)
-        told = {"dataset_id": dataset, "model_name": model}
-        rows += [told | dict(record) for record in _listed(content, str(file))]
+        folder_names = {"dataset_id": dataset, "model_name": model}
+        rows += [folder_names | dict(record) for record in _listed(content, str(file))]
     if not rows:
         raise InputError(f"{path}: must hold <dataset>/<split>/<model>/*.json with records; found none.")
     return _as_columns(rows, str(path))
@@ -422,14 +433,14 @@ def _listed(content: Any, source: str) -> list[Mapping[str, Any]]:
 
 
 def _as_columns(records: Sequence[Mapping[str, Any]], source: str) -> columns.Columns:
-    """Records as columns of plain values; what is nested is left out, what is missing is empty."""
+    """Records as columns of plain values; nested values are left out, missing values are None."""
     names = dict.fromkeys(name for record in records for name, value in record.items() if isinstance(value, SCALARS))
-    kept = {
+    by_name = {
         name: np.array([_scalar(record.get(name)) for record in records], dtype=object)
         for name in names
         if name != "prediction" or not any("model_name" in record or "model" in record for record in records)
     }
-    return columns.Columns(source, kept)
+    return columns.Columns(source, by_name)
 
 
 def _scalar(value: Any) -> Any:

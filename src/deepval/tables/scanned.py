@@ -1,7 +1,7 @@
 """Losses and scores in Parquet files larger than memory -> the same checks, digests and columns, piece by piece.
 
-What `values` and `scores` say of a table in memory is said here column by column, each read from its file in turn;
-complaints count rows over all files. Units and scores that stand in another order lie in temporary files meanwhile.
+The checks and digests are those of `values` and `scores`, applied to one column after the other. Errors count rows over
+all files. Unit numbers, and scores in another order than the table, are stored in temporary files.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from deepval.tables import input_costs, joining
 from deepval.tables.columns import as_text
 from deepval.tables.costs import Costs
 from deepval.tables.joining import Spill
-from deepval.tables.parts import CHUNK, Parts, as_numbers, told
+from deepval.tables.parts import CHUNK, Parts, as_numbers, number_error
 from deepval.tables.scores import SCORE_PREFIX, Kind, Missing
 from deepval.tables.values import (
     ESTIMATED,
@@ -36,7 +36,7 @@ from deepval.tables.values import (
 )
 
 SAMPLE = 1 << 18
-"""Judged inputs that are looked at beforehand, to know where cuts will fall."""
+"""Largest number of judged inputs in the sample, from which cuts are estimated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,21 +46,21 @@ class ScannedTable:
     Attributes:
         parts: The files.
         modes: Names of the two modes, cheap and full.
-        columns: Columns of their losses, or rewards.
+        columns: Names of the columns of their losses, or rewards.
         rewards: Whether they are rewards.
-        costs: What each mode costs, where known.
+        costs: Cost of each mode; None where no costs are available.
         every_unit: Ids of all units, sorted as text.
-        unit_ids: Ids of those that are judged.
-        sizes: Number of inputs of each of them.
-        units: Position in `every_unit` of each row's unit.
-        place: Position in `unit_ids` of every unit, -1 of those that are not judged.
-        largest: The largest loss in size.
-        digest: SHA-256 of what is judged, as that of a table in memory.
-        step: One judged input in so many is in the sample.
+        unit_ids: Ids of the judged units.
+        sizes: Number of inputs of each judged unit.
+        units: Index in `every_unit` of each row's unit.
+        unit_index: Index in `unit_ids` of every unit; -1 for units that are not judged.
+        largest: The largest absolute loss.
+        digest: SHA-256 of the judged inputs, equal to that of a table in memory.
+        step: Every `step`-th judged input is in the sample.
         sample: Decision values of the sample.
         sample_unit: Units of the sample.
         text: Whether ids are text.
-        estimated: How losses were estimated where they were not measured.
+        estimated: Note on how losses were estimated; None where losses were measured.
     """
 
     parts: Parts
@@ -72,7 +72,7 @@ class ScannedTable:
     unit_ids: Shaped[np.ndarray, "unit"]
     sizes: Int[np.ndarray, "unit"]
     units: Spill
-    place: Int[np.ndarray, "every"]
+    unit_index: Int[np.ndarray, "every"]
     largest: float
     digest: str
     step: int
@@ -86,12 +86,12 @@ class ScannedTable:
 
     @property
     def sample(self) -> Float[np.ndarray, "sampled"]:
-        """Decision values of some inputs."""
+        """Decision values of the sampled inputs."""
         return self.sample_losses[0] - self.sample_losses[1]
 
     def unit(self) -> Iterator[Int[np.ndarray, "row"]]:
         """The unit of each row, CHUNK rows at a time; -1 where it is not judged."""
-        return (self.place[codes] for codes in self.units.chunks(CHUNK))
+        return (self.unit_index[codes] for codes in self.units.chunks(CHUNK))
 
     def losses(self) -> Iterator[tuple[Float[np.ndarray, "row"], Float[np.ndarray, "row"]]]:
         """Losses of both modes, CHUNK rows at a time."""
@@ -108,25 +108,27 @@ def scan_values(
     units: Sequence[str] | None = None,
     watch: Watch = unwatched,
 ) -> ScannedTable:
-    """The table in a Parquet file or a folder of them, of which these units are judged, or all."""
+    """The table in a Parquet file or a folder of them; `units` are judged, or all units where None."""
     parts = Parts.of(source)
-    prefix, given = loss_columns(parts.types, parts.source)
+    prefix, available = loss_columns(parts.types, parts.source)
     parts.require("unit", "input")
-    wanted = chosen_modes(given, modes, parts.source)
-    names = tuple(f"{prefix}{mode}" for mode in wanted)
-    _refuse_what_needs_memory(parts, given, wanted)
+    selected = chosen_modes(available, modes, parts.source)
+    names = tuple(f"{prefix}{mode}" for mode in selected)
+    _refuse_what_needs_memory(parts, available, selected)
     ordered = ("order",) if "order" in parts.types else ()
     parts.check_numbers(*names, *ordered)
     every, codes, rows = _units(parts)
     judged = every if units is None else named_units(units, every)
-    place = np.searchsorted(judged, every)
-    place = np.where(judged[np.minimum(place, len(judged) - 1)] == every, place, -1)
-    sizes = np.bincount(place[place >= 0], weights=rows[place >= 0], minlength=len(judged)).astype(np.int64)
+    unit_index = np.searchsorted(judged, every)
+    unit_index = np.where(judged[np.minimum(unit_index, len(judged) - 1)] == every, unit_index, -1)
+    sizes = np.bincount(unit_index[unit_index >= 0], weights=rows[unit_index >= 0], minlength=len(judged)).astype(
+        np.int64
+    )
     if not sizes.sum():
         raise InputError(f"Named units must hold inputs; none of {some(judged)} does.")
     text = parts.has_text("input")
-    reader = _Hashing(parts, codes, place, step=math.ceil(int(sizes.sum()) / SAMPLE))
-    digest = hashlib.sha256("\n".join([*wanted, *judged, ""]).encode())
+    reader = _Hashing(parts, codes, unit_index, step=math.ceil(int(sizes.sum()) / SAMPLE))
+    digest = hashlib.sha256("\n".join([*selected, *judged, ""]).encode())
     digest = reader.hash_ids(digest, text=text)
     sample_unit = reader.hash_units(digest)
     largest, samples = 0.0, []
@@ -139,7 +141,7 @@ def scan_values(
         warn_of_frames(every, every, parts.source)
     return ScannedTable(
         parts=parts,
-        modes=wanted,
+        modes=selected,
         columns=names,
         rewards=prefix == REWARD_PREFIX,
         costs=None if costs is None else Costs.of(costs),
@@ -147,7 +149,7 @@ def scan_values(
         unit_ids=judged,
         sizes=sizes,
         units=codes,
-        place=place,
+        unit_index=unit_index,
         largest=largest,
         digest=digest.hexdigest(),
         step=reader.step,
@@ -158,37 +160,39 @@ def scan_values(
     )
 
 
-def _refuse_what_needs_memory(parts: Parts, given: Sequence[str], wanted: Sequence[str]) -> None:
+def _refuse_what_needs_memory(parts: Parts, available: Sequence[str], selected: Sequence[str]) -> None:
     """Raise where a table cannot be judged piece by piece."""
-    if len(wanted) > 2:
+    if len(selected) > 2:
         raise InputError(
-            f"{parts.source}: more than two modes ({', '.join(wanted)}) need the table in memory: name two, cheap "
+            f"{parts.source}: more than two modes ({', '.join(selected)}) need the table in memory: name two, cheap "
             "first (modes=[...], --modes), or allow more memory (--memory)."
         )
-    priced = [name for named in input_costs.found_in(parts.types, given).values() for name in named.values()]
-    if priced:
+    cost_names = [
+        name for by_mode in input_costs.cost_columns(parts.types, available).values() for name in by_mode.values()
+    ]
+    if cost_names:
         raise InputError(
-            f"{parts.source}: costs per input ({priced[0]}) need the table in memory: leave those columns out and give "
-            "one cost per mode (--costs), or allow more memory (--memory)."
+            f"{parts.source}: costs per input ({cost_names[0]}) need the table in memory: leave those columns out and "
+            "give one cost per mode (--costs), or allow more memory (--memory)."
         )
 
 
 def _units(parts: Parts) -> tuple[Shaped[np.ndarray, "unit"], Spill, Int[np.ndarray, "unit"]]:
-    """All units sorted as text, the position of each row's among them, and the number of rows of each."""
-    seen: dict[str, int] = {}
-    found = Spill(np.int32)
+    """All units sorted as text, the index of each row's unit among them, and the number of rows of each unit."""
+    number_of: dict[str, int] = {}
+    numbered = Spill(np.int32)
     for names, codes in parts.grouped("unit"):
-        number = np.array([seen.setdefault(name, len(seen)) for name in names], dtype=np.int32)
-        found.append(number[codes])
-    ids = as_text(np.array(list(seen)))
+        number = np.array([number_of.setdefault(name, len(number_of)) for name in names], dtype=np.int32)
+        numbered.append(number[codes])
+    ids = as_text(np.array(list(number_of)))
     order = np.argsort(ids, kind="stable")
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order))
     ranked, rows = Spill(np.int32), np.zeros(len(ids), dtype=np.int64)
-    for codes in found.chunks(CHUNK):
-        place = rank[codes]
-        ranked.append(place)
-        rows += np.bincount(place, minlength=len(ids))
+    for codes in numbered.chunks(CHUNK):
+        ranks = rank[codes]
+        ranked.append(ranks)
+        rows += np.bincount(ranks, minlength=len(ids))
     return ids[order], ranked, rows
 
 
@@ -198,67 +202,70 @@ class _Hashing:
 
     parts: Parts
     codes: Spill
-    place: Int[np.ndarray, "every"]
+    unit_index: Int[np.ndarray, "every"]
     step: int
 
     def judged(self) -> Iterator[Shaped[np.ndarray, "row"]]:
-        return (self.place[codes] >= 0 for codes in self.codes.chunks(CHUNK))
+        return (self.unit_index[codes] >= 0 for codes in self.codes.chunks(CHUNK))
 
     def hash_ids(self, digest: Any, *, text: bool) -> Any:
-        """The digest with the ids in it, which must differ; text of whole numbers counts as those."""
-        spelled, whole, begun, ascending, last = digest.copy(), True, False, True, None
+        """The digest with the ids added; ids must differ. Text ids that spell integers are hashed as integers.
+
+        Whether all ids spell integers is certain only at the end, so both digests are computed.
+        """
+        spelled, all_integers, started, ascending, last = digest.copy(), True, False, True, None
         for ids, judged in zip(self.parts.ids("input", text=text), self.judged(), strict=True):
             ascending = ascending and bool(np.all(ids[1:] > ids[:-1])) and (last is None or bool(ids[0] > last))
             last = ids[-1]
-            kept = ids if judged.all() else ids[judged]
-            if not len(kept):
+            judged_ids = ids if judged.all() else ids[judged]
+            if not len(judged_ids):
                 continue
-            numbers = integers(kept) if whole else None
-            whole = numbers is not None
+            numbers = integers(judged_ids) if all_integers else None
+            all_integers = numbers is not None
             if numbers is not None:
                 digest.update(np.ascontiguousarray(numbers, dtype="<i8").data)
             if text:
-                spelled.update((("\n" if begun else "") + "\n".join(kept)).encode())
-            begun = True
+                spelled.update((("\n" if started else "") + "\n".join(judged_ids)).encode())
+            started = True
         if not ascending:
             keyed = joining.keyed(
                 self.parts, text=text, partitions=joining.partitions_for(len(self.parts)), scores=None
             )
             joining.refuse_repeated(keyed, self.parts)
-        return digest if whole else spelled
+        return digest if all_integers else spelled
 
     def hash_units(self, digest: Any) -> Int[np.ndarray, "sampled"]:
-        """Add the units of rows to the digest; returns those of the sample."""
+        """Add the units of the judged rows to the digest; returns the units of the sample."""
         first, sample = 0, []
         for codes in self.codes.chunks(CHUNK):
-            unit = self.place[codes]
-            kept = unit[unit >= 0]
-            digest.update(kept.astype("<i4").data)
-            sample.append(thinned(kept, first, self.step))
-            first += len(kept)
+            unit = self.unit_index[codes]
+            judged_units = unit[unit >= 0]
+            digest.update(judged_units.astype("<i4").data)
+            sample.append(thinned(judged_units, first, self.step))
+            first += len(judged_units)
         return np.concatenate(sample)
 
     def hash_losses(
         self, digest: Any, name: str, *, rewards: bool = False
     ) -> tuple[float, Float[np.ndarray, "sampled"]]:
-        """Add a column to the digest, which must be finite; returns the largest size in it, and the sample."""
+        """Add a column of finite numbers to the digest; returns its largest absolute value and the sample."""
         row, first, largest, sample = 0, 0, 0.0, []
         for column, judged in zip(self.parts.numbers(name), self.judged(), strict=True):
             if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
                 bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
                 value = float(column[bad[0]])
                 need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
-                raise told(self.parts, name, row + int(bad[0]), value, need)
-            kept = _loss(column if judged.all() else column[judged], rewards=rewards)
-            digest.update(np.ascontiguousarray(kept, dtype="<f8").data)
+                raise number_error(self.parts, name, row + int(bad[0]), value, need)
+            losses = _loss(column if judged.all() else column[judged], rewards=rewards)
+            digest.update(np.ascontiguousarray(losses, dtype="<f8").data)
             largest = max(largest, float(max(column.max(), -column.min())))
-            sample.append(thinned(kept, first, self.step))
-            row, first = row + len(column), first + len(kept)
+            sample.append(thinned(losses, first, self.step))
+            row, first = row + len(column), first + len(losses)
         return largest, np.concatenate(sample)
 
 
 def thinned(column: Shaped[np.ndarray, "row"], first: int, step: int) -> Shaped[np.ndarray, "sampled"]:
-    """One row in `step` of all, of a piece that starts with row `first`."""
+    """The rows of a piece whose number is a multiple of `step`; the piece starts with row `first`."""
     return column[-first % step :: step].copy()
 
 
@@ -268,15 +275,15 @@ def _loss(column: Float[np.ndarray, "row"], *, rewards: bool) -> Float[np.ndarra
 
 @dataclass(frozen=True, eq=False)
 class ScannedScores:
-    """Scores that stay in their files, or in a temporary one in the order of the table.
+    """Scores that stay in their files, or in a temporary file in the order of the table.
 
     Attributes:
         name: The allocator's name.
         parts: The files.
-        aligned: The scores in the order of the table, NaN where there is none; None where the files have that order.
+        aligned: The scores in the order of the table, NaN where missing; None where the files have that order.
         covered: Share of the judged inputs that came with a score.
         digest: SHA-256 of the scores of the judged inputs.
-        sample: Those of the table's sample.
+        sample: Scores of the table's sample.
         kind: Whether a vehicle could compute them.
     """
 
@@ -289,7 +296,7 @@ class ScannedScores:
     kind: Kind
 
     def chunks(self) -> Iterator[Float[np.ndarray, "row"]]:
-        """The score of each row of the table, CHUNK rows at a time; inputs without one are ranked last."""
+        """The score of each row of the table, CHUNK rows at a time; -inf where it is missing."""
         if self.aligned is None:
             return self.parts.numbers("score")
         return (_filled(chunk) for chunk in self.aligned.chunks(CHUNK))
@@ -323,13 +330,15 @@ def _scan(table: ScannedTable, name: str, source: Any, missing: Missing) -> Scan
     text = table.text or parts.has_text("input")
     aligned = None if _same_order(table, parts, text=text) else _joined(table, parts, text=text)
     digest, lacking, row, first, sample = hashlib.sha256(), _Lacking(table), 0, 0, []
-    for score, unit in zip(_whole(parts) if aligned is None else aligned.chunks(CHUNK), table.unit(), strict=True):
+    for score, unit in zip(
+        _checked_scores(parts) if aligned is None else aligned.chunks(CHUNK), table.unit(), strict=True
+    ):
         if aligned is not None:
             lacking.note(score, unit, row)
-        kept = _filled(score if (unit >= 0).all() else score[unit >= 0])
-        digest.update(np.ascontiguousarray(kept, dtype="<f8").data)
-        sample.append(thinned(kept, first, table.step))
-        row, first = row + len(score), first + len(kept)
+        judged_scores = _filled(score if (unit >= 0).all() else score[unit >= 0])
+        digest.update(np.ascontiguousarray(judged_scores, dtype="<f8").data)
+        sample.append(thinned(judged_scores, first, table.step))
+        row, first = row + len(score), first + len(judged_scores)
     if missing == "error":
         lacking.refuse(name)
     covered = 1 - lacking.number / len(table)
@@ -360,39 +369,39 @@ class _Lacking:
 
 
 def _filled(scores: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
-    """Inputs without a score, if any, ranked last."""
+    """The scores with NaN replaced by -inf, which ranks last."""
     absent = np.isnan(scores)
     return np.where(absent, -math.inf, scores) if absent.any() else scores
 
 
-def _whole(parts: Parts) -> Iterator[Float[np.ndarray, "row"]]:
-    """The column of scores, which must be numbers."""
+def _checked_scores(parts: Parts) -> Iterator[Float[np.ndarray, "row"]]:
+    """The column of scores; raises at the first NaN."""
     first = 0
     for scores in parts.numbers("score"):
         bad = np.flatnonzero(np.isnan(scores))
         if len(bad):
-            raise told(parts, "score", first + int(bad[0]), math.nan, "hold numbers")
+            raise number_error(parts, "score", first + int(bad[0]), math.nan, "hold numbers")
         first += len(scores)
         yield scores
 
 
 def _same_order(table: ScannedTable, parts: Parts, *, text: bool) -> bool:
-    """Whether scores stand in the order of the table."""
+    """Whether the scores are in the order of the table."""
     if len(parts) != len(table.parts):
         return False
     both = zip(table.parts.ids("input", text=text), parts.ids("input", text=text), strict=True)
-    return all(bool(np.all(own == given)) for own, given in both)
+    return all(bool(np.all(own == other)) for own, other in both)
 
 
 def _joined(table: ScannedTable, parts: Parts, *, text: bool) -> Spill:
     number = joining.partitions_for(max(len(parts), len(table.parts)))
     values = joining.keyed(table.parts, text=text, partitions=number, scores=None)
-    scores = joining.keyed(parts, text=text, partitions=number, scores=_whole(parts))
+    scores = joining.keyed(parts, text=text, partitions=number, scores=_checked_scores(parts))
     return joining.joined(values, scores, parts, len(table.parts))
 
 
 def _kind(parts: Parts) -> Kind:
-    """What a column `kind` says of all inputs; deployable where there is none."""
+    """The value of the column `kind`, the same for all inputs; deployable where there is no such column."""
     if "kind" not in parts.types:
         return "deployable"
     kinds = {name for names, _ in parts.grouped("kind") for name in names}

@@ -1,4 +1,4 @@
-"""Scores from outside (arrays, files, frames) -> one number per input of a table, aligned by id.
+"""Scores from arrays, files or frames -> one number per input of a table, aligned by id.
 
 Higher means escalate first. Equal numbers are ties; +inf and -inf mean always and never; NaN is an error. Columns
 `score_<mode>` instead of `score` are an allocator's own estimate of every mode's value. Columns `fit_units` and
@@ -23,11 +23,11 @@ FIT_UNITS, IN_FIT = "fit_units", "in_fit"
 """Columns of a scores file: on how many units the allocator behind a score was fitted, and whether the input's unit is
 one of them (1) or not (0)."""
 REFERENCES = ("random", "all-full", "oracle", "oracle-ladder", "random-ladder")
-"""Rows that every result shows; an allocator cannot take their names."""
+"""Names of the reference rows of a result; an allocator cannot have one of them."""
 JUDGE, CALIBRATE = "judge on --units", "calibrate with --calibrate"
-"""What the units of scores are for, as messages say it."""
+"""Roles of units, as worded in messages."""
 LISTED, LISTED_FITTED = 100, 5
-"""Units that a message lists: of scored ones, and of those that an allocator was fitted on."""
+"""Largest number of units that a message lists: scored units, and units that an allocator was fitted on."""
 Missing = Literal["error", "worst"]
 Kind = Literal["deployable", "diagnostic"]
 
@@ -54,7 +54,7 @@ class Fit:
         return Fit(self.units[rows], self.inside[rows])
 
     def spread(self, rows: Int[np.ndarray, "input"], inputs: int) -> "Fit":
-        """The fit on a table of so many inputs, whose `rows` these are; other inputs have no fit."""
+        """The fit on a table of `inputs` inputs, in which these inputs are `rows`; other inputs have no fit."""
         spread = Fit.none(inputs)
         spread.units[rows], spread.inside[rows] = self.units, self.inside
         return spread
@@ -73,7 +73,7 @@ class Scores:
         values: One score per input, or one per input and mode above cheap.
         covered: Which inputs came with a score.
         modes: Names of the modes of the columns, empty for a plain score.
-        kind: Whether a vehicle could compute it; a diagnostic cannot be charged, so measured budgets refuse it.
+        kind: Whether a vehicle could compute the scores; a diagnostic has no cost, so measured budgets refuse it.
         fit: Which inputs are of units that it was fitted on; None where the scores do not state it.
     """
 
@@ -91,7 +91,7 @@ class Scores:
 
     @cached_property
     def order(self) -> Int[np.ndarray, "input"]:
-        """The inputs from the highest plain score on: sorted once, whoever asks."""
+        """The inputs by falling plain score, sorted once."""
         return np.argsort(-self.values)
 
     @property
@@ -107,7 +107,7 @@ def align_all(table: ValueTable, scores: Any) -> list[Scores]:
 
 
 def check_names(scores: Any) -> None:
-    """Raise where scores do not come by the names of allocators, or a name is none."""
+    """Raise where scores are not a mapping from allocator names, or a name is not allowed."""
     if not isinstance(scores, Mapping):
         raise InputError(
             f"Scores must be a mapping from allocator names, {{'mine': ...}}; found {type(scores).__name__}."
@@ -123,7 +123,7 @@ def check_names(scores: Any) -> None:
 
 
 def _encodes(text: str) -> bool:
-    """Whether a text is one, and not what is left of a file's name that is none."""
+    """Whether a text can be encoded; a file name that is not UTF-8 leaves lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -146,44 +146,44 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
             return _from_array(table, name, source)
         source = {"input": labels, "score": source}
     try:
-        found = columns.read(source)
+        raw = columns.read(source)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-    found = columns.Columns(name if found.source == name else f"{name}: {found.source}", found.data)
-    if "score" not in found.data and any(name.startswith((LOSS_PREFIX, REWARD_PREFIX)) for name in found.data):
+    raw = columns.Columns(name if raw.source == name else f"{name}: {raw.source}", raw.data)
+    if "score" not in raw.data and any(name.startswith((LOSS_PREFIX, REWARD_PREFIX)) for name in raw.data):
         raise InputError(
-            f"{found.source}: scores are needed here (input, score), and this looks like values: it has "
-            f"{', '.join(found.data)}. Are values and scores exchanged? Values come first, scores after -s."
+            f"{raw.source}: scores are needed here (input, score), and this looks like values: it has "
+            f"{', '.join(raw.data)}. Are values and scores exchanged? Values come first, scores after -s."
         )
-    found.require("input")
-    names = ["score"] if "score" in found.data else [SCORE_PREFIX + mode for mode in table.modes[1:]]
+    raw.require("input")
+    names = ["score"] if "score" in raw.data else [SCORE_PREFIX + mode for mode in table.modes[1:]]
     plain = names == ["score"]
-    if not plain and {column for column in found.data if column.startswith(SCORE_PREFIX)} != set(names):
+    if not plain and {column for column in raw.data if column.startswith(SCORE_PREFIX)} != set(names):
         raise InputError(
-            f"{found.source}: a column 'score' is needed, or all of {', '.join(names)}; found {', '.join(found.data)}."
+            f"{raw.source}: a column 'score' is needed, or all of {', '.join(names)}; found {', '.join(raw.data)}."
         )
-    rows = _rows_of(table, found)
-    given = [found.numbers(column) for column in names]
-    _refuse_nan(given, found.ids("input"), [f"{found.source}: column {column!r}" for column in names])
+    rows = _rows_of(table, raw)
+    numbers = [raw.numbers(column) for column in names]
+    _refuse_nan(numbers, raw.ids("input"), [f"{raw.source}: column {column!r}" for column in names])
     values = np.full((len(table), len(names)), np.nan)
-    values[rows] = np.column_stack(given)
+    values[rows] = np.column_stack(numbers)
     covered = np.zeros(len(table), dtype=bool)
     covered[rows] = True
-    fit = fit_of(found)
+    fit = fit_of(raw)
     return Scores(
         name,
         values[:, 0] if plain else values,
         covered,
         () if plain else table.modes[1:],
-        kind_of(found),
+        kind_of(raw),
         None if fit is None else fit.spread(rows, len(table)),
     )
 
 
 def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
-    """The scores with inputs that lack one refused, or ranked last (-inf) where `missing` is "worst".
+    """The scores of all inputs; a missing score is an error, or -inf (ranked last) where `missing` is "worst".
 
-    `role` is what the units of the table are for: JUDGE or CALIBRATE.
+    `role` is the role of the units of the table, JUDGE or CALIBRATE.
     """
     check_missing(missing)
     absent = np.flatnonzero(~scores.covered)
@@ -200,13 +200,13 @@ def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = J
 
 
 def check_missing(missing: Any) -> None:
-    """Raise where the rule for inputs without a score is none."""
+    """Raise where `missing` is not a rule for inputs without a score."""
     if not isinstance(missing, str) or missing not in ("error", "worst"):
         raise InputError(f"missing must be 'error' or 'worst'; found {quoted(missing)}.")
 
 
 def on_part(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
-    """Scores of a part of the table that they are aligned with, filled."""
+    """Scores of a part of the table that they are aligned with, completed by `filled`."""
     if part is not whole:
         inside = np.isin(whole.unit_ids, part.unit_ids)
         scores = scores.keep(inside[whole.unit])
@@ -232,56 +232,56 @@ def _refuse_fitted(scores: Scores, table: ValueTable) -> None:
 
 
 def _advice(scores: Scores, table: ValueTable, role: str) -> str:
-    """What to do about inputs without a score: leave out units that nobody scored, rank the odd input last."""
+    """Advice on inputs without a score: leave out units without scores, rank single inputs last."""
     units = len(table.unit_ids)
     inputs = np.bincount(table.unit, minlength=units)
     scored = np.bincount(table.unit[scores.covered], minlength=units)
-    bare, some = (inputs > 0) & (scored == 0), scored > 0
+    unscored, has_scores = (inputs > 0) & (scored == 0), scored > 0
     last = "missing='worst' (--missing worst) to rank them last"
-    if not bare.any():
+    if not unscored.any():
         return f"Use {last}."
-    if not some.any():
+    if not has_scores.any():
         return "No input of these units has a score: name the units that are scored."
-    names = table.unit_ids[some]
-    told = ",".join(names[:LISTED]) + (",..." if len(names) > LISTED else "")
-    odd = int((inputs - scored)[some].sum())
+    names = table.unit_ids[has_scores]
+    listing = ",".join(names[:LISTED]) + (",..." if len(names) > LISTED else "")
+    lacking = int((inputs - scored)[has_scores].sum())
     return (
-        f"No input of {np.count_nonzero(bare)} of the {units} units has one: {role} {told} (units that are scored)"
-        f"{f', with {last}: {odd} there lack one' if odd else ''}."
+        f"No input of {np.count_nonzero(unscored)} of the {units} units has one: {role} {listing} (units that are "
+        f"scored){f', with {last}: {lacking} there lack one' if lacking else ''}."
     )
 
 
-def kind_of(found: columns.Columns) -> Kind:
-    """What a column `kind` says of all inputs; deployable where there is none."""
-    if "kind" not in found.data:
+def kind_of(raw: columns.Columns) -> Kind:
+    """The value of the column `kind`, the same for all inputs; deployable where there is no such column."""
+    if "kind" not in raw.data:
         return "deployable"
-    kinds = {str(value) for value in np.unique(found.ids("kind"))}
+    kinds = {str(value) for value in np.unique(raw.ids("kind"))}
     if kinds not in ({"deployable"}, {"diagnostic"}):
         raise InputError(
-            f"{found.source}: column 'kind' must say 'deployable' or 'diagnostic', the same for every input; found "
+            f"{raw.source}: column 'kind' must say 'deployable' or 'diagnostic', the same for every input; found "
             f"{', '.join(sorted(kinds)[:3])}."
         )
     return "diagnostic" if kinds == {"diagnostic"} else "deployable"
 
 
-def fit_of(found: columns.Columns) -> Fit | None:
-    """The fit that columns `fit_units` and `in_fit` state; None where there are none."""
-    stated = [name for name in (FIT_UNITS, IN_FIT) if name in found.data]
+def fit_of(raw: columns.Columns) -> Fit | None:
+    """The fit in the columns `fit_units` and `in_fit`; None without these columns."""
+    stated = [name for name in (FIT_UNITS, IN_FIT) if name in raw.data]
     if not stated:
         return None
     if len(stated) == 1:
         raise InputError(
-            f"{found.source}: {FIT_UNITS!r} and {IN_FIT!r} belong together, and there is only {stated[0]!r}: write the "
+            f"{raw.source}: {FIT_UNITS!r} and {IN_FIT!r} belong together, and there is only {stated[0]!r}: write the "
             "scores again with `deepval score`, or leave the column out."
         )
-    units, inside = found.numbers(FIT_UNITS), found.numbers(IN_FIT)
+    units, inside = raw.numbers(FIT_UNITS), raw.numbers(IN_FIT)
     whole = (units >= 0) & (units <= 2**53) & (np.floor(units) == units)
     bad = np.flatnonzero(~(whole & np.isin(inside, (0, 1)) & (inside <= units)))
     if len(bad):
         row = int(bad[0])
         raise InputError(
-            f"{found.source}: {FIT_UNITS!r} must be a number of units and {IN_FIT!r} 0, or 1 where the allocator was "
-            f"fitted on the input's unit; {columns.place(row, found.ids('input'))} has {units[row]:g} and "
+            f"{raw.source}: {FIT_UNITS!r} must be a number of units and {IN_FIT!r} 0, or 1 where the allocator was "
+            f"fitted on the input's unit; {columns.place(row, raw.ids('input'))} has {units[row]:g} and "
             f"{inside[row]:g}."
         )
     return Fit(units.astype(np.int64), inside == 1)
@@ -321,24 +321,24 @@ def _from_array(table: ValueTable, name: str, source: Any) -> Scores:
 
 
 def _refuse_nan(
-    given: Sequence[Float[np.ndarray, "row"]], ids: Shaped[np.ndarray, "row"], whats: Sequence[str]
+    scores: Sequence[Float[np.ndarray, "row"]], ids: Shaped[np.ndarray, "row"], whats: Sequence[str]
 ) -> None:
-    for numbers, what in zip(given, whats, strict=True):
+    for numbers, what in zip(scores, whats, strict=True):
         bad = np.flatnonzero(np.isnan(numbers))
         if len(bad):
             more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
             raise InputError(f"{what} must hold numbers; {columns.place(int(bad[0]), ids)} holds NaN{more}.")
 
 
-def _rows_of(table: ValueTable, found: columns.Columns) -> Int[np.ndarray, "row"]:
-    ids = found.ids("input")
+def _rows_of(table: ValueTable, raw: columns.Columns) -> Int[np.ndarray, "row"]:
+    ids = raw.ids("input")
     rows = columns.positions(ids, table.input)
     unknown = np.flatnonzero(rows < 0)
     if len(unknown) or np.bincount(rows).max() > 1:
-        columns.refuse_repeated(ids, found.source)
+        columns.refuse_repeated(ids, raw.source)
     if len(unknown):
         raise InputError(
-            f"{found.source}: every scored input must be in the table; {columns.place(int(unknown[0]), ids)} is not"
+            f"{raw.source}: every scored input must be in the table; {columns.place(int(unknown[0]), ids)} is not"
             f"{f', nor are {len(unknown) - 1} more' if len(unknown) > 1 else ''}."
         )
     return rows

@@ -1,4 +1,4 @@
-"""A share of inputs -> a whole number of them, as selection and measured budgets count."""
+"""A share of inputs -> a whole number of inputs, by the rules of selection and measured budgets."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""A column of a table -> groups of inputs that are judged apart.
+"""A column of a table -> groups of inputs that are judged separately.
 
-Text and columns of few different numbers are grouped by value; other numbers by given edges (`speed:0,5,10`), or by
-quartiles of the judged inputs.
+Text and columns of few distinct numbers are grouped by value; other numbers by edges (`speed:0,5,10`), or by quartiles
+of the judged inputs.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ def groups(table: ValueTable, by: str) -> Iterator[tuple[str, Bool[np.ndarray, "
     """Label and members of every group, in the order of the values."""
     name, _, edges = by.partition(":")
     if name not in table.attributes:
-        found = ", ".join(table.attributes) or "no further columns"
-        raise InputError(f"--by needs a column of the table; found {name!r}, the table has {found}.")
+        available = ", ".join(table.attributes) or "no further columns"
+        raise InputError(f"--by needs a column of the table; found {name!r}, the table has {available}.")
     column = np.asarray(table.attributes[name])
     if edges:
         yield from _binned(name, _numbers(column, name), _edges(edges, name))
@@ -55,7 +55,7 @@ def _valued(name: str, column: np.ndarray) -> Iterator[tuple[str, Bool[np.ndarra
 def _binned(
     name: str, numbers: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"]
 ) -> Iterator[tuple[str, Bool[np.ndarray, "input"]]]:
-    place = np.searchsorted(edges, numbers, side="right")
+    bins = np.searchsorted(edges, numbers, side="right")
     bounds = [f"{edge:g}" for edge in edges]
     labels = [
         f"{name}<{bounds[0]}",
@@ -63,8 +63,8 @@ def _binned(
         f"{name}>={bounds[-1]}",
     ]
     for index, label in enumerate(labels):
-        if np.any(place == index):
-            yield label, place == index
+        if np.any(bins == index):
+            yield label, bins == index
 
 
 def _edges(text: str, name: str) -> Float[np.ndarray, "edge"]:

@@ -1,8 +1,8 @@
-"""Loss terms per input and mode, and their weights -> losses under other weights, without acting again.
+"""Loss terms per input and mode, and their weights -> losses under other weights, without choosing actions again.
 
 A terms file has columns `input`, `term_<name>_<mode>` for every term and mode, and for every term its weight, the same
-number in each row: `weight_<name>` where the weight only weighs the loss, `fixed_weight_<name>` where it also shapes
-actions, so that another weight needs another cell. Loss = sum of weight x term, in the order of the weights.
+number in each row: `weight_<name>` where the weight affects the loss only, `fixed_weight_<name>` where it also
+affects actions, so that another weight needs another cell. Loss = sum of weight x term, in the order of the weights.
 """
 
 import math
@@ -43,7 +43,7 @@ class Terms:
         return weighted_loss(self.parts, self.weights)
 
     def reweighted(self, weights: Mapping[str, float]) -> "Terms":
-        """The terms under other weights; those not named stay."""
+        """The terms under other weights; unnamed weights stay."""
         for name, weight in weights.items():
             if name not in self.weights:
                 raise InputError(f"A weight must be of one of {', '.join(self.weights)}; found {name!r}.")
@@ -66,35 +66,35 @@ def weighted_loss(terms: Mapping[str, np.ndarray], weights: Mapping[str, float])
 
 
 def weight_columns(weights: Mapping[str, float], free: Iterable[str], inputs: int) -> dict[str, np.ndarray]:
-    """The columns of a terms file that say how terms are weighed."""
+    """The columns of weights in a terms file."""
     loose = set(free)
     return {f"{WEIGHT if name in loose else FIXED}{name}": np.full(inputs, weight) for name, weight in weights.items()}
 
 
 def align(table: ValueTable, source: Any) -> Terms:
     """Terms from anything columnar, aligned by id; their weighted sum must be the table's losses."""
-    found = columns.read(source)
-    found.require("input")
-    ids = found.ids("input")
-    columns.refuse_repeated(ids, found.source)
+    raw = columns.read(source)
+    raw.require("input")
+    ids = raw.ids("input")
+    columns.refuse_repeated(ids, raw.source)
     rows = columns.positions(table.input, ids)
     if (rows < 0).any():
         missing = str(table.input[np.flatnonzero(rows < 0)[0]])
-        raise InputError(f"{found.source}: every input of the table needs loss terms; input {missing!r} has none.")
-    named = {c.removeprefix(FIXED).removeprefix(WEIGHT): c for c in found.data if c.startswith((FIXED, WEIGHT))}
-    if not named:
+        raise InputError(f"{raw.source}: every input of the table needs loss terms; input {missing!r} has none.")
+    column_of = {c.removeprefix(FIXED).removeprefix(WEIGHT): c for c in raw.data if c.startswith((FIXED, WEIGHT))}
+    if not column_of:
         raise InputError(
-            f"{found.source}: a column 'weight_<term>' is needed for every term; found {', '.join(found.data)}."
+            f"{raw.source}: a column 'weight_<term>' is needed for every term; found {', '.join(raw.data)}."
         )
-    parts = {name: _part(found, name, table, rows) for name in named}
-    weights = {name: _weight(found, column) for name, column in named.items()}
-    terms = Terms(parts, weights, tuple(name for name, column in named.items() if column.startswith(WEIGHT)))
+    parts = {name: _part(raw, name, table, rows) for name in column_of}
+    weights = {name: _weight(raw, column) for name, column in column_of.items()}
+    terms = Terms(parts, weights, tuple(name for name, column in column_of.items() if column.startswith(WEIGHT)))
     scale = np.abs(table.losses).max(initial=0.0)
     off = np.abs(terms.losses - table.losses).max(axis=1) > AGREE * max(scale, 1e-300)
     if off.any():
         where = str(table.input[np.flatnonzero(off)[0]])
         raise InputError(
-            f"{found.source}: weighted terms must add up to the losses of the table; those of input {where!r} do not: "
+            f"{raw.source}: weighted terms must add up to the losses of the table; those of input {where!r} do not: "
             "take the terms of the same cell."
         )
     return terms
@@ -108,7 +108,7 @@ class Composition(NamedTuple):
 
 
 def composition(values: Float[np.ndarray, "input"], terms: Terms) -> Composition:
-    """What benefit and harm are made of; each sums to the total of the positive and negative values."""
+    """Benefit and harm by loss term; they sum to the totals of the positive and the negative values."""
     benefit, harm = {}, {}
     for name, weight in terms.weights.items():
         gain = weight * (terms.parts[name][:, 0] - terms.parts[name][:, -1])
@@ -118,8 +118,8 @@ def composition(values: Float[np.ndarray, "input"], terms: Terms) -> Composition
 
 
 def with_losses(table: ValueTable, terms: Terms) -> ValueTable:
-    """The table with the losses that the terms give."""
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+    """The table with the weighted sums of the terms as losses."""
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is refused below
         losses = np.asfortranarray(terms.losses)
     for mode, column in zip(table.modes, losses.T, strict=True):
         refuse_large(column, table.input, f"Under these weights the loss of mode {mode!r}")
@@ -129,7 +129,7 @@ def with_losses(table: ValueTable, terms: Terms) -> ValueTable:
 def inputs_of(
     table: ValueTable, terms: Terms, rows: Int[np.ndarray, "input"], *, scores: Mapping[str, np.ndarray]
 ) -> Inputs:
-    """What point values are made of, in columns: `rows` are the table's inputs among the terms."""
+    """Losses, terms, weights and ranks of every input, in columns; `rows` are the rows of the inputs in the terms."""
     return Inputs(
         input=tuple(map(str, table.input)),
         unit=tuple(map(int, table.unit)),
@@ -151,26 +151,26 @@ def _listed(column: Float[np.ndarray, "input"]) -> tuple[float, ...]:
 
 def _dense_rank(score: Float[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
     """1 for the highest score; equal scores share a rank, and the next is one more."""
-    kinds, place = np.unique(-(score + 0.0), return_inverse=True)
-    return place.reshape(len(score)) + (1 if len(kinds) else 0)
+    levels, rank = np.unique(-(score + 0.0), return_inverse=True)
+    return rank.reshape(len(score)) + (1 if len(levels) else 0)
 
 
-def _weight(found: columns.Columns, column: str) -> float:
-    given = found.numbers(column)
-    if not (np.isfinite(given).all() and (given == given[0]).all()):
-        raise InputError(f"{found.source}: column {column!r} must hold the same finite number in every row.")
-    return float(given[0])
+def _weight(raw: columns.Columns, column: str) -> float:
+    values = raw.numbers(column)
+    if not (np.isfinite(values).all() and (values == values[0]).all()):
+        raise InputError(f"{raw.source}: column {column!r} must hold the same finite number in every row.")
+    return float(values[0])
 
 
 def _part(
-    found: columns.Columns, name: str, table: ValueTable, rows: Int[np.ndarray, "input"]
+    raw: columns.Columns, name: str, table: ValueTable, rows: Int[np.ndarray, "input"]
 ) -> Float[np.ndarray, "input mode"]:
     names = [f"{TERM}{name}_{mode}" for mode in table.modes]
-    found.require(*names)
-    part = np.column_stack([found.numbers(column) for column in names])[rows]
+    raw.require(*names)
+    part = np.column_stack([raw.numbers(column) for column in names])[rows]
     bad = np.flatnonzero(~np.isfinite(part).all(axis=1))
     if len(bad):
         raise InputError(
-            f"{found.source}: term {name!r} must be finite; that of input {str(table.input[bad[0]])!r} is not."
+            f"{raw.source}: term {name!r} must be finite; that of input {str(table.input[bad[0]])!r} is not."
         )
     return part

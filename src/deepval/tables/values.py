@@ -1,4 +1,4 @@
-"""Losses per input and mode, grouped in units -> decision values and what they say of a setting.
+"""Losses per input and mode, grouped in units -> decision values, and a summary of the setting.
 
 The decision value of mode m on an input is V = loss(cheap) - loss(m), in units of the loss: positive where the
 mode helps, exactly 0 where it changes nothing, negative where it harms. It is gross of cost. Without a mode it
@@ -29,14 +29,14 @@ from deepval.tables.shares import checked_share, quota
 
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
 ESTIMATED = "estimated"
-"""The column that says, in every row alike, how losses were estimated where they were not measured."""
+"""Column with the note on how losses were estimated, the same in every row; absent where losses were measured."""
 LARGEST_LOSS = 1e150
-"""Losses above this in size are refused: squares of larger ones overflow, and intervals are made of squares."""
+"""Largest absolute loss that is accepted: intervals sum squares, and squares of larger losses overflow."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ValueTable(SelfShown):
-    """One row per input: its unit, its place in time and its downstream loss under every mode.
+    """One row per input: its unit, its position in time and its downstream loss under every mode.
 
     Attributes:
         input: Id of each input, all different.
@@ -44,12 +44,12 @@ class ValueTable(SelfShown):
         unit: Position in `unit_ids` of each input's unit.
         modes: Names of the perception modes, cheap first, full last.
         losses: Finite downstream loss of each input under each mode; lower is better.
-        order: Place of each input in time within its unit, or None where there is no time.
+        order: Position of each input in time within its unit; None where the table has no time.
         attributes: Further columns (speed, weather, ...), to evaluate within groups of inputs.
-        costs: What each mode costs, where known.
-        input_costs: By convention, what each mode costs on each input; modes are charged by it where it is there.
-        estimated: How losses were estimated where they were not measured, in words that every result repeats.
-        tolerance: Inputs are affected where |V| is larger; only what is counted depends on it, no sum.
+        costs: Cost of each mode; None where no costs are available.
+        input_costs: Cost of each mode on each input, by convention; where present, it replaces `costs` for the modes.
+        estimated: Note on how losses were estimated, repeated in every result; None where losses were measured.
+        tolerance: An input is affected where |V| exceeds it; only counts depend on it, never sums.
     """
 
     input: Shaped[np.ndarray, "input"]
@@ -81,7 +81,7 @@ class ValueTable(SelfShown):
     ) -> "ValueTable":
         """A table from its columns: losses (lower is better) or rewards (higher is better; loss = -reward) by mode.
 
-        The first mode is cheap and the last full, in the order of `modes` where it is given: it may leave modes out.
+        The first mode is cheap and the last full. `modes` sets the order and may leave modes out.
         Costs per input are columns by mode in dollars, or by convention and mode: {"ms": {"small": ..., ...}}.
         """
         losses, rewards = _by_mode(losses, "losses"), _by_mode(rewards, "rewards")
@@ -91,36 +91,41 @@ class ValueTable(SelfShown):
                 f"{source}: losses of the modes are needed, or rewards, not both; "
                 f"found {'both' if losses else 'neither'}."
             )
-        prefix, given = (LOSS_PREFIX, losses) if losses else (REWARD_PREFIX, rewards or {})
-        wanted = chosen_modes(tuple(map(str, given)), modes, source)
-        priced = {} if input_costs is None else input_costs_of.by_name(input_costs, source)
+        prefix, by_mode = (LOSS_PREFIX, losses) if losses else (REWARD_PREFIX, rewards or {})
+        selected = chosen_modes(tuple(map(str, by_mode)), modes, source)
+        costs_by_name = {} if input_costs is None else input_costs_of.by_name(input_costs, source)
         optional = {"input": input, "order": order}
-        found = columns.Columns.of(
+        raw = columns.Columns.of(
             source,
             {**(attributes or {}), "unit": unit}
             | {name: column for name, column in optional.items() if column is not None}
-            | {f"{prefix}{mode}": column for mode, column in given.items() if str(mode) in wanted}
-            | {f"{n}_{mode}": c for n, part in priced.items() for mode, c in part.items() if str(mode) in wanted},
+            | {f"{prefix}{mode}": column for mode, column in by_mode.items() if str(mode) in selected}
+            | {
+                f"{n}_{mode}": c
+                for n, part in costs_by_name.items()
+                for mode, c in part.items()
+                if str(mode) in selected
+            },
         )
-        found.require("unit")
-        ids = np.arange(len(found)) if input is None else found.ids("input")
-        unit_ids, unit_of = groups(found.ids("unit"))
-        named = {mode: found.numbers(f"{prefix}{mode}") for mode in wanted}
-        places = None if order is None else found.numbers("order")
-        _check_inputs(ids, {f"{prefix}{mode}": column for mode, column in named.items()}, places, source)
+        raw.require("unit")
+        ids = np.arange(len(raw)) if input is None else raw.ids("input")
+        unit_ids, unit_of = groups(raw.ids("unit"))
+        loss_of = {mode: raw.numbers(f"{prefix}{mode}") for mode in selected}
+        times = None if order is None else raw.numbers("order")
+        _check_inputs(ids, {f"{prefix}{mode}": column for mode, column in loss_of.items()}, times, source)
         if rewards:
-            named = {mode: 0.0 - column for mode, column in named.items()}  # no negative zeros
+            loss_of = {mode: 0.0 - column for mode, column in loss_of.items()}  # no negative zeros
         warn_of_frames(unit_ids, ids, source)
         return cls(
             input=ids,
             unit_ids=unit_ids,
             unit=unit_of,
-            modes=tuple(named),
-            losses=np.stack(list(named.values())).T,  # so that a mode's losses lie side by side
-            order=places,
-            attributes={str(name): found.data[str(name)] for name in attributes or {}},
+            modes=tuple(loss_of),
+            losses=np.stack(list(loss_of.values())).T,  # column-major: sums and digests go mode by mode
+            order=times,
+            attributes={str(name): raw.data[str(name)] for name in attributes or {}},
             costs=None if costs is None else Costs.of(costs),
-            input_costs=input_costs_of.checked(found, priced, wanted, ids),
+            input_costs=input_costs_of.checked(raw, costs_by_name, selected, ids),
         )
 
     def __len__(self) -> int:
@@ -128,10 +133,10 @@ class ValueTable(SelfShown):
 
     def with_modes(self, modes: Sequence[str]) -> "ValueTable":
         """The table with these modes only, in this order: the first is cheap, the last full."""
-        wanted = chosen_modes(self.modes, modes, "the table")
-        places = [self.modes.index(mode) for mode in wanted]
-        parts = {"modes": wanted, "losses": np.asfortranarray(self.losses[:, places])}
-        parts |= {"input_costs": {unit: costs[:, places] for unit, costs in self.input_costs.items()}}
+        selected = chosen_modes(self.modes, modes, "the table")
+        indices = [self.modes.index(mode) for mode in selected]
+        parts = {"modes": selected, "losses": np.asfortranarray(self.losses[:, indices])}
+        parts |= {"input_costs": {unit: costs[:, indices] for unit, costs in self.input_costs.items()}}
         return type(self)(**{**vars_of(self), **parts})
 
     @cached_property
@@ -162,7 +167,7 @@ class ValueTable(SelfShown):
 
     @cached_property
     def repeats_order(self) -> Bool[np.ndarray, "input"]:
-        """Which inputs have the order of another input of their unit; none where there is no time."""
+        """Whether each input shares its order with another input of its unit; all False where the table has no time."""
         repeats = np.zeros(len(self), dtype=bool)
         if self.order is not None:
             rows = np.lexsort((self.order, self.unit))
@@ -212,7 +217,7 @@ class ValueTable(SelfShown):
         return self.decision_values[self.decision_values < 0]
 
     def summary(self, alpha: float = 0.2) -> "Summary":
-        """What escalation does in this setting, over all units, with the oracle at share `alpha`."""
+        """Effect of escalation over all units, with the oracle at share `alpha`."""
         share = checked_share(alpha)
         slots = int(quota(len(self), share))
         return Summary(
@@ -232,7 +237,7 @@ class ValueTable(SelfShown):
         )
 
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "ValueTable":
-        """The chosen inputs, with the list of units as it was, so that draws of units stay shared."""
+        """The chosen inputs, with the full list of units, so that tables share their draws of units."""
         rows = columns.as_array(rows, "The array of chosen inputs")
         if rows.dtype != bool or rows.shape != (len(self),):
             raise InputError(f"Chosen inputs must be an array of {len(self)} times True or False, one for each input.")
@@ -252,18 +257,18 @@ class ValueTable(SelfShown):
 
     def restrict(self, units: Any) -> "ValueTable":
         """The inputs of the named units only; every name must be in the table's list of units."""
-        wanted = named_units(units, self.unit_ids)
-        place = columns.positions(self.unit_ids, wanted)
-        kept = self.keep(place[self.unit] >= 0)
-        if not len(kept):
-            raise InputError(f"Named units must hold inputs; none of {some(wanted)} does.")
-        return type(self)(**{**vars_of(kept), "unit_ids": wanted, "unit": place[kept.unit]})
+        names = named_units(units, self.unit_ids)
+        position = columns.positions(self.unit_ids, names)
+        part = self.keep(position[self.unit] >= 0)
+        if not len(part):
+            raise InputError(f"Named units must hold inputs; none of {some(names)} does.")
+        return type(self)(**{**vars_of(part), "unit_ids": names, "unit": position[part.unit]})
 
     def listing(self, units: Any) -> "ValueTable":
-        """The same inputs in a longer list of units, such as all those of a data set: some may hold no inputs here.
+        """The same inputs with a longer list of units, such as all units of a data set; some may have no inputs here.
 
-        Units that are listed can be named in `restrict` and are drawn, so that tables of one data set share their
-        draws whatever inputs each of them lacks.
+        Listed units can be named in `restrict`, and bootstraps draw them. So tables of one data set share their draws,
+        even where they have different inputs.
         """
         listed = np.unique(np.concatenate([self.unit_ids, unit_names(units)]))
         return type(self)(
@@ -272,9 +277,9 @@ class ValueTable(SelfShown):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of ids, units, modes, losses, times and costs per input, where there are any, in the order of rows.
+        """SHA-256 of ids, units, modes and losses, and of times and costs per input if present, in the order of rows.
 
-        Attributes are not part of it, nor is whether ids are integers or text of the same spelling.
+        Attributes are not hashed. Integer ids and text ids of the same spelling have the same digest.
         """
         return joint_sha256(self._hashed())
 
@@ -292,7 +297,7 @@ class ValueTable(SelfShown):
 
 @dataclass(frozen=True)
 class Summary:
-    """A setting in a line: the paper's table of signs. NaN where a denominator is not positive."""
+    """One row of the paper's table of signs. NaN where a denominator is not positive."""
 
     inputs: int
     units: int
@@ -310,8 +315,9 @@ class Summary:
 
 
 def most_helpful(values: Float[np.ndarray, "input"], slots: int | None = None) -> Float[np.ndarray, "helpful"]:
-    """The positive values, of more than `slots` the largest: what an oracle takes of at most so many inputs."""
+    """Values that an oracle with `slots` escalations takes: the largest positive ones, in no order; all where None."""
     positive = values[values > 0]
+    # Partition instead of sort: only the set of the largest values matters.
     spare = 0 if slots is None else len(positive) - slots
     return np.partition(positive, spare)[spare:] if 0 < spare < len(positive) else positive[max(spare, 0) :]
 
@@ -320,66 +326,67 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     """A value table from a file or anything columnar.
 
     Columns are `unit`, `input`, optionally `order`, and `loss_<mode>` or `reward_<mode>` for each mode: cheap first
-    and full last, unless `modes` names them in another order. `cost_<mode>` of every mode (dollars, or `ms_<mode>` and
-    the like) is what it costs on each input.
+    and full last, unless `modes` names them in another order. `cost_<mode>` of every mode is its cost on each input in
+    dollars; `ms_<mode>`, `mj_<mode>` and the other conventions of `costs` work alike.
     """
-    found = columns.read(source)
-    prefix, given = loss_columns(found.data, found.source)
-    found.require("unit", "input")
-    by_mode = {mode: found.data[f"{prefix}{mode}"] for mode in given}
-    losses, rewards = (by_mode if prefix == kind else {} for kind in (LOSS_PREFIX, REWARD_PREFIX))
-    priced = input_costs_of.found_in(found.data, losses or rewards)
-    taken = {name for named in priced.values() for name in named.values()}
-    other = {name: column for name, column in found.data.items() if not _reserved(name) and name not in taken}
+    raw = columns.read(source)
+    prefix, mode_names = loss_columns(raw.data, raw.source)
+    raw.require("unit", "input")
+    arrays = {mode: raw.data[f"{prefix}{mode}"] for mode in mode_names}
+    losses, rewards = (arrays if prefix == kind else {} for kind in (LOSS_PREFIX, REWARD_PREFIX))
+    cost_columns = input_costs_of.cost_columns(raw.data, losses or rewards)
+    cost_names = {name for column_of in cost_columns.values() for name in column_of.values()}
+    other = {name: column for name, column in raw.data.items() if not _reserved(name) and name not in cost_names}
     table = ValueTable.from_columns(
-        unit=found.data["unit"],
-        input=found.data["input"],
+        unit=raw.data["unit"],
+        input=raw.data["input"],
         losses=losses,
         rewards=rewards,
         modes=modes,
-        order=found.data.get("order"),
+        order=raw.data.get("order"),
         attributes=other,
         costs=costs,
-        input_costs={n: {m: found.data[c] for m, c in named.items()} for n, named in priced.items()} or None,
-        source=found.source,
+        input_costs={n: {m: raw.data[c] for m, c in column_of.items()} for n, column_of in cost_columns.items()}
+        or None,
+        source=raw.source,
     )
-    return replace(table, estimated=str(found.data[ESTIMATED][0])) if ESTIMATED in found.data else table
+    return replace(table, estimated=str(raw.data[ESTIMATED][0])) if ESTIMATED in raw.data else table
 
 
 def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, ...]]:
-    """What the columns of losses or rewards of a values file start with, and their modes in order."""
+    """Prefix of the columns of losses or rewards in a values file, and the modes in the order of the columns."""
     if "unit" not in names and any(name == "score" or name.startswith("score_") for name in names):
         raise InputError(
             f"{source}: losses are needed here (unit, input, loss_<mode>), and this looks like scores: it has "
             f"{', '.join(names)}. Are values and scores exchanged? Values come first, scores after -s."
         )
-    found = {
+    modes_of = {
         prefix: tuple(name.removeprefix(prefix) for name in names if name.startswith(prefix))
         for prefix in (LOSS_PREFIX, REWARD_PREFIX)
     }
-    if all(found.values()):
+    if all(modes_of.values()):
         raise InputError(
             f"{source}: columns 'loss_<mode>' or 'reward_<mode>' are needed, not both; found {', '.join(names)}."
         )
-    prefix = REWARD_PREFIX if found[REWARD_PREFIX] else LOSS_PREFIX
-    if len(found[prefix]) < 2 and "unit" in names and "input" in names:
+    prefix = REWARD_PREFIX if modes_of[REWARD_PREFIX] else LOSS_PREFIX
+    if len(modes_of[prefix]) < 2 and "unit" in names and "input" in names:
         raise InputError(
             f"{source}: two or more columns 'loss_<mode>' are needed, cheap first; found {', '.join(names)}."
         )
-    return prefix, found[prefix]
+    return prefix, modes_of[prefix]
 
 
-def _by_mode(given: Any, what: str) -> Mapping[Any, Any]:
-    """Columns by name: a mapping, or a frame of any library that speaks Arrow; nothing where None."""
-    if given is None or isinstance(given, Mapping):
-        return given or {}
-    if hasattr(given, "__arrow_c_stream__"):
-        return columns.read(given).data
-    raise InputError(f"{what} must be columns by name, {{'cheap': ..., 'full': ...}}; found {quoted(given)}.")
+def _by_mode(value: Any, what: str) -> Mapping[Any, Any]:
+    """Columns by name from a mapping or from any frame with an Arrow stream; empty where None."""
+    if value is None or isinstance(value, Mapping):
+        return value or {}
+    if hasattr(value, "__arrow_c_stream__"):
+        return columns.read(value).data
+    raise InputError(f"{what} must be columns by name, {{'cheap': ..., 'full': ...}}; found {quoted(value)}.")
 
 
 def vars_of(table: ValueTable) -> dict[str, Any]:
-    """The fields of a table by name, without what was derived from them."""
+    """The fields of a table by name, without cached properties."""
     return {name: getattr(table, name) for name in table.__dataclass_fields__}
 
 
@@ -387,48 +394,49 @@ def _reserved(name: str) -> bool:
     return name in ("unit", "input", "order", ESTIMATED) or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
 
 
-def chosen_modes(given: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
-    """The modes to judge, cheap first: all as given, or those named in the order in which they are named."""
+def chosen_modes(available: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
+    """The modes to judge, cheap first: all available ones, or those of `modes` in its order."""
     named = () if modes is None or isinstance(modes, str) else checks.texts(modes, f"{source}: modes", numbers=True)
-    wanted = given if modes is None else named
-    unknown = [mode for mode in wanted if mode not in given]
-    if unknown or len(set(wanted)) < len(wanted):
+    selected = available if modes is None else named
+    unknown = [mode for mode in selected if mode not in available]
+    if unknown or len(set(selected)) < len(selected):
         raise InputError(
-            f"{source}: modes must be different ones of {', '.join(given)}, cheap first; found {', '.join(wanted)}."
+            f"{source}: modes must be different ones of {', '.join(available)}, cheap first; found "
+            f"{', '.join(selected)}."
         )
-    if len(wanted) < 2:
-        found = repr(modes) if isinstance(modes, str) else f"{len(wanted)} mode"
-        raise InputError(f"{source}: losses of a cheap and a full mode are needed; found {found}.")
-    return wanted
+    if len(selected) < 2:
+        description = repr(modes) if isinstance(modes, str) else f"{len(selected)} mode"
+        raise InputError(f"{source}: losses of a cheap and a full mode are needed; found {description}.")
+    return selected
 
 
 def unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
-    """Names of units as sorted text, each once."""
-    given = columns.as_array(units, "the list of units")
-    if not len(given):  # of no type, so this comes before anything about types
+    """Distinct names of units as sorted text."""
+    names = columns.as_array(units, "the list of units")
+    if not len(names):  # an empty list has no type to check, so this test comes first
         raise InputError("At least one unit must be named; found an empty list.")
-    return np.unique(columns.as_text(columns.id_array(given, "the list of units")))
+    return np.unique(columns.as_text(columns.id_array(names, "the list of units")))
 
 
-def named_units(units: Any, known: Shaped[np.ndarray, "known"]) -> Shaped[np.ndarray, "unit"]:
-    """Names of units as sorted text, each of which must be known."""
-    wanted = unit_names(units)
-    unknown = wanted[columns.positions(wanted, known) < 0]
+def named_units(units: Any, available: Shaped[np.ndarray, "available"]) -> Shaped[np.ndarray, "unit"]:
+    """Distinct names of units as sorted text; every name must be available."""
+    names = unit_names(units)
+    unknown = names[columns.positions(names, available) < 0]
     if len(unknown):
         raise InputError(
             f"Named units must be in the table; {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not. "
-            f"It has {some(known)}."
+            f"It has {some(available)}."
         )
-    return wanted
+    return names
 
 
 def some(names: Shaped[np.ndarray, "unit"]) -> str:
-    """The first names of a list, and how many there are where it is long."""
+    """The first ten names of a list, and their number if there are more."""
     return ", ".join(names[:10]) + (f", ... ({len(names)} units)" if len(names) > 10 else "")
 
 
 def integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | None:
-    """Ids as integers, None where one of them is spelled otherwise."""
+    """Ids as integers; None where an id is not the decimal spelling of an integer."""
     try:
         numbers = ids.astype(np.int64, copy=False)
     except (ValueError, OverflowError):
