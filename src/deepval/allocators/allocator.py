@@ -1,4 +1,4 @@
-"""Allocator: what scores a frame before escalation, from what it shows and what is remembered of those before it."""
+"""Allocator: a frame and the memory of earlier frames -> a score, before escalation."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ def file_text(content: Mapping[str, Any]) -> str:
 
 
 def file_content(path: Path | str) -> dict[str, Any]:
-    """What an allocator's file holds; a file that is not one, of another version or cut off is refused."""
+    """The content of an allocator's file; files of another format or version and truncated files are refused."""
     data = reading.content(path, "an allocator's file", largest=LARGEST_BYTES)
     return _checked_format(json_content(data, path, "an allocator as `deepval fit` writes it"), str(path))
 
@@ -47,26 +47,26 @@ def _checked_format(content: Any, source: str) -> dict[str, Any]:
 
 
 def check_hash(content: Mapping[str, Any], source: str) -> None:
-    """Raise where an allocator's file is not as it was written."""
+    """Raise InputError if an allocator's file was changed after it was written."""
     try:
-        found = digest_of({name: value for name, value in content.items() if name != "sha256"})
+        digest = digest_of({name: value for name, value in content.items() if name != "sha256"})
     except (ValueError, RecursionError):
-        # No file of ours holds NaN, infinity or lists without end.
-        found = None
-    if found is None or content.get("sha256") != found:
+        # NaN, infinity or endless nesting: deepval never writes such a file.
+        digest = None
+    if digest is None or content.get("sha256") != digest:
         raise InputError(f"{source}: the file was altered after it was written: its hash does not fit. Fit it again.")
 
 
 Part = Literal[
     "ego speed", "cheap boxes", "cheap objects", "cheap scores", "calibration", "previous frames", "image", "route"
 ]
-"""Parts of a view; it has boxes to look at or, where the cheap mode observes, objects."""
+"""Parts of a view; it has image boxes or, if the cheap mode observes, objects."""
 Score = float | tuple[float, ...]
 """The score of a frame, or one for every mode above cheap."""
 
 
 class Allocator(ABC):
-    """Scores frames; higher means escalate first. Methods with a body are defaults only where they say so.
+    """Scores frames; higher means escalate first. A method with a body is a default only if its docstring says so.
 
     Attributes:
         name: Its name.
@@ -83,46 +83,46 @@ class Allocator(ABC):
 
     @property
     def per_mode(self) -> bool:
-        """Whether there is a score for every mode above cheap; by default there is one for all."""
+        """Whether every mode above cheap has its own score; by default there is one score for all."""
         return False
 
     def undefined(self, mode: CheapMode) -> str | None:
-        """Why there is no score for this cheap mode, None where there is; by default by what its views must hold."""
+        """The reason for having no score for this cheap mode, or None; by default derived from `uses`."""
         return unseen(self.uses, mode)
 
     def score(self, view: View | Sight) -> Float[np.ndarray, "time *mode"]:
-        """The score of each frame of a unit; NaN where the cheap mode was not run."""
+        """The score of each frame of a unit; NaN if the cheap mode did not run on it."""
         sight = Sight(view, images="image" in self.uses) if isinstance(view, View) else view
         if self.undefined(sight.view.mode) is not None:
             return np.full((len(sight), len(self.modes) - 1) if self.per_mode else len(sight), np.nan)
         return self._of_unit(sight)
 
     def score_frame(self, glance: Glance) -> Score:
-        """The score of one frame as it arrives, to the bit that which its unit gives."""
+        """The score of one frame as it arrives; bit-equal to `score` on its unit."""
         if not glance.frame.run or self.undefined(glance.mode) is not None:
             return (np.nan,) * (len(self.modes) - 1) if self.per_mode else np.nan
         return self._of_frame(glance)
 
     def stages(self) -> Mapping[str, Callable[[Any], Any]]:
-        """Steps from a glance, or from a list of them, to scores, whose cost is told apart; by default one."""
+        """Steps from a glance, or a list of glances, to scores, whose costs are measured separately; by default one."""
 
         def score(seen: Glance | list[Glance]) -> Any:
-            return [self.score_frame(each) for each in seen] if isinstance(seen, list) else self.score_frame(seen)
+            return [self.score_frame(glance) for glance in seen] if isinstance(seen, list) else self.score_frame(seen)
 
         return {"score": score}
 
     @abstractmethod
     def _of_frame(self, glance: Glance) -> Score:
-        """The score of a frame on which the cheap mode was run."""
+        """The score of a frame with a cheap run."""
 
     def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time *mode"]:
-        """The scores of a unit; by default those of its frames, one after the other."""
-        found = np.array([self.score_frame(seen) for seen in sight.glances], float)
-        return found.reshape(len(sight), len(self.modes) - 1) if self.per_mode else found
+        """The scores of a unit; by default frame by frame."""
+        scores = np.array([self.score_frame(seen) for seen in sight.glances], float)
+        return scores.reshape(len(sight), len(self.modes) - 1) if self.per_mode else scores
 
 
 def unseen(uses: frozenset[Part], mode: CheapMode) -> str | None:
-    """Why who reads these parts of a view sees nothing of this cheap mode, None where it does."""
+    """The reason why an allocator of these parts cannot read this cheap mode's views; None if it can."""
     if {"cheap boxes", "cheap objects"} & uses in (frozenset(), {"cheap boxes", "cheap objects"}):
         return None
     if mode.observes and "cheap boxes" in uses:
@@ -158,17 +158,19 @@ class Uncertainty(Signal):
     uses = frozenset({"cheap scores"})
 
     def undefined(self, mode: CheapMode) -> str | None:
-        """Why there is no uncertainty: the mode gives no probabilities."""
+        """The reason for having no uncertainty: the mode has no probabilities; None if it has."""
         if mode.has_probabilities:
             return None
         return "the cheap mode has no scores" if mode.scores == "none" else "the cheap mode's scores are not calibrated"
 
     def _of_frame(self, glance: Glance) -> float:
         if glance.mode.observes:
-            found = sorted(glance.mode.probability(np.asarray(glance.frame.score, float)).tolist(), reverse=True)
+            probabilities = sorted(
+                glance.mode.probability(np.asarray(glance.frame.score, float)).tolist(), reverse=True
+            )
         else:
-            found = [box.probability for box in glance.boxes]
-        return total([4.0 * p * (1.0 - p) for p in found if p >= LEAST_PROBABILITY])
+            probabilities = [box.probability for box in glance.boxes]
+        return total([4.0 * p * (1.0 - p) for p in probabilities if p >= LEAST_PROBABILITY])
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ class Criticality(Signal):
 
 @dataclass(frozen=True)
 class Memory(Signal):
-    """What was required a moment ago and no longer is: max over 8 frames of a_req - a_req now + 0.001 ego speed."""
+    """Recent demand that has ceased: max over 8 frames of a_req - a_req now + 0.001 ego speed."""
 
     speed_weight: float = 0.001
     name = "memory"
@@ -192,7 +194,7 @@ class Memory(Signal):
 
     def _of_frame(self, glance: Glance) -> float:
         now = glance.row[REQUIRED]
-        # A NaN of a frame on which the cheap mode was not run never wins a comparison.
+        # A frame without a cheap run has NaN, which never wins this comparison.
         largest = now
         for row in glance.past.rows:
             if row[REQUIRED] > largest:
@@ -202,9 +204,9 @@ class Memory(Signal):
 
 @dataclass(frozen=True)
 class Lost(Signal):
-    """What missing objects require: a_req of lost objects, moved on by the way travelled - a_req + 0.001 ego speed.
+    """Demand of missing objects: a_req of lost objects, moved on by the way travelled - a_req + 0.001 ego speed.
 
-    An object is lost that was seen in the last 8 frames and whose last box no used box has overlapped since.
+    An object is lost if it was seen in the last 8 frames and no used box has overlapped its last box since.
     """
 
     speed_weight: float = 0.001
@@ -212,7 +214,7 @@ class Lost(Signal):
     uses = Criticality.uses - {"cheap objects"}
 
     def _of_frame(self, glance: Glance) -> float:
-        lost = required_mps2(glance.lost, [each.demand_mps2 for each in glance.lost])[0]
+        lost = required_mps2(glance.lost, [item.demand_mps2 for item in glance.lost])[0]
         return lost - glance.row[REQUIRED] + self.speed_weight * glance.frame.ego_speed_mps
 
 

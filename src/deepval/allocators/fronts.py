@@ -1,6 +1,6 @@
-"""Glance -> the row of numbers that a learned allocator looks at.
+"""Glance -> the row of numbers that a learned allocator reads.
 
-A front is named in model files, with the names of its columns.
+Model files name the front and its columns.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ from deepval.geometry.classes import CLASSES
 
 LAGS = (1, 2, 4)
 STEADY = 3
-"""Frames in a row from which on an object is steady."""
+"""Number of consecutive frames from which an object counts as steady."""
 
 CHANGES = features_of(
     "change",
@@ -61,7 +61,7 @@ assert len(set(MEMORY_NAMES)) == len(MEMORY_FEATURES)
 
 
 def memory_features(glance: Glance) -> Float[np.ndarray, "feature"]:
-    """The memory features of a frame, in the order of MEMORY_FEATURES; frames without a report count for no extreme."""
+    """The memory features of a frame, in the order of MEMORY_FEATURES; extremes ignore frames without a report."""
     rows = (*((UNKNOWN,) * (WINDOW - 1 - len(glance.past.rows))), *glance.past.rows, glance.row)
     table = np.array(rows)
     changes = table[-1][:, None] - table[[-1 - lag for lag in LAGS]].T
@@ -72,22 +72,22 @@ def memory_features(glance: Glance) -> Float[np.ndarray, "feature"]:
 
 def _lost(glance: Glance) -> dict[str, float]:
     gone, corridor_m = glance.lost, CORRIDORS_M["required"]
-    demands = [each.demand_mps2 for each in gone]
+    demands = [item.demand_mps2 for item in gone]
     required = dict(zip(CORRIDORS_M, required_mps2(gone, demands), strict=True))
-    front = [each for each in gone if ahead(each.near_m)]
-    ranges = [each.near_m for each in front if each.aside_m < corridor_m]
+    front = [item for item in gone if ahead(item.near_m)]
+    ranges = [item.near_m for item in front if item.aside_m < corridor_m]
     values = {f"lost_{name}": value for name, value in required.items()} | {
         "lost_count": len(front),
         "lost_corridor_count": len(ranges),
         "lost_nearest_m": min(ranges, default=BRAKING.farthest_m),
     }
     if required["required"] > 0:
-        worst = [each for each in gone if each.aside_m < corridor_m and each.demand_mps2 == required["required"]]
-        values["lost_for"] = min(each.missing for each in worst)
-        values["lost_age"] = max(each.age for each in worst)
+        worst = [item for item in gone if item.aside_m < corridor_m and item.demand_mps2 == required["required"]]
+        values["lost_for"] = min(item.missing for item in worst)
+        values["lost_age"] = max(item.age for item in worst)
     needed = glance.row[PLACE["required"]]
-    seen = [(demand, each.age) for each, demand in zip(glance.objects, glance.demands, strict=True)
-            if each.aside_m < corridor_m]  # fmt: skip
+    seen = [(demand, item.age) for item, demand in zip(glance.objects, glance.demands, strict=True)
+            if item.aside_m < corridor_m]  # fmt: skip
     values["steady_required"] = max((demand for demand, age in seen if age >= STEADY), default=0.0)
     values["sudden_required"] = max((demand for demand, age in seen if age < STEADY), default=0.0)
     if needed > 0:
@@ -96,7 +96,7 @@ def _lost(glance: Glance) -> dict[str, float]:
 
 
 class Front(ABC):
-    """What a learned allocator looks at. `uses` names the parts of the view that it reads."""
+    """The inputs of a learned allocator. `uses` names the parts of the view that it reads."""
 
     name: ClassVar[str]
     columns: ClassVar[tuple[str, ...]]
@@ -107,7 +107,7 @@ class Front(ABC):
         """The row of one frame as it arrives."""
 
     def rows(self, sight: Sight) -> Float[np.ndarray, "time column"]:
-        """The row of each frame of a unit, made once for a sight."""
+        """The row of each frame of a unit, computed once per sight."""
         return sight.rows(self.row, len(self.columns))
 
 
@@ -145,10 +145,10 @@ SLOT = ("x", "y", "width", "height", "probability")
 
 @dataclass(frozen=True)
 class DetectionList(Front):
-    """The 25 most confident cheap boxes: how many of each class, then place, size and probability of each, padded by 0.
+    """The 25 most confident cheap boxes: counts by class, then position, size and probability per box, padded by 0.
 
-    Where the mode has no scores the nearest boxes come first. Places and sizes are shares of the
-    image: docs/definitions.md, Detection list.
+    If the mode has no scores, the nearest boxes come first. Positions and sizes are shares of the image
+    (docs/definitions.md, Detection list).
     """
 
     name: ClassVar[str] = "detection-list"
@@ -166,14 +166,14 @@ class DetectionList(Front):
         if glance.mode.scores == "none":
             boxes = sorted(boxes, key=lambda box: box.near_m)
         width, height = size_px(glance.frame.camera)
-        found = [0.0] * len(self.columns)
+        values = [0.0] * len(self.columns)
         for slot, box in enumerate(boxes[:SLOTS]):
-            found[box.code] += 1.0
+            values[box.code] += 1.0
             begin = len(CLASSES) + len(SLOT) * slot
-            place = (box.x1 + box.x2) / 2 / width, (box.y1 + box.y2) / 2 / height
+            position = (box.x1 + box.x2) / 2 / width, (box.y1 + box.y2) / 2 / height
             size = (box.x2 - box.x1) / width, (box.y2 - box.y1) / height
-            found[begin : begin + len(SLOT)] = (*place, *size, box.probability)
-        return np.array(found)
+            values[begin : begin + len(SLOT)] = (*position, *size, box.probability)
+        return np.array(values)
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,9 @@ TRACK = ("x_m", "y_m", "length_m", "width_m", "vx_mps", "vy_mps", *KINDS)
 
 @dataclass(frozen=True)
 class TrackList(Front):
-    """The 25 nearest observed objects: place, size, velocity and kind (1 for its own) of each, padded by 0.
+    """The 25 nearest observed objects: position, size, velocity and kind (one-hot) per object, padded by 0.
 
-    Places and velocities are in the ego frame; a velocity that is not known is NaN.
+    Positions and velocities are in the ego frame; an unknown velocity is NaN.
     """
 
     name: ClassVar[str] = "track-list"
@@ -207,21 +207,21 @@ class TrackList(Front):
         """The list of one frame."""
         if not glance.frame.run:
             return np.full(len(self.columns), nan)
-        found: list[float] = []
+        values: list[float] = []
         for track in glance.tracks[:SLOTS]:
             kind = [float(track.kind == code) for code in range(len(KINDS))]
-            found += (track.x_m, track.y_m, track.length_m, track.width_m, track.vx_mps, track.vy_mps, *kind)
-        return np.array(found + [0.0] * (len(self.columns) - len(found)))
+            values += (track.x_m, track.y_m, track.length_m, track.width_m, track.vx_mps, track.vy_mps, *kind)
+        return np.array(values + [0.0] * (len(self.columns) - len(values)))
 
 
 def size_px(camera: Camera) -> tuple[float, float]:
-    """Width and height of the image; twice the optical centre where the calibration does not say."""
+    """Width and height of the image; twice the optical centre if the calibration has no size."""
     return float(camera.width_px or 2 * camera.cx_px), float(camera.height_px or 2 * camera.cy_px)
 
 
 FRONTS: dict[str, Front] = {
     front.name: front for front in (Cheap(), CheapAndMemory(), DetectionList(), Tracked(), TrackList())
 }
-"""The fronts by the name that a model file gives them."""
+"""Name in model files -> front."""
 OBSERVED: dict[str, str] = {"cheap": "tracked", "detection-list": "track-list"}
-"""What is looked at in place of image boxes where the cheap mode observes."""
+"""Front for image boxes -> front for observed objects, used if the cheap mode observes."""

@@ -24,11 +24,11 @@ from deepval.progress import Watch, unwatched
 
 Call = Callable[[Float[np.ndarray, "column"]], float]
 _CALLS: WeakKeyDictionary[Trees, Call | None] = WeakKeyDictionary()
-"""What walks each model's trees; apart from the models, which are plain numbers and can be sent elsewhere."""
+"""Trees -> the function that walks them. Kept outside the models, which stay plain numbers and can be pickled."""
 
 
 def predict_row(model: Model, row: Float[np.ndarray, "column"]) -> float:
-    """The prediction of a model for one row, to the bit that of a batch."""
+    """The prediction of a model for one row, bit-equal to its prediction in a batch."""
     if not isinstance(model, Trees):
         return model.predict_row(row)
     if model not in _CALLS:
@@ -38,7 +38,7 @@ def predict_row(model: Model, row: Float[np.ndarray, "column"]) -> float:
 
 
 def _walk(model: Trees) -> Call | None:
-    """The walk of one row through trees by ONNX Runtime, None where that is not installed or too old for them."""
+    """The function that walks one row through trees by ONNX Runtime; None if that is not installed or too old."""
     if find_spec("onnxruntime") is None:
         return None
     try:
@@ -47,19 +47,19 @@ def _walk(model: Trees) -> Call | None:
         return None
     run, link, outputs = session.run, model.link, [RAW]
 
-    def walked(row: Float[np.ndarray, "column"]) -> float:
+    def predict_one(row: Float[np.ndarray, "column"]) -> float:
         return linked_one(run(outputs, {ROW: row.reshape(1, -1)})[0].item(), link)
 
-    return walked
+    return predict_one
 
 
 RECALLED = 0.5
-"""Weight of what is remembered by rule "recall", by cross-validation over KITTI's training and validation units."""
+"""Weight of the third head in rule "recall", from cross-validation over KITTI's training and validation units."""
 RECALL = {"lost_required": 1.0, "required": -1.0, "ego_speed_mps": Lost().speed_weight}
 """The untrained signal `lost` as a sum of columns."""
 
 SIGNED = ("value", "value-signed-cdf")
-"""Targets whose sign tells help from harm."""
+"""Targets whose sign separates help from harm."""
 Rule = Literal["value", "difference", "recall", "modes"]
 
 
@@ -69,11 +69,11 @@ class Learned(FittedAllocator):
 
     Attributes:
         name: Its name.
-        front: What it looks at.
+        front: The function from a glance to the row of its models.
         heads: The models.
-        rule: "value": one head, whose prediction is the score; "difference": the first head's less the second's;
-            "recall": the same and half the third's; "modes": a head and so a score for every mode above cheap.
-        training: What it was fitted on.
+        rule: "value": the score is the prediction of the only head; "difference": the first head's prediction minus the
+            second's; "recall": the same plus half the third's; "modes": one head and one score per mode above cheap.
+        training: The data and settings of its fit.
     """
 
     name: str
@@ -86,9 +86,9 @@ class Learned(FittedAllocator):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "uses", self.front.uses)
-        wanted = {"value": 1, "difference": 2, "recall": 3, "modes": len(self.training.modes) - 1}[self.rule]
-        if len(self.heads) != wanted:
-            raise InputError(f"{self.name}: the rule {self.rule!r} needs {wanted} models; found {len(self.heads)}.")
+        count = {"value": 1, "difference": 2, "recall": 3, "modes": len(self.training.modes) - 1}[self.rule]
+        if len(self.heads) != count:
+            raise InputError(f"{self.name}: the rule {self.rule!r} needs {count} models; found {len(self.heads)}.")
         for head in self.heads:
             if head.width != len(self.front.columns):
                 raise InputError(
@@ -98,24 +98,26 @@ class Learned(FittedAllocator):
 
     @property
     def per_mode(self) -> bool:
-        """Whether a head and so a score belongs to every mode above cheap."""
+        """Whether every mode above cheap has its own head and score."""
         return self.rule == "modes"
 
     def score_rows(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row *mode"]:
         """The score of each row of the front."""
-        found = [head.predict(rows) for head in self.heads]
-        return np.stack(found, axis=1) if self.per_mode else _one(found)
+        predictions = [head.predict(rows) for head in self.heads]
+        return np.stack(predictions, axis=1) if self.per_mode else _combination(predictions)
 
     def score_row(self, row: Float[np.ndarray, "column"]) -> Score:
         """The score of one row of the front."""
-        found = [predict_row(head, row) for head in self.heads]
-        return tuple(found) if self.per_mode else _one(found)
+        predictions = [predict_row(head, row) for head in self.heads]
+        return tuple(predictions) if self.per_mode else _combination(predictions)
 
     def stages(self) -> Mapping[str, Callable[[Any], Any]]:
-        """Preprocessing, from what is seen to the row that the models take, and inference."""
+        """Preprocessing (from a glance to the row of the models) and inference."""
 
         def preprocess(seen: Glance | list[Glance]) -> Any:
-            return np.stack([self.front.row(each) for each in seen]) if isinstance(seen, list) else self.front.row(seen)
+            if isinstance(seen, list):
+                return np.stack([self.front.row(glance) for glance in seen])
+            return self.front.row(seen)
 
         def inference(rows: np.ndarray) -> Any:
             return self.score_row(rows) if rows.ndim == 1 else self.score_rows(rows)
@@ -126,10 +128,10 @@ class Learned(FittedAllocator):
         return self.score_row(self.front.row(glance))
 
     def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time *mode"]:
-        """The scores of all rows at once, which is faster than one after the other."""
-        found = self.score_rows(self.front.rows(sight))
-        found[~sight.view.detections.run] = np.nan
-        return found
+        """The scores of all rows at once: faster than frame by frame."""
+        scores = self.score_rows(self.front.rows(sight))
+        scores[~sight.view.detections.run] = np.nan
+        return scores
 
     @classmethod
     def fronts(cls) -> tuple[str, ...]:
@@ -149,17 +151,17 @@ class Learned(FittedAllocator):
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Learned":
-        """The allocator that a file's content describes."""
+        """The allocator from a file's content."""
         front = FRONTS[content["front"]]
         _check_columns(content.get("columns"), front)
         heads = tuple(model_of(head) for head in content["heads"])
         return cls(str(content["name"]), front, heads, content["rule"], Training.of(content))
 
 
-def _one(found: list[Any]) -> Any:
-    """One score of one, two or three predictions: a, a - b, a - b + c/2."""
-    score = found[0]
-    for prediction, weight in zip(found[1:], (-1.0, RECALLED), strict=False):
+def _combination(predictions: list[Any]) -> Any:
+    """One score from one, two or three predictions: a, a - b, a - b + c/2."""
+    score = predictions[0]
+    for prediction, weight in zip(predictions[1:], (-1.0, RECALLED), strict=False):
         score = score + weight * prediction
     return score
 
@@ -167,25 +169,25 @@ def _one(found: list[Any]) -> Any:
 def _check_columns(columns: Any, front: Front) -> None:
     if columns == list(front.columns):
         return
-    known = list(columns) if isinstance(columns, list) else []
-    pairs = zip([*known, None], [*front.columns, None], strict=False)
-    place, (found, wanted) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
+    file_columns = list(columns) if isinstance(columns, list) else []
+    pairs = zip([*file_columns, None], [*front.columns, None], strict=False)
+    index, (file_column, front_column) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
     raise InputError(
-        f"columns must be those of {front.name!r} in this deepval; column {place} is {found!r} and should be "
-        f"{wanted!r}. Fit it again."
+        f"columns must be those of {front.name!r} in this deepval; column {index} is {file_column!r} and should be "
+        f"{front_column!r}. Fit it again."
     )
 
 
 @dataclass(frozen=True)
 class RowRecipe(Recipe):
-    """How a learned allocator is made.
+    """How to fit a learned allocator.
 
     Attributes:
         name: Its name.
-        front: What it looks at; where the cheap mode observes, what OBSERVED has in its place.
-        target: What it predicts unless told otherwise, a name of deepval.targets.
-        learner: What fits its models.
-        rule: How predictions become a score.
+        front: The name of its front; if the cheap mode observes, OBSERVED replaces it.
+        target: The default target, a name of deepval.targets.
+        learner: The learner of its models.
+        rule: The rule from predictions to a score.
     """
 
     name: str
@@ -201,16 +203,16 @@ class RowRecipe(Recipe):
         return self.rule == "modes"
 
     def admits(self, target: str, *, classifies: bool) -> bool:
-        """Values for a head per mode, signed targets for heads that tell help from harm, else any."""
+        """Values for one head per mode, signed targets for heads that separate help from harm, else any target."""
         del classifies
         return {"value": True, "modes": target == "value"}.get(self.rule, target in SIGNED)
 
     def undefined(self, mode: CheapMode) -> str | None:
-        """Why its front, or what stands in its place, sees nothing of this cheap mode."""
+        """The reason why its front, or its replacement, cannot read this cheap mode; None if it can."""
         return unseen(FRONTS[self.seeing(mode).front].uses, mode)
 
     def seeing(self, mode: CheapMode) -> "RowRecipe":
-        """The recipe whose front looks at what views of this cheap mode hold, where there is one."""
+        """The recipe with the front for this cheap mode: observed objects replace image boxes if the mode observes."""
         return replace(self, front=OBSERVED.get(self.front, self.front)) if mode.observes else self
 
     def like(self, settings: Mapping[str, Any]) -> "RowRecipe":
@@ -218,19 +220,19 @@ class RowRecipe(Recipe):
         kind = type(self.learner)
         if settings.get("learner") != kind.__name__:
             raise InputError(f"{self.name} is fitted by {kind.__name__}; this one was by {settings.get('learner')}.")
-        held = {name: value for name, value in settings.items() if name != "learner"}
-        return replace(self, learner=formed(kind, held, f"the settings of {kind.__name__}"))
+        values = {name: value for name, value in settings.items() if name != "learner"}
+        return replace(self, learner=formed(kind, values, f"the settings of {kind.__name__}"))
 
     def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> Learned:
-        """The allocator, fitted on what the front shows of the examples."""
+        """The allocator, fitted on the examples' rows of the front."""
         del watch
         mode = examples.sights[0].view.mode
         reason = self.undefined(mode)
         if reason is not None:
             raise InputError(f"{self.name} cannot be fitted here: {reason}. Choose another allocator.")
-        made = self.seeing(mode)
-        rows = examples.rows(FRONTS[made.front])
-        return made.fit_rows(rows, examples.labels, training, classify=examples.classify)
+        recipe = self.seeing(mode)
+        rows = examples.rows(FRONTS[recipe.front])
+        return recipe.fit_rows(rows, examples.labels, training, classify=examples.classify)
 
     def fit_rows(
         self,
@@ -268,7 +270,7 @@ def _model(recipe: RowRecipe, rows: np.ndarray, labels: np.ndarray, *, classify:
 
 
 def _head(recipe: RowRecipe, rows: np.ndarray, values: np.ndarray, seed: int) -> Model:
-    """P(value > 0), inputs weighted by how much is at stake; inputs without stake weigh as much as a mean one."""
+    """P(value > 0), inputs weighted by |value|; inputs of value 0 get the mean weight of the others."""
     positive = values > 0
     if not positive.any() or positive.all():
         return Linear(Standard.of(rows), np.zeros(rows.shape[1]), float(positive.all()))

@@ -1,7 +1,8 @@
 """A fitted allocator on rows of numbers -> an ONNX graph from its row to its score, in double precision throughout.
 
-Trees are one TreeEnsemble whose leaves are added in our order, so that their sums keep every bit; thresholds stay
-doubles, so no row takes another way. Other sums may be added in another order, which costs the last digits.
+Trees become one TreeEnsemble whose leaves are added in our order, so their sums are exact to the bit. Thresholds stay
+doubles, so every row takes the same path. ONNX Runtime may add other sums in another order, which changes the last
+digits.
 """
 
 from collections.abc import Mapping
@@ -23,44 +24,44 @@ from deepval.perception.running.onnx_model import open_session
 SCORE = "score"
 
 
-def onnx_of(made: Learned) -> bytes:
-    """The graph: row [n, columns] -> score [n, 1], or [n, modes above cheap] where there is a score for each."""
-    made_of = _Graph()
-    heads = [made_of.head(head) for head in made.heads]
-    if made.per_mode:
-        made_of.add("Concat", heads, SCORE, axis=1)
+def onnx_of(allocator: Learned) -> bytes:
+    """The graph: row [n, columns] -> score [n, 1], or [n, modes above cheap] with one score per mode."""
+    builder = _Graph()
+    heads = [builder.head(head) for head in allocator.heads]
+    if allocator.per_mode:
+        builder.add("Concat", heads, SCORE, axis=1)
     else:
         signal = heads[0]
-        for place, (other, weight) in enumerate(zip(heads[1:], (-1.0, RECALLED), strict=False)):
-            signal = made_of.add("Add", (signal, made_of.add("Mul", (other, made_of.number(weight)))), f"sum{place}")
-        made_of.add("Identity", (signal,), SCORE)
-    columns = len(made.front.columns)
+        for index, (other, weight) in enumerate(zip(heads[1:], (-1.0, RECALLED), strict=False)):
+            signal = builder.add("Add", (signal, builder.add("Mul", (other, builder.number(weight)))), f"sum{index}")
+        builder.add("Identity", (signal,), SCORE)
+    columns = len(allocator.front.columns)
     whole = graph(
         "allocator",
-        made_of.nodes,
-        made_of.constants,
+        builder.nodes,
+        builder.constants,
         inputs=shaped(ROW, ("n", columns), dtype="float64"),
-        outputs=shaped(SCORE, ("n", len(heads) if made.per_mode else 1), dtype="float64"),
+        outputs=shaped(SCORE, ("n", len(heads) if allocator.per_mode else 1), dtype="float64"),
     )
-    return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts=facts_of(made))
+    return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts=facts_of(allocator))
 
 
-def facts_of(made: Learned) -> Mapping[str, str]:
-    """What a graph says of itself: what its columns are called, what its scores are of and what it was fitted on."""
-    held: dict[str, Any] = {
-        "allocator": made.name,
-        "front": made.front.name,
-        "columns": list(made.front.columns),
-        "modes": list(made.modes),
-        "target": made.training.target,
-        "cell": made.training.cell,
+def facts_of(allocator: Learned) -> Mapping[str, str]:
+    """The metadata of a graph: its columns, the modes of its scores, and its training target and cell."""
+    facts: dict[str, Any] = {
+        "allocator": allocator.name,
+        "front": allocator.front.name,
+        "columns": list(allocator.front.columns),
+        "modes": list(allocator.modes),
+        "target": allocator.training.target,
+        "cell": allocator.training.cell,
     }
-    return {f"deepval.{name}": v if isinstance(v, str) else json_canonical(v) for name, v in held.items()}
+    return {f"deepval.{name}": v if isinstance(v, str) else json_canonical(v) for name, v in facts.items()}
 
 
 @dataclass
 class _Graph:
-    """Nodes and constants so far; every signal has a name of its own."""
+    """Nodes and constants so far; every signal has a unique name."""
 
     nodes: list[bytes] = field(default_factory=list)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
@@ -119,13 +120,13 @@ class _Graph:
         )
 
     def trees(self, head: Trees) -> str:
-        """All trees as one operator; the baseline is the first of them, as it is the first that we add."""
+        """All trees as one operator; the baseline is its first tree, because our sum starts with it."""
         return self.add("TreeEnsemble", (ROW,), domain=ML, **tree_attributes(head))
 
     def quantile(self, head: Quantile) -> str:
         total = self.number(0.0)
-        for place, weight in head.weight.items():
-            column = self.add("Gather", (ROW, self.constant([place], np.int64)), axis=1)
+        for index, weight in head.weight.items():
+            column = self.add("Gather", (ROW, self.constant([index], np.int64)), axis=1)
             total = self.add("Add", (total, self.add("Mul", (column, self.number(weight)))))
         reference, axes = self.constant(head.reference[None]), self.constant([1], np.int64)
         counts = []
@@ -138,11 +139,11 @@ class _Graph:
 
 
 TOLERANCE = 1e-9
-"""Largest difference of a score, relative to the largest score where that is above 1."""
+"""Largest allowed difference of a score; relative to the largest score if that is above 1."""
 
 
 class Exported(NamedTuple):
-    """A graph, and what the check found: rows tried, the largest difference, and how many scores kept every bit."""
+    """A graph and the result of its check: rows tried, the largest difference, and rows with bit-equal scores."""
 
     graph: bytes
     rows: int
@@ -150,35 +151,37 @@ class Exported(NamedTuple):
     equal: int
 
 
-def exported(made: FittedAllocator, rows: Float[np.ndarray, "row column"]) -> Exported:
-    """The graph of an allocator that is a function of a row; InputError where its scores are not ours.
+def exported(allocator: FittedAllocator, rows: Float[np.ndarray, "row column"]) -> Exported:
+    """The graph of an allocator that is a function of a row; InputError if its scores differ from ours.
 
-    It is tried on the rows, on the same with every third number missing and with numbers on the thresholds of trees.
+    The check uses the rows, the same rows with every third number missing, and with numbers on the trees' thresholds.
     """
-    if not isinstance(made, Learned):
-        raise InputError(f"{made.name} is no function of a row of numbers, so there is no graph from row to score.")
+    if not isinstance(allocator, Learned):
+        raise InputError(
+            f"{allocator.name} is no function of a row of numbers, so there is no graph from row to score."
+        )
     library("onnxruntime", purpose="Checking an exported graph", extra="vision")
-    graph = onnx_of(made)
-    tried = _tried(made, rows)
-    (found,) = open_session(graph, name=f"that of {made.name}", threads=1).run(None, {ROW: tried})
-    ours = made.score_rows(tried).reshape(found.shape)
-    difference = float(np.abs(found - ours).max())
+    graph = onnx_of(allocator)
+    test_rows = _test_rows(allocator, rows)
+    (scores,) = open_session(graph, name=f"that of {allocator.name}", threads=1).run(None, {ROW: test_rows})
+    ours = allocator.score_rows(test_rows).reshape(scores.shape)
+    difference = float(np.abs(scores - ours).max())
     if not difference <= TOLERANCE * max(1.0, float(np.abs(ours).max())):
         raise InputError(
-            f"{made.name}: ONNX Runtime must score rows as we do; it differs by {difference:.3g} on one of "
-            f"{len(tried):,} rows. Nothing is written."
+            f"{allocator.name}: ONNX Runtime must score rows as we do; it differs by {difference:.3g} on one of "
+            f"{len(test_rows):,} rows. Nothing is written."
         )
-    return Exported(graph, len(tried), difference, int((found == ours).all(axis=1).sum()))
+    return Exported(graph, len(test_rows), difference, int((scores == ours).all(axis=1).sum()))
 
 
-def _tried(made: Learned, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "tried column"]:
-    """Rows to try: as they are, with gaps, and with columns on thresholds, where trees part."""
-    known = np.ascontiguousarray(rows, np.float64)
-    gaps = np.where(np.arange(known.size).reshape(known.shape) % 3 == 0, np.nan, known)
-    on = known.copy()
-    for head in made.heads:
+def _test_rows(allocator: Learned, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "tried column"]:
+    """Rows for the check: unchanged, with gaps, and with columns on the thresholds of trees."""
+    plain = np.ascontiguousarray(rows, np.float64)
+    gaps = np.where(np.arange(plain.size).reshape(plain.shape) % 3 == 0, np.nan, plain)
+    on_threshold = plain.copy()
+    for head in allocator.heads:
         feature, threshold = (getattr(head, name, np.zeros(0)) for name in ("feature", "threshold"))
         cuts = np.flatnonzero(np.isfinite(threshold).ravel())
-        for place, cut in enumerate(cuts.tolist()):
-            on[place % len(on), int(feature.ravel()[cut])] = threshold.ravel()[cut]
-    return np.concatenate([known, gaps, on])
+        for index, cut in enumerate(cuts.tolist()):
+            on_threshold[index % len(on_threshold), int(feature.ravel()[cut])] = threshold.ravel()[cut]
+    return np.concatenate([plain, gaps, on_threshold])

@@ -1,9 +1,9 @@
 """Picture -> probability that escalation pays, by a small convolutional network in ONNX Runtime; and its plain file.
 
-The file is JSON like that of every allocator, with the network as an ONNX graph in base64: it loads without torch. The
-graph is held to the one that training writes before it is run (`check_graph`): weights are all that a file brings.
-Frames are scored one at a time on one thread, so that a frame has the same score to the bit alone, in its unit and in
-any order.
+The file is JSON like that of every allocator, with the network as an ONNX graph in base64: it loads without torch.
+Before the graph runs, `check_graph` compares it with the graph that training writes: a file can change the weights
+only. Frames are scored one at a time on one thread, so that a frame's score is bit-equal alone, in its unit and in any
+order.
 """
 
 from base64 import b64decode, b64encode
@@ -28,11 +28,11 @@ SIZE_PX = 128
 """Side of the square that every picture is resized to."""
 STEM = 32
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1))
-"""Expansion, channels, blocks and stride of the first of them, stage after stage."""
+"""Expansion, channels, number of blocks and stride of the first block, stage by stage."""
 
 
 class Convolution(NamedTuple):
-    """A convolution with batch normalisation; `clipped` to 0 to 6 afterwards or not, `groups` of channels apart."""
+    """A convolution with batch normalisation over separate `groups` of channels; `clipped` limits outputs to 0..6."""
 
     inputs: int
     outputs: int
@@ -48,41 +48,41 @@ class Convolution(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Convolutions one after the other; where `residual`, what came in is added to what comes out."""
+    """Convolutions in sequence; a `residual` block adds its input to its output."""
 
     convolutions: tuple[Convolution, ...]
     residual: bool
 
 
 def _blocks() -> tuple[Block, ...]:
-    found = [Block((Convolution(3, STEM, 3, 2),), residual=False)]
+    blocks = [Block((Convolution(3, STEM, 3, 2),), residual=False)]
     inputs = STEM
     for expansion, outputs, repeats, first_stride in STAGES:
         for repeat in range(repeats):
             stride, wide = first_stride if repeat == 0 else 1, inputs * expansion
-            widened = (Convolution(inputs, wide),) if expansion > 1 else ()
-            filtered = Convolution(wide, wide, 3, stride, wide)
-            narrowed = Convolution(wide, outputs, clipped=False)
-            found.append(Block((*widened, filtered, narrowed), residual=stride == 1 and inputs == outputs))
+            widen = (Convolution(inputs, wide),) if expansion > 1 else ()
+            depthwise = Convolution(wide, wide, 3, stride, wide)
+            narrow = Convolution(wide, outputs, clipped=False)
+            blocks.append(Block((*widen, depthwise, narrow), residual=stride == 1 and inputs == outputs))
             inputs = outputs
-    return tuple(found)
+    return tuple(blocks)
 
 
 BLOCKS = _blocks()
 """The 14 feature blocks."""
 CHANNELS = BLOCKS[-1].convolutions[-1].outputs
-"""Channels that are pooled: what the linear head takes."""
+"""Pooled channels: the inputs of the linear head."""
 
 
 def parameters() -> int:
-    """How many numbers are trained: convolutions, scale and shift of each of their channels, and the head."""
+    """Number of trained parameters: convolutions, scale and shift of each of their channels, and the head."""
     layers = [layer for block in BLOCKS for layer in block.convolutions]
     taps = [outputs * inputs * rows * columns for outputs, inputs, rows, columns in (la.weight_shape for la in layers)]
     return sum(taps) + sum(2 * layer.outputs for layer in layers) + CHANNELS + 1
 
 
 OPSET, IR_VERSION = 17, 9
-"""Read by every ONNX Runtime since 1.14."""
+"""Every ONNX Runtime since 1.14 reads these versions."""
 OPERATORS = ("Conv", "Clip", "Add", "GlobalAveragePool", "Flatten", "Gemm")
 
 
@@ -98,8 +98,8 @@ def onnx_bytes(weights: Weights) -> bytes:
     nodes: list[bytes] = []
     constants: dict[str, np.ndarray] = {"low": np.array(0.0), "high": np.array(6.0)}
     signal, number = "picture", 0
-    for place, block in enumerate(BLOCKS):
-        entered = signal
+    for index, block in enumerate(BLOCKS):
+        block_input = signal
         for layer in block.convolutions:
             constants[f"weight{number}"], constants[f"bias{number}"] = weights.convolutions[number]
             nodes.append(_convolution(layer, signal, number))
@@ -109,8 +109,8 @@ def onnx_bytes(weights: Weights) -> bytes:
                 signal = f"clipped{number}"
             number += 1
         if block.residual:
-            nodes.append(node("Add", (entered, signal), f"block{place}"))
-            signal = f"block{place}"
+            nodes.append(node("Add", (block_input, signal), f"block{index}"))
+            signal = f"block{index}"
     constants["head_weight"], constants["head_bias"] = weights.head
     nodes += [
         node("GlobalAveragePool", (signal,), "pooled"),
@@ -127,25 +127,27 @@ def onnx_bytes(weights: Weights) -> bytes:
     return model(whole, ir_version=IR_VERSION, opsets={"": OPSET}, facts={})
 
 
-def check_graph(found_bytes: bytes, name: str) -> None:
-    """Raise InputError unless a graph is that of `onnx_bytes` for some finite weights."""
+def check_graph(content: bytes, name: str) -> None:
+    """Raise InputError unless a graph is the output of `onnx_bytes` for some finite weights."""
     ours = _layout()
-    found = np.frombuffer(found_bytes, np.uint8)
-    wanted = (
+    graph_bytes = np.frombuffer(content, np.uint8)
+    requirement = (
         f"{name}: its network must be the graph that `deepval fit` writes, which has {ours.content.size:,} bytes, the "
         f"operators {', '.join(OPERATORS)} and no others, and is free in its weights alone"
     )
-    if found.size != ours.content.size:
-        raise InputError(f"{wanted}; found {found.size:,} bytes, and none of them is executed. Fit it again.")
-    strange = np.flatnonzero((found != ours.content) & ~ours.is_weight)
+    if graph_bytes.size != ours.content.size:
+        raise InputError(
+            f"{requirement}; found {graph_bytes.size:,} bytes, and none of them is executed. Fit it again."
+        )
+    strange = np.flatnonzero((graph_bytes != ours.content) & ~ours.is_weight)
     if strange.size:
-        raise InputError(f"{wanted}; found another at byte {strange[0]:,}, and it is not executed. Fit it again.")
-    if not np.isfinite(found[ours.is_weight].view("<f4")).all():
+        raise InputError(f"{requirement}; found another at byte {strange[0]:,}, and it is not executed. Fit it again.")
+    if not np.isfinite(graph_bytes[ours.is_weight].view("<f4")).all():
         raise InputError(f"{name}: its network's weights must be finite numbers; found NaN or infinity. Fit it again.")
 
 
 class _Layout(NamedTuple):
-    """The bytes of the graph, and which of them are weights."""
+    """The bytes of the graph, and a mask of the bytes that hold weights."""
 
     content: Int[np.ndarray, "byte"]
     is_weight: Bool[np.ndarray, "byte"]
@@ -153,7 +155,7 @@ class _Layout(NamedTuple):
 
 @cache
 def _layout() -> _Layout:
-    """Bits of the weights are the ones that differ between a graph of none and a graph of all bits set."""
+    """The layout of the graph: weight bytes are those that differ if all weight bits are 0 and if all are 1."""
     none, every = (np.frombuffer(onnx_bytes(_filled(byte)), np.uint8) for byte in (b"\x00", b"\xff"))
     return _Layout(none, none != every)
 
@@ -181,7 +183,7 @@ def _convolution(layer: Convolution, signal: str, number: int) -> bytes:
 
 NAME, FRONT = "router-pixel", "pixels"
 MEAN, SPREAD = 0.45, 0.25
-"""What is taken from every level between 0 and 1, and what it is divided by then."""
+"""Every level between 0 and 1 becomes (level - MEAN) / SPREAD."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +192,7 @@ class PixelRouter(FittedAllocator):
 
     Attributes:
         model: The network, an ONNX graph as `onnx_bytes` writes it: [1, 3, 128, 128] -> the log-odds [1, 1].
-        training: What it was trained on.
+        training: The data and settings of its training.
     """
 
     model: bytes = field(repr=False)
@@ -203,11 +205,11 @@ class PixelRouter(FittedAllocator):
         check_graph(self.model, NAME)
 
     def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time"]:
-        """The scores of the unit's pictures; nothing else of its frames is looked at."""
-        found = np.full(len(sight), np.nan)
-        for place in np.flatnonzero(sight.view.detections.run).tolist():
-            found[place] = self.score_picture(picture_of(sight.view, place))
-        return found
+        """The scores of the unit's pictures; other parts of its frames are not read."""
+        scores = np.full(len(sight), np.nan)
+        for frame in np.flatnonzero(sight.view.detections.run).tolist():
+            scores[frame] = self.score_picture(picture_of(sight.view, frame))
+        return scores
 
     def _of_frame(self, glance: Glance) -> float:
         if glance.frame.image is None:
@@ -238,29 +240,29 @@ class PixelRouter(FittedAllocator):
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "PixelRouter":
-        """The pixel router that a file's content describes."""
+        """The pixel router from a file's content."""
         return cls(b64decode(content["onnx"], validate=True), Training.of(content))
 
 
-def picture_of(view: View, place: int) -> Shaped[np.ndarray, "h w 3"]:
-    """The picture of a frame of a unit; InputError where there is none."""
-    check_picture(view, place)
-    return picture(view.scene, place)
+def picture_of(view: View, frame: int) -> Shaped[np.ndarray, "h w 3"]:
+    """The picture of a frame of a unit; InputError if there is none."""
+    check_picture(view, frame)
+    return picture(view.scene, frame)
 
 
-def check_picture(view: View, place: int) -> None:
-    """Raise where a frame of a unit has no picture."""
-    if not view.scene.has_image[place]:
+def check_picture(view: View, frame: int) -> None:
+    """Raise InputError if a frame of a unit has no picture."""
+    if not view.scene.has_image[frame]:
         raise InputError(
-            f"{NAME} looks at pictures, and {view.scene.inputs[place]} has none: build the cell with --pictures from a "
+            f"{NAME} looks at pictures, and {view.scene.inputs[frame]} has none: build the cell with --pictures from a "
             "data set that has them, or choose another allocator."
         )
 
 
 def prepared(image: Shaped[np.ndarray, "h w 3"]) -> Float[np.ndarray, "3 size size"]:
-    """What the network sees of a picture: every s-th pixel, resized to 128 x 128, levels centred; channels first.
+    """The network's input from a picture: every s-th pixel, resized to 128 x 128, levels centred; channels first.
 
-    A sampled picture, as a cell keeps it, gives the same bits as the whole one that a camera delivers.
+    A sampled picture from a cell gives the same bits as the camera's whole picture.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or min(image.shape[:2]) < 1:
         raise InputError(f"a picture must be height x width x RGB of 8 bit; found {image.dtype} {image.shape}.")
@@ -271,20 +273,20 @@ def prepared(image: Shaped[np.ndarray, "h w 3"]) -> Float[np.ndarray, "3 size si
 
 
 def _resized(lines: Float[np.ndarray, "line across 3"]) -> Float[np.ndarray, "size across 3"]:
-    """Lines of a picture as 128: each the mean of those near its centre, weighted by a tent.
+    """The lines of a picture resized to 128: means of the lines near each centre, weighted by a tent.
 
-    Taps are added one after the other, not as a matrix product, so that the bits are the same on every machine.
+    Taps are added in order, not as a matrix product, so that the bits are the same on every machine.
     """
-    found = np.zeros((SIZE_PX, *lines.shape[1:]))
+    resized = np.zeros((SIZE_PX, *lines.shape[1:]))
     for line, weight in zip(*_taps(len(lines)), strict=True):
-        found += weight[:, None, None] * lines[line]
-    return found
+        resized += weight[:, None, None] * lines[line]
+    return resized
 
 
 def _taps(lines: int) -> tuple[Int[np.ndarray, "tap size"], Float[np.ndarray, "tap size"]]:
-    """Which lines make each of the 128, and with what weight; tents are as wide as a new line, or as an old if wider.
+    """Source lines and weights of each of the 128 lines; a tent reaches one new or one old line, whichever is wider.
 
-    Lines beyond the border have no weight.
+    Lines beyond the border have weight 0.
     """
     scale = lines / SIZE_PX
     reach = max(scale, 1.0)

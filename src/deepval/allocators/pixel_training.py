@@ -31,17 +31,17 @@ from deepval.progress import Watch, unwatched
 
 
 def torch_library() -> Any:
-    """torch, or InputError where the extra `torch` is not installed."""
+    """torch, or InputError if the extra `torch` is not installed."""
     return library("torch", purpose="Training the pixel router", extra="torch")
 
 
 @dataclass(frozen=True)
 class PixelRecipe(Recipe):
-    """How the pixel router is trained: Adam on the cross-entropy of 1[V > 0], its step falling to 0 along a line.
+    """How to train the pixel router: Adam on the cross-entropy of 1[V > 0], with a step that falls linearly to 0.
 
     Attributes:
-        epochs: How often each fit input is looked at.
-        batch: How many of them make a step.
+        epochs: Number of passes over the fit inputs.
+        batch: Number of inputs per step.
         step: Size of the first step.
     """
 
@@ -59,18 +59,18 @@ class PixelRecipe(Recipe):
         return classifies
 
     def like(self, settings: Mapping[str, Any]) -> "PixelRecipe":
-        """The recipe that a trained router's settings tell of."""
+        """The recipe with a trained router's settings."""
         names = [field.name for field in fields(PixelRecipe)]
-        held = {name: settings[name] for name in names if name in settings}
-        recipe: PixelRecipe = formed(PixelRecipe, held, f"the settings of {NAME}")
+        values = {name: settings[name] for name in names if name in settings}
+        recipe: PixelRecipe = formed(PixelRecipe, values, f"the settings of {NAME}")
         check_settings(recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)})
         return recipe
 
     def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> PixelRouter:
         """The pixel router, trained on the examples' pictures."""
         frames = examples.frames
-        for view, place in frames:
-            check_picture(view, place)
+        for view, frame in frames:
+            check_picture(view, frame)
         return fit_pixels(self, lambda row: picture_of(*frames[row]), examples.labels, training, watch=watch)
 
 
@@ -85,16 +85,18 @@ def fit_pixels(
     """The pixel router, trained from scratch.
 
     Args:
-        recipe: How it is trained.
-        picture: Opens the picture of a fit input; a batch of them is held at a time.
-        labels: 1 where escalation pays, else 0.
-        training: What it is trained on.
-        watch: Told of every step.
+        recipe: The settings of the training.
+        picture: Opens the picture of a fit input; one batch is in memory at a time.
+        labels: 1 if escalation pays, else 0.
+        training: The data of the training, for the file.
+        watch: Reports every step.
     """
     torch = torch_library()
     if set(np.unique(labels).tolist()) != {0.0, 1.0}:
-        found = ", ".join(f"{label:g}" for label in np.unique(labels)[:3])
-        raise InputError(f"{NAME}: a classifier needs fit inputs of both labels, 0 and 1; found {found or 'none'}.")
+        first_labels = ", ".join(f"{label:g}" for label in np.unique(labels)[:3])
+        raise InputError(
+            f"{NAME}: a classifier needs fit inputs of both labels, 0 and 1; found {first_labels or 'none'}."
+        )
     with _repeatable(torch, training.seed):
         network = new_network(torch, positive=float(labels.mean()))
         _train(torch, network, recipe, picture, labels=labels, watch=watch)
@@ -104,7 +106,7 @@ def fit_pixels(
 
 
 def new_network(torch: Any, *, positive: float = 0.5) -> Any:
-    """The untrained network: a module for each block, then the head, which begins at the share of positive labels."""
+    """The untrained network: a module per block, then the head, whose bias starts at the share of positive labels."""
     nn = torch.nn
     blocks = [nn.Sequential(*(_layer(nn, layer) for layer in block.convolutions)) for block in BLOCKS]
     head = nn.Linear(CHANNELS, 1)
@@ -114,7 +116,7 @@ def new_network(torch: Any, *, positive: float = 0.5) -> Any:
 
 
 def log_odds(network: Any, pictures: Any) -> Any:
-    """The network's answer to a batch of prepared pictures."""
+    """The network's log-odds for a batch of prepared pictures."""
     *modules, head = network
     signal = pictures
     for block, module in zip(BLOCKS, modules, strict=True):
@@ -160,9 +162,9 @@ def _train(
     network.train()
     for chosen in watch(steps, f"training {NAME}"):
         answer = log_odds(network, _batch(torch, picture, chosen))
-        wanted = torch.from_numpy(labels[chosen.numpy()].astype(np.float32))
+        target = torch.from_numpy(labels[chosen.numpy()].astype(np.float32))
         optimiser.zero_grad()
-        torch.nn.functional.binary_cross_entropy_with_logits(answer, wanted).backward()
+        torch.nn.functional.binary_cross_entropy_with_logits(answer, target).backward()
         optimiser.step()
         falling.step()
 
@@ -170,7 +172,7 @@ def _train(
 def _normalise(
     torch: Any, network: Any, recipe: PixelRecipe, picture: Callable[[int], np.ndarray], inputs: int
 ) -> None:
-    """Measure means and variances over all fit inputs: those kept while weights moved lag behind them."""
+    """Measure means and variances over all fit inputs: the running ones lag behind the weights of the training."""
     for norm in (module for module in network.modules() if isinstance(module, torch.nn.BatchNorm2d)):
         norm.reset_running_stats()
         norm.momentum = None
@@ -180,13 +182,13 @@ def _normalise(
 
 
 def _batch(torch: Any, picture: Callable[[int], np.ndarray], chosen: Any) -> Any:
-    pictures = torch.from_numpy(np.stack([prepared(picture(place)) for place in chosen.tolist()]))
+    pictures = torch.from_numpy(np.stack([prepared(picture(index)) for index in chosen.tolist()]))
     return pictures.contiguous(memory_format=torch.channels_last)
 
 
 @contextmanager
 def _repeatable(torch: Any, seed: int) -> Iterator[None]:
-    """One thread, seeded numbers, and sums in one order; torch is left as it was found."""
+    """One thread, seeded numbers, and sums in one order; torch's own settings are restored afterwards."""
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     try:
         with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""A policy, and an allocator where there is one -> the mode to run on each input as it arrives, score or frame."""
+"""A policy and, for frames, an allocator -> the mode to run on each score or frame as it arrives."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,13 @@ from deepval.judging.routing import MODES, Route, Routing, checked_scores, file_
 class Router:
     """Decides in a user's own loop: `router.begin()` at each unit, then `router.decide(...)` input after input.
 
-    What arrives is a score (`Router.from_scores`), or a frame that an allocator scores (`Router(allocator, policy)`,
-    `Router.calibrated`). What is remembered does not grow with time. A frame on which the cheap mode failed has no
+    An input is a score (`Router.from_scores`), or a frame that an allocator scores (`Router(allocator, policy)`,
+    `Router.calibrated`). The size of the router's memory is bounded. A frame on which the cheap mode failed has no
     score; it is not escalated and does not count for the policy.
 
     Attributes:
-        routing: Policy, modes and whether state resets: all that a file of it holds.
-        score: What asked last; of scores per mode the largest.
+        routing: Policy, modes and whether state resets: the content of its file.
+        score: The score of the last input; with one score per mode, the largest.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class Router:
         """A router that scores with an allocator and escalates by a policy.
 
         Args:
-            allocator: What scores a frame; None where scores arrive.
-            policy: When a score is enough; calibrate it on validation scores. Or a routing, with modes and reset.
-            mode: How the cheap mode's report is read.
-            modes: Names to answer with, cheap first; the allocator's own if not given.
-            reset: Whether the policy begins anew at `begin()`; if not, all inputs are one stream.
+            allocator: The allocator that scores frames; None if inputs are scores.
+            policy: When to escalate; calibrate it on validation scores. Or a routing, with modes and reset.
+            mode: How to read the cheap mode's report.
+            modes: Names of the modes to return, cheap first; by default the allocator's own.
+            reset: Whether the policy starts again at `begin()`; if not, all inputs are one stream.
         """
         self.allocator = allocator
         self.mode = CheapMode() if mode is None else mode
@@ -77,22 +77,22 @@ class Router:
         reset: bool = True,
         about: Mapping[str, Any] | None = None,
     ) -> "Router":
-        """A router for scores of any kind, which escalates the share `alpha` of the scores it is calibrated on.
+        """A router for scores of any kind that escalates the share `alpha` of its calibration scores.
 
         `deepval threshold` also replays each policy on the calibration units, chooses among them and predicts the rate
         on new units; `Router.load` reads its file.
 
         Args:
-            scores: Scores of validation inputs, of units that they were not fitted on: one each, or one for every mode
-                above cheap (columns).
-            alpha: Share of inputs to escalate; with costs, share of what the full mode on every input would cost.
-            policy: "frozen threshold"; "causal cap" and "token bucket", which escalate less than `alpha` where the
-                scores above the threshold come in bursts; "adaptive threshold"; or a policy of one's own.
-            parameter: Step of an adaptive threshold; size of a token bucket, without end where None.
-            modes: Names to answer with, cheap first; "cheap" and "full" where there is one score per input.
-            costs: What each mode above cheap costs, where scores come per mode: a price then decides.
-            reset: Whether inputs come in units, each begun by `begin()`; if not, all inputs are one stream.
-            about: Facts to keep in its file.
+            scores: Scores of validation inputs from units outside the fit: one per input, or one for every mode above
+                cheap (columns).
+            alpha: Share of inputs to escalate; with costs, share of the cost of the full mode on every input.
+            policy: "frozen threshold"; "causal cap" and "token bucket", which escalate less than `alpha` if the scores
+                above the threshold come in bursts; "adaptive threshold"; or your own policy.
+            parameter: Step of an adaptive threshold; size of a token bucket, unlimited if None.
+            modes: Names of the modes to return, cheap first; "cheap" and "full" for one score per input.
+            costs: Cost of each mode above cheap, for scores per mode: a price then decides.
+            reset: Whether inputs come in units and `begin()` starts each; if not, all inputs are one stream.
+            about: Facts to store in its file.
         """
         settings: dict[str, Any] = {"policy": policy, "parameter": parameter, "modes": modes, "costs": costs}
         return cls(None, Routing.calibrated(scores, alpha, **settings, reset=reset, about=about))
@@ -109,42 +109,41 @@ class Router:
         modes: Sequence[str] | None = None,
         **settings: Any,
     ) -> "Router":
-        """A router of frames that escalates above the threshold of validation scores, the share `alpha` of them.
+        """A router of frames that escalates the share `alpha` of the validation scores.
 
         Args:
             allocator: An allocator, its file, or the name of an untrained signal.
-            validation_scores: Scores of validation inputs, one per mode above cheap where it gives as many: an array,
-                or what `deepval.cells.fitting.calibration_scores` gives. The allocator must not be fitted on these
-                units.
+            validation_scores: Scores of validation inputs, one per mode above cheap if the allocator has as many: an
+                array, or the result of `deepval.cells.fitting.calibration_scores`. The allocator must not be fitted on
+                these units.
             alpha: Share of frames to escalate.
-            units: The units of the scores, where an array does not state them; none may be one that the allocator was
-                fitted on.
-            mode: How the cheap mode's report is read.
-            modes: Names to answer with, cheap first; the allocator's own if not given.
-            settings: Policy, parameter and the like, as for `from_scores`.
+            units: The units of the scores, if these are an array; the allocator must not be fitted on any of them.
+            mode: How to read the cheap mode's report.
+            modes: Names of the modes to return, cheap first; by default the allocator's own.
+            settings: Policy, parameter and other arguments of `from_scores`.
         """
-        made = _allocator(allocator)
-        _check_units(made, validation_scores, units)
+        scorer = _allocator(allocator)
+        _check_units(scorer, validation_scores, units)
         scores = checked_scores(getattr(validation_scores, "score", validation_scores))
-        if made.per_mode and scores.ndim == 1:
-            scores = np.repeat(scores[:, None], len(made.modes) - 1, axis=1)
-        routing = Routing.calibrated(scores, alpha, modes=modes or made.modes, **settings)
-        return cls(made, routing, mode=mode)
+        if scorer.per_mode and scores.ndim == 1:
+            scores = np.repeat(scores[:, None], len(scorer.modes) - 1, axis=1)
+        routing = Routing.calibrated(scores, alpha, modes=modes or scorer.modes, **settings)
+        return cls(scorer, routing, mode=mode)
 
     @classmethod
     def load(
         cls, path: Path | str, *, allocator: Allocator | str | Path | None = None, mode: CheapMode | None = None
     ) -> "Router":
-        """The router in a file; with an allocator (or its file, or a signal's name) one of frames."""
+        """The router in a file; with an allocator (or its file, or a signal's name) it takes frames."""
         return cls(None if allocator is None else _allocator(allocator), read_routing(path), mode=mode)
 
     def save(self, path: Path | str) -> None:
-        """Write policy, modes and the like to a plain JSON file; an allocator has a file of its own."""
+        """Write the routing (policy, modes, reset) to a plain JSON file; the allocator has its own file."""
         write_atomically(file_path(path), file_text(self.routing))
 
     @property
     def policy(self) -> Policy | Price:
-        """When a score is enough."""
+        """The rule that decides which scores are escalated."""
         return self.routing.policy
 
     @property
@@ -153,16 +152,16 @@ class Router:
         return self.routing.modes
 
     def begin(self) -> None:
-        """Start a new unit: forget the frames before and, unless all inputs are one stream, the escalations so far."""
+        """Start a new unit: clear the past frames and, unless all inputs are one stream, the escalations so far."""
         self._past: Past = Past()
         self.score: float = np.nan
         if self.routing.reset:
             self._route = self.routing.start()
 
     def decide(self, arrived: Any) -> str:
-        """The mode to run on the next input: a frame where there is an allocator, else its score; `score` tells why."""
+        """The mode to run on the next input: a frame if there is an allocator, else a score; sets `score`."""
         if self.allocator is not None:
-            arrived = self._scored(self.allocator, arrived)
+            arrived = self._score(self.allocator, arrived)
             if np.isnan(arrived if isinstance(arrived, float) else max(arrived)):
                 self.score = np.nan
                 return self.modes[0]
@@ -170,7 +169,7 @@ class Router:
         self.score = self._route.score
         return mode
 
-    def _scored(self, allocator: Allocator, frame: Frame) -> Any:
+    def _score(self, allocator: Allocator, frame: Frame) -> Any:
         seen: Glance = glance(frame, self._past, mode=self.mode)
         self._past = seen.after
         return allocator.score_frame(seen)
@@ -180,12 +179,12 @@ class Router:
         if reason is not None:
             raise InputError(f"{allocator.name} cannot route here: {reason}. Choose another allocator.")
         if allocator.per_mode != self.routing.per_mode:
-            told = "a score per mode" if allocator.per_mode else "one score"
-            raise InputError(f"{allocator.name} gives {told} per frame, and the router takes another number of them.")
+            scores = "a score per mode" if allocator.per_mode else "one score"
+            raise InputError(f"{allocator.name} gives {scores} per frame, and the router takes another number of them.")
 
 
 def _check_units(allocator: Allocator, scores: Any, units: Sequence[str] | None) -> None:
-    """Refuse calibration on units that the allocator was fitted on; warn where the units are unknown."""
+    """Refuse calibration on units of the allocator's fit; warn if the units are unknown."""
     if not isinstance(allocator, FittedAllocator):
         return
     fit, fitted_on = getattr(scores, "fit", None), allocator.training.units
@@ -207,9 +206,9 @@ def _check_units(allocator: Allocator, scores: Any, units: Sequence[str] | None)
         warnings.warn(InputWarning(note), stacklevel=3)
 
 
-def _allocator(given: Allocator | str | Path) -> Allocator:
-    if isinstance(given, Allocator):
-        return given
-    if not isinstance(given, str | Path):
-        raise InputError(f"An allocator must be one, its file or the name of a signal; found {quoted(given)}.")
-    return SIGNALS[given] if isinstance(given, str) and given in SIGNALS else read_allocator(given)
+def _allocator(source: Allocator | str | Path) -> Allocator:
+    if isinstance(source, Allocator):
+        return source
+    if not isinstance(source, str | Path):
+        raise InputError(f"An allocator must be one, its file or the name of a signal; found {quoted(source)}.")
+    return SIGNALS[source] if isinstance(source, str) and source in SIGNALS else read_allocator(source)

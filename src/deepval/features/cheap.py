@@ -16,7 +16,7 @@ LOW_CONFIDENCE = 0.25
 CONFIDENCE_STEPS = {"confidence_025": 0.25, "confidence_040": 0.40, "confidence_060": 0.60, "confidence_080": 0.80}
 LEADERS = {"confidence_second": 1, "confidence_third": 2, "confidence_fourth": 3, "confidence_fifth": 4}
 QUARTERS = {"confidence_min": 4, "confidence_q25": 3, "confidence_q50": 2, "confidence_q75": 1, "confidence_max": 0}
-"""How many quarters of the way from the largest p down to the smallest."""
+"""Quarters of the way from the largest p down to the smallest."""
 MARGINS = {"margin_005": 0.05, "margin_010": 0.10}
 SUPPRESSED_IOU = 0.4
 SIDE_M, CLOSE_M, AROUND_M, WIDEST_M = 3.5, 20.0, 40.0, 10.0
@@ -28,7 +28,7 @@ CLASS_GROUPS = {
     "count_cyclist": ("Cyclist",),
 }
 GROUP_OF_CLASS = [next(group for group, names in CLASS_GROUPS.items() if name in names) for name in CLASSES]
-"""The feature that counts each class, by its code."""
+"""Class code -> the feature that counts this class."""
 STEPS = list(CONFIDENCE_STEPS.values())
 COUNT, EGO_SPEED = PLACE["count"], PLACE["ego_speed_mps"]
 UNKNOWN = dict.fromkeys(FEATURE_NAMES, nan)
@@ -50,7 +50,7 @@ def cheap_features(glance: Glance) -> Float[np.ndarray, "feature"]:
 
 
 def total(values: list[float]) -> float:
-    """Sum of the values one after the other, which the built-in `sum` is not everywhere."""
+    """Sum of the values in order. The built-in `sum` compensates rounding from Python 3.12 on, so its bits differ."""
     result = 0.0
     for value in values:
         result += value
@@ -60,26 +60,26 @@ def total(values: list[float]) -> float:
 def _confidence(glance: Glance) -> Values:
     p = [box.probability for box in glance.boxes if box.probability >= LEAST_PROBABILITY]
     number, entropy = len(p), binary_entropy(np.array(p)).tolist()
-    steps = [bisect_right(STEPS, each) for each in p]
+    steps = [bisect_right(STEPS, value) for value in p]
     sums = {
         "confidence_sum": total(p),
         "entropy_sum": total(entropy),
-        "doubt_sum": total([4.0 * each * (1.0 - each) for each in p]),
-        "low_count": sum(each < LOW_CONFIDENCE for each in p),
+        "doubt_sum": total([4.0 * value * (1.0 - value) for value in p]),
+        "low_count": sum(value < LOW_CONFIDENCE for value in p),
         "entropy_max": max(entropy, default=0.0),
     }
     sums |= {name: steps.count(step) for step, name in enumerate(CONFIDENCE_STEPS, 1)}
     threshold = glance.mode.threshold_probability
-    margin = [] if isnan(threshold) else [abs(each - threshold) for each in p]
+    margin = [] if isnan(threshold) else [abs(value - threshold) for value in p]
     if not isnan(threshold):
         sums["margin_sum"] = total(margin)
-        sums |= {name: sum(each <= bound for each in margin) for name, bound in MARGINS.items()}
+        sums |= {name: sum(distance <= bound for distance in margin) for name, bound in MARGINS.items()}
     if not number:
         return sums
     mean = sums["confidence_sum"] / number
     sums |= {
         "confidence_mean": mean,
-        "confidence_std": sqrt(total([(each - mean) * (each - mean) for each in p]) / number),
+        "confidence_std": sqrt(total([(value - mean) * (value - mean) for value in p]) / number),
         "entropy_mean": sums["entropy_sum"] / number,
     }
     if margin:
@@ -95,7 +95,7 @@ def binary_entropy(p: Float[np.ndarray, "det"]) -> Float[np.ndarray, "det"]:
 
 
 def _order_statistics(p: list[float]) -> Values:
-    """Quartiles and leaders of values that fall."""
+    """Quartiles and leaders of values in falling order."""
     values = {name: p[rank] for name, rank in LEADERS.items() if rank < len(p)}
     for name, quarters in QUARTERS.items():
         rank, rest = divmod((len(p) - 1) * quarters, 4)
@@ -107,8 +107,8 @@ def _order_statistics(p: list[float]) -> Values:
 def _overlaps(glance: Glance) -> Values:
     rivals, used = [], [0.0]
     boxes = glance.boxes
-    for place, one in enumerate(boxes):
-        for other in boxes[place + 1 :]:
+    for index, one in enumerate(boxes):
+        for other in boxes[index + 1 :]:
             overlap = box_iou(one, other)
             if overlap > SUPPRESSED_IOU and one.code == other.code:
                 rivals.append(overlap)
@@ -124,7 +124,7 @@ def _overlaps(glance: Glance) -> Values:
 
 
 def motion(glance: Glance) -> Values:
-    """Ego speed, and where there was a frame before the acceleration since."""
+    """Ego speed and, from the second frame on, the acceleration since the previous frame."""
     speed_mps = glance.frame.ego_speed_mps
     if not glance.past.rows:
         return {"ego_speed_mps": speed_mps}
@@ -135,13 +135,13 @@ def motion(glance: Glance) -> Values:
 def _complexity(glance: Glance) -> Values:
     camera = glance.frame.camera
     scale = camera.fx_px * camera.fy_px
-    area = [each.area / scale for each in glance.objects]
+    area = [item.area / scale for item in glance.objects]
     values = dict.fromkeys(CLASS_GROUPS, 0.0) | {"area_sum": total(area), "area_max": max(area, default=0.0)}
-    for each in glance.objects:
-        values[GROUP_OF_CLASS[each.code]] += 1.0
+    for item in glance.objects:
+        values[GROUP_OF_CLASS[item.code]] += 1.0
     if glance.past.rows and not isnan(glance.past.rows[-1][COUNT]):
-        values["fresh_count"] = sum(each.age == 1 for each in glance.objects)
-        values["vanished_count"] = sum(each.missing == 1 for each in glance.lost)
+        values["fresh_count"] = sum(item.age == 1 for item in glance.objects)
+        values["vanished_count"] = sum(item.missing == 1 for item in glance.lost)
         values["count_change"] = glance.row[COUNT] - glance.past.rows[-1][COUNT]
     return values
 
@@ -150,19 +150,19 @@ def _criticality(glance: Glance) -> Values:
     speed_mps, row, corridor_m = glance.frame.ego_speed_mps, glance.row, BRAKING.corridor_m
     nearest_m = side_m = BRAKING.farthest_m
     time_s, aside_m, closing, close = LONGEST_S, WIDEST_M, 0.0, 0
-    for each in glance.objects:
-        near_m = each.near_m
+    for item in glance.objects:
+        near_m = item.near_m
         if not ahead(near_m):
             continue
         nearest_m = min(nearest_m, near_m)
         close += near_m <= CLOSE_M
         if near_m <= AROUND_M:
-            aside_m = min(aside_m, each.aside_m)
-        if each.aside_m < corridor_m:
-            if each.closing_mps > 0:
-                time_s = min(time_s, near_m / each.closing_mps)
-                closing = max(closing, stopping_mps2(near_m, each.closing_mps))
-        elif each.aside_m < SIDE_M:
+            aside_m = min(aside_m, item.aside_m)
+        if item.aside_m < corridor_m:
+            if item.closing_mps > 0:
+                time_s = min(time_s, near_m / item.closing_mps)
+                closing = max(closing, stopping_mps2(near_m, item.closing_mps))
+        elif item.aside_m < SIDE_M:
             side_m = min(side_m, near_m)
     headway_s = min(row[PLACE["corridor_nearest_m"]] / speed_mps, LONGEST_S) if speed_mps > 0 else LONGEST_S
     return {
@@ -191,7 +191,7 @@ def _demanding_confidence(glance: Glance) -> float:
     if not required or not glance.mode.has_probabilities:
         return nan
     used = [box.probability for box in glance.boxes if box.used]
-    found = zip(glance.objects, glance.demands, used, strict=True)
+    demanding = zip(glance.objects, glance.demands, used, strict=True)
     return max(
-        (p for each, demand, p in found if demand == required and each.aside_m < BRAKING.corridor_m), default=-inf
+        (p for item, demand, p in demanding if demand == required and item.aside_m < BRAKING.corridor_m), default=-inf
     )

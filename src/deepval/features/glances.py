@@ -1,14 +1,14 @@
-"""Frame and Past -> Glance: what one frame shows, given what is remembered, as a deployed router sees it arrive.
+"""Frame and Past -> Glance: the content of one frame and its memory, as a deployed router receives them.
 
-The formulas of lift, overlap and braking are those of `geometry`, in plain numbers: for the few boxes of a frame that
-is several times faster than arrays, and the same operations in the same order give the same bits. Boxes are put into
-one canonical order, so that the order in which they are reported never matters.
+The formulas of lift, overlap and braking are those of `geometry`, in plain numbers: for the few boxes of a frame this
+is several times faster than arrays, and the same operations in the same order give the same bits. Boxes are sorted
+into one canonical order, so that their order in the report never matters.
 
-A box continues the object of the frame before with the highest IoU of its class, if that is at least 0.3. An object is
-missing from the first frame in which no box overlaps its last box by that much, until one does or the window has
+A box continues the object of the previous frame with the highest IoU of its class, if that is at least 0.3. An object
+is missing from the first frame in which no box overlaps its last box by that much, until one does or the window has
 passed.
 
-Where the mode observes, its objects are looked at in place of its boxes (`tracks`), which are then left out.
+If the mode observes, the glance holds its objects (`tracks`) and no boxes.
 """
 
 from collections.abc import Iterable
@@ -36,9 +36,9 @@ CORRIDORS_M: dict[str, float] = {
     "required_wider_08": BRAKING.corridor_m + 0.8,
     "required_narrower_04": BRAKING.corridor_m - 0.4,
 }
-"""Half-width of the corridor behind each of the demands."""
+"""Half-width of the corridor of each demand."""
 WINDOW = 8
-"""Frames that are remembered, the current one included."""
+"""Frames in the memory, the current one included."""
 NEAR_M = 10.0
 """Range at which an object adds one half to the proximity sum."""
 
@@ -53,13 +53,13 @@ QUANTITIES: dict[str, str] = {
     "ego_speed_mps": "ego speed",
     "proximity": "sum of 10 / (10 + max(range, 0)) over used objects",
 }
-"""What is remembered of each frame, by name, with its formula."""
-PLACE = {name: place for place, name in enumerate(QUANTITIES)}
+"""The quantities that the memory holds of each frame: name -> formula."""
+PLACE = {name: column for column, name in enumerate(QUANTITIES)}
 """The column of each quantity."""
 
 
 def stopping_mps2(range_m: float, speed_mps: float) -> float:
-    """Deceleration that an object at this range requires at this speed."""
+    """Deceleration that an object at this range requires at this speed, in m/s², up to the rule's limit."""
     if not speed_mps > 0:
         return 0.0
     room_m = range_m - BRAKING.standoff_m - BRAKING.reaction_s * speed_mps
@@ -69,15 +69,15 @@ def stopping_mps2(range_m: float, speed_mps: float) -> float:
 KINDS = ("vehicle", "person", "cyclist", "static")
 CODE_OF_KIND = {kind: code for code, kind in enumerate(KINDS)}
 CODE_OF_CLASS = {name: CODE_OF_KIND[kind] for name, kind in SUPER_CLASS.items()} | {"": -1}
-"""The place of each class's kind in KINDS; an object of unknown class is of no kind."""
+"""Class -> index of its kind in KINDS; -1 for an object without a class."""
 
 
 class SeenTrack(NamedTuple):
     """An observed object.
 
-    `distance_m` is that of its centre (x, y) from the ego's, `velocity` its own, NaN where it is not known; `gap_m` is
-    infinite where the object does not reach beyond the ego's front, `aside_m` the distance of its nearer side from the
-    middle of the ego, `id` -1 where it has none.
+    `distance_m` is the distance of its centre (x, y) from the ego's. The velocity is the object's own, NaN if unknown.
+    `gap_m` is infinite unless the object reaches beyond the ego's front. `aside_m` is the distance of its nearer side
+    from the middle of the ego. `id` is -1 without a track.
     """
 
     distance_m: float
@@ -97,12 +97,12 @@ class SeenTrack(NamedTuple):
 def tracks_of(objects: Objects, vehicle: Vehicle | None, *, ego_speed_mps: float) -> tuple[SeenTrack, ...]:
     """The objects of one frame, nearest first.
 
-    Closing speed = ego speed - the object's own forward speed; where that is not known the closing speed that was
-    reported, and ego speed where none was.
+    Closing speed = ego speed - the object's own forward speed. Without the latter it is the reported closing speed, and
+    without that the ego speed.
     """
     centre_m, front_m = (0.0, 0.0) if vehicle is None else (vehicle.centre_m, vehicle.front_m)
     columns = (objects.corners_m, objects.velocity_mps, objects.closing_mps, objects.cls, objects.track)
-    found = []
+    tracks = []
     for corners, (vx, vy), closing, name, track in zip(*(column.tolist() for column in columns), strict=True):
         if name not in CODE_OF_CLASS:
             raise InputError(f"observed classes must be among {', '.join(SUPER_CLASS)}; found {name!r}.")
@@ -110,7 +110,7 @@ def tracks_of(objects: Objects, vehicle: Vehicle | None, *, ego_speed_mps: float
         x_m, y_m = (x0 + x1 + x2 + x3) / 4.0, (y0 + y1 + y2 + y3) / 4.0
         gap_m = max(min(x0, x1, x2, x3) - front_m, 0.0) if max(x0, x1, x2, x3) > front_m else inf
         closing_mps = (closing or ego_speed_mps) if isnan(vx) else ego_speed_mps - vx
-        found.append(
+        tracks.append(
             SeenTrack(
                 distance_m=hypot(x_m - centre_m, y_m),
                 x_m=x_m,
@@ -126,17 +126,17 @@ def tracks_of(objects: Objects, vehicle: Vehicle | None, *, ego_speed_mps: float
                 id=track,
             )
         )
-    # NaN has no place in an order.
-    return tuple(sorted(found, key=lambda track: tuple(inf if isnan(each) else each for each in track)))
+    # NaN does not compare, so it is sorted as infinity.
+    return tuple(sorted(tracks, key=lambda track: tuple(inf if isnan(value) else value for value in track)))
 
 
 def half_width_m(vehicle: Vehicle | None) -> float:
-    """Half the ego's width; that of the braking rule's corridor where nobody says."""
+    """Half the ego's width; without a vehicle size, the half-width of the braking rule's corridor."""
     return BRAKING.corridor_m if vehicle is None else vehicle.width_m / 2
 
 
 def in_way(tracks: Iterable[SeenTrack], half_m: float) -> list[SeenTrack]:
-    """Those ahead, up to 80 m, that reach into a straight corridor of this half-width."""
+    """The objects ahead, up to 80 m, that reach into a straight corridor of this half-width."""
     return [track for track in tracks if track.aside_m < half_m and track.gap_m <= BRAKING.farthest_m]
 
 
@@ -144,15 +144,15 @@ LIFT = LiftSettings()
 CODES = {name: code for code, name in enumerate(CLASSES)}
 CODES |= {name: CODES[like] for name, like in NUSCENES_CLASSES.items() if like in CODES}
 LEAST_IOU = 0.3
-"""IoU from which on a box continues an object that was seen before, or shows that it is not missing."""
+"""Smallest IoU at which a box continues an earlier object, or proves that the object is not missing."""
 
 
 class Box(NamedTuple):
     """A box that the cheap mode reports, lifted.
 
-    `code` is the class (a place in CLASSES), `probability` NaN where the mode does not say, `used` whether the box is
-    used downstream. `aside_m` is the distance of its nearer side from the middle of the corridor: it reaches into a
-    corridor of half-width w iff that is below w.
+    `code` is the class (an index into CLASSES), `probability` is NaN if the mode has none, `used` whether the box is
+    used downstream. `aside_m` is the distance of its nearer side from the middle of the corridor: the box reaches into
+    a corridor of half-width w iff `aside_m` < w.
     """
 
     x1: float
@@ -168,7 +168,7 @@ class Box(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A missing object: where the way travelled since has brought it, and since when it is missing."""
+    """A missing object: its present position, from the way travelled since, and for how many frames it is missing."""
 
     near_m: float
     aside_m: float
@@ -178,19 +178,19 @@ class Missing(NamedTuple):
 
 
 class Glance(NamedTuple):
-    """What one frame shows.
+    """The content of one frame.
 
     Attributes:
         frame: The frame.
-        past: What is remembered of those before it.
-        mode: How the cheap mode's report is read.
+        past: The memory of the earlier frames.
+        mode: How to read the cheap mode's report.
         boxes: All boxes that the cheap mode reports, sorted by falling score, then by box and class.
-        objects: Those that are used downstream, as objects in the ego frame.
-        demands: The deceleration that each of them requires wherever it stands aside.
+        objects: The boxes that are used downstream, as objects in the ego frame.
+        demands: The deceleration that each of these objects requires, at any distance aside.
         lost: Objects seen within the window and missing now.
         row: The quantities of the frame.
-        after: What is remembered for the frame that comes next.
-        tracks: What is observed, nearest first, where the mode observes; boxes, objects and lost are empty then.
+        after: The memory for the next frame.
+        tracks: The observed objects, nearest first, if the mode observes; boxes, objects and lost are then empty.
     """
 
     frame: Frame
@@ -206,7 +206,7 @@ class Glance(NamedTuple):
 
 
 def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
-    """What a frame shows; its `after` is the past of the next."""
+    """The glance of a frame; its `after` is the past of the next frame."""
     number, speed_mps = past.frames, frame.ego_speed_mps
     if number and not frame.dt_s > 0:
         raise InputError(f"time must pass between the frames of a unit; frame {number} has dt_s = {frame.dt_s}.")
@@ -215,7 +215,7 @@ def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
         return _observed(frame, past, mode=mode, odometer_m=odometer_m)
     boxes = _boxes(frame, mode)
     used = [box for box in boxes if box.used]
-    partners, kept = _linked(used, past)
+    partners, unmatched = _linked(used, past)
     objects, demands = [], []
     for box, partner in zip(used, partners, strict=True):
         closing_mps, age = 0.0, 1
@@ -226,12 +226,12 @@ def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
         objects.append(Remembered(*box[:6], box.near_m, box.aside_m, closing_mps, odometer_m, age, number))
         demands.append(_demand_mps2(box.near_m, speed_mps, closing_mps))
     lost = []
-    for track in kept:
+    for track in unmatched:
         near_m = track.near_m - (odometer_m - track.odometer_m)
         demand = _demand_mps2(near_m, speed_mps, track.closing_mps)
         lost.append(Missing(near_m, track.aside_m, demand, number - track.seen, track.age))
     row = _row(frame, objects, demands)
-    after = _after(frame, past, row=row, odometer_m=odometer_m)._replace(tracks=(*objects, *kept))
+    after = _after(frame, past, row=row, odometer_m=odometer_m)._replace(tracks=(*objects, *unmatched))
     return Glance(frame, past, mode, boxes, objects, demands, lost, row, after)
 
 
@@ -241,7 +241,7 @@ def _after(frame: Frame, past: Past, *, row: tuple[float, ...], odometer_m: floa
 
 
 def _observed(frame: Frame, past: Past, *, mode: CheapMode, odometer_m: float) -> Glance:
-    """What a frame shows of which objects are observed."""
+    """The glance of a frame with observed objects."""
     if frame.objects is None or not mode.observes:
         raise InputError(
             "a frame holds objects iff its cheap mode observes; give Frame its `objects` and the router a CheapMode "
@@ -256,15 +256,15 @@ def _observed(frame: Frame, past: Past, *, mode: CheapMode, odometer_m: float) -
 
 
 def _observed_row(frame: Frame, tracks: tuple[SeenTrack, ...]) -> tuple[float, ...]:
-    """The quantities of a frame of which objects are observed; those that belong to image boxes are NaN."""
+    """The quantities of a frame with observed objects; quantities of image boxes are NaN."""
     values = {"ego_speed_mps": frame.ego_speed_mps}
     if frame.run:
         inside = in_way(tracks, half_width_m(frame.vehicle))
         values |= {
-            "required": max((stopping_mps2(each.gap_m, each.closing_mps) for each in inside), default=0.0),
+            "required": max((stopping_mps2(track.gap_m, track.closing_mps) for track in inside), default=0.0),
             "count": float(len(tracks)),
             "corridor_count": float(len(inside)),
-            "corridor_nearest_m": min((each.gap_m for each in inside), default=BRAKING.farthest_m),
+            "corridor_nearest_m": min((track.gap_m for track in inside), default=BRAKING.farthest_m),
         }
     return tuple(values.get(name, nan) for name in QUANTITIES)
 
@@ -277,7 +277,7 @@ def _boxes(frame: Frame, mode: CheapMode) -> list[Box]:
     if np.isnan(box_px).any():
         raise InputError("a view needs image boxes; this source has none: project its cuboids into the image first.")
     columns = (
-        [inf if isnan(each) else -each for each in score.tolist()],
+        [inf if isnan(value) else -value for value in score.tolist()],
         box_px.tolist(),
         _codes(frame.cls),
         [HEIGHT_M[name] for name in frame.cls.tolist()],
@@ -285,16 +285,16 @@ def _boxes(frame: Frame, mode: CheapMode) -> list[Box]:
         mode.used(score).tolist(),
     )
     lens = _Lens.of(frame.camera)
-    found = []
+    boxes = []
     for _, (x1, y1, x2, y2), code, height_m, probability, used in sorted(zip(*columns, strict=True)):
         near_m, aside_m = lens.lifted(x1, y1, x2, y2, height_m)
         area = max(x2 - x1, 0.0) * max(y2 - y1, 0.0)
-        found.append(Box(x1, y1, x2, y2, area, code, probability, used, near_m, aside_m))
-    return found
+        boxes.append(Box(x1, y1, x2, y2, area, code, probability, used, near_m, aside_m))
+    return boxes
 
 
 def _codes(cls: Shaped[np.ndarray, "det"]) -> list[int]:
-    """The place in CLASSES of each class, or of the one that it counts as."""
+    """The index in CLASSES of each class, or of the class that it is mapped to."""
     try:
         return [CODES[name] for name in cls.tolist()]
     except KeyError as error:
@@ -321,7 +321,7 @@ class _Lens(NamedTuple):
         pose = camera.ego_from_cam.tolist()
         edge_px = float(np.hypot(LIFT.edge_spread_px, camera.fy_px * LIFT.pitch_spread_rad))
         (*_, t_x), (*_, t_y), (drop_x, drop_y, drop_z, t_z) = pose[:3]
-        # NumPy's own floats would do, but slowly.
+        # Python floats: arithmetic on NumPy's scalars is slower.
         fx, fy, cx, cy = float(camera.fx_px), float(camera.fy_px), float(camera.cx_px), float(camera.cy_px)
         return _Lens(fx, fy, cx, cy, drop_x, drop_y, drop_z, t_x, t_y, t_z - float(camera.road_z_m), edge_px)
 
@@ -347,22 +347,23 @@ class _Lens(NamedTuple):
 
 
 def _linked(used: list[Box], past: Past) -> tuple[list[Remembered | None], list[Remembered]]:
-    """The track of the frame before that each box continues, and the tracks that no box overlaps."""
+    """For each box the track of the previous frame that it continues, and the tracks that no box overlaps."""
     last = past.frames - 1
     best: list[float] = [0.0] * len(used)
     partners: list[Remembered | None] = [None] * len(used)
-    kept = []
+    unmatched = []
     for track in past.tracks:
-        found = False
-        for place, box in enumerate(used):
+        matched = False
+        for index, box in enumerate(used):
             overlap = box_iou(box, track)
+            # A box of any class proves that the object is still there; only one of its class continues it.
             if overlap >= LEAST_IOU:
-                found = True
-                if track.seen == last and box.code == track.code and overlap > best[place]:
-                    best[place], partners[place] = overlap, track
-        if not found and track.seen > last + 1 - WINDOW:
-            kept.append(track)
-    return partners, kept
+                matched = True
+                if track.seen == last and box.code == track.code and overlap > best[index]:
+                    best[index], partners[index] = overlap, track
+        if not matched and track.seen > last + 1 - WINDOW:
+            unmatched.append(track)
+    return partners, unmatched
 
 
 def box_iou(one: Box | Remembered, other: Box | Remembered) -> float:
@@ -394,12 +395,12 @@ def _demand_mps2(range_m: float, speed_mps: float, closing_mps: float) -> float:
 def required_mps2(objects: list[Remembered] | list[Missing], demands: list[float]) -> tuple[float, ...]:
     """Largest demand within each of the corridors, 0 if none."""
     largest = [0.0] * len(CORRIDORS_M)
-    for each, demand in zip(objects, demands, strict=True):
-        # Most objects require nothing.
+    for item, demand in zip(objects, demands, strict=True):
+        # Most objects require nothing, so the corridors are only looked at for the others.
         if demand > 0:
-            for place, corridor_m in enumerate(CORRIDORS_M.values()):
-                if each.aside_m < corridor_m and demand > largest[place]:
-                    largest[place] = demand
+            for corridor, corridor_m in enumerate(CORRIDORS_M.values()):
+                if item.aside_m < corridor_m and demand > largest[corridor]:
+                    largest[corridor] = demand
     return tuple(largest)
 
 
@@ -408,10 +409,10 @@ def _row(frame: Frame, objects: list[Remembered], demands: list[float]) -> tuple
     if not frame.run:
         return tuple(frame.ego_speed_mps if name == "ego_speed_mps" else nan for name in QUANTITIES)
     corridor_m = BRAKING.corridor_m
-    ranges = [each.near_m for each in objects if each.aside_m < corridor_m and ahead(each.near_m)]
+    ranges = [item.near_m for item in objects if item.aside_m < corridor_m and ahead(item.near_m)]
     proximity = 0.0
-    for each in objects:
-        proximity += NEAR_M / (NEAR_M + max(each.near_m, 0.0))
+    for item in objects:
+        proximity += NEAR_M / (NEAR_M + max(item.near_m, 0.0))
     nearest_m = min(ranges, default=BRAKING.farthest_m)
     return (
         *required_mps2(objects, demands),

@@ -1,12 +1,14 @@
-"""Glance -> the 18 features of the observed objects and the ego state, where the cheap mode's placing observes.
+"""Glance -> the 18 features of the observed objects and the ego state, if the cheap mode's placing observes.
 
-Objects are those that the planner is given for the cheap mode's report, in the ego frame (x forward, y left). A gap is
-the way from the ego's front to an object that reaches beyond it, 0 where it stands beside or across the front; the
-corridor is straight and as wide as the ego (1.2 m to either side, from the ego origin on, where its size is not known).
-Closing speed is ego speed less the object's own forward speed, or as reported where that is not known. Distances are
-between centres. Counts and maxima over nothing are 0, means over nothing NaN; gaps are at most 80 m and times at most
-10 s, their value over nothing. NaN is also all that needs the frame before where there is none (for track ids, where
-it was not run), objects where the cheap mode was not run, and the route where there is no map, route or pose.
+Objects are the planner's objects for the cheap mode's report, in the ego frame (x forward, y left). A gap is the way
+from the ego's front to an object that reaches beyond it, 0 for an object beside or across the front. The corridor is
+straight and as wide as the ego (1.2 m to either side, from the ego origin on, if its size is unknown). Closing speed is
+ego speed minus the object's own forward speed; if the latter is unknown, the reported closing speed. Distances are
+between centres.
+
+Without objects, counts and maxima are 0, means NaN, gaps 80 m and times 10 s; the last two are also upper limits.
+Features of the previous frame are NaN at the first frame (track ids: also after a frame without a cheap run), features
+of objects are NaN without a cheap run, and the route is NaN without a map, a route or a pose.
 """
 
 from math import hypot, isnan, nan
@@ -73,10 +75,10 @@ def tracked_features(glance: Glance) -> Float[np.ndarray, "feature"]:
 
 def _traffic(glance: Glance) -> Values:
     tracks = glance.tracks
-    values: Values = {f"count_{kind}": sum(each.kind == code for each in tracks) for code, kind in enumerate(KINDS)}
-    values |= {name: sum(each.distance_m <= bound for each in tracks) for name, bound in WITHIN_M.items()}
-    movers = [each for each in tracks if each.kind != CODE_OF_KIND["static"]]
-    speeds = [hypot(each.vx_mps, each.vy_mps) for each in movers if not isnan(each.vx_mps + each.vy_mps)]
+    values: Values = {f"count_{kind}": sum(track.kind == code for track in tracks) for code, kind in enumerate(KINDS)}
+    values |= {name: sum(track.distance_m <= bound for track in tracks) for name, bound in WITHIN_M.items()}
+    movers = [track for track in tracks if track.kind != CODE_OF_KIND["static"]]
+    speeds = [hypot(track.vx_mps, track.vy_mps) for track in movers if not isnan(track.vx_mps + track.vy_mps)]
     if speeds:
         values["speed_mean_mps"] = total(speeds) / len(speeds)
     now, before = glance.after.ids, glance.past.ids
@@ -88,11 +90,11 @@ def _traffic(glance: Glance) -> Values:
 def _need(glance: Glance) -> Values:
     inside = in_way(glance.tracks, half_width_m(glance.frame.vehicle))
     near_m, far_m = glance.row[PLACE["corridor_nearest_m"]], BRAKING.farthest_m
-    coming = [each.gap_m / each.closing_mps for each in inside if each.closing_mps > 0]
+    coming = [track.gap_m / track.closing_mps for track in inside if track.closing_mps > 0]
     return {
-        "nearest_m": min([far_m, *(each.gap_m for each in glance.tracks)]),
+        "nearest_m": min([far_m, *(track.gap_m for track in glance.tracks)]),
         "corridor_nearest_m": near_m,
-        "corridor_closing_mps": max((each.closing_mps for each in inside if each.gap_m == near_m), default=0.0),
+        "corridor_closing_mps": max((track.closing_mps for track in inside if track.gap_m == near_m), default=0.0),
         "time_to_collision_s": min([LONGEST_S, *coming]),
         "required": glance.row[PLACE["required"]],
     }

@@ -1,8 +1,8 @@
-"""View: all that an allocator may look at before escalation, for a whole unit (View) or one frame (Frame and Past).
+"""Scene and cheap report -> View: all that an allocator may read before escalation, by unit or frame by frame.
 
-A view holds the scene (ego motion, calibration, time, images) and what the cheap mode reports; where the placing
-observes, also the objects that the planner is given for that report. No reference but this observation and no higher
-mode is in it, so nothing that reads a view can leak an answer.
+A view holds the scene (ego motion, calibration, time, images) and the cheap mode's report. If the placing observes, it
+also holds the objects that the planner receives for that report. It contains no other reference and no higher mode's
+output, so code that reads a view cannot leak an answer.
 """
 
 from collections.abc import Iterator
@@ -30,37 +30,38 @@ OFF_ROUTE_M = 5.0
 
 
 def connectors_m(scene: Scene) -> Float[np.ndarray, "time"]:
-    """Way to the next connector at each frame."""
-    found = np.full(len(scene), np.nan)
+    """Way along the route to the next connector at each frame, in m; NaN without a map, a pose or a near route."""
+    way_m = np.full(len(scene), np.nan)
     if scene.lane_map is None or scene.world_from_ego is None:
-        return found
+        return way_m
     starts = np.zeros(len(scene), dtype=int) if scene.route_starts is None else scene.route_starts
     ends = np.full(len(scene), len(scene.route)) if scene.route_ends is None else scene.route_ends
     pieces = {end: _pieces(scene.lane_map, scene.route[:end]) for end in np.unique(ends).tolist()}
     for frame, pose in enumerate(scene.world_from_ego):
-        found[frame] = _way_m(pieces[int(ends[frame])], pose, int(starts[frame]))
-    return found
+        way_m[frame] = _way_m(pieces[int(ends[frame])], pose, int(starts[frame]))
+    return way_m
 
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Straight pieces of the route's lanes: where each begins, its vector, its roadblock's place in the route.
+    """Straight pieces of the route's lanes: start point, vector, and `block`, the index of the roadblock in the route.
 
-    `rest_m` is the rest of its lane from its beginning, `connector` whether that is one, `beyond_m` the way from the
-    end of its roadblock to the next connector.
+    `rest_m` is the length of the lane from the start of the piece to its end, `connector` whether the lane is a
+    connector, `beyond_m` the way from the end of the roadblock to the next connector.
     """
 
     begin_m: Float[np.ndarray, "piece 2"]
     along_m: Float[np.ndarray, "piece 2"]
-    place: Int[np.ndarray, "piece"]
+    block: Int[np.ndarray, "piece"]
     rest_m: Float[np.ndarray, "piece"]
     connector: Bool[np.ndarray, "piece"]
     beyond_m: Float[np.ndarray, "piece"]
 
 
 def _pieces(lane_map: LaneMap, route: tuple[str, ...]) -> _Pieces:
-    begin, along, place, rest, connector, beyond = [np.zeros((0, 2))], [np.zeros((0, 2))], [], [], [], []
+    begin, along, block, rest, connector, beyond = [np.zeros((0, 2))], [np.zeros((0, 2))], [], [], [], []
     further_m = inf
+    # Backwards, so that the way beyond a roadblock is complete when its pieces are added.
     for number in reversed(range(len(route))):
         lanes = [lane_map.lanes[lane] for lane in lane_map.roadblocks.get(route[number], ())]
         lengths = []
@@ -70,16 +71,16 @@ def _pieces(lane_map: LaneMap, route: tuple[str, ...]) -> _Pieces:
             lengths.append(float(length.sum()))
             begin.append(lane.centreline_m[:-1])
             along.append(steps)
-            place += [number] * len(steps)
+            block += [number] * len(steps)
             rest += (lengths[-1] - np.concatenate([[0.0], np.cumsum(length)[:-1]])).tolist()
             connector += [lane.connector] * len(steps)
             beyond += [further_m] * len(steps)
-        # What lies beyond a roadblock that the map does not have is not known.
+        # The map lacks this roadblock, so the way through it has no known length.
         further_m = inf if not lanes else 0.0 if any(lane.connector for lane in lanes) else lengths[0] + further_m
     return _Pieces(
         np.concatenate(begin),
         np.concatenate(along),
-        np.array(place, dtype=int),
+        np.array(block, dtype=int),
         np.array(rest, dtype=float),
         np.array(connector, dtype=bool),
         np.array(beyond, dtype=float),
@@ -93,13 +94,13 @@ def _way_m(pieces: _Pieces, pose: Float[np.ndarray, "4 4"], start: int) -> float
     share = np.divide((offset * pieces.along_m).sum(axis=1), square, out=np.zeros(len(square)), where=square > 0)
     share = np.clip(share, 0.0, 1.0)
     apart_m = np.hypot(*(offset - share[:, None] * pieces.along_m).T)
-    leads = (pieces.along_m @ pose[:2, 0] > 0) & (pieces.place >= start)
+    leads = (pieces.along_m @ pose[:2, 0] > 0) & (pieces.block >= start)
     apart_m = np.where(leads, apart_m, inf)
     if not (apart_m <= OFF_ROUTE_M).any():
         return np.nan
-    # Of equally near pieces (the end of a lane is the beginning of the next) the one further along counts.
+    # Of equally near pieces (the end of a lane is the start of the next) take the one further along the route.
     nearest = np.flatnonzero(apart_m == apart_m.min())
-    here = int(nearest[np.lexsort((pieces.rest_m[nearest], -pieces.place[nearest]))[0]])
+    here = int(nearest[np.lexsort((pieces.rest_m[nearest], -pieces.block[nearest]))[0]])
     if pieces.connector[here]:
         return 0.0
     left_m = pieces.rest_m[here] - share[here] * np.sqrt(square[here])
@@ -107,18 +108,18 @@ def _way_m(pieces: _Pieces, pose: Float[np.ndarray, "4 4"], start: int) -> float
 
 
 LARGEST_PX = 1e7
-"""No picture is larger: a box beyond it is a fault of the detector."""
+"""Largest edge coordinate of a box: no picture is larger, so a box beyond it is a fault of the detector."""
 
 
 @dataclass(frozen=True)
 class CheapMode:
-    """How the cheap mode's report is read.
+    """How to read the cheap mode's report.
 
     Attributes:
-        scores: What its scores are.
-        threshold: Boxes with a score of at least this much are used downstream; all are where it is None.
-        calibration: The map from raw scores to probabilities that was fitted on training units, if there is one.
-        observes: Whether views hold the objects that its report comes to, and allocators look at these, not at boxes.
+        scores: The kind of its scores.
+        threshold: Boxes with at least this score are used downstream; None uses all boxes.
+        calibration: The map from raw scores to probabilities, fitted on training units; None if there is none.
+        observes: Whether views hold the planner's objects for the report, and allocators read these, not the boxes.
     """
 
     scores: ScoreKind = "probabilities"
@@ -134,11 +135,11 @@ class CheapMode:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether the scores are probabilities, or can be turned into them."""
+        """Whether the scores are probabilities, or a calibration turns them into probabilities."""
         return self.scores == "probabilities" or self.calibration is not None
 
     def probability(self, score: Float[np.ndarray, "det"]) -> Float[np.ndarray, "det"]:
-        """Probability that a box with this score is right; NaN where the scores do not say."""
+        """Probability that a box with this score is right; NaN without probabilities and without a calibration."""
         if self.calibration is not None:
             return np.interp(score, self.calibration.raw, self.calibration.probability)
         return score if self.scores == "probabilities" else np.full(len(score), np.nan)
@@ -149,7 +150,7 @@ class CheapMode:
 
     @cached_property
     def threshold_probability(self) -> float:
-        """The threshold as a probability, NaN where there is none."""
+        """The threshold as a probability; NaN if there is no threshold or no probability."""
         if self.threshold is None or not self.has_probabilities:
             return np.nan
         return float(self.probability(np.array([float(self.threshold)]))[0])
@@ -161,16 +162,16 @@ class Frame:
 
     Attributes:
         ego_speed_mps: Forward speed.
-        dt_s: Time since the unit's frame before; whatever is given at its first frame is not read.
+        dt_s: Time since the unit's previous frame; ignored at its first frame.
         camera: Calibration.
         cls: Class name of each box that the cheap mode reports.
         score: Score of each box, NaN where the mode has none.
         box_px: The boxes.
-        image: The picture (RGB), where a router looks at it.
-        run: Whether the cheap mode was run to its end; boxes and objects are empty where it was not.
-        objects: What the report comes to for the planner, a single frame in the ego frame, where the mode observes.
-        vehicle: The ego vehicle's size, where somebody says.
-        connector_m: Way along the route to the next connector; NaN where there is no map, no route or no pose.
+        image: The picture (RGB), for routers that read it.
+        run: Whether the cheap mode ran to its end; if not, boxes and objects are empty.
+        objects: The planner's objects for the report, one frame in ego coordinates; None if the mode does not observe.
+        vehicle: The ego vehicle's size, if the source has it.
+        connector_m: Way along the route to the next connector; NaN without a map, a route or a pose.
     """
 
     ego_speed_mps: float
@@ -187,8 +188,8 @@ class Frame:
 
     def __post_init__(self) -> None:
         if not len(self.cls) == len(self.score) == len(self.box_px):
-            found = len(self.cls), len(self.score), len(self.box_px)
-            raise InputError(f"a frame needs a class, a score and a box for each detection; found {found}.")
+            lengths = len(self.cls), len(self.score), len(self.box_px)
+            raise InputError(f"a frame needs a class, a score and a box for each detection; found {lengths}.")
         if not 0 <= self.ego_speed_mps <= FASTEST_MPS:
             raise InputError(
                 f"a frame's ego speed must be finite and not negative, and at most {FASTEST_MPS:g} m/s; "
@@ -206,10 +207,10 @@ class Frame:
 
 
 class Remembered(NamedTuple):
-    """An object as it was last seen: its box, its place, and for how long it had been seen.
+    """An object at its last sighting: its box, its position and its age.
 
-    `aside_m` is the distance of its nearer side from the middle of the corridor, `odometer_m` the way travelled by
-    then, `age` in how many frames in a row it had been seen, `seen` the number of the frame in which it was seen last.
+    `aside_m` is the distance of its nearer side from the middle of the corridor, `odometer_m` the way travelled until
+    then, `age` the number of consecutive frames with the object, `seen` the number of the last frame with it.
     """
 
     x1: float
@@ -227,15 +228,15 @@ class Remembered(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What is remembered of the earlier frames of a unit: `Past()` at its first frame. It does not grow with time.
+    """The memory of a unit's earlier frames: `Past()` at its first frame. Its size is bounded.
 
     Attributes:
-        frames: How many frames there have been.
-        tracks: Objects seen within the window and not seen again since, those of the last frame first.
-        rows: The quantities of the last frames, oldest first, one less than the window at most.
+        frames: Number of earlier frames.
+        tracks: Objects last seen within the window, those of the last frame first.
+        rows: The quantities of the last frames, oldest first, at most one less than the window.
         odometer_m: Way travelled since the unit's first frame.
         grey: Small grey picture of the last frame.
-        ids: Tracks observed in the last frame; None where there is no such frame or the cheap mode was not run on it.
+        ids: Tracks observed in the last frame; None if there is no such frame or the cheap mode did not run on it.
     """
 
     frames: int = 0
@@ -248,14 +249,14 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """One unit before escalation: what the vehicle knows, what its cheap mode reports, and how that is read.
+    """One unit before escalation: the scene, the cheap mode's report, and how to read this report.
 
     Attributes:
-        scene: What the vehicle knows.
-        detections: What its cheap mode reports.
-        mode: How that is read.
-        objects: What the report comes to for the planner, where the mode observes; None otherwise.
-        connector_m: Way along the route to the next connector at each frame, likewise.
+        scene: Ego motion, calibration, time, images and map.
+        detections: The cheap mode's report.
+        mode: How to read the report.
+        objects: The planner's objects for the report; None if the mode does not observe.
+        connector_m: Way along the route to the next connector at each frame; None if the mode does not observe.
     """
 
     scene: Scene
@@ -281,24 +282,24 @@ class View:
         return len(self.scene)
 
     def until(self, frames: int) -> "View":
-        """The view of the unit's first `frames` frames: what was known when the last of them arrived."""
-        found = self.detections
-        kept = found.where(found.frame < frames)
-        scene, report = self.scene.part(slice(frames)), replace(kept, status=found.status[:frames])
+        """The view of the unit's first `frames` frames, without any later information."""
+        detections = self.detections
+        selected = detections.where(detections.frame < frames)
+        scene, report = self.scene.part(slice(frames)), replace(selected, status=detections.status[:frames])
         if self.objects is None or self.connector_m is None:
             return View(scene, report, self.mode)
         objects = self.objects.where(self.objects.frame < frames)
         return View(scene, report, self.mode, replace(objects, frames=len(scene)), self.connector_m[:frames])
 
     def observing(self, objects: Objects, connector_m: Float[np.ndarray, "time"] | None = None) -> "View":
-        """The view with the objects that the report comes to; what was not run reports nothing, so none are kept.
+        """The view with the planner's objects for the report; frames without a cheap run have no objects.
 
-        The way to the next connector is found on the scene's lane map where it is not given.
+        Without `connector_m`, the way to the next connector is measured on the scene's lane map.
         """
-        kept = objects.where(self.detections.run[objects.frame])
+        selected = objects.where(self.detections.run[objects.frame])
         mode = replace(self.mode, observes=True)
         way_m = connectors_m(self.scene) if connector_m is None else connector_m
-        return View(self.scene, self.detections, mode, kept, way_m)
+        return View(self.scene, self.detections, mode, selected, way_m)
 
 
 def _check_objects(objects: Objects, *, frames: int, run: Bool[np.ndarray, "time"]) -> None:
@@ -313,49 +314,49 @@ def _check_objects(objects: Objects, *, frames: int, run: Bool[np.ndarray, "time
 
 
 def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
-    """The unit's frames one after the other, as a deployed router would receive them."""
-    scene, found = view.scene, view.detections
-    bounds = np.searchsorted(found.frame, np.arange(len(view) + 1)).tolist()
-    dt_s, run = scene.dt_s, found.run
+    """The unit's frames in order, as a deployed router receives them."""
+    scene, detections = view.scene, view.detections
+    bounds = np.searchsorted(detections.frame, np.arange(len(view) + 1)).tolist()
+    dt_s, run = scene.dt_s, detections.run
     pictured = scene.has_image if images else np.zeros(len(view), dtype=bool)
     objects = _objects_of(view)
-    for place, (begin, end) in enumerate(pairwise(bounds)):
+    for frame, (begin, end) in enumerate(pairwise(bounds)):
         yield Frame(
-            ego_speed_mps=float(scene.ego_speed_mps[place]),
-            dt_s=float(dt_s[place]),
+            ego_speed_mps=float(scene.ego_speed_mps[frame]),
+            dt_s=float(dt_s[frame]),
             camera=scene.camera,
-            cls=found.cls[begin:end],
-            score=found.score[begin:end],
-            box_px=found.box_px[begin:end],
-            image=picture(scene, place) if pictured[place] else None,
-            run=bool(run[place]),
+            cls=detections.cls[begin:end],
+            score=detections.score[begin:end],
+            box_px=detections.box_px[begin:end],
+            image=picture(scene, frame) if pictured[frame] else None,
+            run=bool(run[frame]),
             objects=next(objects, None),
             vehicle=scene.vehicle,
-            connector_m=float("nan") if view.connector_m is None else float(view.connector_m[place]),
+            connector_m=float("nan") if view.connector_m is None else float(view.connector_m[frame]),
         )
 
 
 def _objects_of(view: View) -> Iterator[Objects]:
-    """The observed objects of each frame; none at all where the mode does not observe."""
-    found = view.objects
-    if found is None:
+    """The observed objects, frame by frame; empty if the mode does not observe."""
+    observed = view.objects
+    if observed is None:
         return
-    bounds = np.searchsorted(found.frame, np.arange(len(view) + 1)).tolist()
+    bounds = np.searchsorted(observed.frame, np.arange(len(view) + 1)).tolist()
     for begin, end in pairwise(bounds):
         here = slice(begin, end)
         yield Objects(
             frames=1,
             frame=np.zeros(end - begin, dtype=int),
-            corners_m=found.corners_m[here],
-            closing_mps=found.closing_mps[here],
-            cls=found.cls[here],
-            track=found.track[here],
-            velocity_mps=found.velocity_mps[here],
+            corners_m=observed.corners_m[here],
+            closing_mps=observed.closing_mps[here],
+            cls=observed.cls[here],
+            track=observed.track[here],
+            velocity_mps=observed.velocity_mps[here],
         )
 
 
 def picture(scene: Scene, frame: int) -> Shaped[np.ndarray, "h w 3"]:
-    """The picture of a frame (RGB, 8 bit), decoded where it lies in a file."""
+    """The picture of a frame (RGB, 8 bit), decoded if it is a file."""
     source = scene.image_source(frame)
     if not isinstance(source, Path):
         return source

@@ -1,4 +1,4 @@
-"""A result, losses, costs or any table -> a few lines of text, or of HTML: what Python and notebooks show."""
+"""A result, losses, costs or any table -> a few lines of text or HTML, for the Python prompt and notebooks."""
 
 import html as markup
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.values import ValueTable
 
 WIDTH = 80
-"""Columns of the text: those of the narrowest window that is usual, so that no line is broken."""
+"""Columns of the text: the width of a narrow window, so that no line breaks."""
 MOST = 20
-"""Rows that are shown of a table; a sentence says how many there are."""
+"""Largest number of rows of a table; a sentence gives the number of further rows."""
 SHOWN = ("allocator", "nDG", "oracle", OF_LADDER, "vs random", "vs random 95 %", "verdict")
 
 
@@ -41,23 +41,23 @@ class Brief:
 
 def text(thing: object) -> str:
     """The thing as lines of at most 80 columns, without a line end."""
-    told = brief(thing)
-    return render_brief(told.words, told.table, told.last, width=WIDTH)
+    summary = brief(thing)
+    return render_brief(summary.words, summary.table, summary.last, width=WIDTH)
 
 
 def html(thing: object) -> str:
-    """The thing as HTML that carries no style or script, every text of it escaped."""
-    told = brief(thing)
-    table = replace(told.table, notes=(*told.table.notes, *explained(told.table)))
+    """The thing as HTML without style or script, with every text escaped."""
+    summary = brief(thing)
+    table = replace(summary.table, notes=(*summary.table.notes, *explained(summary.table)))
     above, below = (
-        "".join(f"<p>{markup.escape(sentence)}</p>" for sentence in part) for part in (told.words, told.last)
+        "".join(f"<p>{markup.escape(sentence)}</p>" for sentence in part) for part in (summary.words, summary.last)
     )
     return f"<div>{above}{table_html(table, bare=True)}{below}</div>"
 
 
 @singledispatch
 def brief(thing: object) -> Brief:
-    """What is shown of a thing."""
+    """The short form of a thing."""
     raise NotImplementedError(type(thing))
 
 
@@ -73,17 +73,17 @@ def _(thing: Result) -> Brief:
         return Brief(tuple(setting_words(thing.setting)), Table("No allocator was judged", ("allocator",), ()))
     chosen = next((budget for budget in budgets if budget.holds(kind="selection", alpha=HEADLINE)), budgets[0])
     rows = [row for row in thing.rows if row.budget == chosen]
-    table = verdicts(_some(rows), f"At {chosen.label}, against random").keeping(*SHOWN)
+    table = verdicts(_first(rows), f"At {chosen.label}, against random").keeping(*SHOWN)
     words = (next(iter(setting_words(thing.setting))), *(f"Note: {warning}" for warning in thing.warnings))
     return Brief(words, table, (*closing_of(rows), *_more(thing, rows, budgets, chosen)))
 
 
-def _some(rows: Sequence[Row]) -> Sequence[Row]:
+def _first(rows: Sequence[Row]) -> Sequence[Row]:
     return rows if len(rows) <= MOST else rows[:MOST]
 
 
 def _more(result: Result, rows: Sequence[Row], budgets: Sequence[BudgetKey], chosen: BudgetKey) -> list[str]:
-    """Where the rest is."""
+    """A sentence on the rows and budgets that are left out."""
     hidden = [f"{counted(len(rows) - MOST, 'further row')} at this budget"] if len(rows) > MOST else []
     others = [budget.label for budget in budgets if budget != chosen]
     hidden += [", ".join(others[:6]) + (f" and {len(others) - 6} more" if len(others) > 6 else "")] if others else []
@@ -97,10 +97,10 @@ def _(thing: ValueTable) -> Brief:
     if not len(thing):
         return Brief((), Table("A table of losses without inputs", ("mode",), lines_of([[m] for m in thing.modes])))
     rows = []
-    for place, mode in enumerate(thing.modes):
-        loss, value = thing.losses[:, place], thing.mode_values[:, place]
+    for index, mode in enumerate(thing.modes):
+        loss, value = thing.losses[:, index], thing.mode_values[:, index]
         helped, harmed = (int((sign * value > thing.tolerance).sum()) for sign in (1, -1))
-        counts = ("", "", "") if not place else (f"{helped:,}", f"{harmed:,}", number(float(value.sum())))
+        counts = ("", "", "") if not index else (f"{helped:,}", f"{harmed:,}", number(float(value.sum())))
         rows.append((mode, number(float(loss.mean()), 4), number(float(loss.sum())), *counts))
     header = ("mode", "mean loss", "total loss", "helps", "harms", "total value")
     units = counted(len(thing.unit_ids), "unit")
@@ -112,20 +112,20 @@ def _(thing: ValueTable) -> Brief:
 
 
 def _columns(table: ValueTable) -> list[str]:
-    """What a table has beside its losses."""
-    held = ["order in time"] if table.order is not None else []
-    held += [f"columns {', '.join(table.attributes)}"] if table.attributes else []
-    held += ["costs"] if table.costs is not None else []
-    return [f"Also there: {'; '.join(held)}."] if held else []
+    """A sentence on the other columns of a table of losses."""
+    parts = ["order in time"] if table.order is not None else []
+    parts += [f"columns {', '.join(table.attributes)}"] if table.attributes else []
+    parts += ["costs"] if table.costs is not None else []
+    return [f"Also there: {'; '.join(parts)}."] if parts else []
 
 
 @brief.register
 def _(thing: Costs) -> Brief:
     entries = [("mode", name, entry) for name, entry in thing.modes.items()]
     entries += [("allocator", name, entry) for name, entry in thing.allocators.items()]
-    known: list[Convention] = [unit for unit in CONVENTIONS if any(unit in entry for _, _, entry in entries)]
+    units: list[Convention] = [unit for unit in CONVENTIONS if any(unit in entry for _, _, entry in entries)]
     rows = [
-        (kind, name, *(f"{entry[unit]:g}" if unit in entry else "–" for unit in known)) for kind, name, entry in entries
+        (kind, name, *(f"{entry[unit]:g}" if unit in entry else "–" for unit in units)) for kind, name, entry in entries
     ]
-    header = ("", "name", *(UNITS[unit] for unit in known))
+    header = ("", "name", *(UNITS[unit] for unit in units))
     return Brief((), Table(f"Costs per input ({thing.source})", header, lines_of(rows)))

@@ -13,12 +13,12 @@ Record = TypeVar("Record", bound=BudgetRecord)
 
 @dataclass(frozen=True)
 class Dot:
-    """One figure with its interval.
+    """One number with its interval.
 
     Attributes:
-        row: The row that it stands in.
-        series: What it is a figure of, where a row has several.
-        point: The figure; None where it is undefined.
+        row: The row of the chart.
+        series: The name of its series, if a row has several.
+        point: The number; None if it is undefined.
         lo: Lower end of its interval.
         hi: Upper end.
     """
@@ -32,13 +32,13 @@ class Dot:
 
 @dataclass(frozen=True)
 class Chart:
-    """Dots along one axis, a row for each name, in the order in which they are met.
+    """Dots along one axis, one row per name, in order of first appearance.
 
     Attributes:
-        axis: What the axis measures, with its unit.
+        axis: The quantity of the axis, with its unit.
         dots: The dots.
-        line: A value to compare with, such as 0; None where there is none.
-        percent: Whether figures are shares, drawn in percent.
+        line: A reference value, such as 0; None for no line.
+        percent: Whether numbers are shares, drawn in percent.
     """
 
     axis: str
@@ -48,12 +48,12 @@ class Chart:
 
     @property
     def rows(self) -> list[str]:
-        """Names of the rows, each once."""
+        """Names of the rows, without duplicates."""
         return list(dict.fromkeys(dot.row for dot in self.dots))
 
     @property
     def series(self) -> list[str]:
-        """Names of the series, each once."""
+        """Names of the series, without duplicates."""
         return list(dict.fromkeys(dot.series for dot in self.dots))
 
 
@@ -63,12 +63,12 @@ def shares(axis: str, dots: Iterable[Dot], *, line: float | None = None) -> Char
 
 
 def plain(axis: str, dots: Iterable[Dot], *, line: float | None = None) -> Chart:
-    """A chart of numbers as they are."""
+    """A chart of plain numbers."""
     return Chart(axis, tuple(dots), line)
 
 
 def at_headline(rows: Sequence[Record]) -> list[Record]:
-    """The rows whose share is nearest to the headline's, the smaller of two: what a chart has room for."""
+    """The rows of the share nearest to the headline's (of two equally near, the smaller): a chart shows one share."""
     shares_of = {row["alpha"] for row in rows}
     at = min(shares_of, key=lambda alpha: (round(abs(alpha - HEADLINE), 9), alpha), default=HEADLINE)
     return [row for row in rows if row["alpha"] == at]
@@ -76,23 +76,23 @@ def at_headline(rows: Sequence[Record]) -> list[Record]:
 
 WIDTH, LINE, TOP, BOTTOM = 920, 22, 8, 40
 STEP = 11
-"""From one series of a row to the next, and from the last to the next row."""
+"""Distance from one series of a row to the next, and from the last one to the next row."""
 LETTER = 6.9
 MOST = 58
-"""Characters of a row's name that are shown; the whole of it stands in a title."""
+"""Largest number of characters of a row's name; its title has the whole name."""
 SERIES = 8
 TRIMMED = 0.9
-"""An interval that makes the axis this much longer than the figures need is cut at its end."""
+"""Intervals may lengthen the axis by this share of the points' range at either end; longer ones are cut."""
 
 
 def dots_svg(chart: Chart) -> str:
-    """The chart, from top to bottom; several series of a row lie one below the other, and a line divides such rows."""
+    """The chart as SVG; several series of a row lie one below the other, with lines between such rows."""
     rows, series = chart.rows, chart.series
-    known = [dot for dot in chart.dots if dot.point is not None]
-    low, high, ticks = _axis(chart, known)
+    defined = [dot for dot in chart.dots if dot.point is not None]
+    low, high, ticks = _axis(chart, defined)
     left = 16 + LETTER * min(MOST, max(map(len, rows)))
-    each = LINE if len(series) == 1 else STEP * (len(series) + 1)
-    height = each * len(rows)
+    row_height = LINE if len(series) == 1 else STEP * (len(series) + 1)
+    height = row_height * len(rows)
     legend = 22 * (len(series) > 1)
 
     def x(value: float) -> float:
@@ -111,18 +111,18 @@ def dots_svg(chart: Chart) -> str:
     if chart.line is not None and low <= chart.line <= high:
         at = x(chart.line)
         lines.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{top}" y2="{top + height}"/>')
-    for place, name in enumerate(rows):
-        y = top + each * (place + 0.5)
-        if place and len(series) > 1:
-            above = top + each * place
+    for index, name in enumerate(rows):
+        y = top + row_height * (index + 0.5)
+        if index and len(series) > 1:
+            above = top + row_height * index
             lines.append(f'<line class="grid" x1="{left:.1f}" x2="{WIDTH - 20}" y1="{above}" y2="{above}"/>')
         short = name if len(name) <= MOST else name[: MOST - 1] + "…"
         lines.append(
             f'<text x="{left - 10:.1f}" y="{y + 4:.1f}" text-anchor="end"><title>{_e(name)}</title>{_e(short)}</text>'
         )
-    for dot in known:
+    for dot in defined:
         below = series.index(dot.series)
-        y = top + each * (rows.index(dot.row) + 0.5) + STEP * (below - (len(series) - 1) / 2)
+        y = top + row_height * (rows.index(dot.row) + 0.5) + STEP * (below - (len(series) - 1) / 2)
         lines.append(_dot(dot, y, f"d{below % SERIES}", x, chart))
     label = f'<text class="dim" x="{(left + WIDTH) / 2:.1f}" y="{top + height + 34}" text-anchor="middle">'
     lines.append(f"{label}{_e(chart.axis)}</text></svg>")
@@ -133,32 +133,32 @@ def _dot(dot: Dot, y: float, colour: str, x: object, chart: Chart) -> str:
     assert callable(x)
     assert dot.point is not None
     scale, sign = (100.0, "%") if chart.percent else (1.0, "")
-    said = f"{dot.row}, {dot.series}: {scale * dot.point:.3g}{sign}"
+    title = f"{dot.row}, {dot.series}: {scale * dot.point:.3g}{sign}"
     bar = ""
     if dot.lo is not None and dot.hi is not None:
-        said += f" [{scale * dot.lo:.3g}{sign}, {scale * dot.hi:.3g}{sign}]"
+        title += f" [{scale * dot.lo:.3g}{sign}, {scale * dot.hi:.3g}{sign}]"
         bar = f'<line class="bar-line {colour}" x1="{x(dot.lo):.1f}" x2="{x(dot.hi):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
     mark = f'<circle class="mark {colour}" cx="{x(dot.point):.1f}" cy="{y:.1f}" r="3.6"/>'
-    return f"<g><title>{_e(said)}</title>{bar}{mark}</g>"
+    return f"<g><title>{_e(title)}</title>{bar}{mark}</g>"
 
 
 def _legend(series: Sequence[str]) -> list[str]:
     if len(series) < 2:
         return []
     lines, at = [], 12.0
-    for place, name in enumerate(series):
-        lines.append(f'<circle class="mark d{place % SERIES}" cx="{at:.1f}" cy="12" r="4"/>')
+    for index, name in enumerate(series):
+        lines.append(f'<circle class="mark d{index % SERIES}" cx="{at:.1f}" cy="12" r="4"/>')
         lines.append(f'<text class="dim" x="{at + 9:.1f}" y="16">{_e(name)}</text>')
         at += 28 + LETTER * len(name)
     return lines
 
 
-def _axis(chart: Chart, known: Sequence[Dot]) -> tuple[float, float, list[float]]:
-    """The ends of the axis and round numbers along it; a very long interval is cut."""
-    points = [dot.point for dot in known if dot.point is not None] + ([] if chart.line is None else [chart.line])
+def _axis(chart: Chart, dots: Sequence[Dot]) -> tuple[float, float, list[float]]:
+    """The ends of the axis and round numbers along it; very long intervals are cut."""
+    points = [dot.point for dot in dots if dot.point is not None] + ([] if chart.line is None else [chart.line])
     low, high = min(points), max(points)
     room = (high - low or abs(high) or 1.0) * TRIMMED
-    ends = [end for dot in known for end in (dot.lo, dot.hi) if end is not None]
+    ends = [end for dot in dots for end in (dot.lo, dot.hi) if end is not None]
     low, high = max(min([low, *ends]), low - room), min(max([high, *ends]), high + room)
     if low == high:
         low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)

@@ -1,4 +1,4 @@
-"""Two allocators compared -> tables of their paired differences, at budgets and over whole gain curves."""
+"""Diagnoses, results of several cells and comparisons of two allocators -> tables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
@@ -26,132 +26,132 @@ from deepval.results import Area, BudgetKey, Reason, Result, Row
 MANY_TIES = 0.05
 
 
-def diagnosis_tables(found: Diagnosis) -> Iterator[Table]:
+def diagnosis_tables(diagnosis: Diagnosis) -> Iterator[Table]:
     """The tables of a diagnosis, in the order of the questions."""
-    yield _budgets(found)
-    if found.ties:
-        yield _ties(found)
-    yield _held(found)
-    if found.widths:
-        yield _widths(found)
-    if found.verdicts:
-        yield _verdicts(found)
+    yield _budgets(diagnosis)
+    if diagnosis.ties:
+        yield _ties(diagnosis)
+    yield _concentration(diagnosis)
+    if diagnosis.widths:
+        yield _widths(diagnosis)
+    if diagnosis.verdicts:
+        yield _verdicts(diagnosis)
 
 
-def opening(found: Diagnosis) -> str:
-    """What is looked at, in a sentence."""
+def opening(diagnosis: Diagnosis) -> str:
+    """One sentence about the table: inputs, units, and how many inputs escalation helps and harms."""
     return (
-        f"{counted(found.inputs, 'input')} in {counted(found.units, 'unit')}: escalation changes the loss of "
-        f"{found.affected:,}, helps {found.helped:,} and harms {found.harmed:,}."
+        f"{counted(diagnosis.inputs, 'input')} in {counted(diagnosis.units, 'unit')}: escalation changes the loss of "
+        f"{diagnosis.affected:,}, helps {diagnosis.helped:,} and harms {diagnosis.harmed:,}."
     )
 
 
-def _budgets(found: Diagnosis) -> Table:
+def _budgets(diagnosis: Diagnosis) -> Table:
     rows = [
         (row.budget.label, f"{row.slots:,}", row.state, "yes" if row.forced else "no", percent(row.oracle_share))
-        for row in found.budgets
+        for row in diagnosis.budgets
     ]
-    slack = [row.budget.label for row in found.budgets if row.state == "slack"]
-    binding = [row.budget.label for row in found.budgets if row.state == "binding"]
-    said = []
+    slack = [row.budget.label for row in diagnosis.budgets if row.state == "slack"]
+    binding = [row.budget.label for row in diagnosis.budgets if row.state == "binding"]
+    notes = []
     if binding:
-        said.append(f"Which of the {found.helped:,} helped inputs come first matters at {_listed(binding)}.")
+        notes.append(f"Which of the {diagnosis.helped:,} helped inputs come first matters at {_listing(binding)}.")
     if slack:
-        said.append(
-            f"There are slots for all {found.helped:,} helped inputs at {_listed(slack)}: there only what is left "
+        notes.append(
+            f"There are slots for all {diagnosis.helped:,} helped inputs at {_listing(slack)}: there only what is left "
             "alone matters."
         )
     header = ("budget", "slots", "state", "must harm", "oracle gains")
-    return _table("Does the budget bind?", header, rows, " ".join(said))
+    return _table("Does the budget bind?", header, rows, " ".join(notes))
 
 
-def _ties(found: Diagnosis) -> Table:
-    rows = [(row.budget.label, row.allocator, percent(row.ties, 1), f"{row.scores:,}") for row in found.ties]
-    tied = list(dict.fromkeys(row.allocator for row in found.ties if (row.ties or 0.0) > MANY_TIES))
-    said = (
-        f"More than {MANY_TIES:.0%} of a selection is left to chance with {_listed(tied)}."
+def _ties(diagnosis: Diagnosis) -> Table:
+    rows = [(row.budget.label, row.allocator, percent(row.ties, 1), f"{row.scores:,}") for row in diagnosis.ties]
+    tied = list(dict.fromkeys(row.allocator for row in diagnosis.ties if (row.ties or 0.0) > MANY_TIES))
+    note = (
+        f"More than {MANY_TIES:.0%} of a selection is left to chance with {_listing(tied)}."
         if tied
         else f"Scores decide: ties fill at most {MANY_TIES:.0%} of any selection."
     )
-    return _table("Do ties decide?", ("budget", "allocator", "ties", "different scores"), rows, said)
+    return _table("Do ties decide?", ("budget", "allocator", "ties", "different scores"), rows, note)
 
 
-def _held(found: Diagnosis) -> Table:
+def _concentration(diagnosis: Diagnosis) -> Table:
     rows = [
         (
             row.what, row.by, f"{row.holders:,}", number(row.effective, 1), f"{row.half:,}", row.top or MISSING,
             percent(row.top_share, 1), number(row.gini, 2),
         )
-        for row in found.held
+        for row in diagnosis.held
     ]  # fmt: skip
-    value = found.held[0]
+    value = diagnosis.held[0]
     if value.effective is None:
-        said = "Nothing can be gained: no input is helped."
+        note = "Nothing can be gained: no input is helped."
     else:
-        said = (
-            f"The value is spread as over {value.effective:.1f} of {counted(found.units, 'unit')}. The fewer, the "
+        note = (
+            f"The value is spread as over {value.effective:.1f} of {counted(diagnosis.units, 'unit')}. The fewer, the "
             "shorter 95 % intervals fall: 6 even units cover 82 %, 24 cover 90 % (docs/statistics.md)."
         )
     header = ("of", "by", "holders", "as over", "half in", "largest", "its share", "Gini")
-    return _table("On how much does it rest?", header, rows, said)
+    return _table("On how much does it rest?", header, rows, note)
 
 
-def _widths(found: Diagnosis) -> Table:
+def _widths(diagnosis: Diagnosis) -> Table:
     rows = [
         (
             row.budget.label, row.allocator, _both(row.half_width, row.predicted, percent),
             _both(row.ndg_half_width, row.ndg_predicted, number),
             MISSING if row.units_needed is None else f"{row.units_needed:,}",
         )
-        for row in found.widths
+        for row in diagnosis.widths
     ]  # fmt: skip
-    needed = [row.units_needed for row in found.widths if row.units_needed is not None and _counts(row, found)]
-    said = "Half-widths: of the interval, and predicted from the spread over draws (1.96 x spread)."
+    needed = [row.units_needed for row in diagnosis.widths if row.units_needed is not None and _counts(row, diagnosis)]
+    note = "Half-widths: of the interval, and predicted from the spread over draws (1.96 x spread)."
     if needed:
-        enough = sum(number <= found.units for number in needed)
-        said += (
-            f" {counted(found.units, 'unit')} resolve{'s' * (found.units == 1)} a difference of "
-            f"{percent(found.difference)} of the all-cheap loss in {enough} of {len(needed)} rows with 80 % power; the "
-            f"most demanding needs {max(needed):,}."
+        enough = sum(count <= diagnosis.units for count in needed)
+        note += (
+            f" {counted(diagnosis.units, 'unit')} resolve{'s' * (diagnosis.units == 1)} a difference of "
+            f"{percent(diagnosis.difference)} of the all-cheap loss in {enough} of {len(needed)} rows with 80 % power; "
+            f"the most demanding needs {max(needed):,}."
         )
-    header = ("budget", "allocator", "vs random +-", "nDG +-", f"units for {percent(found.difference)}")
-    return _table("How wide are intervals, and how many units are enough?", header, rows, said)
+    header = ("budget", "allocator", "vs random +-", "nDG +-", f"units for {percent(diagnosis.difference)}")
+    return _table("How wide are intervals, and how many units are enough?", header, rows, note)
 
 
-def _counts(row: WidthCheck, found: Diagnosis) -> bool:
-    """Whether a row is an allocator's, or a stand-in's where there is none."""
-    return row.allocator != "oracle" or all(other.allocator in ("oracle", "random") for other in found.widths)
+def _counts(row: WidthCheck, diagnosis: Diagnosis) -> bool:
+    """Whether a row counts towards the units needed: the oracle's row counts only if no allocator has one."""
+    return row.allocator != "oracle" or all(other.allocator in ("oracle", "random") for other in diagnosis.widths)
 
 
-def _verdicts(found: Diagnosis) -> Table:
+def _verdicts(diagnosis: Diagnosis) -> Table:
     rows = [
         (
             row.budget.label, row.allocator, row.verdict,
             ", ".join(f"{unit}: {verdict or 'none'}" for unit, verdict in row.without.items()) or MISSING,
             ", ".join(row.turned) or MISSING,
         )
-        for row in found.verdicts
+        for row in diagnosis.verdicts
     ]  # fmt: skip
-    hanging = sum(bool(row.without) for row in found.verdicts)
-    said = (
-        f"{hanging} of {len(found.verdicts)} verdicts change when one unit is left out."
+    hanging = sum(bool(row.without) for row in diagnosis.verdicts)
+    note = (
+        f"{hanging} of {len(diagnosis.verdicts)} verdicts change when one unit is left out."
         if hanging
-        else f"No single unit decides any of the {len(found.verdicts)} verdicts."
+        else f"No single unit decides any of the {len(diagnosis.verdicts)} verdicts."
     )
     header = ("budget", "allocator", "verdict", "without this unit", "sign turns without")
-    return _table("Which verdicts does one unit decide?", header, rows, said)
+    return _table("Which verdicts does one unit decide?", header, rows, note)
 
 
 def _both(measured: float | None, predicted: float | None, form: Callable[[float | None], str]) -> str:
     return f"{form(measured)} ({form(predicted)})" if predicted is not None else MISSING
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listing(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], said: str) -> Table:
-    return Table(title, header, (tuple(tuple(map(TableCell, row)) for row in rows),), (said,))
+def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], note: str) -> Table:
+    return Table(title, header, (tuple(tuple(map(TableCell, row)) for row in rows),), (note,))
 
 
 LADDER = "oracle-ladder"
@@ -160,28 +160,32 @@ UNLISTED = ("all-full", "oracle", LADDER)
 
 
 def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: float = 0.2) -> Table:
-    """NDG of every allocator (rows) in every cell (columns), a plus where it beats random, an asterisk where it loses.
+    """NDG of every allocator (rows) in every cell (columns), with a plus if it beats random, an asterisk if it loses.
 
-    `mean` is the mean nDG over the cells, given where all have one; `harm` the harm that it selects as a share of the
-    all-cheap loss, mean over the cells, as a multiple of what random selects; `better` and `worse` count the verdicts.
+    `mean` is the mean nDG over the cells, if every cell has one. `harm` is the selected harm as a share of the
+    all-cheap loss, averaged over the cells, as a multiple of random's. `better` and `worse` count the verdicts.
     """
-    found = {label: _rows(result, kind, alpha) for label, result in results.items()}
-    names = list(dict.fromkeys(name for rows in found.values() for name in rows if name not in UNLISTED))
-    lines = [_line(name, [rows.get(name) for rows in found.values()], list(found.values())) for name in names]
-    header = ("allocator", *found, "mean", "harm", "better", "worse")
+    rows_by_cell = {label: _rows(result, kind, alpha) for label, result in results.items()}
+    names = list(dict.fromkeys(name for rows in rows_by_cell.values() for name in rows if name not in UNLISTED))
+    lines = [
+        _line(name, [rows.get(name) for rows in rows_by_cell.values()], list(rows_by_cell.values())) for name in names
+    ]
+    header = ("allocator", *rows_by_cell, "mean", "harm", "better", "worse")
     notes = (
         "nDG; +: better than random, asterisk: worse, at 95 %; inf.: cannot run within the budget; "
         f"{MISSING}: undefined there. harm: as a multiple of random's.",
     )
-    if any(row.verdict_words == NO_COST for rows in found.values() for row in rows.values()):
+    if any(row.verdict_words == NO_COST for rows in rows_by_cell.values() for row in rows.values()):
         notes = (*notes, f"{UNPRICED}: no cost known, so it is not judged under this budget.")
-    on_ladder = sorted({row.allocator for rows in found.values() for row in rows.values() if row.oracle == LADDER})
-    told = [f"{name}: nDG of {LADDER}, compared with random-ladder." for name in on_ladder if name in names]
-    return Table(_label(results, kind, alpha), header, (tuple(lines),), (*notes, *told), ("worse", "better"))
+    on_ladder = sorted(
+        {row.allocator for rows in rows_by_cell.values() for row in rows.values() if row.oracle == LADDER}
+    )
+    ladder_notes = [f"{name}: nDG of {LADDER}, compared with random-ladder." for name in on_ladder if name in names]
+    return Table(_label(results, kind, alpha), header, (tuple(lines),), (*notes, *ladder_notes), ("worse", "better"))
 
 
 def _label(results: Mapping[str, Result], kind: str, alpha: float) -> str:
-    """The budgets of the cells, which are one where all count and charge alike."""
+    """The labels of the cells' budgets; one label if all cells count and charge alike."""
     budgets = [_budget(result, kind, alpha) for result in results.values()]
     return " or ".join(dict.fromkeys(budget.label for budget in budgets if budget)) or BudgetKey(kind, alpha).label
 
@@ -198,19 +202,19 @@ def _rows(result: Result, kind: str, alpha: float) -> dict[str, Row]:
 
 def _line(name: str, rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> tuple[TableCell, ...]:
     values = [None if row is None else row.ndg for row in rows]
-    mean = number(fmean(known)) if len(known := [v for v in values if v is not None]) == len(rows) else MISSING
+    mean = number(fmean(defined)) if len(defined := [v for v in values if v is not None]) == len(rows) else MISSING
     verdicts = [row.verdict for row in rows if row is not None]
     counts = ["" if name in ("random", "random-ladder") else str(verdicts.count(word)) for word in ("better", "worse")]
     return (
         TableCell(name),
-        *map(_shown, rows),
+        *map(_ndg_cell, rows),
         TableCell(mean),
         TableCell(number(_harm(rows, cells), 2)),
         *map(TableCell, counts),
     )
 
 
-def _shown(row: Row | None) -> TableCell:
+def _ndg_cell(row: Row | None) -> TableCell:
     if row is None:
         return TableCell(MISSING)
     if row.verdict == "infeasible":
@@ -222,7 +226,7 @@ def _shown(row: Row | None) -> TableCell:
 
 
 def _harm(rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> float | None:
-    """Harm as a share of the all-cheap loss, mean over the cells, as a multiple of random's; None where undefined."""
+    """Mean harm over the cells (shares of the all-cheap loss), as a multiple of random's; None if undefined."""
     own, random = [], []
     for row, cell in zip(rows, cells, strict=True):
         base = cell["random"]
@@ -234,7 +238,7 @@ def _harm(rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> flo
 
 
 def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
-    """Paired differences between two allocators, on one table or as means over cells."""
+    """Paired differences between two allocators, on one value table or as means over cells."""
     header = ["budget", "difference", "95 %", "nDG", SECOND_BOUNDS, SECOND, "verdict"]
     over = any(isinstance(row, PooledComparison) for row in rows)
     if over:
@@ -257,13 +261,13 @@ def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
 
 
 def _second_of(row: Comparison) -> tuple[str, str]:
-    """As of a row: the interval of the second opinion, and what it says."""
+    """The interval of the second opinion, and its verdict (`agrees` if it is the row's own)."""
     if row.second_verdict is None:
         return "", ""
-    said = "agrees" if row.second_verdict == row.verdict else row.second_verdict
+    opinion = "agrees" if row.second_verdict == row.verdict else row.second_verdict
     if row.unit == "loss":
-        return interval(row.second_loss_lo, row.second_loss_hi), said
-    return interval(row.second_lo, row.second_hi, percent), said
+        return interval(row.second_loss_lo, row.second_loss_hi), opinion
+    return interval(row.second_lo, row.second_hi, percent), opinion
 
 
 def _comparison_title(rows: Sequence[Comparison | PooledComparison]) -> str:
@@ -297,9 +301,9 @@ def area_table(row: Area) -> Table:
     """The area between two gain curves."""
     share = row.unit == "share"
     form = percent if share else number
-    found = (row.difference, row.lo, row.hi) if share else (row.loss, row.loss_lo, row.loss_hi)
+    bounds = (row.difference, row.lo, row.hi) if share else (row.loss, row.loss_lo, row.loss_hi)
     header = ("candidate", "baseline", "area between", "95 %", "verdict")
-    text = (row.candidate, row.baseline, form(found[0]), interval(found[1], found[2], form), row.verdict or MISSING)
+    text = (row.candidate, row.baseline, form(bounds[0]), interval(bounds[1], bounds[2], form), row.verdict or MISSING)
     note = "area between gain curves: mean difference over all shares of inputs, " + (
         "as a share of the all-cheap loss." if share else "in units of the loss."
     )

@@ -1,9 +1,9 @@
-"""A table and a width -> lines that fit into it: the one place that decides what gives way. Nothing is ever cut.
+"""A table and a width -> lines of at most this width. No text is ever cut.
 
-In this order, as far as needed: headings fold at spaces and hyphens; what all rows or those of a section have in common
-becomes a line above them; long texts fold at spaces; columns that a table can spare are left out, and a note says
-which; any text folds into two lines; the table is printed in parts, each with the names of its rows; texts fold as far
-as they can; every row becomes a record of lines.
+In this order, as far as needed: headings fold at spaces and hyphens; columns with one value for all rows, or for those
+of a section, become lines above them; long texts fold at spaces; the table's `extra` columns are left out, and a note
+names them; any text folds into two lines; the table is printed in parts that repeat the names of the rows; texts fold
+as far as they can; every row becomes a record of lines.
 """
 
 import re
@@ -18,17 +18,17 @@ from deepval.report.tables import Table, TableCell
 GAP = 2
 """Spaces between columns."""
 LONG_TEXT = 24
-"""Texts fold down to this before columns are left out."""
+"""Width to which texts fold before columns are left out."""
 NUMBER = re.compile(r"[-+–]?[\d.,]+|\[|–$|inf\.$|$")
-"""How a cell of a column of numbers begins, or what stands for a number."""
+"""The beginning of a cell in a column of numbers, or a sign in place of a number."""
 
 Style = Callable[[str, TableCell], str]
-"""A text and the cell it is of -> the text with marks that take no room."""
+"""A text and its cell -> the text with marks of width 0, such as colours."""
 
 
 @dataclass(frozen=True)
 class LaidTable:
-    """The lines of a table, the columns that are left out and the width from which on all are there."""
+    """The lines of a table, the columns that are left out, and the smallest width with all columns."""
 
     lines: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -36,7 +36,7 @@ class LaidTable:
 
 
 def laid_out(table: Table, width: int, style: Style = lambda text, cell: text) -> LaidTable:
-    """The table in lines of at most this width, as far as single words allow."""
+    """The table in lines of at most this width, unless a single word is wider."""
     grid = _Grid.of(table)
     needed = grid.gathered().folded_head(0).folded(0, least=LONG_TEXT).total
     if grid.total > width:
@@ -55,7 +55,7 @@ def laid_out(table: Table, width: int, style: Style = lambda text, cell: text) -
 
 
 def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
-    """The lines of a grid from which nothing more can be taken away."""
+    """The lines of a grid whose columns all stay."""
     small = grid.folded(width, least=1)
     if grid.total <= width or (small.total <= width and small.tallest <= max(2, grid.tallest)):
         yield from small.lines(style)
@@ -71,21 +71,21 @@ def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
 
 
 def cells_wide(text: str) -> int:
-    """Columns of a terminal that a text takes."""
+    """Width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def printable(text: str) -> str:
-    """The text with what would move a terminal's cursor or change its colours spelled out."""
+    """The text with control characters, which could move the cursor or change colours, written as escapes."""
     if text.isprintable() and text.isascii():
         return text
     return "".join(c if category(c)[0] != "C" else repr(c)[1:-1] for c in text)
 
 
 def wrapped(text: str, width: int, *, breaks: str = " ") -> list[str]:
-    """The text in lines of at most this width, broken after spaces or other signs; longer words stay whole."""
+    """The text in lines of at most this width, broken after spaces or the other `breaks`; longer words stay whole."""
     pieces = re.findall(rf"[^{re.escape(breaks)}]*(?:[{re.escape(breaks)}]|$)", text)
     lines: list[list[str]] = [[]]
     used = 0  # width of the last line, so that no piece is measured twice
@@ -107,13 +107,13 @@ def folded_text(text: str, width: int, *, indent: int = 0) -> str:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A table on its way to lines.
+    """An intermediate form between a table and its lines.
 
     Attributes:
         header: Names of the columns.
         sections: Rows of cells, section by section.
-        widths: Width of each column; cells that are longer fold.
-        heads: A line above each section, or nothing.
+        widths: Width of each column; longer cells fold.
+        heads: A line above each section, or empty.
         common: Lines above all sections.
     """
 
@@ -126,7 +126,7 @@ class _Grid:
     @classmethod
     def of(cls, table: Table) -> "_Grid":
         sections = tuple(
-            tuple(tuple(TableCell(_shown(cell), cell.mark) for cell in row) for row in section)
+            tuple(tuple(TableCell(_text(cell), cell.mark) for cell in row) for row in section)
             for section in table.sections
         )
         grid = cls(tuple(map(printable, table.header)), sections, ())
@@ -147,7 +147,7 @@ class _Grid:
         return tuple(max((cells_wide(row[i].text) for row in self.rows), default=0) for i in range(len(self.header)))
 
     def folded_head(self, width: int) -> "_Grid":
-        """With headings folded where that makes columns smaller, as few as needed, from the right."""
+        """With headings folded if that makes columns narrower, as few as needed, from the right."""
         widths = [
             w if w < content else max(content, cells_wide(name))
             for w, content, name in zip(self.widths, self.contents, self.header, strict=True)
@@ -160,7 +160,7 @@ class _Grid:
         return replace(self, widths=tuple(widths))
 
     def grouped(self) -> "_Grid":
-        """With leading columns that only the first row of a section fills as a line above the section."""
+        """With leading columns as a line above each section, if only the first row of a section fills them."""
         if not any(len(section) > 1 for section in self.sections):
             return self
         lead = 0
@@ -175,23 +175,23 @@ class _Grid:
         return replace(self, header=self.header[lead:], sections=sections, widths=self.widths[lead:], heads=heads)
 
     def gathered(self) -> "_Grid":
-        """With what all rows, or those of a section, have in common above them."""
+        """With the common values of all rows, or of a section's rows, in lines above them."""
         return self.grouped().without_common().by_first()
 
     def without_common(self) -> "_Grid":
-        """With columns of words that are the same in every row as lines above all."""
+        """With columns of words that are equal in all rows as lines above the table."""
         rows = list(self.rows)
         same = [
             i
             for i in range(1, len(self.header))
             if len(rows) > 1 and rows[0][i].text and not self._numeric(i) and len({row[i] for row in rows}) == 1
         ]
-        kept = [i for i in range(len(self.header)) if i not in same or self.header[i] == "verdict"]
-        common = tuple(f"{self.header[i]}: {rows[0][i].text}" for i in same if i not in kept)
-        return replace(self._keeping(kept), common=common)
+        columns = [i for i in range(len(self.header)) if i not in same or self.header[i] == "verdict"]
+        common = tuple(f"{self.header[i]}: {rows[0][i].text}" for i in same if i not in columns)
+        return replace(self._keeping(columns), common=common)
 
     def by_first(self) -> "_Grid":
-        """With rows in sections by their first column, where it repeats and there are no sections yet."""
+        """With rows in sections by their first column, if it repeats and there are no sections yet."""
         if self.heads or len(self.sections) != 1 or len(self.header) < 3:
             return self
         runs = [(name, list(rows)) for name, rows in groupby(self.sections[0], key=lambda row: row[0].text)]
@@ -203,12 +203,12 @@ class _Grid:
 
     @property
     def tallest(self) -> int:
-        """Lines of the row that takes most of them."""
+        """Number of lines of the tallest row."""
         folded = (len(wrapped(cell.text, w)) for row in self.rows for cell, w in zip(row, self.widths, strict=True))
         return max(folded, default=1)
 
     def folded(self, width: int, *, least: int) -> "_Grid":
-        """With texts folded at spaces, the widest first, none to less than `least` or a word."""
+        """With texts folded at spaces, the widest first, none below `least` or the width of a word."""
         widths = list(self.widths)
         for i in sorted(range(len(widths)), key=lambda i: -widths[i]):
             over = sum(widths) + GAP * (len(widths) - 1) - width
@@ -223,18 +223,18 @@ class _Grid:
         """The grid without a column."""
         return self._keeping([i for i, other in enumerate(self.header) if other != name])
 
-    def _keeping(self, kept: Sequence[int]) -> "_Grid":
-        sections = tuple(tuple(tuple(row[i] for i in kept) for row in section) for section in self.sections)
-        header, widths = tuple(self.header[i] for i in kept), tuple(self.widths[i] for i in kept)
+    def _keeping(self, columns: Sequence[int]) -> "_Grid":
+        sections = tuple(tuple(tuple(row[i] for i in columns) for row in section) for section in self.sections)
+        header, widths = tuple(self.header[i] for i in columns), tuple(self.widths[i] for i in columns)
         return replace(self, header=header, sections=sections, widths=widths)
 
     def _names(self) -> int:
-        """How many columns name a row: the leading ones without numbers, at least one."""
-        found = next((i for i in range(len(self.header)) if self._numeric(i)), len(self.header))
-        return max(1, min(found, 2, len(self.header) - 1))
+        """Number of columns that name a row: the leading ones without numbers, one or two."""
+        first_numeric = next((i for i in range(len(self.header)) if self._numeric(i)), len(self.header))
+        return max(1, min(first_numeric, 2, len(self.header) - 1))
 
     def parts(self, width: int) -> "list[_Grid] | None":
-        """The grid in parts that fit, each with the names of the rows; None where these leave no room."""
+        """The grid in parts that fit and repeat the names of the rows; None if the names leave no room."""
         names = list(range(self._names()))
         room = width - sum(self.widths[i] + GAP for i in names)
         parts: list[list[int]] = [[]]
@@ -252,7 +252,7 @@ class _Grid:
         return self.contents[column] <= LONG_TEXT and all(NUMBER.match(row[column].text) for row in self.rows)
 
     def lines(self, style: Style, *, alone: bool = True) -> Iterator[str]:
-        """The lines: what is common unless it was said, heading, a rule, sections with an empty line between them."""
+        """The lines: common values (if `alone`), heading, a rule, and sections with an empty line between them."""
         yield from self.common if alone else ()
         right = [self._numeric(i) for i in range(len(self.header))]
         heads = [wrapped(n, w, breaks=" -_/,") for n, w in zip(self.header, self.widths, strict=True)]
@@ -287,7 +287,7 @@ class _Grid:
             yield (" " * GAP).join(cells).rstrip()
 
     def records(self, width: int, style: Style) -> Iterator[str]:
-        """Every row as lines: its name, then what each column says."""
+        """Every row as lines: its name, then one entry per column."""
         yield from self.common
         names = self._names()
         label = max(map(cells_wide, self.header[names:]))
@@ -308,5 +308,5 @@ class _Grid:
                 yield ""
 
 
-def _shown(cell: TableCell) -> str:
+def _text(cell: TableCell) -> str:
     return printable(cell.text) + ("*" if cell.mark == "worse" else "")

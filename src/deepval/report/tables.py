@@ -1,4 +1,4 @@
-"""Result -> tables of short texts with marks, the same for every form. Rounding happens here and nowhere below.
+"""Result -> tables of short texts with marks, the same for every output format. All rounding happens here.
 
 A cell is marked by its row's verdict against random: better (bold) or worse (asterisk).
 """
@@ -18,11 +18,11 @@ from deepval.tables.scores import REFERENCES
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
 BEST, WORST = 10, 3
-"""Allocators with the largest and the smallest gains that an excerpt has of each budget."""
+"""How many allocators with the largest and the smallest gains an excerpt shows per budget."""
 RECORDS = ("rows", "slices", "streams", "gaps", "thresholds", "recovery", "ladder")
-"""Fields of a result that have a table each."""
+"""Fields of a result; every one of them has its own table."""
 MOST_SENTENCES = 12
-"""Notes, and sentences about budgets, of an excerpt."""
+"""Largest number of notes, and of sentences about budgets, in an excerpt."""
 ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
 LADDER, LADDER_CHANCE = "oracle-ladder", "random-ladder"
 OF_LADDER = "nDG of ladder"
@@ -41,16 +41,16 @@ EXPLAINED = {
     "escalated": "escalated: inputs that get the expensive mode",
     SECOND: "second opinion: what wider intervals for few or unequal units say (docs/statistics.md)",
 }
-"""Headings that a reader may not know."""
+"""Headings that need an explanation below the table."""
 SYMBOLS = {"–": "–: undefined or not measured", "inf.": "inf.: cannot run within the budget"}
 WEAK = {
     " on few units": f"on few units: the value to gain is spread as over fewer than {FEW_UNITS:g} units, where 95 % "
     "intervals held the truth in 61 % of simulated samples (docs/statistics.md).",
     "rests on ": "rests on: without that unit the verdict is another.",
 }
-"""What weakens a verdict in words, and what that means."""
+"""Words that qualify a verdict -> the explanation of these words."""
 MOST_SHARE = 10.0
-"""Largest share that is printed in percent: a larger one is a share of something almost zero."""
+"""Largest share that is printed in percent. A larger one has a denominator that is almost zero."""
 NEW_UNITS = (
     "The 95 % prediction interval is for the rate on as many new units as the rate is of (docs/statistics.md, Rates on "
     "new units)."
@@ -60,7 +60,7 @@ IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positi
 
 @dataclass(frozen=True)
 class TableCell:
-    """A short text and how it is marked."""
+    """A short text and its mark."""
 
     text: str
     mark: Mark = ""
@@ -68,9 +68,9 @@ class TableCell:
 
 @dataclass(frozen=True, repr=False)
 class Table(SelfShown):
-    """A title, a header, rows in sections that a rule divides, and notes below.
+    """A title, a header, rows in sections with rules between them, and notes below.
 
-    `extra` are the columns that a narrow terminal can spare, the first to go first.
+    `extra` lists the columns that are left out on a narrow terminal, in this order.
     """
 
     title: str
@@ -81,18 +81,19 @@ class Table(SelfShown):
 
     def keeping(self, *names: str) -> "Table":
         """The table with these columns only."""
-        kept = [i for i, name in enumerate(self.header) if name in names]
-        sections = tuple(tuple(tuple(row[i] for i in kept) for row in section) for section in self.sections)
+        columns = [i for i, name in enumerate(self.header) if name in names]
+        sections = tuple(tuple(tuple(row[i] for i in columns) for row in section) for section in self.sections)
         extra = tuple(name for name in self.extra if name in names)
-        return replace(self, header=tuple(self.header[i] for i in kept), sections=sections, extra=extra)
+        return replace(self, header=tuple(self.header[i] for i in columns), sections=sections, extra=extra)
 
     def widened(self, after: str, name: str, texts: Sequence[str]) -> "Table":
         """The table with a further column, one text per row."""
-        place, told = self.header.index(after) + 1, iter(texts)
+        column, new_texts = self.header.index(after) + 1, iter(texts)
         sections = tuple(
-            tuple((*row[:place], TableCell(next(told)), *row[place:]) for row in section) for section in self.sections
+            tuple((*row[:column], TableCell(next(new_texts)), *row[column:]) for row in section)
+            for section in self.sections
         )
-        return replace(self, header=(*self.header[:place], name, *self.header[place:]), sections=sections)
+        return replace(self, header=(*self.header[:column], name, *self.header[column:]), sections=sections)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -101,36 +102,36 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def cost(value: float | None, convention: str | None) -> str:
-    """What something costs, without its unit: two decimals of ms and mJ, three digits of dollars, which are small."""
+    """A cost without its unit: two decimals for ms and mJ; three significant digits for dollars, which are small."""
     return f"{value:.3g}" if value is not None and convention == "usd" else number(value, 2)
 
 
 def percent(value: float | None, digits: int = 2) -> str:
-    """A share in percent, or a dash; beyond 1000 % only on which side, for the whole is then almost zero."""
+    """A share in percent, or a dash; beyond 1000 % only its sign, because the denominator is then almost zero."""
     if value is not None and abs(value) > MOST_SHARE:
         return "< -1000%" if value < 0 else "> 1000%"
     return MISSING if value is None else f"{number(100 * value, digits)}%"
 
 
 def almost_zero(cheap_loss: float, *shares: float | None) -> str | None:
-    """Why shares of the all-cheap loss are not printed where one of them is beyond 1000 %; None where they are."""
+    """The reason for not printing shares of the all-cheap loss if one is beyond 1000 %; None if none is."""
     if not any(share is not None and abs(share) > MOST_SHARE for share in shares):
         return None
     return f"the all-cheap loss is almost zero ({cheap_loss:.3g}), so shares of it mean nothing"
 
 
 def interval(low: float | None, high: float | None, form: Callable[[float | None], str] = number) -> str:
-    """[low, high], or nothing where there is none."""
+    """`[low, high]`, or an empty text if a bound is missing."""
     return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
 
 
 def mark_of(verdict: str | None) -> Mark:
-    """The mark of a verdict: none where it is not resolved."""
+    """The mark of a verdict; empty if the verdict is neither better nor worse."""
     return "better" if verdict == "better" else "worse" if verdict == "worse" else ""
 
 
 def counted(count: int, noun: str, many: str | None = None) -> str:
-    """A number of things: 1 unit, 2 units."""
+    """A number with its noun: 1 unit, 2 units."""
     return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
 
 
@@ -140,7 +141,7 @@ def lines_of(texts: Iterable[Sequence[str]]) -> tuple[tuple[tuple[TableCell, ...
 
 
 def tables(result: Result) -> Iterator[Table]:
-    """Every table of a result that has rows."""
+    """The tables of a result; tables without rows are left out."""
     yield verdicts(result.rows, f"Verdicts ({counted(result.comparisons, 'comparison')} with random)")
     if result.slices:
         yield verdicts(result.slices, "Within groups of inputs", sliced=True)
@@ -157,7 +158,7 @@ def tables(result: Result) -> Iterator[Table]:
 
 
 def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
-    """Rows of a result, budget by budget or, where they are of slices, group by group."""
+    """The rows of a result, budget by budget; the rows of slices, group by group."""
     header = (
         "budget",
         "allocator",
@@ -198,7 +199,7 @@ def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
 
 
 def _of_ladder(rows: Sequence[Row]) -> Iterator[str]:
-    """Every row's gain as a share of what the best plan over all modes gains under its budget."""
+    """Every row's gain as a share of the gain of the best plan over all modes under the same budget."""
     prizes = {(row.slice, row.budget): row.gain for row in rows if row.allocator == LADDER}
     for row in rows:
         prize = prizes.get((row.slice, row.budget))
@@ -206,58 +207,58 @@ def _of_ladder(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _weaknesses(rows: Sequence[Row]) -> Iterator[str]:
-    """What the words of verdicts mean, and what was not looked for."""
+    """Explanations of qualified verdicts, and a note if units were not left out in turn."""
     words = " ".join(row.verdict_words or "" for row in rows)
-    yield from (said for sign, said in WEAK.items() if sign in words)
+    yield from (meaning for sign, meaning in WEAK.items() if sign in words)
     if any(row.units > LEAVE_OUT_UP_TO and row.verdict_words in ("better", "worse") for row in rows):
         yield f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}."
 
 
 def explained(table: Table, without: Sequence[str] = ()) -> list[str]:
-    """What a table's signs and headings mean, as far as its notes do not say so; `without` headings are left out."""
-    told = " ".join(note for note in table.notes if note not in WEAK.values())
+    """The meaning of a table's signs and headings, unless its notes explain them; `without` names headings to skip."""
+    notes = " ".join(note for note in table.notes if note not in WEAK.values())
     texts = {cell.text for section in table.sections for row in section for cell in row}
     marks = {cell.mark for section in table.sections for row in section for cell in row}
-    signs = [said for sign, said in SYMBOLS.items() if sign in texts and f"{sign}:" not in told]
-    if "worse" in marks and "asterisk" not in told:
+    signs = [meaning for sign, meaning in SYMBOLS.items() if sign in texts and f"{sign}:" not in notes]
+    if "worse" in marks and "asterisk" not in notes:
         signs.append("asterisk: worse, at 95 %")
-    if any(text.startswith("[") for text in texts) and "95 %" not in told:
+    if any(text.startswith("[") for text in texts) and "95 %" not in notes:
         signs.append("[low, high]: 95 % interval over units")
     if "vs random" in table.header:
-        signs += [said for name, said in EXPLAINED.items() if name in table.header and name not in without]
+        signs += [meaning for name, meaning in EXPLAINED.items() if name in table.header and name not in without]
         if any("%" in text for text in texts):
             signs.append("%: of the all-cheap loss")
     return [f"{'; '.join(signs)}."] if signs else []
 
 
 def closing(result: Result) -> list[str]:
-    """The verdicts in words, budget by budget: what a reader should see last."""
+    """The verdicts in words, budget by budget: the last lines of a report."""
     return closing_of(result.rows)
 
 
-def closing_of(every: Sequence[Row]) -> list[str]:
-    """The verdicts of rows in words, budget by budget, those against random-ladder apart."""
+def closing_of(every_row: Sequence[Row]) -> list[str]:
+    """The verdicts of rows in words, budget by budget; comparisons with random-ladder have their own line."""
     lines = []
-    places = {row.budget.label: place for place, row in reversed(list(enumerate(every)))}
-    # A row of scores per mode is compared with another chance; one without a known cost has words but no verdict.
-    judged = [row for row in every if row.verdict_words or row.verdict]
-    judged.sort(key=lambda row: (places[row.budget.label], row.chance == LADDER_CHANCE))
+    first_index = {row.budget.label: index for index, row in reversed(list(enumerate(every_row)))}
+    # Rows with one score per mode are compared with random-ladder; rows without a cost have words but no verdict.
+    judged = [row for row in every_row if row.verdict_words or row.verdict]
+    judged.sort(key=lambda row: (first_index[row.budget.label], row.chance == LADDER_CHANCE))
     for (budget, chance), rows in groupby(judged, key=lambda row: (row.budget.label, row.chance)):
-        found: dict[str, list[str]] = {}
-        other: dict[str, list[str]] = {}
+        by_verdict: dict[str, list[str]] = {}
+        by_second_verdict: dict[str, list[str]] = {}
         for row in rows:
-            found.setdefault(row.verdict_words or row.verdict or "", []).append(row.allocator)
+            by_verdict.setdefault(row.verdict_words or row.verdict or "", []).append(row.allocator)
             if row.second_verdict and row.second_verdict != row.verdict:
-                other.setdefault(row.second_verdict, []).append(row.allocator)
-        lines.append(f"{budget}, against {chance or 'random'}: {_by_words(found)}.")
-        lines[-1] += f" Second opinion: {_by_words(other)}." if other else ""
+                by_second_verdict.setdefault(row.second_verdict, []).append(row.allocator)
+        lines.append(f"{budget}, against {chance or 'random'}: {_by_words(by_verdict)}.")
+        lines[-1] += f" Second opinion: {_by_words(by_second_verdict)}." if by_second_verdict else ""
     return lines
 
 
 def excerpt(result: Result, most: int) -> Result:
-    """The result with the best and the worst rows of each budget by gain, where it has more than `most` rows.
+    """The result with the best and the worst rows of each budget by gain, if it has more than `most` rows.
 
-    Tables of other records have those of the same allocators and budgets, and never more than `most`.
+    Other records are limited to the same allocators and budgets, and to `most` rows.
     """
     if max(len(getattr(result, name)) for name in RECORDS) <= most:
         return result
@@ -284,7 +285,7 @@ def _extremes(rows: Sequence[Row]) -> list[Row]:
 
 
 def excerpt_words(whole: Result, part: Result) -> list[str]:
-    """The number of each verdict, budget by budget, and how many rows of a result an excerpt has."""
+    """The number of each verdict, budget by budget, and the number of rows in the excerpt and in the whole result."""
     members: dict[tuple[str, str], list[Row]] = {}
     for row in whole.rows:
         if row.verdict:
@@ -314,8 +315,8 @@ def _verdict_counts(rows: Sequence[Row]) -> str:
     )
 
 
-def _by_words(found: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{words}: {_few(names)}" for words, names in found.items())
+def _by_words(names_by_words: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{words}: {_few(names)}" for words, names in names_by_words.items())
 
 
 def _few(names: Sequence[str], most: int = 6) -> str:
@@ -330,20 +331,20 @@ def _versus_random(row: Row | Stream) -> tuple[str, str]:
 
 
 def _simultaneous(row: Row) -> str:
-    """The interval of the same difference that holds for all rows at once."""
+    """The simultaneous interval of the same difference: it holds for all rows at once."""
     if row.versus_random_unit == "loss":
         return interval(row.versus_random_loss_simultaneous_lo, row.versus_random_loss_simultaneous_hi)
     return interval(row.versus_random_simultaneous_lo, row.versus_random_simultaneous_hi, percent)
 
 
 def _second(row: Row | Stream) -> tuple[str, str]:
-    """The interval of the second opinion, and whether it agrees with the verdict or what it says instead."""
+    """The interval of the second opinion, and its verdict (`agrees` if it is the row's own)."""
     if row.second_verdict is None:
         return "", ""
-    said = "agrees" if row.second_verdict == row.verdict else row.second_verdict
+    opinion = "agrees" if row.second_verdict == row.verdict else row.second_verdict
     if row.versus_random_unit == "loss":
-        return interval(row.versus_random_loss_second_lo, row.versus_random_loss_second_hi), said
-    return interval(row.versus_random_second_lo, row.versus_random_second_hi, percent), said
+        return interval(row.versus_random_loss_second_lo, row.versus_random_loss_second_hi), opinion
+    return interval(row.versus_random_second_lo, row.versus_random_second_hi, percent), opinion
 
 
 def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
@@ -388,9 +389,9 @@ def _streams(result: Result) -> Table:
     for (budget, _), members in groupby(result.streams, key=lambda row: (row.budget.label, row.allocator)):
         rows = []
         for i, row in enumerate(members):
-            kept = "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
+            state = "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
             cells = (
-                budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), kept,
+                budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), state,
                 number(row.ndg), number(row.versus_ranking), interval(row.versus_ranking_lo, row.versus_ranking_hi),
                 *_versus_random(row), _second(row)[1], row.verdict_words or row.verdict or "",
             )  # fmt: skip
@@ -406,7 +407,7 @@ def _streams(result: Result) -> Table:
 
 
 def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | None) -> Table:
-    """Where allocators escalate from, and how often that is to be expected; `held` units are calibrated on."""
+    """The thresholds of allocators and their expected escalation rates; `held` are the calibration units."""
     header = (
         "budget",
         "allocator",
@@ -424,9 +425,11 @@ def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | No
         for i, row in enumerate(members):
             rate, bounds = [percent(row.rate, 1)], [interval(row.rate_lo, row.rate_hi, _tenths)]
             if row.price is not None:
-                rate = [f"{each.mode} {percent(each.rate, 1)}" for each in row.rates]
+                rate = [f"{entry.mode} {percent(entry.rate, 1)}" for entry in row.rates]
                 bounds = [
-                    f"{each.mode} {interval(each.lo, each.hi, _tenths)}" for each in row.rates if each.lo is not None
+                    f"{entry.mode} {interval(entry.lo, entry.hi, _tenths)}"
+                    for entry in row.rates
+                    if entry.lo is not None
                 ]
             tied = "" if row.tied is None else f"{percent(row.tie_acceptance, 1)} of {row.tied:,}"
             first = (budget if i == 0 else "", row.allocator, _policy(row), _cut(row), tied)
@@ -434,7 +437,7 @@ def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | No
             rows.append(tuple(map(TableCell, texts)))
         sections.append(tuple(rows))
     notes = sorted({f"{row.allocator}: {row.reason}." for row in thresholds if row.reason})
-    notes.append(_calibrated(thresholds, held))
+    notes.append(_calibration_note(thresholds, held))
     if any(row.price is not None for row in thresholds):
         notes.append("price: of all modes run the one of largest score - price x cost; cheap has score and cost 0.")
     if any(row.policy == "adaptive threshold" for row in thresholds):
@@ -469,12 +472,12 @@ def recovery_table(rows: Sequence[Recovery]) -> Table:
 
 
 def _policy(row: Threshold) -> str:
-    """The policy, and what was tuned in it."""
+    """The policy with its tuned parameter, if it has one."""
     return row.policy if row.parameter is None else f"{row.policy} ({row.parameter:g})"
 
 
 def _cut(row: Threshold) -> str:
-    """Where an allocator escalates from, with digits to tell scores apart."""
+    """The threshold or price, with enough digits to distinguish scores."""
     if row.price is not None:
         return f"price {row.price:.6g} per {UNITS[row.convention] if row.convention else 'escalation'}"
     return MISSING if row.threshold is None else f"{row.threshold:.6g}"
@@ -484,17 +487,17 @@ def _tenths(value: float | None) -> str:
     return percent(value, 1)
 
 
-def _calibrated(thresholds: Sequence[Threshold], held: Sequence[str] | None) -> str:
-    """Which units thresholds are calibrated on."""
-    units = "" if held is None else f" ({counted(len(held), 'unit')}: {_few(held)})"
+def _calibration_note(thresholds: Sequence[Threshold], units: Sequence[str] | None) -> str:
+    """A sentence on the units that the thresholds are calibrated on."""
+    listing = "" if units is None else f" ({counted(len(units), 'unit')}: {_few(units)})"
     if any(row.calibrated_on == "calibration" for row in thresholds):
-        return f"Calibrated on units that the rates are not of{units}. {NEW_UNITS}"
-    return f"Calibrated on the same units as the rates{units}. {NEW_UNITS}"
+        return f"Calibrated on units that the rates are not of{listing}. {NEW_UNITS}"
+    return f"Calibrated on the same units as the rates{listing}. {NEW_UNITS}"
 
 
 def _gaps(result: Result) -> Table:
     header = ("budget", "allocator", "gap", "missed", "harm", "left out", "overhead", "ranking", "causal", "break-even")
-    # In units of the loss where the table of verdicts is, too: a share of almost nothing is no measure.
+    # Same unit as the table of verdicts: if the all-cheap loss is almost zero, shares of it mean nothing.
     loss = None if any(row.versus_random_unit == "loss" for row in result.rows) else result.setting["cheap_loss"]
 
     def part(value: float | None) -> str:

@@ -1,8 +1,8 @@
 """Standardised rows and labels -> the layers of a network, by Adam over shuffled batches.
 
-What scikit-learn's MLPRegressor and MLPClassifier do with their own settings, to the bit, without the checks and copies
-at every step that make them take half as long again: tests/test_models.py holds it to them. Columns of zeros, of which
-a list of few detections has many, are left out of the products; then sums may be rounded otherwise.
+Bit-equal to scikit-learn's MLPRegressor and MLPClassifier with their own settings, but without their checks and copies
+at every step, which add half of the time; tests/test_models.py compares both. Columns of zeros, frequent in lists of
+few detections, are left out of the products; then sums may be rounded differently.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ from deepval.errors import InputError
 Layers = tuple[tuple[Float[np.ndarray, "_ _"], Float[np.ndarray, "_"]], ...]
 BATCH = 200
 RATE, FADING, SQUARES_FADING, LEAST = 1e-3, 0.9, 0.999, 1e-8
-"""Adam: step, how much of the mean gradient and of the mean square is kept, and what keeps the quotient finite."""
+"""Adam: step, decay of the mean gradient, decay of the mean square, and the summand that keeps the quotient finite."""
 TOLERANCE, PATIENCE = 1e-4, 10
-"""Training ends after more epochs than these in a row of which none lowers the loss by as much."""
+"""Training ends after more than PATIENCE consecutive epochs that do not lower the loss by TOLERANCE."""
 
 
 def trained(
@@ -33,22 +33,23 @@ def trained(
     classify: bool,
     seed: int,
 ) -> Layers:
-    """Weight and bias of each layer after at most so many epochs; labels are 0 and 1 where it classifies."""
+    """Weight and bias of each layer after at most `epochs` epochs; labels of a classifier are 0 and 1."""
     random = np.random.RandomState(seed)
     parameters = _Parameters(rows.shape[1], units)
     parameters.draw(random)
+    # Columns of zeros do not change the products: move them last and leave them out.
     live = rows.any(axis=0)
     live_first = np.argsort(~live, kind="stable")
     rows, first_layer = rows[:, live], parameters.parts()[0][0]
     first_layer[:] = first_layer[live_first]
     step = _Gradient(parameters, min(BATCH, len(rows)), rows.shape[1], penalty=penalty, classify=classify)
-    order, wanted = np.arange(len(rows)), labels.astype(float)[:, None]
+    order, label_column = np.arange(len(rows)), labels.astype(float)[:, None]
     best, idle = np.inf, 0
     for _ in range(epochs):
         drawn = np.arange(len(rows))
         random.shuffle(drawn)
         order = order[drawn]
-        shuffled, targets = rows[order], wanted[order]
+        shuffled, targets = rows[order], label_column[order]
         total = 0.0
         for first in range(0, len(rows), BATCH):
             batch, target = shuffled[first : first + BATCH], targets[first : first + BATCH]
@@ -72,7 +73,7 @@ class _Parameters:
         self.all = np.zeros(self.weights + sum(self.widths[1:]))
 
     def parts(self, of: np.ndarray | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Weights and biases, layer by layer, as views of the array or of one like it."""
+        """Weights and biases, layer by layer, as views of the array or of another array of the same shape."""
         source = self.all if of is None else of
         lengths = [before * after for before, after in self.shapes] + list(self.widths[1:])
         pieces = np.split(source, np.cumsum(lengths)[:-1])
@@ -80,7 +81,7 @@ class _Parameters:
         return weights, pieces[len(self.shapes) :]
 
     def draw(self, random: np.random.RandomState) -> None:
-        """Uniform about 0, the narrower the wider the layers are (Glorot and Bengio, 2010)."""
+        """Draw uniformly about 0, from a narrower range for wider layers (Glorot and Bengio, 2010)."""
         for weight, bias in zip(*self.parts(), strict=True):
             bound = np.sqrt(6.0 / sum(weight.shape))
             weight[:] = random.uniform(-bound, bound, weight.shape)
@@ -88,7 +89,7 @@ class _Parameters:
 
 
 class _Gradient:
-    """One step of Adam: a batch of the first `live` columns changes the parameters; memory is taken once."""
+    """One step of Adam: a batch of the first `live` columns changes the parameters; buffers are allocated once."""
 
     def __init__(self, parameters: _Parameters, batch: int, live: int, *, penalty: float, classify: bool) -> None:
         self.parameters, self.penalty, self.classify = parameters, penalty, classify
@@ -103,7 +104,7 @@ class _Gradient:
         self.steps = 0
 
     def __call__(self, rows: np.ndarray, target: np.ndarray) -> float:
-        """Take the step; the batch's loss before it."""
+        """Take the step; returns the batch's loss before it."""
         signals = [rows, *(signal[: len(rows)] for signal in self.signals)]
         self._forward(signals)
         loss = self._loss(signals[-1], target)
@@ -115,25 +116,25 @@ class _Gradient:
         from scipy.special import expit
 
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            found = np.matmul(signals[layer], weight, out=signals[layer + 1])
-            found += bias
+            signal = np.matmul(signals[layer], weight, out=signals[layer + 1])
+            signal += bias
             if layer < len(self.weights) - 1:
-                np.maximum(found, 0.0, out=found)
+                np.maximum(signal, 0.0, out=signal)
             elif self.classify:
-                expit(found, out=found)
+                expit(signal, out=signal)
 
-    def _loss(self, found: np.ndarray, target: np.ndarray) -> float:
+    def _loss(self, output: np.ndarray, target: np.ndarray) -> float:
         """Mean over the batch of half the squared error, or of the log loss, and the penalty on weights."""
         from scipy.special import xlogy
 
         if self.classify:
             least = np.finfo(float).eps
-            p = np.clip(found, least, 1.0 - least)
+            p = np.clip(output, least, 1.0 - least)
             loss = -np.mean(xlogy(target, p) + xlogy(1.0 - target, 1.0 - p), axis=0).sum()
         else:
-            loss = 0.5 * np.mean((target - found) ** 2, axis=0).mean()
+            loss = 0.5 * np.mean((target - output) ** 2, axis=0).mean()
         squares = sum(np.dot(weight.ravel(), weight.ravel()) for weight in self.penalised)
-        return float(loss + 0.5 * self.penalty * squares / len(found))
+        return float(loss + 0.5 * self.penalty * squares / len(output))
 
     def _backward(self, signals: list[np.ndarray], target: np.ndarray) -> None:
         number, last = len(target), len(self.weights) - 1
@@ -173,11 +174,11 @@ class Network(Model):
     """Standardised columns through layers with max(0, x) between them; the last has one output.
 
     Attributes:
-        standard: How columns are standardised.
+        standard: The standardisation of columns.
         layers: Weight (in, out) and bias of each layer.
-        link: What turns the output into the prediction.
-        scale: What a linear output is multiplied by: the spread of the labels, which were standardised too.
-        shift: What is added to it then: their mean.
+        link: The function from the output to the prediction.
+        scale: Factor of a linear output: the spread of the labels, which were standardised too.
+        shift: Summand after the factor: the mean of the labels.
     """
 
     standard: Standard
@@ -190,7 +191,7 @@ class Network(Model):
         """The prediction for each row."""
         signal = self.standard.applied(rows)
         for number, (weight, bias) in enumerate(self.layers):
-            # Unlike a matrix product, whose blocks depend on the number of rows, this gives a row the same bits always.
+            # einsum gives a row the same bits in any batch; the blocks of a matrix product depend on the row count.
             signal = np.einsum("ri,io->ro", signal if not number else np.maximum(signal, 0.0), weight) + bias
         return linked(signal[:, 0] * self.scale + self.shift, self.link)
 
@@ -208,9 +209,11 @@ class Network(Model):
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Network":
-        """The model that plain lists and numbers describe."""
+        """The model from plain lists and numbers."""
         mean, inverse = (np.array(content[name], float) for name in ("mean", "inverse_spread"))
-        layers = tuple((np.array(each["weight"], float), np.array(each["bias"], float)) for each in content["layers"])
+        layers = tuple(
+            (np.array(layer["weight"], float), np.array(layer["bias"], float)) for layer in content["layers"]
+        )
         width = len(mean)
         for weight, bias in layers:
             if bias.ndim != 1 or weight.shape != (width, len(bias)):
@@ -223,13 +226,13 @@ class Network(Model):
 
     @property
     def width(self) -> int:
-        """How many numbers a row must have."""
+        """The length of a row."""
         return len(self.standard.mean)
 
 
 @dataclass(frozen=True)
 class Mlp(Learner):
-    """Two layers of 64 units, trained for a number of epochs, or until the loss falls no more; depends on the seed."""
+    """Two layers of 64 units, trained for at most `epochs` epochs, or until the loss stops falling; needs a seed."""
 
     units: tuple[int, ...] = (64, 64)
     epochs: int = 200

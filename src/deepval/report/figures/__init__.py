@@ -1,8 +1,8 @@
 """Results -> figures for a paper: vector PDF and PNG at the width of a column or of the text, without titles.
 
-`gap-<cell>` where value is lost, `curves-<cell>` gain against budget, `sign-<cell>` what escalation does to each input,
-`birds-eye-<cell>` a harmed and a helped frame from above, `dumbbells-<cell>` allocators free and charged. The same
-results give the same bytes, whatever their order.
+`gap-<cell>` shows the lost value by cause, `curves-<cell>` gain against budget, `sign-<cell>` the effect of escalation
+on each input, `birds-eye-<cell>` a harmed and a helped frame from above, `dumbbells-<cell>` allocators free and
+charged. The same results give the same bytes in any order.
 """
 
 import io
@@ -21,7 +21,7 @@ METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "png": {"Software": None},
 }
-"""What a file says of when and by what it was made: nothing. By the formats there are."""
+"""Format -> metadata that is left out, so that files do not depend on the time or the version of matplotlib."""
 
 
 def figures(
@@ -30,14 +30,14 @@ def figures(
     *,
     gains: Mapping[str, Mapping[str, float]] | None = None,
 ) -> dict[str, Figure]:
-    """Every figure that can be drawn, by name, as matplotlib Figures.
+    """Every figure that the results allow: name -> matplotlib Figure.
 
     Args:
-        results: Results by the name of their cell.
-        frames: Frames to look at (the content of a frames.json), by the same names.
-        gains: Perception gain of each input (cheap error minus full error), by the same names.
+        results: Cell name -> result.
+        frames: Cell name -> frames to draw (the content of a frames.json).
+        gains: Cell name -> perception gain of each input (cheap error minus full error).
     """
-    return {name: made for name, made in _every(results, frames, gains) if not isinstance(made, str)}
+    return {name: figure for name, figure in _all_figures(results, frames, gains) if not isinstance(figure, str)}
 
 
 def write_figures(
@@ -48,7 +48,7 @@ def write_figures(
     gains: Mapping[str, Mapping[str, float]] | None = None,
     formats: Sequence[str] = ("pdf", "png"),
 ) -> tuple[list[Path], dict[str, str]]:
-    """Write every figure in every format; returns the files, and by name why figures were left out."""
+    """Write every figure in every format; returns the files, and the reasons for figures that are left out, by name."""
     unknown = [form for form in formats if form not in METADATA]
     if unknown:
         raise InputError(f"A format of figures must be one of {', '.join(METADATA)}; found {unknown[0]!r}.")
@@ -60,31 +60,31 @@ def write_figures(
             )
     written: list[Path] = []
     left_out: dict[str, str] = {}
-    for name, made in _every(results, frames, gains):
-        if isinstance(made, str):
-            left_out[name] = made
+    for name, figure in _all_figures(results, frames, gains):
+        if isinstance(figure, str):
+            left_out[name] = figure
             continue
         for form in formats:
             path = Path(folder) / f"{_stem(name)}.{form}"
-            write_atomically(path, _bytes(made, form), make_folder=True)
+            write_atomically(path, _bytes(figure, form), make_folder=True)
             written.append(path)
     return written, left_out
 
 
 def _stem(name: str) -> str:
-    """The name of a figure as a file's."""
+    """The file name of a figure, without its ending."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).rstrip("-.")
 
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
-    """Draw one figure and write it in the format that the file's name ends with."""
+    """Draw one figure and write it in the format of the file name's ending."""
     form = path.suffix.removeprefix(".")
     if form not in METADATA:
         raise InputError(f"A format of figures must be one of {', '.join(METADATA)}; found {path.name!r}.")
-    made = drawn(draw)
-    if isinstance(made, str):
-        raise InputError(f"{path}: the figure cannot be drawn; {made}.")
-    write_atomically(path, _bytes(made, form), make_folder=True)
+    figure = drawn(draw)
+    if isinstance(figure, str):
+        raise InputError(f"{path}: the figure cannot be drawn; {figure}.")
+    write_atomically(path, _bytes(figure, form), make_folder=True)
 
 
 def _bytes(figure: Figure, form: str) -> bytes:
@@ -94,16 +94,16 @@ def _bytes(figure: Figure, form: str) -> bytes:
     return buffer.getvalue()
 
 
-def _every(
+def _all_figures(
     results: Mapping[str, Result],
     frames: Mapping[str, Mapping[str, Any]] | None,
     gains: Mapping[str, Mapping[str, float]] | None,
 ) -> Iterator[tuple[str, Figure | str]]:
-    """Names with figures, or with the reason why there is none."""
+    """Names with figures, or with the reason for leaving a figure out."""
     if not results:
         raise InputError("Figures need one result or more; none was given.")
-    for given, what in ((frames, "Frames"), (gains, "Gains")):
-        unknown = sorted(set(given or ()) - set(results))
+    for by_cell, what in ((frames, "Frames"), (gains, "Gains")):
+        unknown = sorted(set(by_cell or ()) - set(results))
         if unknown:
             raise InputError(f"{what} must be of one of {', '.join(sorted(results))}; found {unknown[0]!r}.")
     for name in sorted(results):
@@ -119,7 +119,7 @@ def _every(
 
 
 def _dumbbells(results: Mapping[str, Result]) -> Iterator[tuple[str, Figure | str]]:
-    """A figure for every judged table: its first results by name with selection and with measured budgets."""
+    """A figure for every judged table, from its first results by name with selection and with measured budgets."""
     tables: dict[str, list[str]] = {}
     for name in sorted(results):
         tables.setdefault(results[name].provenance["table"], []).append(name)
@@ -136,13 +136,13 @@ def _dumbbells(results: Mapping[str, Result]) -> Iterator[tuple[str, Figure | st
 
 
 def drawn(draw: Callable[[], Figure]) -> Figure | str:
-    """A figure in the style of all, or the reason why there is none."""
+    """A figure in the common style, or the reason for leaving it out."""
     with style.applied():
         try:
             figure = draw()
         except LeftOutError as missing:
             return str(missing)
-        # Ticks and places are fixed now, in this style, whatever the settings are when it is saved.
+        # Fix ticks and positions now, in this style, so that the settings at the time of saving do not matter.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         return figure

@@ -1,4 +1,4 @@
-"""Result -> figures of what allocators reach under budgets: the gap to the oracle, curves, free against charged."""
+"""Result -> figures of allocators under budgets: the gap to the oracle, gain curves, free against charged."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,37 +11,37 @@ from deepval.results import MEASURED, BudgetKey, Curve, Gap, Result, Row
 from deepval.tables.scores import REFERENCES
 
 HEADLINE = 0.2
-"""The budget that is drawn where there are several: the nearest to it."""
+"""Of several budgets, a figure shows the nearest to this one."""
 CAUSES = {"overhead": style.SERIES[2], "ranking": style.SERIES[0], "causal": style.SERIES[1]}
 FREE_CAUSES = {"missed value": style.SERIES[0], "selected harm": style.HARMED}
 REFERENCE_DASHES = {"random": (0, (4, 2)), "oracle": (0, (1, 1.2))}
 MOST, BANDS = 5, 2
-"""Curves with a colour and a name, and those of them with a band: more of either cannot be told apart."""
+"""Largest number of curves with a colour and a name, and of bands: more could not be distinguished."""
 RANDOM_LINE: dict[str, Any] = {"color": style.SOFT, "linewidth": 0.9, "linestyle": (0, (1, 1.2))}
 FILLED: dict[str, Any] = {"marker": "o", "markersize": 3, "color": style.SERIES[0], "markeredgewidth": 0}
 OPEN: dict[str, Any] = FILLED | {"markersize": 5, "markerfacecolor": "white", "markeredgewidth": 0.9}
-"""The open mark is the larger one, so that both are seen where they are equal."""
+"""The open mark is larger, so that both marks are visible at equal values."""
 
 Budgeted = TypeVar("Budgeted", Row, Gap)
 
 
 def at_one_budget(entries: Iterable[Budgeted], kinds: Sequence[str]) -> list[Budgeted]:
-    """The entries of the first kind that is there, at the budget nearest to the headline and its first accounting."""
-    found = list(entries)
-    kind = next((kind for kind in kinds if any(entry.kind == kind for entry in found)), None)
-    found = [entry for entry in found if entry.kind == kind]
-    if not found:
+    """The entries of the first kind present, at the budget nearest to the headline and with its first accounting."""
+    candidates = list(entries)
+    kind = next((kind for kind in kinds if any(entry.kind == kind for entry in candidates)), None)
+    candidates = [entry for entry in candidates if entry.kind == kind]
+    if not candidates:
         return []
-    alpha = min((entry.alpha for entry in found), key=lambda a: (round(abs(a - HEADLINE), 9), a))
-    found = [entry for entry in found if entry.alpha == alpha]
-    return [entry for entry in found if entry.budget == found[0].budget]
+    alpha = min((entry.alpha for entry in candidates), key=lambda a: (round(abs(a - HEADLINE), 9), a))
+    candidates = [entry for entry in candidates if entry.alpha == alpha]
+    return [entry for entry in candidates if entry.budget == candidates[0].budget]
 
 
 def gap(result: Result) -> Figure:
-    """Where each allocator's gap to the oracle goes, as shares of the all-cheap loss, smallest gap first.
+    """The parts of each allocator's gap to the oracle, as shares of the all-cheap loss, smallest gap first.
 
-    Under a measured budget overhead, ranking and causal; where allocators are free, missed value that the budget would
-    have allowed and selected harm. The parts add up to the gap.
+    Under a measured budget the parts are overhead, ranking and causal; if allocators are free, they are the missed
+    value that the budget allows and the selected harm. The parts add up to the gap.
     """
     from matplotlib.patches import Patch
 
@@ -93,14 +93,14 @@ def _parts(item: Gap, *, charged: bool) -> dict[str, float]:
 
 
 def _absent(row: Row | None) -> str:
-    """Why an allocator has no bar, in a word or two."""
+    """The reason why an allocator has no bar, in a word or two."""
     return (row.verdict_words if row is not None and row.gain is None else None) or "undefined"
 
 
 def curves(result: Result) -> Figure:
-    """Gain share against the share of inputs escalated, 95 % bands for the best, and random, oracle and all-full.
+    """Gain share against the share of escalated inputs, 95 % bands for the best, and random, oracle and all-full.
 
-    The best are those that gain most at the headline budget; beyond a few the others are thin lines.
+    The best have the largest gains at the headline budget; the others are thin lines.
     """
     if not any(value is not None for curve in result.curves for value in curve.gain_share):
         raise LeftOutError("the result holds no curves: evaluate with --curve 20")
@@ -110,24 +110,24 @@ def curves(result: Result) -> Figure:
 
 
 def draw_curves(axes: Axes, result: Result, lines: Iterable[Curve], *, marker: str = "") -> list[Any]:
-    """Curves with what is named of them, the best with bands; returns the handles of a legend."""
-    known = {curve.allocator: curve for curve in lines if any(v is not None for v in curve.gain_share)}
-    names = sorted((n for n in known if n not in REFERENCES), key=lambda n: (-_gain_at_headline(known[n]), n))
+    """Draw the curves, the best with names and bands; returns the handles of a legend."""
+    curve_of = {curve.allocator: curve for curve in lines if any(v is not None for v in curve.gain_share)}
+    names = sorted((n for n in curve_of if n not in REFERENCES), key=lambda n: (-_gain_at_headline(curve_of[n]), n))
     best, others = names[:MOST], names[MOST:]
     mark: dict[str, Any] = {"marker": marker, "markersize": 2.5, "markeredgewidth": 0} if marker else {}
     for name in others:
-        axes.plot(*_line(known[name]), **mark, color=style.EVEN, linewidth=0.6, label=name)
+        axes.plot(*_line(curve_of[name]), **mark, color=style.EVEN, linewidth=0.6, label=name)
     handles: list[Any] = []
     for i, (name, colour) in enumerate(zip(best, style.SERIES, strict=False)):
         bands = []
-        if i < BANDS and any(bound is not None for bound in known[name].lo):
-            bands = [axes.fill_between(*_band(known[name]), color=colour, alpha=0.14, linewidth=0, label=name)]
-        (line,) = axes.plot(*_line(known[name]), **mark, color=colour, label=style.short(name))
+        if i < BANDS and any(bound is not None for bound in curve_of[name].lo):
+            bands = [axes.fill_between(*_band(curve_of[name]), color=colour, alpha=0.14, linewidth=0, label=name)]
+        (line,) = axes.plot(*_line(curve_of[name]), **mark, color=colour, label=style.short(name))
         handles.append((*bands, line))
     for name, dash in REFERENCE_DASHES.items():
-        if name in known:
+        if name in curve_of:
             look: dict[str, Any] = {"color": style.INK, "linewidth": 0.9, "linestyle": dash}
-            handles.append(tuple(axes.plot(*_line(known[name]), label=name, **look)))
+            handles.append(tuple(axes.plot(*_line(curve_of[name]), label=name, **look)))
     share = result.setting["all_full_share"]
     if share is not None:
         look = {"color": style.SOFT, "linewidth": 0.7, "linestyle": (0, (6, 2, 1, 2))}
@@ -148,46 +148,48 @@ def _grey(others: Sequence[str]) -> list[Any]:
 
 
 def _gain_at_headline(curve: Curve) -> float:
-    found = [
+    distances = [
         (round(abs(a - HEADLINE), 9), a, g) for a, g in zip(curve.alpha, curve.gain_share, strict=True) if g is not None
     ]
-    return min(found)[2]
+    return min(distances)[2]
 
 
 def _line(curve: Curve) -> tuple[list[float], list[float]]:
-    """Percent by percent; nothing is gained by escalating nothing."""
+    """Escalated inputs and gain, both in percent, from (0, 0): escalating no input gains nothing."""
     points = [(a, g) for a, g in zip(curve.alpha, curve.gain_share, strict=True) if g is not None]
     return [0.0, *(100 * a for a, _ in points)], [0.0, *(100 * g for _, g in points)]
 
 
 def _band(curve: Curve) -> tuple[list[float], list[float], list[float]]:
-    every = zip(curve.alpha, curve.lo, curve.hi, strict=True)
-    points = [(0.0, 0.0, 0.0), *((a, lo, hi) for a, lo, hi in every if lo is not None and hi is not None)]
+    triples = zip(curve.alpha, curve.lo, curve.hi, strict=True)
+    points = [(0.0, 0.0, 0.0), *((a, lo, hi) for a, lo, hi in triples if lo is not None and hi is not None)]
     return [100 * a for a, _, _ in points], [100 * lo for _, lo, _ in points], [100 * hi for _, _, hi in points]
 
 
 def dumbbells(free: Result, charged: Result) -> Figure:
-    """NDG of each allocator when it is free (open) and when it pays for itself (filled), best free one first.
+    """NDG of each allocator when it is free (open) and when it is charged (filled), the best free one first.
 
     Args:
         free: A result with selection budgets.
-        charged: One of the same inputs with measured budgets; it may be the same result.
+        charged: A result of the same inputs with measured budgets; it may be the same result.
     """
     shared = {row.alpha for row in free.rows if row.kind == "selection"}
-    paid = {row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)}
-    budget = next((row.budget for row in paid.values()), BudgetKey("", math.nan))
-    given = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == budget.alpha}
-    names = [n for n in given if n in paid and n not in REFERENCES and given[n].ndg is not None]
+    charged_rows = {
+        row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)
+    }
+    budget = next((row.budget for row in charged_rows.values()), BudgetKey("", math.nan))
+    free_rows = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == budget.alpha}
+    names = [n for n in free_rows if n in charged_rows and n not in REFERENCES and free_rows[n].ndg is not None]
     if not names:
         raise LeftOutError(
             "no allocator has an nDG under a selection budget and is judged under a measured one as large"
         )
-    names.sort(key=lambda n: (-_ndg(given[n]), n))
+    names.sort(key=lambda n: (-_ndg(free_rows[n]), n))
     figure, (axes,) = style.panels(height_in=0.8 + 0.17 * len(names))
-    axes.axvline(_ndg(given["random"]), label="random", **RANDOM_LINE)
-    pairs = {name: (_ndg(given[name]), _ndg(paid[name])) for name in names}
-    draw_pairs(axes, pairs, {name: _absent(paid[name]) for name in names})
-    on_ladder = [n for n in names if given[n].oracle == "oracle-ladder"]
+    axes.axvline(_ndg(free_rows["random"]), label="random", **RANDOM_LINE)
+    pairs = {name: (_ndg(free_rows[name]), _ndg(charged_rows[name])) for name in names}
+    draw_pairs(axes, pairs, {name: _absent(charged_rows[name]) for name in names})
+    on_ladder = [n for n in names if free_rows[n].oracle == "oracle-ladder"]
     style.named_rows(axes, [f"{n} (ladder)" if n in on_ladder else n for n in names])
     axes.locator_params(axis="x", nbins=6)
     axes.margins(x=0.1)
@@ -197,12 +199,12 @@ def dumbbells(free: Result, charged: Result) -> Figure:
 
 
 def draw_pairs(axes: Axes, pairs: Mapping[str, tuple[float, float]], absent: Mapping[str, str]) -> None:
-    """A dumbbell per name, free (open) and charged (filled); a word stands where there is no charged nDG (NaN)."""
+    """A dumbbell per name, free (open) and charged (filled); a word replaces a missing (NaN) charged nDG."""
     for y, (name, (before, after)) in enumerate(pairs.items()):
         axes.plot([before, after], [y, y], color=style.EVEN, linewidth=1.4, zorder=1, label=name)
         if math.isnan(after):
-            place: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center_baseline"}
-            axes.annotate(absent[name], (before, y), fontsize=6, style="italic", color=style.SOFT, **place)
+            offset: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center_baseline"}
+            axes.annotate(absent[name], (before, y), fontsize=6, style="italic", color=style.SOFT, **offset)
     for end, (label, look) in enumerate((("free", OPEN), ("charged", FILLED))):
         axes.plot([pair[end] for pair in pairs.values()], range(len(pairs)), linestyle="none", label=label, **look)
 
