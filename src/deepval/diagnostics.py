@@ -130,7 +130,7 @@ class MultiMetric(Diagnostic):
 
 @dataclass(frozen=True)
 class PlanningGain(Diagnostic):
-    """Gain in a planning metric, PKL or TIP: how much less the full mode's errors change plans than the cheap mode's."""
+    """Gain in a planning metric, PKL or TIP: how much less the full mode's errors change plans than the cheap one's."""
 
     metric: Literal["PKL", "TIP"] = "PKL"
 
