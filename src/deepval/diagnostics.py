@@ -1,7 +1,7 @@
 """Losses, reference and both modes' full outputs -> signals that no vehicle could compute: never deployable.
 
-They show what a perfect view of perception would be worth. Each declares kind "diagnostic", so that they can be ranked
-under a selection budget and refused under a measured one: there is no cost to charge for knowing the answer.
+They show the value of full information about perception. All have the kind "diagnostic": they are ranked under a
+selection budget and refused under a measured one, as there is no cost to charge for information from the reference.
 """
 
 from abc import ABC, abstractmethod
@@ -22,11 +22,11 @@ from deepval.tables.values import ValueTable
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What labels and diagnostics may know of some inputs: their losses, and columns found from reference and outputs.
+    """The data on some inputs that labels and diagnostics may use: losses, and columns from reference and outputs.
 
     Attributes:
         table: The losses.
-        kept: Columns by name, one number per input of the table; empty where the losses came alone.
+        kept: Columns by name, one number per input of the table; empty where there are only losses.
     """
 
     table: ValueTable
@@ -50,7 +50,7 @@ class Evidence:
         return self.kept[name]
 
     def found_from(self, role: str, name: str) -> "Evidence":
-        """The evidence with a kept column as it was found from the units of a role alone."""
+        """The evidence with the values of a column that were computed from the units of a role alone."""
         return Evidence(self.table, {**self.kept, name: self.column(role_column(name, role))})
 
     @property
@@ -62,12 +62,12 @@ class Evidence:
 
 
 def role_column(name: str, role: str) -> str:
-    """Under which name a column is kept that was found from the units of a role."""
+    """The name of a column that was computed from the units of a role."""
     return name if role == "fit" else f"{name}_{role}"
 
 
 class Diagnostic(ABC):
-    """A signal that looks at what escalation would show; a frozen dataclass whose fields are its settings."""
+    """A signal that uses the result of escalation; a frozen dataclass whose fields are its settings."""
 
     kind: ClassVar[Literal["diagnostic"]] = "diagnostic"
 
@@ -78,7 +78,7 @@ class Diagnostic(ABC):
 
 @dataclass(frozen=True)
 class ReferenceCriticality(Diagnostic):
-    """Deceleration that the reference objects require: what cheap-side criticality would be without errors."""
+    """Deceleration that the reference objects require: the criticality of the cheap mode, were it free of errors."""
 
     def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """Required deceleration in m/s2 of the reference objects."""
@@ -121,15 +121,16 @@ class MultiMetric(Diagnostic):
         matrix = np.column_stack(list(features.values()))
         scores = np.full(len(values), np.nan)
         fold = unit_folds(evidence.table, self.folds)
-        for held in np.unique(fold):
-            seen = fold != held
+        for number in np.unique(fold):
+            # A unit is in one fold only, so no model predicts a unit that it was fitted on.
+            seen = fold != number
             scores[~seen] = self.learner.fit(matrix[seen], values[seen], classify=False).predict(matrix[~seen])
         return scores
 
 
 @dataclass(frozen=True)
 class PlanningGain(Diagnostic):
-    """A planning metric, PKL or TIP: how much less the full mode changes what a planner makes of it than cheap."""
+    """Gain in a planning metric, PKL or TIP: how much less the full mode's errors change plans than the cheap one's."""
 
     metric: Literal["PKL", "TIP"] = "PKL"
 
@@ -177,4 +178,4 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
     "multi-metric": MultiMetric(),
 }
 PLANNING_DIAGNOSTICS: dict[str, Diagnostic] = {"gain-PKL": PlanningGain("PKL"), "gain-TIP": PlanningGain("TIP")}
-"""Of cells whose downstream system is the learned planner; TIP also of PDM-Closed."""
+"""Diagnostics of cells whose downstream system is the learned planner; TIP also of PDM-Closed."""

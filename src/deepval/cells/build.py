@@ -1,7 +1,8 @@
 """Specifications -> cells: a map over units, then a combine of their parts into tables, views and evidence.
 
-What needs many units is found in the combine: the map from raw scores to probabilities from the training units, routing
-objectives from the fit units. The same specification gives the same bytes, whoever mapped the units and in what order.
+The combine computes the quantities that need many units: the map from raw scores to probabilities from the training
+units, and routing objectives from the fit units. The same specification gives the same bytes, in whatever process and
+order the units were mapped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +16,9 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.cells.kept_parts import (
     Arrays,
-    KeptPart,
     PartStore,
-    made_of,
+    StoredPart,
+    derived_arrays,
     own_settings,
     shared_arrays,
     shared_of,
@@ -47,7 +48,7 @@ from deepval.targets.objectives import ROUTING, RoutingObjective
 
 
 class Lacking(NamedTuple):
-    """A unit to work on: whether what all cells share of it is lacking, and of which cells their own part is."""
+    """A unit to work on: whether its shared part is missing, and the indices of the cells whose own part is missing."""
 
     unit: str
     shared: bool
@@ -59,80 +60,82 @@ class UnitMap:
     """A map over units.
 
     Attributes:
-        wanted: What is built.
+        specs: The cells to build.
         map_units: How units are mapped.
-        watch: Who is told how far it is.
-        store: Who keeps what is made; nobody where None.
+        watch: Shows the progress of long loops.
+        store: Stores the parts of units for the next build; None stores nothing.
     """
 
-    wanted: tuple[CellSpec, ...]
+    specs: tuple[CellSpec, ...]
     map_units: Map = map
     watch: Watch = unwatched
     store: PartStore | None = None
 
     @cached_property
-    def _read(self) -> dict[str, dict[str, Any] | None]:
-        """What the reading of each unit rests on."""
-        first = self.wanted[0]
+    def _readings(self) -> dict[str, dict[str, Any] | None]:
+        """By unit, everything that its reading rests on; None without a store, or where it cannot be listed."""
+        first = self.specs[0]
         return {unit: None if self.store is None else unit_rests_on(first, unit) for unit in first.units}
 
-    def _at(self, unit: str, slot: str, told: Mapping[str, Any]) -> KeptPart:
-        read = self._read[unit]
-        return KeptPart(self.store, slot, None if read is None else {**read, **told})
+    def _stored(self, unit: str, slot: str, settings: Mapping[str, Any]) -> StoredPart:
+        reading = self._readings[unit]
+        return StoredPart(self.store, slot, None if reading is None else {**reading, **settings})
 
     def scores(self, mode: str, units: Sequence[str]) -> list[GradedScores]:
-        """Scores of a mode's detections on some units, and whether each is right."""
-        first = self.wanted[0]
-        told, slot = {"part": "scores", "mode": mode}, slots(first.definition)[0]
-        places = {unit: self._at(unit, slot, told) for unit in units}
-        found = {unit: GradedScores(**kept) for unit, at in places.items() if (kept := at.found()) is not None}
-        lacking = [unit for unit in units if unit not in found]
-        made = self.map_units(partial(scored_outcomes, first, mode=mode), lacking)
-        for unit, part in zip(lacking, made, strict=True):
-            places[unit].keep(part._asdict())
-            found[unit] = part
-        return [found[unit] for unit in units]
+        """Scores of a mode's detections on some units, and whether each detection is right."""
+        first = self.specs[0]
+        settings, slot = {"part": "scores", "mode": mode}, slots(first.definition)[0]
+        stored = {unit: self._stored(unit, slot, settings) for unit in units}
+        scores = {unit: GradedScores(**arrays) for unit, part in stored.items() if (arrays := part.read()) is not None}
+        lacking = [unit for unit in units if unit not in scores]
+        new_parts = self.map_units(partial(scored_outcomes, first, mode=mode), lacking)
+        for unit, part in zip(lacking, new_parts, strict=True):
+            stored[unit].write(part._asdict())
+            scores[unit] = part
+        return [scores[unit] for unit in units]
 
     def parts(self, calibrations: Mapping[str, Calibration]) -> tuple[list[SharedPart], list[list[UnitPart]]]:
-        """What all cells share, unit by unit, and the parts of each cell, likewise."""
-        wanted, units = self.wanted, self.wanted[0].units
-        told = {"part": "shared", "calibrations": digest_of(plain(calibrations))}
-        slot, shown = slots(wanted[0].definition)[0], set(wanted[0].roles.test)
-        shared_at = {unit: self._at(unit, slot, told) for unit in units}
-        own_at = []
-        for spec in wanted:
-            slot, told = slots(spec.definition)[1], own_settings(spec)
-            own_at.append({unit: self._at(unit, slot, {**told, "shown": unit in shown}) for unit in units})
-        shared = {unit: shared_of(kept, unit) for unit, at in shared_at.items() if (kept := at.found()) is not None}
+        """The parts that all cells share, unit by unit, and for each cell its own parts, unit by unit."""
+        requested, units = self.specs, self.specs[0].units
+        settings = {"part": "shared", "calibrations": digest_of(plain(calibrations))}
+        slot, test_units = slots(requested[0].definition)[0], set(requested[0].roles.test)
+        stored_shared = {unit: self._stored(unit, slot, settings) for unit in units}
+        stored_own = []
+        for spec in requested:
+            slot, settings = slots(spec.definition)[1], own_settings(spec)
+            # Only test units have drawn frames, so a part of one role must not serve a unit of another.
+            stored_own.append({u: self._stored(u, slot, {**settings, "shown": u in test_units}) for u in units})
+        shared = {u: shared_of(arrays, u) for u, part in stored_shared.items() if (arrays := part.read()) is not None}
         own = [
-            {unit: unit_of(kept, spec, unit) for unit, at in places.items() if (kept := at.found()) is not None}
-            for spec, places in zip(wanted, own_at, strict=True)
+            {u: unit_of(arrays, spec, u) for u, part in stored.items() if (arrays := part.read()) is not None}
+            for spec, stored in zip(requested, stored_own, strict=True)
         ]
-        each = [Lacking(u, u not in shared, tuple(i for i, held in enumerate(own) if u not in held)) for u in units]
-        lacking = [unit for unit in each if unit.shared or unit.own]
-        made = self.map_units(partial(_parts, wanted, calibrations), lacking)
-        watched = self.watch(lacking, f"units of {wanted[0].dataset}")
-        for (unit, _, places), (common, parts) in zip(watched, made, strict=True):
+        states = [Lacking(u, u not in shared, tuple(i for i, parts in enumerate(own) if u not in parts)) for u in units]
+        lacking = [state for state in states if state.shared or state.own]
+        new_parts = self.map_units(partial(_parts, requested, calibrations), lacking)
+        watched = self.watch(lacking, f"units of {requested[0].dataset}")
+        for (unit, _, indices), (common, parts) in zip(watched, new_parts, strict=True):
+            # Each part is stored at once: a build that is stopped goes on from there.
             if common is not None:
-                shared_at[unit].keep(shared_arrays(common))
+                stored_shared[unit].write(shared_arrays(common))
                 shared[unit] = common
-            for place, part in zip(places, parts, strict=True):
-                own_at[place][unit].keep(unit_arrays(part))
-                own[place][unit] = part
-        return [shared[unit] for unit in units], [[held[unit] for unit in units] for held in own]
+            for index, part in zip(indices, parts, strict=True):
+                stored_own[index][unit].write(unit_arrays(part))
+                own[index][unit] = part
+        return [shared[unit] for unit in units], [[parts[unit] for unit in units] for parts in own]
 
 
 def _parts(
-    specs: tuple[CellSpec, ...], calibrations: Mapping[str, Calibration], lacking: Lacking
+    requested: tuple[CellSpec, ...], calibrations: Mapping[str, Calibration], lacking: Lacking
 ) -> tuple[SharedPart | None, list[UnitPart]]:
-    """All that is lacking of one unit."""
-    shared = shared_part(specs[0], lacking.unit, calibrations) if lacking.shared else None
-    return shared, unit_parts([specs[place] for place in lacking.own], lacking.unit) if lacking.own else []
+    """The missing parts of one unit."""
+    shared = shared_part(requested[0], lacking.unit, calibrations) if lacking.shared else None
+    return shared, unit_parts([requested[index] for index in lacking.own], lacking.unit) if lacking.own else []
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What the cells of one data set and its modes share: views, and evidence for labels and diagnostics."""
+    """The parts that cells of one data set and modes share: views, and evidence for labels and diagnostics."""
 
     spec: CellSpec
     parts: tuple[SharedPart, ...]
@@ -141,7 +144,7 @@ class Shared:
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What an allocator may look at, unit by unit: scene and the cheap mode's report, never the reference."""
+        """The data that an allocator may use, unit by unit: scene and the cheap mode's report, never the reference."""
         cheap = self.spec.modes[0]
         assert cheap.reader is not None
         mode = CheapMode(cheap.reader.scores, cheap.threshold, self.calibrations.get(cheap.name))
@@ -154,7 +157,7 @@ class Shared:
 
     @cached_property
     def picture_files(self) -> dict[str, bytes]:
-        """Their pictures as files, drawn or read once for all cells."""
+        """The pictures of the views as files, drawn or read once for all cells."""
         return picture_files(self.views)
 
     @cached_property
@@ -166,10 +169,11 @@ class Shared:
     def evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
         """Columns for labels and diagnostics, per input of `inputs`.
 
-        Perception losses of both modes (on the ground where both report 3D boxes and not both image boxes) and what
-        the reference requires; where both modes have probabilities also the routing objectives, which look at many
-        frames: found once from the fit units only and once from the training units only, NaN elsewhere, so that who
-        fits on training units has not seen validation frames.
+        The columns are perception losses of both modes (on the ground where both report 3D boxes and not both image
+        boxes) and the deceleration that the reference requires. Where both modes have probabilities, there are also the
+        routing objectives, each of which depends on many frames. They are computed once from the fit units only and
+        once from the training units only, and are NaN elsewhere, so that a fit on training units never depends on
+        validation frames.
         """
         columns = _of_all([part.evidence for part in self.parts])
         if not {"cheap_E1", "full_E1"} <= columns.keys():
@@ -181,27 +185,27 @@ class Shared:
         return columns
 
     def _routed(self, role: str) -> dict[str, Float[np.ndarray, "input"]]:
-        """The routing objectives of a role's units, found from those alone, NaN elsewhere."""
+        """The routing objectives of a role's units, computed from those units alone, NaN elsewhere."""
         chosen = np.isin(self.spec.units, getattr(self.spec.roles, role))
         parts = [part for part, inside in zip(self.parts, chosen, strict=True) if inside and len(part.inputs)]
         inside = np.repeat(chosen, [len(part.inputs) for part in self.parts])
-        values = {role_column(each.column, role): np.full(len(inside), np.nan) for each in ROUTING}
+        values = {role_column(objective.column, role): np.full(len(inside), np.nan) for objective in ROUTING}
         graded = [part.graded for part in parts if part.graded is not None]
-        # A cell whose training units alone have nothing to find is a cell: there is only nothing to learn there.
+        # Training units without reference objects do not make the cell invalid: nothing can be learnt from them.
         lenient = role == "train"
         if not graded and (lenient or not self.spec.roles.fit):
             return values
         weak, strong = (numbered_on([pair[end] for pair in graded]) for end in (0, 1))
         slot = slots(self.spec.definition)[0]
         for column, objective in zip(values.values(), ROUTING, strict=True):
-            make = partial(_found, objective)
+            derive = partial(_objective, objective)
             with suppress(InputError) if lenient else nullcontext():
-                found = made_of([weak, strong], make, what=repr(objective), slot=slot, store=self.store)
-                column[inside] = found["objective"]
+                arrays = derived_arrays([weak, strong], derive, what=repr(objective), slot=slot, store=self.store)
+                column[inside] = arrays["objective"]
         return values
 
 
-def _found(objective: RoutingObjective, weak: GradedFrames, strong: GradedFrames) -> Arrays:
+def _objective(objective: RoutingObjective, weak: GradedFrames, strong: GradedFrames) -> Arrays:
     return {"objective": objective.found(weak, strong)}
 
 
@@ -210,13 +214,13 @@ class Cell:
     """A cell in memory.
 
     Attributes:
-        spec: Everything that it rests on.
+        spec: Everything that the cell rests on.
         table: The losses to judge on.
         outcomes: Plans and loss terms behind them.
-        shown: The frames that matter, drawn, unit by unit.
+        shown: The most harmed and most helped frames, drawn, unit by unit.
         shared: Views and evidence, shared with other cells of the same data set and modes.
-        observed: What the planner is given by the cheap mode, unit by unit, where the placing observes.
-        told: Evidence of its own system, per input of the table.
+        observed: The planner's objects from the cheap mode, unit by unit, where the placing observes.
+        told: Evidence of the cell's own system, per input of the table.
     """
 
     spec: CellSpec
@@ -229,12 +233,12 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The cell's id."""
         return self.spec.id
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What an allocator may look at, unit by unit: the shared views, with objects where the placing observes."""
+        """The data that an allocator may use, unit by unit: shared views, with objects where the placing observes."""
         pairs = zip(self.shared.views, self.observed, strict=True)
         return tuple(view if seen is None else view.observing(*seen) for view, seen in pairs)
 
@@ -260,12 +264,12 @@ def cells(
     watch: Watch = unwatched,
 ) -> Iterator[Cell]:
     """Every combination of geometry and system on a material; arguments as for `spec.specs` and `built`."""
-    wanted = specs(material, geometries=geometries, systems=systems, persistence=persistence)
-    yield from built(wanted, strict=strict, watch=watch)
+    requested = specs(material, geometries=geometries, systems=systems, persistence=persistence)
+    yield from built(requested, strict=strict, watch=watch)
 
 
 def built(
-    wanted: Sequence[CellSpec],
+    requested: Sequence[CellSpec],
     *,
     strict: bool = False,
     map_units: Map = map,
@@ -275,19 +279,19 @@ def built(
     """The cells of specifications that share a data set and modes, one after the other.
 
     Args:
-        wanted: What to build, as `spec.specs` makes them.
+        requested: The cells to build, as `spec.specs` returns them.
         strict: Whether a unit in which a mode reports nothing is an error.
         map_units: How units are mapped.
-        watch: Who is told how far long loops are.
-        store: Who keeps what is made of units, so that the next build works on those that changed; nobody where None.
-            Views of units that were kept have neither pictures nor lane maps.
+        watch: Shows the progress of long loops.
+        store: Stores the parts of units, so that the next build works on changed units only; None stores nothing.
+            Views of units read from the store have neither pictures nor lane maps.
     """
-    units = UnitMap(tuple(wanted), map_units, watch, store)
+    units = UnitMap(tuple(requested), map_units, watch, store)
     calibrations = _calibrations(units)
     shared_parts, own_parts = units.parts(calibrations)
-    shared = Shared(wanted[0], tuple(shared_parts), calibrations, store)
+    shared = Shared(requested[0], tuple(shared_parts), calibrations, store)
     _check_coverage(shared.spec, shared.parts, strict=strict)
-    for spec, parts in zip(wanted, own_parts, strict=True):
+    for spec, parts in zip(requested, own_parts, strict=True):
         yield _cell(spec, parts, shared)
 
 
@@ -295,41 +299,42 @@ def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
     outcomes = joined([part.outcomes for part in parts])
     if not len(outcomes.input):
         raise InputError(f"{spec.id}: no frame can be judged; all modes must have been run on some frame.")
-    known = _of_all([part.known for part in parts])
+    attributes = _of_all([part.known for part in parts])
     table = ValueTable.from_columns(
-        unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order, attributes=known
+        unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order, attributes=attributes
     )
     table = replace(table, tolerance=outcomes.system.tolerance)
-    shown, observed = [part.shown for part in parts], [part.observed for part in parts]
-    told = _of_all([part.evidence for part in parts])
-    return Cell(spec, table, outcomes, shown, shared, observed, told)
+    drawn, observed = [part.shown for part in parts], [part.observed for part in parts]
+    evidence = _of_all([part.evidence for part in parts])
+    return Cell(spec, table, outcomes, drawn, shared, observed, evidence)
 
 
 def _of_all(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The columns that every unit has: a unit without detections does not tell whether its mode gives image boxes."""
+    """The columns that every unit has: without detections, a unit does not show whether its mode gives image boxes."""
     names = [name for name in parts[0] if all(name in part for part in parts)]
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
 def _calibrations(units: UnitMap) -> dict[str, Calibration]:
     """The map from raw scores to probabilities of both ends of the ladder, fitted on the training units."""
-    spec, found = units.wanted[0], {}
+    spec, calibrations = units.specs[0], {}
     slot, chosen = slots(spec.definition)[0], set(spec.roles.train)
     train = [unit for unit in spec.units if unit in chosen]
     for mode in (spec.modes[0], spec.modes[-1]):
         if mode.reader is not None and mode.reader.scores == "raw":
-            parts, make = units.scores(mode.name, train), partial(_fitted, mode.name)
-            found[mode.name] = Calibration(**made_of(parts, make, what="calibration", slot=slot, store=units.store))
-    return found
+            parts, derive = units.scores(mode.name, train), partial(_calibration, mode.name)
+            arrays = derived_arrays(parts, derive, what="calibration", slot=slot, store=units.store)
+            calibrations[mode.name] = Calibration(**arrays)
+    return calibrations
 
 
-def _fitted(mode: str, *parts: GradedScores) -> Arrays:
+def _calibration(mode: str, *parts: GradedScores) -> Arrays:
     return vars(fit_calibration(parts, mode))
 
 
 def _check_coverage(spec: CellSpec, parts: Sequence[SharedPart], *, strict: bool) -> None:
     covered = {mode: {part.scene.unit: part.covered[mode.name] for part in parts} for mode in spec.modes}
-    for mode, units in covered.items():  # what refuses the build comes before any note
+    for mode, units in covered.items():  # errors that refuse the build come before any warning
         if mode.reader is not None and mode.reader.whole:
             check_whole(mode.name, units)
         if mode.reader is not None and mode.reader.by_scene:

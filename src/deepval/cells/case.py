@@ -1,4 +1,4 @@
-"""A values file or a cell's folder -> what scores are judged on: table, loss terms, units by role, scores beside it."""
+"""A values file or a cell's folder -> the data to judge scores on: table, loss terms, units by role, scores files."""
 
 import errno
 import warnings
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 LEDGER = "opened.jsonl"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What a disk says that takes no more."""
+"""Error numbers of a disk that accepts no more data."""
 
 
 def note(
     cell: "BuiltCell", *, by: str, units: Sequence[str] | None, scores: Mapping[str, Scores], plan: str | None = None
 ) -> None:
-    """Append that a command judged scores on these units (all where None), where test units are among them.
+    """Append a line to the cell's ledger: a command judged scores on these units (all where None); only for test units.
 
     Args:
         cell: The cell.
         by: The command.
         units: Units judged on.
-        scores: What was judged.
-        plan: SHA-256 of the plan that was followed, if any.
+        scores: The judged scores.
+        plan: SHA-256 of the preregistered plan, if any.
 
     Raises:
-        InputError: The disk is full. A cell that this user may not write to, say, is a warning instead.
+        InputError: The disk is full. Other write errors, such as a read-only cell, are warnings.
     """
     test = sorted(set(cell.split.test) & set(cell.split.units if units is None else units))
     if not test:
@@ -60,13 +60,13 @@ def note(
 
 
 def note_looks(cells: Iterable["BuiltCell"], *, by: str) -> None:
-    """Append to each cell's ledger that an analysis judged allocators of its own on the test units."""
+    """Append a line to the ledger of each cell: an analysis judged its own allocators on the test units."""
     for cell in cells:
         note(cell, by=by, units=cell.split.test, scores={})
 
 
 def openings(folder: Path, cell: str) -> int:
-    """How often test units of a cell were judged on in this folder; a cell built there before has its own count."""
+    """Number of judgements on test units of a cell in this folder; another cell built there before is not counted."""
     path = folder / LEDGER
     lines = reading.content(path, "a ledger").splitlines() if reading.exists(path) else []
     return sum(_cell_of(line, path, number) == cell for number, line in enumerate(lines, 1))
@@ -90,18 +90,18 @@ if TYPE_CHECKING:
     from deepval.cells.folder import BuiltCell
 
 ALLOCATORS, SCORES = "allocators", "scores"
-"""Folders beside a cell's files: what was fitted on it, and scores of its inputs."""
+"""Folders in a cell's folder: allocators fitted on it, and scores of its inputs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What scores are judged on.
+    """The data to judge scores on.
 
     Attributes:
-        source: Where it was read from.
-        table: The losses; a cell's with every unit of its split listed, so that its cells share their draws.
-        cell: The cell, None where there is only a values file.
-        own_costs: Whether the costs are those in the cell's folder, not of a file that the caller names.
+        source: The file or folder read.
+        table: The losses; a cell's with every unit of its split listed, so that cells of a data set share draws.
+        cell: The cell; None for a values file.
+        own_costs: Whether the costs are those in the cell's folder, not those of a file from the caller.
     """
 
     source: Path
@@ -111,7 +111,7 @@ class Case:
 
     @property
     def terms(self) -> Any:
-        """The cell's loss terms."""
+        """The cell's loss terms; None for a values file."""
         return None if self.cell is None else self.cell.terms
 
     @property
@@ -121,12 +121,12 @@ class Case:
 
     @property
     def not_held_out(self) -> str | None:
-        """What must be said of a judgement on a cell of too few units for a split; None where there is a split."""
+        """Note on a judgement on a cell with too few units for a split; None where there is a split."""
         too_few = None if self.cell is None else self.cell.split.too_few
         return None if too_few is None else f"{self.source.name}: {too_few}: all are judged on, nothing was held out."
 
     def labelled(self, result: Result, note: str | None = None) -> Result:
-        """The result with a note where nothing was held out: the one passed, or that of too few units for a split."""
+        """The result with a note where nothing was held out: `note`, or else the note on too few units for a split."""
         note = note or self.not_held_out
         return result if note is None else replace(result, warnings=(note, *result.warnings))
 
@@ -137,14 +137,14 @@ class Case:
         *,
         calibration: Sequence[str] | None = None,
     ) -> tuple[list[str] | None, str | None]:
-        """Units to judge and a note where those are all of a cell: with no fitted scores nothing has to be held out.
+        """Units to judge, and a note where all units of a cell are judged: unfitted scores need no held-out units.
 
         Args:
-            named: Units by name or role, which are taken as they are.
+            named: Units by name or role; None chooses test units or all.
             scores: The scores to judge.
             calibration: Units that are not judged.
         """
-        if named is not None or self._held_out(scores):
+        if named is not None or self._test_only(scores):
             return self.units(named, usual="test"), None
         units = [unit for unit in self.units(None, usual="all") or () if unit not in set(calibration or ())]
         number = f"all {len(units)}{' other' if calibration else ''} units"
@@ -155,45 +155,45 @@ class Case:
         warnings.warn(note, InputWarning, stacklevel=2)
         return units, note
 
-    def _held_out(self, scores: Mapping[str, Scores]) -> bool:
-        """Whether test units alone are judged: not if all scores state that nothing was fitted and cover all inputs."""
+    def _test_only(self, scores: Mapping[str, Scores]) -> bool:
+        """Whether only test units are judged: not if all scores cover all inputs and state that nothing was fitted."""
         if self.cell is None or self.not_held_out is not None or not scores:
             return True
         return any(s.fit is None or s.fit.units.any() or not s.covered.all() for s in scores.values())
 
     @property
     def scored(self) -> bool:
-        """Whether scores lie beside the cell."""
+        """Whether the cell's folder has scores files."""
         return self.cell is not None and any(reading.matching(self.source / SCORES, "*.csv"))
 
-    def units(self, given: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
-        """Units by name or role; without any, those of a cell that have the usual role. A values file has no roles."""
+    def units(self, named: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
+        """Units by name or role; without names, the units of a cell with the usual role. A values file has no roles."""
         if self.cell is not None:
-            wanted = usual if given is None else given
+            requested = usual if named is None else named
             if usual == "test" and self.not_held_out is not None:
                 warnings.warn(self.not_held_out, InputWarning, stacklevel=2)
-            return None if wanted is None else list(units_of(self.cell.split, wanted))
-        known = set(self.table.unit_ids.tolist())
-        roles = [name for name in given or () if name in ROLES and name not in known]
+            return None if requested is None else list(units_of(self.cell.split, requested))
+        all_units = set(self.table.unit_ids.tolist())
+        roles = [name for name in named or () if name in ROLES and name not in all_units]
         if roles:
             raise InputError(
                 f"{self.source}: units by role ({', '.join(roles)}) need a cell, whose split says who has it, and this "
                 "is a values file: give the cell's folder, or name the units."
             )
-        return None if given is None else list(given)
+        return None if named is None else list(named)
 
-    def scores(self, given: Mapping[str, Path]) -> dict[str, Scores]:
-        """Scores in files, aligned with the table; of a cell, also by their name beside it, or all that lie there."""
-        files = dict(given) if self.cell is None else self._beside(given)
+    def scores(self, named: Mapping[str, Path]) -> dict[str, Scores]:
+        """Scores in files, aligned with the table; of a cell also by name in its folder, or all if none is named."""
+        files = dict(named) if self.cell is None else self._score_files(named)
         if not files:
             raise InputError(f"{self.source}: at least one scores file must be given to judge; found none: give -s.")
         aligned = align_all(self.table, files)
         return {item.name: self._with_fit(item, files[item.name]) for item in aligned}
 
     def _with_fit(self, scores: Scores, file: Path) -> Scores:
-        """The scores, with the units that the allocator of this name was fitted on where their file does not state it.
+        """The scores, with the fit units of the allocator of this name where their file does not state them.
 
-        Files that `deepval score` wrote before it stated them are of the allocator of the same name beside the cell.
+        Scores files of earlier versions do not state them; the allocator of the same name in the cell's folder does.
         """
         fitted = self.source / ALLOCATORS / f"{file.stem}.json"
         if scores.fit is not None or file.parent != self.source / SCORES or not reading.is_file(fitted):
@@ -204,35 +204,35 @@ class Case:
             units = file_content(fitted)["training"]["units"]
             inside = np.isin(self.table.unit_ids, list(map(str, units)))[self.table.unit]
         except (InputError, KeyError, TypeError):
-            return scores  # a file that is no allocator's says nothing about these scores
+            return scores  # the file is no allocator's: the units stay unknown
         return replace(scores, fit=Fit(np.full(len(inside), len(units)), inside))
 
-    def _beside(self, given: Mapping[str, Path]) -> dict[str, Path]:
-        """The files given, each of them a file or the name of one beside the cell; all that lie there if none are."""
+    def _score_files(self, named: Mapping[str, Path]) -> dict[str, Path]:
+        """The named scores files, by path or by name in the cell's folder; all files there if none is named."""
         folder = self.source / SCORES
-        beside = {path.stem: path for path in sorted(reading.matching(folder, "*.csv"))}
-        if not given and not beside:
+        stored = {path.stem: path for path in sorted(reading.matching(folder, "*.csv"))}
+        if not named and not stored:
             raise InputError(
                 f"{self.source}: there must be scores to judge, and none lie in {folder}: write some with "
                 f"`deepval score {self.source} ego-speed`, or give -s FILE."
             )
-        for file in given.values():
-            if not file.suffix and not reading.exists(file) and str(file) not in beside:
+        for file in named.values():
+            if not file.suffix and not reading.exists(file) and str(file) not in stored:
                 raise InputError(
-                    f"{file}: must be a scores file or the name of one in {folder} ({', '.join(beside) or 'empty'}); "
+                    f"{file}: must be a scores file or the name of one in {folder} ({', '.join(stored) or 'empty'}); "
                     "there is neither."
                 )
-        chosen = {name: file if reading.exists(file) else beside.get(str(file), file) for name, file in given.items()}
-        return chosen or beside
+        chosen = {name: file if reading.exists(file) else stored.get(str(file), file) for name, file in named.items()}
+        return chosen or stored
 
     def kinds(self, scores: Mapping[str, Scores], convention: Convention, *, every: bool = False) -> list[str]:
-        """Kinds of budgets that the costs allow: those that charge some of the scores, or all of them where `every`.
+        """Kinds of budgets that the costs allow: kinds that charge at least one of the scores, or all if `every`.
 
         Where a costs file charges none of them, every kind whose modes have a cost is returned.
         """
-        costs, each, measured = self.table.costs, self.table.input_costs, conventions(convention)
+        costs, per_input, measured = self.table.costs, self.table.input_costs, conventions(convention)
         if costs is None:
-            unpaid = [kind for kind, unit in measured.items() if unit in each]
+            unpaid = [kind for kind, unit in measured.items() if unit in per_input]
             if unpaid:
                 note = (
                     f"No {' and no '.join(unpaid)} budgets: nothing says what {', '.join(scores)} costs. Give --costs "
@@ -242,7 +242,9 @@ class Case:
             return ["selection"]
         modes = list(costs.modes.values())
         possible = [
-            kind for kind, unit in measured.items() if unit in each or (modes and all(unit in entry for entry in modes))
+            kind
+            for kind, unit in measured.items()
+            if unit in per_input or (modes and all(unit in entry for entry in modes))
         ]
         unpriced = {
             kind: [name for name, item in scores.items() if not _charged(costs, item, measured[kind])]
@@ -264,7 +266,7 @@ class Case:
     def missing_costs(
         self, scores: Mapping[str, Scores], budgets: Sequence[Budget], *, requested: bool = False
     ) -> MissingCosts:
-        """Whether allocators without a cost are listed: not where none has one and measured budgets were requested."""
+        """Treatment of allocators without a cost: error if none has a cost and a measured budget was requested."""
         costs = self.table.costs
         units: set[Convention] = {budget.convention for budget in budgets if not isinstance(budget, Selection)}
         charged = costs is not None and any(_charged(costs, item, unit) for item in scores.values() for unit in units)
@@ -272,7 +274,7 @@ class Case:
 
 
 def note_unknown_fits(scores: Mapping[str, Scores]) -> None:
-    """Warn of scores to calibrate by that do not state which units their allocator was fitted on."""
+    """Warn of calibration scores that do not state the units that their allocator was fitted on."""
     unknown = [name for name, item in scores.items() if item.fit is None]
     if unknown:
         note = (
@@ -283,12 +285,12 @@ def note_unknown_fits(scores: Mapping[str, Scores]) -> None:
 
 
 def _charged(costs: Costs, scores: Scores, unit: Convention) -> bool:
-    """Whether there is a cost to charge for an allocator."""
+    """Whether the costs include a cost of an allocator in a unit."""
     return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})
 
 
 def read_case(source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None) -> Case:
-    """The cell in a folder, or the losses in a values file or several; with these costs, if any, and these modes."""
+    """The cell in a folder, or the losses in one or several values files; with these costs and modes, if any."""
     if reading.is_folder(source) and (reading.exists(source / MANIFEST) or not parquet_files(source)):
         from deepval.cells.folder import read_cell
 
@@ -302,16 +304,16 @@ def read_case(source: Path, *, costs: Path | None = None, modes: Sequence[str] |
 
 
 def head_of(files: OnDisk, costs: Path | None = None) -> Case:
-    """The first input of a table that is not read into memory: what its modes are, and what they cost."""
+    """A case of the first input of a table that is not read into memory: it has the table's modes and costs."""
     parts = Parts.of(files.source)
     parts.require("unit", "input")
     return Case(files.source, read_values(parts.head(), costs=costs))
 
 
-def heads_of(case: Case, given: Mapping[str, Path]) -> dict[str, Scores]:
-    """The first score of each file beside the first input of a table that is not read into memory."""
-    if not given:
+def heads_of(case: Case, files: Mapping[str, Path]) -> dict[str, Scores]:
+    """Placeholder scores of the first input of a table that is not read into memory: names and kinds of the files."""
+    if not files:
         raise InputError(f"{case.source}: at least one scores file must be given to judge; found none: give -s.")
-    heads = {name: Parts.of(path, name).head() for name, path in given.items()}
+    heads = {name: Parts.of(path, name).head() for name, path in files.items()}
     kinds: dict[str, Kind] = {name: kind_of(head) for name, head in heads.items()}
-    return {name: Scores(name, np.zeros(1), np.ones(1, dtype=bool), kind=kinds[name]) for name in given}
+    return {name: Scores(name, np.zeros(1), np.ones(1, dtype=bool), kind=kinds[name]) for name in files}

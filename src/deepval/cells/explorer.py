@@ -1,7 +1,7 @@
-"""One unit of a cell -> its most harmed and most helped frame, with all that led to their decisions: what is drawn.
+"""One unit of a cell -> its most harmed and most helped frame, with objects, plans and losses, ready to be drawn.
 
 Everything is in the ego frame (x forward, y left, metres) or in pixels of the camera; undefined is null. Where a scene
-has a lane map, a frame has a `road` too, and what was planned and perceived is told by poses and corners.
+has a lane map, a frame also has a `road`, the poses of the plans and the corners of the perceived objects.
 """
 
 import base64
@@ -35,14 +35,14 @@ from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 REACH_M = 60.0
-"""How far around the vehicle the road is drawn."""
+"""Radius around the vehicle in which the road is drawn."""
 DECIMALS = 2
 TRUE_TO_M = 0.1
-"""How far a drawn line may be off."""
+"""Largest error of a drawn line."""
 
 
 def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
-    """Lanes, crosswalks, the vehicle and where it really went; None where the scene has no map or pose."""
+    """Lanes, crosswalks, the vehicle and its logged path; None where the scene has no map or pose."""
     if scene.lane_map is None or scene.world_from_ego is None or scene.vehicle is None:
         return None
     pose = ground_poses(scene.world_from_ego[frame])
@@ -52,8 +52,8 @@ def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
         middle, outline = _near(seen_m(lane.centreline_m, pose)), _near(_closed(seen_m(lane.polygon_m, pose)))
         if middle or outline:
             width_m = 0.0 if len(lane.polygon_m) else 2 * lane.half_width_m
-            told = {"centre_m": middle, "outline_m": outline, "width_m": width_m}
-            lanes.append(told | {"connector": lane.connector, "red": lane.id in red})
+            shape = {"centre_m": middle, "outline_m": outline, "width_m": width_m}
+            lanes.append(shape | {"connector": lane.connector, "red": lane.id in red})
     return {
         "lanes": lanes,
         "drivable_m": _outlines(scene.lane_map.drivable_m, pose),
@@ -64,7 +64,7 @@ def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
 
 
 def planned(system: System, plan: Float[np.ndarray, "*plan"], scene: Scene) -> dict[str, Any]:
-    """The poses of a plan with their times, and the footprint at its end; null where the plan does not say."""
+    """The poses of a plan with their times, and the footprint at its end; null where the system plans no poses."""
     poses = system.poses(plan)
     if poses is None or scene.vehicle is None:
         return {"poses": None, "footprint_m": None}
@@ -72,7 +72,7 @@ def planned(system: System, plan: Float[np.ndarray, "*plan"], scene: Scene) -> d
 
 
 def outlined(objects: Objects) -> dict[str, Any]:
-    """Objects as they lie."""
+    """Corners of objects."""
     return {"corners_m": _rounded(objects.corners_m)}
 
 
@@ -92,7 +92,7 @@ def _closed(outline_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "more 
 
 
 def _near(line_m: Float[np.ndarray, "point 2"]) -> list[list[float]]:
-    """The part of a line from where it first comes near the vehicle to where it last does, in few points."""
+    """The part of a line between its first and its last segment near the vehicle, thinned."""
     if len(line_m) < 2:
         return []
     start, way = line_m[:-1], np.diff(line_m, axis=0)
@@ -103,21 +103,21 @@ def _near(line_m: Float[np.ndarray, "point 2"]) -> list[list[float]]:
 
 
 def thinned(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "fewer 2"]:
-    """The line without points that it stays true to without (Douglas and Peucker)."""
-    keep, todo = {0, len(line_m) - 1}, [(0, len(line_m) - 1)]
-    while todo:
-        first, last = todo.pop()
+    """The line without the points that it does not need to stay within `TRUE_TO_M` (Douglas and Peucker)."""
+    selected, spans = {0, len(line_m) - 1}, [(0, len(line_m) - 1)]
+    while spans:
+        first, last = spans.pop()
         between = line_m[first + 1 : last]
         if not len(between):
             continue
-        way = line_m[last] - line_m[first]
-        share = np.clip((between - line_m[first]) @ way / max(float(way @ way), 1e-12), 0.0, 1.0)
-        off_m = np.linalg.norm(between - line_m[first] - share[:, None] * way, axis=1)
+        chord = line_m[last] - line_m[first]
+        along = np.clip((between - line_m[first]) @ chord / max(float(chord @ chord), 1e-12), 0.0, 1.0)
+        off_m = np.linalg.norm(between - line_m[first] - along[:, None] * chord, axis=1)
         if off_m.max() > TRUE_TO_M:
             middle = first + 1 + int(off_m.argmax())
-            keep.add(middle)
-            todo += [(first, middle), (middle, last)]
-    return line_m[sorted(keep)]
+            selected.add(middle)
+            spans += [(first, middle), (middle, last)]
+    return line_m[sorted(selected)]
 
 
 def _rounded(numbers: np.ndarray) -> Any:
@@ -126,14 +126,14 @@ def _rounded(numbers: np.ndarray) -> Any:
 
 WIDTH_PX, QUALITY = 960, 80
 FOLDERS = ("", "image_02", "training/image_02")
-"""Where a data set's pictures may lie under its folder."""
+"""Folders under that of a data set which may contain its pictures."""
 
 
 def pictures(frames: Mapping[str, Any], *, root: Path | None = None) -> dict[str, str]:
-    """A data address per data set and input, for the frames whose picture can be had."""
+    """A data address per data set and input, for the frames with a picture."""
     drawn = frames.get("pictures")
-    found = _drawn(frames["frames"], drawn) if drawn else _read(frames["frames"], root)
-    return {f"{frames['dataset']}/{name}": data_address(picture) for name, picture in found.items()}
+    images = _drawn(frames["frames"], drawn) if drawn else _read(frames["frames"], root)
+    return {f"{frames['dataset']}/{name}": data_address(image) for name, image in images.items()}
 
 
 def _drawn(frames: list[Any], world: Mapping[str, int]) -> dict[str, np.ndarray]:
@@ -143,7 +143,7 @@ def _drawn(frames: list[Any], world: Mapping[str, int]) -> dict[str, np.ndarray]
         raise InputError(f"pictures of frames must be of a world with a seed of 0 or more; found {quoted(seed)}.")
     world_read = synthetic.read(units=units, seed=seed, scenes=scenes_there, frames=frames_there)
     scenes = {scene.unit: scene for scene in world_read.scenes}
-    found = {}
+    images = {}
     for frame in frames:
         scene = scenes[frame["unit"]]
         names = scene.frame_ids.tolist()
@@ -154,8 +154,8 @@ def _drawn(frames: list[Any], world: Mapping[str, int]) -> dict[str, np.ndarray]
             )
         picture = scene.image_source(names.index(frame["frame"]))
         if isinstance(picture, np.ndarray):
-            found[frame["input"]] = picture
-    return found
+            images[frame["input"]] = picture
+    return images
 
 
 def _read(frames: list[Any], root: Path | None) -> dict[str, np.ndarray]:
@@ -164,21 +164,21 @@ def _read(frames: list[Any], root: Path | None) -> dict[str, np.ndarray]:
     named = {frame["input"]: frame["image"] for frame in frames if frame["image"]}
     if named and root is None:
         raise InputError("--images of a data set on disk needs --image-root, the folder that its pictures lie in.")
-    found = {}
-    for name, image in named.items():
+    images = {}
+    for name, file_name in named.items():
         tried = [reading.resolved(Path(root or "") / folder) for folder in FOLDERS]
-        files = [folder / image for folder in tried if reading.resolved(folder / image).is_relative_to(folder)]
+        files = [folder / file_name for folder in tried if reading.resolved(folder / file_name).is_relative_to(folder)]
         path = next((path for path in files if reading.is_file(path)), None)
         if path is None:
-            raise InputError(f"--image-root must hold the picture {image!r}; {root} does not.")
+            raise InputError(f"--image-root must hold the picture {file_name!r}; {root} does not.")
         data = reading.content(path, "a picture")
         check_pixels(data, path)
         try:
             with Image.open(io.BytesIO(data)) as opened:
-                found[name] = np.asarray(opened.convert("RGB"))
+                images[name] = np.asarray(opened.convert("RGB"))
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise InputError(f"{path}: must be a picture; it cannot be read ({reason(error)}).") from error
-    return found
+    return images
 
 
 def data_address(picture: Shaped[np.ndarray, "height width 3"]) -> str:
@@ -196,26 +196,26 @@ def data_address(picture: Shaped[np.ndarray, "height width 3"]) -> str:
 SCHEMA = "deepval/frames/1"
 SIGNS = {"harmed": -1.0, "helped": 1.0}
 MOST = 12
-"""Frames of each sign, at most."""
+"""Largest number of frames of each sign."""
 
 
 Shown = Mapping[str, dict[str, Any]]
 """Frames of a unit by sign."""
 
 
-def frames_file(spec: CellSpec, shown: Sequence[Shown]) -> bytes:
-    """The frames of a cell as JSON, the same bytes for the same cell."""
-    return (json_packed(frames(spec, shown)) + "\n").encode()
+def frames_file(spec: CellSpec, drawn_frames: Sequence[Shown]) -> bytes:
+    """The frames of a cell as JSON; the same cell gives the same bytes."""
+    return (json_packed(frames(spec, drawn_frames)) + "\n").encode()
 
 
-def frames(spec: CellSpec, shown: Sequence[Shown], *, most: int = MOST) -> dict[str, Any]:
-    """The most harmed and most helped frames of a cell, one per unit for each sign: no scene fills the page alone."""
+def frames(spec: CellSpec, drawn_frames: Sequence[Shown], *, most: int = MOST) -> dict[str, Any]:
+    """The most harmed and most helped frames of a cell, one per unit and sign, so that no unit dominates the page."""
     system = spec.rule
     assert system is not None
     chosen = []
     for sign, direction in SIGNS.items():
-        drawn = [unit[sign] for unit in shown if sign in unit]
-        chosen += sorted(drawn, key=lambda frame, way=direction: -way * frame["value"])[:most]
+        candidates = [unit[sign] for unit in drawn_frames if sign in unit]
+        chosen += sorted(candidates, key=lambda frame, way=direction: -way * frame["value"])[:most]
     return {
         "schema": SCHEMA,
         "cell": spec.id,
@@ -233,16 +233,16 @@ def frames(spec: CellSpec, shown: Sequence[Shown], *, most: int = MOST) -> dict[
 def extremes(
     spec: CellSpec, seen: Sighting, *, objects: Mapping[str, Objects], branches: Branches, outcomes: Outcomes
 ) -> dict[str, dict[str, Any]]:
-    """The frame of the largest harm and of the largest benefit of a unit by sign, drawn; none where there is none."""
-    shown = {}
+    """The frames of a unit with the largest harm and the largest benefit, by sign; a sign without any has no entry."""
+    drawn_frames = {}
     for sign, direction in SIGNS.items():
         size = direction * outcomes.values
         if len(size) and size.max() > 0:
             row = int(np.argmax(size))
-            shown[sign] = {"sign": sign} | _frame(
+            drawn_frames[sign] = {"sign": sign} | _frame(
                 spec, seen, row, objects=objects, branches=branches, outcomes=outcomes
             )
-    return shown
+    return drawn_frames
 
 
 def _frame(
@@ -258,7 +258,7 @@ def _frame(
     t = int(outcomes.order[row])
     now, previous = scene.part(slice(t, t + 1)), branches.before[t : t + 1]
     reference = truth.objects.at(t)
-    wanted = system.plan(reference, now, previous=previous)[0]
+    reference_plan = system.plan(reference, now, previous=previous)[0]
     here = truth.frame == t
     modes = {}
     for m, mode in enumerate(outcomes.modes):
@@ -266,7 +266,7 @@ def _frame(
             "loss": float(outcomes.loss[row, m]),
             "terms": {term: float(part[row, m]) for term, part in outcomes.terms.items()},
         }
-        modes[mode] = losses | _decided(system, now, objects[mode].at(t), branches.plans[mode][t], previous=previous)
+        modes[mode] = losses | _decision(system, now, objects[mode].at(t), branches.plans[mode][t], previous=previous)
         modes[mode] |= _boxes(spec, seen, mode, objects[mode], t)
     modes = {mode: {key: entry[key] for key in _MODE_KEYS} for mode, entry in modes.items()}
     around = road(scene, t, truth)
@@ -284,21 +284,21 @@ def _frame(
         "image": _image(scene, t),
         "modes": modes,
         "reference": {
-            "action": wanted.tolist(),
-            "does": system.words(wanted),
+            "action": reference_plan.tolist(),
+            "does": system.words(reference_plan),
             "boxes": _numbers(truth.box_px[here]),
             "classes": [str(name) for name in truth.cls[here]],
             "corners_m": _numbers(truth.objects.corners_m[here]),
             "decisive": system.decisive(reference, now, previous=previous),
         }
-        | (planned(system, wanted, now) if more else {}),
+        | (planned(system, reference_plan, now) if more else {}),
     } | more
 
 
 _MODE_KEYS = ("loss", "terms", "action", "does", "path_m", "boxes", "classes", "scores", "objects_m", "decisive")
 
 
-def _decided(
+def _decision(
     system: System,
     scene: Scene,
     objects: Objects,
@@ -317,7 +317,7 @@ def _decided(
 
 
 def _boxes(spec: CellSpec, seen: Sighting, mode: str, objects: Objects, t: int) -> dict[str, Any]:
-    """What was reported of each object: its box and score, null where nothing was."""
+    """The reported box, class and score of each object; box and score are null where none was reported."""
     used = seen.used[mode]
     keep = persistent(used) if spec.persistence else None
     behind = PLACINGS[spec.geometry].behind(used, seen.scene, seen.truth, keep=keep)[objects.frame == t]
@@ -342,13 +342,13 @@ def _camera(camera: Camera) -> dict[str, Any]:
 
 
 def _image(scene: Scene, t: int) -> str | None:
-    """The picture's file as unit/name, under the data set's folder of pictures."""
+    """Path of the picture as unit/name, relative to the data set's folder of pictures."""
     path = scene.image_paths[t] if scene.image_paths else None
     return None if path is None else f"{scene.unit}/{path.name}"
 
 
 def _pictures(definition: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the synthetic world's pictures can be drawn from again."""
+    """Seed and size from which the pictures of the synthetic world can be drawn again; None for other worlds."""
     cheap = next(iter(definition["modes"].values()))
     if definition["dataset"]["name"] != "synthetic" or cheap.get("source") != "synthetic":
         return None
@@ -358,9 +358,11 @@ def _pictures(definition: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _numbers(array: np.ndarray) -> Any:
-    def known(value: Any) -> Any:
+    """An array as lists, with None for numbers that are not finite: JSON has no NaN."""
+
+    def finite(value: Any) -> Any:
         if isinstance(value, list):
-            return [known(item) for item in value]
+            return [finite(item) for item in value]
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    return known(array.tolist())
+    return finite(array.tolist())

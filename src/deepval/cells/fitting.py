@@ -47,13 +47,13 @@ from deepval.targets import TARGETS, labels
 from deepval.targets.objectives import RoutingObjective
 
 Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
-"""Gives what was fitted on a cell before, or has it fitted now."""
+"""Returns the stored fit of a recipe on a cell, or fits now."""
 _KEEPER: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
 
 
 @contextmanager
 def fits_kept_by(keeper: Keeper) -> Iterator[None]:
-    """Whatever is fitted meanwhile is asked of somebody who may have it: many analyses want the same fits."""
+    """While active, every fit is requested from a store of fits first: many analyses need the same fits."""
     token = _KEEPER.set(keeper)
     try:
         yield
@@ -61,8 +61,8 @@ def fits_kept_by(keeper: Keeper) -> Iterator[None]:
         _KEEPER.reset(token)
 
 
-def _holding(cell: BuiltCell, units: Sequence[str]) -> list[str]:
-    """Those of the units that hold inputs in the cell; the others are warned of by name."""
+def _units_with_inputs(cell: BuiltCell, units: Sequence[str]) -> list[str]:
+    """The units that have inputs in the cell; a warning names the others."""
     here = set(cell.table.unit_ids.tolist())
     empty = [unit for unit in units if unit not in here]
     if len(empty) == len(units):
@@ -89,58 +89,58 @@ def fit_on(
     Args:
         cell: The cell.
         recipe: Name of the recipe, or a recipe.
-        target: What to predict, a name in TARGETS; the recipe's own if not given.
+        target: The target to predict, a name in TARGETS; None takes the recipe's own.
         units: The units to fit on, by role or by name; none may be a test unit.
-        seed: Seed of what is random in the fit.
-        watch: Told of every step of a long fit.
+        seed: Seed of the random steps of the fit.
+        watch: Shows the progress of a long fit.
     """
-    made = recipe_named(recipe) if isinstance(recipe, str) else recipe
+    chosen = recipe_named(recipe) if isinstance(recipe, str) else recipe
     if cell.split.too_few is not None:
         raise InputError(
             f"{cell.id}: there is nothing to fit on: {cell.split.too_few}, and all are test units. Build the cell from "
             "more units, or score it by a signal or by an allocator that was fitted on another cell."
         )
     used = units_of(cell.split, units)
-    held = sorted(set(used) & set(cell.split.test))
-    if held:
+    test_units = sorted(set(used) & set(cell.split.test))
+    if test_units:
         raise InputError(
-            f"An allocator is fitted on training and validation units only; of {cell.id}, {', '.join(held)} are test "
-            "units: leave them out."
+            f"An allocator is fitted on training and validation units only; of {cell.id}, {', '.join(test_units)} are "
+            "test units: leave them out."
         )
-    return _fitted(cell, made, used, target or made.target, seed=seed, watch=watch)
+    return _fit_to_target(cell, chosen, used, target or chosen.target, seed=seed, watch=watch)
 
 
-def _fitted(
-    cell: BuiltCell, made: Recipe, used: Sequence[str], wanted: str, *, seed: int, watch: Watch = unwatched
+def _fit_to_target(
+    cell: BuiltCell, recipe: Recipe, used: Sequence[str], target: str, *, seed: int, watch: Watch = unwatched
 ) -> FittedAllocator:
     """The allocator of a recipe, fitted to a target on these units, whatever their role."""
-    evidence = cell.evidence.restrict(_holding(cell, used))
+    evidence = cell.evidence.restrict(_units_with_inputs(cell, used))
     table = evidence.table
-    allowed = [name for name, each in TARGETS.items() if made.admits(name, classifies=each.classifies)]
-    if wanted not in allowed:
-        raise InputError(f"{made.name}: a target must be one of {', '.join(allowed)}; found {wanted!r}.")
-    if made.per_mode:
+    allowed = [name for name, candidate in TARGETS.items() if recipe.admits(name, classifies=candidate.classifies)]
+    if target not in allowed:
+        raise InputError(f"{recipe.name}: a target must be one of {', '.join(allowed)}; found {target!r}.")
+    if recipe.per_mode:
         learned, classify = table.mode_values[:, 1:], False
     else:
-        objective = TARGETS[wanted].objective
+        objective = TARGETS[target].objective
         if isinstance(objective, RoutingObjective):
-            evidence = evidence.found_from(_role(cell, used, wanted), objective.column)
-        found = labels(wanted, evidence)
-        learned, classify = found.values, TARGETS[wanted].classifies
+            evidence = evidence.found_from(_role(cell, used, target), objective.column)
+        target_labels = labels(target, evidence)
+        learned, classify = target_labels.values, TARGETS[target].classifies
     fitted_on = tuple(map(str, table.unit_ids))
-    training = Training(cell.id, made.name, wanted, fitted_on, len(table), seed, cell.table.modes, {})
+    training = Training(cell.id, recipe.name, target, fitted_on, len(table), seed, cell.table.modes, {})
 
     def fit() -> FittedAllocator:
         sights = _sights(cell, used)
         examples = Examples(sights, _rows(table, sights), learned, classify)
-        return made.fit(examples, training, watch=watch)
+        return recipe.fit(examples, training, watch=watch)
 
     keeper = _KEEPER.get()
-    return fit() if keeper is None else keeper(cell, made, training, fit)
+    return fit() if keeper is None else keeper(cell, recipe, training, fit)
 
 
 def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
-    """The role whose units these are; a target whose numbers rest on many frames is kept for these roles only."""
+    """The role whose units these are; a target that rests on many frames is stored for the roles train and fit only."""
     here = set(cell.table.unit_ids.tolist())
     for role, units in (("train", cell.split.train), ("fit", cell.split.fit)):
         if here & set(units) == here & set(used):
@@ -152,12 +152,12 @@ def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
 
 
 def _sights(cell: BuiltCell, units: Sequence[str]) -> tuple[Sight, ...]:
-    """What the frames of some units show."""
+    """The sights of some units."""
     return tuple(sight for sight in cell.sights if sight.view.scene.unit in units)
 
 
 def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"]:
-    """The place of each input of a table among the frames of sights, unit after unit."""
+    """Row of each input of a table among the frames of sights, unit after unit."""
     frames = np.concatenate([np.zeros(0, dtype=str), *(sight.view.scene.inputs for sight in sights)])
     rows = positions(table.input, frames)
     if (rows < 0).any():
@@ -168,12 +168,12 @@ def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"
 
 
 def refit(cell: BuiltCell, like: FittedAllocator, *, watch: Watch = unwatched) -> FittedAllocator:
-    """The allocator fitted again from what its file says: the same bytes on the same cell."""
-    told = like.training
-    if told.cell != cell.id:
-        raise InputError(f"The allocator was fitted on cell {told.cell}; this is {cell.id}: give that cell.")
-    recipe = recipe_named(told.recipe).like(told.settings)
-    return fit_on(cell, recipe, target=told.target, units=told.units, seed=told.seed, watch=watch)
+    """The allocator fitted again from the settings in its file: the same bytes on the same cell."""
+    training = like.training
+    if training.cell != cell.id:
+        raise InputError(f"The allocator was fitted on cell {training.cell}; this is {cell.id}: give that cell.")
+    recipe = recipe_named(training.recipe).like(training.settings)
+    return fit_on(cell, recipe, target=training.target, units=training.units, seed=training.seed, watch=watch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,14 +181,14 @@ class Scored:
     """Scores of some inputs of a cell.
 
     Attributes:
-        name: Name of what scored.
+        name: Name of the allocator, signal or diagnostic.
         kind: Whether a vehicle could compute them.
         input: The inputs that have a score.
-        score: The score of each; one per mode above cheap where the allocator gives as many.
+        score: Score of each input; one per mode above cheap where the allocator scores modes.
         modes: Names of those modes, empty for a plain score.
-        inputs: How many inputs there are, with a score or without.
-        reason: Why inputs are without, None where all have one.
-        fit: Which inputs are of units that the allocator behind their scores was fitted on; None where unknown.
+        inputs: Number of inputs, with a score or without.
+        reason: Why some inputs have no score; None where all have one.
+        fit: Which inputs are in units that the allocator was fitted on; None where unknown.
     """
 
     name: str
@@ -224,7 +224,7 @@ class Scored:
 
 
 def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
-    """The untrained signal of this name, or the fitted allocator in this file, or of this name beside a cell."""
+    """The signal of this name, the fitted allocator in this file, or the one of that name in a cell's folder."""
     if isinstance(text, str) and text in SIGNALS:
         return SIGNALS[text]
     file = Path(text)
@@ -241,39 +241,39 @@ def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
 
 
 def called(text: str) -> str:
-    """What scores and costs of an allocator are called: after its file, or by its name."""
+    """The name of an allocator's scores and costs: that of its file, or its own."""
     return Path(text).stem if reading.is_file(Path(text)) else text
 
 
 def fitted_file(cell: Path, name: str) -> Path:
-    """Where an allocator lies that was fitted on a cell and kept nowhere else."""
+    """Default file of an allocator that was fitted on a cell: in the cell's folder."""
     return cell / ALLOCATORS / f"{name}.json"
 
 
 def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str | Sequence[str] = "test") -> Scored:
     """Scores of a cell's inputs by an allocator, a signal or a diagnostic; inputs that it cannot score are left out."""
-    used = _holding(cell, units_of(cell.split, units))
+    used = _units_with_inputs(cell, units_of(cell.split, units))
     table = cell.table.restrict(used)
-    known = DIAGNOSTICS | PLANNING_DIAGNOSTICS
-    if isinstance(allocator, str) and allocator in known:
-        values = known[allocator].scores(cell.evidence)[positions(table.input, cell.table.input)]
+    diagnostics = DIAGNOSTICS | PLANNING_DIAGNOSTICS
+    if isinstance(allocator, str) and allocator in diagnostics:
+        values = diagnostics[allocator].scores(cell.evidence)[positions(table.input, cell.table.input)]
         return _scored(allocator, "diagnostic", table, values, (), "the diagnostic is undefined there")
-    found = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
-    if found.per_mode and found.modes != table.modes:
+    scorer = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
+    if scorer.per_mode and scorer.modes != table.modes:
         raise InputError(
-            f"{found.name} scores the modes {', '.join(found.modes)}; the cell has {', '.join(table.modes)}: fit it on "
-            "a cell with these modes."
+            f"{scorer.name} scores the modes {', '.join(scorer.modes)}; the cell has {', '.join(table.modes)}: fit it "
+            "on a cell with these modes."
         )
     sights = _sights(cell, used)
     rows = _rows(table, sights)
-    values = np.concatenate([found.score(sight) for sight in sights])[rows]
-    reason = found.undefined(cell.views[0].mode) or "the cheap mode was not run there"
-    modes = found.modes[1:] if found.per_mode else ()
-    return _scored(found.name, "deployable", table, values, modes, reason, _fit_on_units(cell, found, table))
+    values = np.concatenate([scorer.score(sight) for sight in sights])[rows]
+    reason = scorer.undefined(cell.views[0].mode) or "the cheap mode was not run there"
+    modes = scorer.modes[1:] if scorer.per_mode else ()
+    return _scored(scorer.name, "deployable", table, values, modes, reason, _fit_on_units(cell, scorer, table))
 
 
 def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> Fit:
-    """Which inputs of a part of the cell are of units that the allocator was fitted on."""
+    """Which inputs of a table, a part of the cell's, are in units that the allocator was fitted on."""
     units = _fitted_units(cell, allocator)
     number = len(allocator.training.units) if isinstance(allocator, FittedAllocator) else len(units)
     return Fit(np.full(len(table), number), np.isin(table.unit_ids, units)[table.unit])
@@ -297,81 +297,85 @@ def calibration_scores(
     units: str | Sequence[str] = "validation,test",
     watch: Watch = unwatched,
 ) -> Scored:
-    """Scores to judge and to calibrate by: no validation input is scored by a fit that used its unit, where avoidable.
+    """Scores to judge and to calibrate by: where avoidable, no validation input is scored by a fit that used its unit.
 
     An allocator that was fitted on validation units scores the other units itself. For its validation units the same
-    recipe, target and seed are fitted again without them. Where that is impossible (it was fitted on another cell, on
-    nothing else, or needs an extra to fit) it scores them itself, and `fit` marks their inputs.
+    recipe, target and seed are fitted again without them. Where that is impossible (it was fitted on another cell or
+    on validation units alone, or needs an extra to fit) it scores them itself, and `fit` marks their inputs.
     """
     diagnostics = DIAGNOSTICS | PLANNING_DIAGNOSTICS
     if isinstance(allocator, str) and allocator in diagnostics:
         return score_on(cell, allocator, units=units)
-    made = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
+    scorer = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
     used = units_of(cell.split, units)
-    seen = [unit for unit in used if unit in cell.split.validation and unit in _fitted_units(cell, made)]
-    again = _without_validation(cell, made, watch) if seen and isinstance(made, FittedAllocator) else None
+    seen = [unit for unit in used if unit in cell.split.validation and unit in _fitted_units(cell, scorer)]
+    again = _without_validation(cell, scorer, watch) if seen and isinstance(scorer, FittedAllocator) else None
     if again is None:
-        return score_on(cell, made, units=used)
+        return score_on(cell, scorer, units=used)
     others = [unit for unit in used if unit not in seen]
-    parts = [score_on(cell, again, units=seen), *([score_on(cell, made, units=others)] if others else [])]
-    return _joined(cell, parts)
+    parts = [score_on(cell, again, units=seen), *([score_on(cell, scorer, units=others)] if others else [])]
+    return _combined(cell, parts)
 
 
-def _without_validation(cell: BuiltCell, made: FittedAllocator, watch: Watch) -> FittedAllocator | None:
-    """The allocator fitted again without validation units; None where it cannot be."""
-    used = made.training
-    units = [unit for unit in used.units if unit not in cell.split.validation]
-    recipe = recipe_named(used.recipe).like(used.settings)
-    if used.cell != cell.id or not units or recipe.extra is not None:
+def _without_validation(cell: BuiltCell, allocator: FittedAllocator, watch: Watch) -> FittedAllocator | None:
+    """The allocator fitted again without validation units; None where that is impossible."""
+    training = allocator.training
+    units = [unit for unit in training.units if unit not in cell.split.validation]
+    recipe = recipe_named(training.recipe).like(training.settings)
+    if training.cell != cell.id or not units or recipe.extra is not None:
         return None
     try:
-        return fit_on(cell, recipe, target=used.target, units=units, seed=used.seed, watch=watch)
+        return fit_on(cell, recipe, target=training.target, units=units, seed=training.seed, watch=watch)
     except NothingToLearnError as error:
-        note = f"{made.name} scores its validation units itself, as a fit without them has nothing to learn: {error}"
+        note = (
+            f"{allocator.name} scores its validation units itself, as a fit without them has nothing to learn: {error}"
+        )
         warnings.warn(InputWarning(note), stacklevel=3)
         return None
 
 
-def _joined(cell: BuiltCell, parts: Sequence[Scored]) -> Scored:
+def _combined(cell: BuiltCell, parts: Sequence[Scored]) -> Scored:
     """Scores of different units by fits of one recipe, in the order of the cell's table."""
     inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))
     fits = [part.fit for part in parts if part.fit is not None]
-    fit = Fit(*(np.concatenate([getattr(each, name) for each in fits]) for name in ("units", "inside")))
+    fit = Fit(*(np.concatenate([getattr(marks, name) for marks in fits]) for name in ("units", "inside")))
     rows = np.argsort(positions(inputs, cell.table.input))
     reason = next((part.reason for part in parts if part.reason), None)
     number = sum(part.inputs for part in parts)
-    one = parts[0]
-    return Scored(one.name, one.kind, inputs[rows], scores[rows], one.modes, number, reason, fit.keep(rows))
+    first = parts[0]
+    return Scored(first.name, first.kind, inputs[rows], scores[rows], first.modes, number, reason, fit.keep(rows))
 
 
-def rows_on(cell: BuiltCell, made: Learned, *, units: str | Sequence[str] = "fit") -> Float[np.ndarray, "row column"]:
-    """What a learned allocator looks at in the frames of a cell's units, where the cheap mode was run."""
-    reason = made.undefined(cell.views[0].mode)
+def rows_on(
+    cell: BuiltCell, allocator: Learned, *, units: str | Sequence[str] = "fit"
+) -> Float[np.ndarray, "row column"]:
+    """Feature rows of a learned allocator for the frames of a cell's units, where the cheap mode was run."""
+    reason = allocator.undefined(cell.views[0].mode)
     if reason is not None:
-        raise InputError(f"{made.name} cannot score here: {reason}.")
-    sights = _sights(cell, _holding(cell, units_of(cell.split, units)))
-    return np.concatenate([made.front.rows(sight)[sight.view.detections.run] for sight in sights])
+        raise InputError(f"{allocator.name} cannot score here: {reason}.")
+    sights = _sights(cell, _units_with_inputs(cell, units_of(cell.split, units)))
+    return np.concatenate([allocator.front.rows(sight)[sight.view.detections.run] for sight in sights])
 
 
 def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: int = 0, map_fits: Map = map) -> Scored:
     """Scores of all inputs, each by an allocator that was fitted on the units of the other folds.
 
-    Units that hold inputs, sorted as text, are dealt out to the folds in turn, test units among them: what is judged
-    by these scores is not held out in the sense of the split. `map_fits` says where folds are fitted.
+    Units with inputs, sorted as text, are dealt out to the folds in turn, test units among them. A judgement of these
+    scores is therefore not held out in the sense of the split. `map_fits` maps the fits over the folds.
     """
-    made = recipe_named(recipe) if isinstance(recipe, str) else recipe
-    held = np.unique(unit_folds(cell.table, folds)).tolist()
-    parts = list(map_fits(partial(_fold, cell, made, folds, seed), held))
+    chosen = recipe_named(recipe) if isinstance(recipe, str) else recipe
+    numbers = np.unique(unit_folds(cell.table, folds)).tolist()
+    parts = list(map_fits(partial(_fold, cell, chosen, folds, seed), numbers))
     inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))
     reason = next((part.reason for part in parts if part.reason), None)
-    return Scored(made.name, "deployable", inputs, scores, parts[0].modes, len(cell.table), reason)
+    return Scored(chosen.name, "deployable", inputs, scores, parts[0].modes, len(cell.table), reason)
 
 
-def _fold(cell: BuiltCell, made: Recipe, folds: int, seed: int, held: int) -> Scored:
+def _fold(cell: BuiltCell, recipe: Recipe, folds: int, seed: int, number: int) -> Scored:
     """Scores of the inputs of one fold by a fit on the others."""
     fold, unit = unit_folds(cell.table, folds), cell.table.unit_ids[cell.table.unit]
-    seen, unseen = (sorted(set(unit[rows].tolist())) for rows in (fold != held, fold == held))
-    return score_on(cell, _fitted(cell, made, seen, made.target, seed=seed), units=unseen)
+    seen, unseen = (sorted(set(unit[rows].tolist())) for rows in (fold != number, fold == number))
+    return score_on(cell, _fit_to_target(cell, recipe, seen, recipe.target, seed=seed), units=unseen)
 
 
 def _scored(
@@ -383,16 +387,17 @@ def _scored(
     reason: str,
     fit: Fit | None = None,
 ) -> Scored:
-    scored = ~np.isnan(values if values.ndim == 1 else values.sum(axis=1))
-    why = None if scored.all() else reason
-    fit = (Fit.none(len(table)) if fit is None else fit).keep(scored)
-    return Scored(name, kind, table.input[scored], values[scored], modes, len(table), why, fit)
+    defined = ~np.isnan(values if values.ndim == 1 else values.sum(axis=1))
+    why = None if defined.all() else reason
+    fit = (Fit.none(len(table)) if fit is None else fit).keep(defined)
+    return Scored(name, kind, table.input[defined], values[defined], modes, len(table), why, fit)
 
 
 def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
     """The recipes that make sense on a cell and need no extra.
 
-    Choosing among fidelities needs more than two, and what looks at image boxes needs a placing that does not observe.
+    Recipes that choose among modes need more than two, and recipes that use image boxes need a placing that does not
+    observe.
     """
     many, mode = len(cell.table.modes) > 2, cell.views[0].mode
     fitting = {name: recipe for name, recipe in RECIPES.items() if recipe.undefined(mode) is None}
@@ -409,50 +414,50 @@ def scored_by_all(
     lenient: bool = False,
     watch: Watch = unwatched,
 ) -> dict[str, Scored]:
-    """Scores of all inputs by signals and by recipes fitted on `units`, every one unless named; judge on test units.
+    """Scores of all inputs by signals and by recipes fitted on `units`, all unless named; judge on test units.
 
-    Where `lenient`, recipes to which the units have nothing to teach are left out with a warning.
+    Where `lenient`, recipes that have nothing to learn from the units are left out with a warning.
     """
-    found = {name: score_on(cell, SIGNALS[name], units="all") for name in signals}
-    wanted = list(recipes_for(cell) if recipes is None else recipes)
-    for name in watch(wanted, f"fitting on {cell.folder.name}"):
+    scores = {name: score_on(cell, SIGNALS[name], units="all") for name in signals}
+    names = list(recipes_for(cell) if recipes is None else recipes)
+    for name in watch(names, f"fitting on {cell.folder.name}"):
         try:
-            found[name] = score_on(cell, fit_on(cell, name, units=units, seed=seed), units="all")
+            scores[name] = score_on(cell, fit_on(cell, name, units=units, seed=seed), units="all")
         except NothingToLearnError as error:
             if not lenient:
                 raise
             warnings.warn(f"{cell.folder.name}, left out: {error}", InputWarning, stacklevel=2)
-    return found
+    return scores
 
 
 def diagnosed(cell: BuiltCell) -> dict[str, Scored]:
-    """Scores of all inputs by every diagnostic that the cell can tell; none of them is deployable."""
-    found = {}
+    """Scores of all inputs by every diagnostic that the cell defines; none of them is deployable."""
+    scores = {}
     for name in DIAGNOSTICS | PLANNING_DIAGNOSTICS:
-        with suppress(InputError):  # a cell keeps what its modes and its planner define
-            found[name] = score_on(cell, name, units="all")
-    return found
+        with suppress(InputError):  # a cell has only the columns that its modes and its planner define
+            scores[name] = score_on(cell, name, units="all")
+    return scores
 
 
 def priced(scored: Mapping[str, Scored], costs: Costs | None) -> dict[str, Scored]:
-    """The allocators whose latency a profile knows."""
-    known = {} if costs is None else costs.allocators
-    return {name: item for name, item in scored.items() if "ms" in known.get(name, {})}
+    """The scores of allocators with a latency in the cost profile."""
+    costs_by_allocator = {} if costs is None else costs.allocators
+    return {name: item for name, item in scored.items() if "ms" in costs_by_allocator.get(name, {})}
 
 
 Item = TypeVar("Item", Scored, Scores)
 
 
 def with_batched(scored: Mapping[str, Item], costs: Costs) -> dict[str, Item]:
-    """The scores, and again as `<name>-batched` where a profile says what scoring in batches costs: the same scores."""
-    other = {f"{name}-batched": item for name, item in scored.items()}
-    again = {name: replace(item, name=name) for name, item in other.items() if name in costs.allocators}
-    return {**scored, **{name: item for name, item in again.items() if name not in scored}}
+    """The scores, and a copy as `<name>-batched` where the cost profile has a cost of scoring in batches."""
+    batched = {f"{name}-batched": item for name, item in scored.items()}
+    renamed = {name: replace(item, name=name) for name, item in batched.items() if name in costs.allocators}
+    return {**scored, **{name: item for name, item in renamed.items() if name not in scored}}
 
 
 def judged(
     cell: BuiltCell, scored: Mapping[str, Scored], budgets: Sequence[Budget] | None = None, **settings: Any
 ) -> Result:
-    """The judgement of scores on a cell's test units; what scores nothing is left out."""
+    """The judgement of scores on a cell's test units; allocators without any score are left out."""
     scores = {name: item.over(cell.table) for name, item in scored.items() if len(item.input)}
     return evaluate(cell.listed, scores, budgets, units=list(cell.split.test), **settings)

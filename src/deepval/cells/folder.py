@@ -1,10 +1,11 @@
-"""A cell <-> its folder: what an evaluation, a fit and a report start from.
+"""A cell <-> its folder, from which evaluations, fits and reports start.
 
-values.parquet holds losses per input and mode with columns to slice by; terms.parquet actions and loss terms per mode,
-from which other loss weights recombine; frames.json frames to look at; view/ all that an allocator may look at;
-evidence.parquet what labels and diagnostics may know; split.json the frozen split; costs.toml costs where they are
-known; manifest.json the definition, the SHA-256 of every file that went in and came out, and the id that rests on them.
-Files are written whole, the manifest last, so a folder without one is not a cell. The same inputs give the same bytes.
+values.parquet has losses per input and mode with columns to slice by; terms.parquet actions and loss terms per mode,
+from which other loss weights recombine; frames.json drawn frames; view/ the data that an allocator may use;
+evidence.parquet the data that only labels and diagnostics may use; split.json the frozen split; costs.toml costs, where
+there are some; manifest.json the definition, the SHA-256 of every input and output file, and the id that rests on them.
+Files are written whole and the manifest last, so a folder without one is not a cell. The same inputs give the same
+bytes.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ from deepval.version import __version__
 
 
 def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures: bool = False) -> Path:
-    """Write a cell's folder and return its manifest; a cell that is already there, whole, is left alone."""
+    """Write a cell's folder and return the path of its manifest; the same cell, if complete, is left unchanged."""
     folder = Path(folder)
     if costs is not None:
         check_modes(costs, cell.table.modes)
@@ -63,9 +64,9 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
 
 
 def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
-    """Make a folder's cell this one; what was of the cell before it and is not of this one goes, other files stay.
+    """Replace the cell in a folder: files of the old cell that the new one does not have are removed, other files stay.
 
-    The old manifest stays until the new one is there, so what is neither cell is refused by every reader.
+    The old manifest stays until the new one is written, so every reader refuses a mixture of both cells.
     """
     try:
         old = read_manifest(folder)
@@ -78,7 +79,7 @@ def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
         write_atomically(folder / name, data, make_folder=True)
     for name in [] if old is None else old.files:
         if name not in files and (name in TOP or (name.startswith("view/") and ".." not in name)):
-            with suppress(OSError):  # what the manifest does not name is not used, should it stay
+            with suppress(OSError):  # a file that cannot be removed is harmless: the new manifest does not name it
                 (folder / name).unlink()
                 (folder / name).parent.rmdir()
     write_atomically(folder / MANIFEST, text)
@@ -86,10 +87,10 @@ def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
 
 @dataclass(frozen=True)
 class BuiltCell:
-    """A cell read back from its folder; what it holds is loaded when it is asked for.
+    """A cell read back from its folder; files are loaded at first use.
 
     Attributes:
-        manifest: What its folder says of it; every file is read as the manifest has it, or not at all.
+        manifest: Definition and file hashes; a file that differs from its hash is refused.
         digest: SHA-256 of its files.
     """
 
@@ -97,36 +98,36 @@ class BuiltCell:
     digest: str = field(repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process reads the cell from its folder, once, and finds it as it is here or not at all."""
-        return _found_again, (self.folder.absolute(), self.digest)
+        """Another process reads the cell from its folder once, and refuses it if it differs from this one."""
+        return _cell_again, (self.folder.absolute(), self.digest)
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """Folder of the cell."""
         return self.manifest.folder
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The cell's id."""
         return self.manifest.id
 
     @property
     def definition(self) -> Mapping[str, Any]:
-        """Everything that it rests on."""
+        """Everything that the cell rests on."""
         return self.manifest.definition
 
     @cached_property
     def spec(self) -> CellSpec:
-        """What the cell is."""
+        """The cell's specification."""
         return CellSpec.from_definition(self.definition, self.table.modes)
 
     @cached_property
     def table(self) -> ValueTable:
         """The losses, with costs where the cell has some."""
         table = read_values(cell_columns(self.manifest, "values.parquet"), costs=self._costs)
-        # Read with care: a manifest that tells of no system is refused by `spec`, in words.
-        told = self.definition.get("system")
-        rule = SYSTEMS.get(str(told.get("name"))) if isinstance(told, Mapping) else None
+        # No error here for a manifest without a system: `spec` refuses it with a full message.
+        system = self.definition.get("system")
+        rule = SYSTEMS.get(str(system.get("name"))) if isinstance(system, Mapping) else None
         return table if rule is None else replace(table, tolerance=rule.tolerance)
 
     @cached_property
@@ -153,37 +154,37 @@ class BuiltCell:
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """All that an allocator may look at, unit by unit."""
+        """The data that an allocator may use, unit by unit."""
         return read_views(self.manifest)
 
     @cached_property
     def sights(self) -> tuple[Sight, ...]:
-        """What the frames of each unit show, looked at when asked for; with pictures where the folder keeps them."""
+        """The sights of the views, with features computed at first use; with pictures where the folder has some."""
         return tuple(Sight(view) for view in self.views)
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What labels and diagnostics may know."""
-        found = cell_columns(self.manifest, "evidence.parquet")
-        found.require("input")
-        rows = positions(self.table.input, found.ids("input"))
+        """The data that only labels and diagnostics may use."""
+        columns = cell_columns(self.manifest, "evidence.parquet")
+        columns.require("input")
+        rows = positions(self.table.input, columns.ids("input"))
         if (rows < 0).any():
             raise InputError(
-                f"{found.source}: must have a row for every input; {self.table.input[rows < 0][0]} has none."
+                f"{columns.source}: must have a row for every input; {self.table.input[rows < 0][0]} has none."
             )
-        numbers = found.typed(numbers=[name for name in found.data if name != "input"])
+        numbers = columns.typed(numbers=[name for name in columns.data if name != "input"])
         return Evidence(self.table, kept={name: column[rows] for name, column in numbers.items()})
 
 
 def read_cell(folder: Path | str) -> BuiltCell:
-    """The cell in a folder, which must be as `deepval build` wrote it: every file there, none altered."""
+    """The cell in a folder; all files must be there, unchanged since `deepval build` wrote them."""
     manifest = read_manifest(Path(folder))
     manifest.check()
     return BuiltCell(manifest, digest_of(manifest.files))
 
 
 @lru_cache(maxsize=1)
-def _found_again(folder: Path, digest: str) -> BuiltCell:
+def _cell_again(folder: Path, digest: str) -> BuiltCell:
     cell = read_cell(folder)
     if cell.digest != digest:
         raise InputError(f"{folder}: the cell must stay as it is while it is worked on; it was built anew: run again.")
@@ -198,10 +199,10 @@ def _values_file(table: ValueTable) -> bytes:
     return parquet_bytes(columns | dict(table.attributes))
 
 
-def _terms_file(found: Outcomes) -> bytes:
-    columns: dict[str, Any] = {"input": found.input}
-    for m, mode in enumerate(found.modes):
-        columns |= {f"{name}_{mode}": column[:, m] for name, column in found.columns.items()}
-        columns |= {f"term_{name}_{mode}": term[:, m] for name, term in found.terms.items()}
-    free = [name for name in found.terms if {name, f"{name}_weight"} & found.system.loss_fields]
-    return parquet_bytes(columns | weight_columns(found.system.weights, free, len(found.input)))
+def _terms_file(outcomes: Outcomes) -> bytes:
+    columns: dict[str, Any] = {"input": outcomes.input}
+    for m, mode in enumerate(outcomes.modes):
+        columns |= {f"{name}_{mode}": column[:, m] for name, column in outcomes.columns.items()}
+        columns |= {f"term_{name}_{mode}": term[:, m] for name, term in outcomes.terms.items()}
+    free = [name for name in outcomes.terms if {name, f"{name}_weight"} & outcomes.system.loss_fields]
+    return parquet_bytes(columns | weight_columns(outcomes.system.weights, free, len(outcomes.input)))

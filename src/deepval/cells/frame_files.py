@@ -1,4 +1,4 @@
-"""frames.json of a cell -> the frames to look at, every part of them in its form before anything draws it."""
+"""frames.json of a cell -> the frames to draw, with the form of every part checked first."""
 
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
@@ -11,17 +11,17 @@ from deepval.files.reading import formed_file
 
 WHAT = "frames written by deepval build"
 MOST = 200
-"""Frames of a file that are looked at: half of them the most harmed, half the most helped."""
+"""Largest number of frames read from a file: half of them the most harmed, half the most helped."""
 FRAME_KEYS = frozenset({"value", "modes", "reference", "camera"})
 """Keys by which a frame is recognised while its file is read."""
 Known = float | None
-"""A number, or null where nothing is known."""
+"""A number, or null where it is undefined."""
 Point = tuple[float, float]
 Corners = tuple[tuple[Known, Known], ...]
 
 
 class Decided(TypedDict):
-    """What a plan is drawn from: its words, and where it leads."""
+    """A decision: the plan in words and as poses, and the objects behind it."""
 
     action: Any
     does: str
@@ -33,7 +33,7 @@ class Decided(TypedDict):
 
 
 class ModeForm(Decided):
-    """What a mode saw, and what that came to."""
+    """The objects, the decision and the losses of a mode."""
 
     loss: float
     terms: dict[str, float]
@@ -44,7 +44,7 @@ class ModeForm(Decided):
 
 
 class ReferenceForm(Decided):
-    """What was really there."""
+    """The reference objects and the decision for them."""
 
     corners_m: list[Corners]
 
@@ -70,7 +70,7 @@ class RoadForm(TypedDict):
 
 
 class CameraForm(TypedDict):
-    """What a picture is laid out by."""
+    """Size, horizon and centre of a picture."""
 
     width_px: int | None
     height_px: int | None
@@ -79,7 +79,7 @@ class CameraForm(TypedDict):
 
 
 class ValueForm(TypedDict):
-    """A frame, as far as its value goes."""
+    """The value of a frame, without its other fields."""
 
     value: float
 
@@ -101,14 +101,14 @@ class FrameForm(TypedDict):
 
 
 class CorridorForm(TypedDict):
-    """Where objects count."""
+    """The corridor in which objects count."""
 
     half_width: float
     far: float
 
 
 class PicturesForm(TypedDict):
-    """What the synthetic world's pictures can be drawn from again."""
+    """Seed and size from which the pictures of the synthetic world can be drawn again."""
 
     seed: int
     scenes: int
@@ -116,7 +116,7 @@ class PicturesForm(TypedDict):
 
 
 class FramesForm(TypedDict):
-    """The file."""
+    """Content of frames.json."""
 
     cell: str
     dataset: str
@@ -128,9 +128,9 @@ class FramesForm(TypedDict):
 
 
 def read_frames(path: Path) -> dict[str, Any]:
-    """The frames in a file, of more than `MOST` the most harmed and most helped and, as `frames_in_file`, how many.
+    """The frames in a file; of more than `MOST`, only the most harmed and most helped.
 
-    A file of a cell must be as it was built.
+    Then `frames_in_file` is the number of all frames. A file in a cell's folder must be unchanged since the build.
     """
     built = cell_content(path)
     data = reading.content(path, WHAT) if built is None else built
@@ -150,7 +150,10 @@ def read_frames(path: Path) -> dict[str, Any]:
 
 
 class _Thinned:
-    """Empties frames that cannot be among the most harmed or helped while a file is read: only `value` stays."""
+    """Empties frames that cannot be among the most harmed or helped while a file is read, to bound the memory.
+
+    Of an emptied frame only `value` stays.
+    """
 
     def __init__(self) -> None:
         self.frames: list[dict[str, Any]] = []
@@ -186,15 +189,15 @@ def _extremes(frames: list[Any], path: Path) -> list[Any]:
 
 
 def _amiss(frame: dict[str, Any], modes: list[str]) -> str | None:
-    """What does not fit together in a frame; None where all does."""
+    """The first inconsistency in a frame; None where there is none."""
     if len(modes) < 2 or not set(modes) <= frame["modes"].keys():
         return f"must have all modes of the cell, two or more ({', '.join(modes)})"
     for name in modes:
-        told = frame["modes"][name]
-        columns = [told[key] for key in ("objects_m", "boxes", "classes", "scores", "corners_m") if key in told]
+        entry = frame["modes"][name]
+        columns = [entry[key] for key in ("objects_m", "boxes", "classes", "scores", "corners_m") if key in entry]
         if len({len(column) for column in columns}) > 1:
             return f"must have as many boxes, classes and scores as objects in mode {name!r}"
-        if told["decisive"] is not None and not 0 <= told["decisive"] < len(told["objects_m"]):
+        if entry["decisive"] is not None and not 0 <= entry["decisive"] < len(entry["objects_m"]):
             return f"must name one of its objects as decisive in mode {name!r}"
     truth = frame["reference"]
     if len({len(truth[key]) for key in ("boxes", "classes", "corners_m")}) > 1:

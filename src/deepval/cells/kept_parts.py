@@ -1,7 +1,8 @@
-"""A specification and a unit -> all that what a build makes of it rests on, by which that is kept and found again.
+"""A specification and a unit -> the key under which a build stores the unit's parts; parts <-> arrays to store.
 
-A part is named by all that it rests on: files of its unit by their hashes, what each mode reports there, settings.
-Whoever keeps it adds the code that makes it. The slot of a part says what it is of, so that old ones can be found.
+The key of a part lists everything that it rests on: the files of its unit by their hashes, the report of each mode
+there, and settings. The store adds the code that computes the part. The slot of a part names its data set, modes,
+placing and system, so that the store can find outdated parts.
 """
 
 from abc import ABC, abstractmethod
@@ -26,44 +27,44 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class PartStore(ABC):
-    """Keeps arrays by what they rest on."""
+    """Stores arrays under everything that they rest on."""
 
     @abstractmethod
     def found(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
-        """What is kept, whole; None where nothing is."""
+        """The stored arrays, complete; None where nothing is stored."""
 
     @abstractmethod
     def keep(self, slot: str, rests_on: Mapping[str, Any], arrays: Arrays) -> None:
-        """Keep arrays."""
+        """Store arrays."""
 
 
 @dataclass(frozen=True)
-class KeptPart:
-    """Where a part is kept; nowhere without a store, or where nobody can say what it rests on."""
+class StoredPart:
+    """The entry of a part in a store; no entry without a store, or where the key cannot be listed."""
 
     store: PartStore | None
     slot: str
     rests_on: Mapping[str, Any] | None
 
-    def found(self) -> Arrays | None:
-        """The part's arrays; None where they must be made."""
+    def read(self) -> Arrays | None:
+        """The part's arrays; None where they must be computed."""
         return None if self.store is None or self.rests_on is None else self.store.found(self.slot, self.rests_on)
 
-    def keep(self, arrays: Arrays) -> None:
-        """Keep the part's arrays."""
+    def write(self, arrays: Arrays) -> None:
+        """Store the part's arrays."""
         if self.store is not None and self.rests_on is not None:
             self.store.keep(self.slot, self.rests_on, arrays)
 
 
 def slots(definition: Mapping[str, Any]) -> tuple[str, str]:
-    """Names for what cells of a data set and its modes share, and for what is one cell's own."""
+    """The slot of the parts that cells of a data set and its modes share, and the slot of one cell's own parts."""
     shared = {"dataset": definition["dataset"]["name"], "modes": sorted(definition["modes"])}
     own = {**shared, "geometry": definition["geometry"], "system": definition["system"]["name"]}
     return digest_of(shared)[:12], digest_of(own)[:12]
 
 
 def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
-    """What is read of a unit for cells of a data set and modes; None where that cannot be told without reading it."""
+    """Everything that cells of a data set and modes read of a unit; None where only reading it would show that."""
     beside = None if spec.source is None else spec.source.beside(unit)
     if spec.source is None or beside is None:
         return None
@@ -85,29 +86,30 @@ def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
 
 
 def own_settings(spec: CellSpec) -> dict[str, Any]:
-    """What a cell's own parts rest on beside what is read of a unit, and whether that is one to show."""
+    """The settings that a cell's own parts rest on, besides the readings of a unit and whether its frames are drawn."""
     return {"part": "own", **{name: spec.definition[name] for name in ("geometry", "persistence", "system")}}
 
 
-def made_of(
-    given: Sequence[tuple[np.ndarray, ...]],
-    make: Callable[..., Arrays],
+def derived_arrays(
+    sources: Sequence[tuple[np.ndarray, ...]],
+    derive: Callable[..., Arrays],
     *,
     what: str,
     slot: str,
     store: PartStore | None,
 ) -> Arrays:
-    """What is made of nothing but tuples of arrays, as it was kept or made now."""
-    at = KeptPart(store, slot, None if store is None else {"part": what, "of": [_digest(each) for each in given]})
-    found = at.found()
-    if found is None:
-        found = make(*given)
-        at.keep(found)
-    return found
+    """Arrays that depend on nothing but tuples of arrays, read from the store or computed now."""
+    key = None if store is None else {"part": what, "of": [_digest(arrays) for arrays in sources]}
+    stored = StoredPart(store, slot, key)
+    derived = stored.read()
+    if derived is None:
+        derived = derive(*sources)
+        stored.write(derived)
+    return derived
 
 
 def _digest(arrays: tuple[np.ndarray, ...]) -> str:
-    """SHA-256 of arrays with their kinds and shapes."""
+    """SHA-256 of arrays with their types and shapes."""
     about = [[array.dtype.str, list(array.shape)] for array in arrays]
     return digest_of([about, joint_sha256(np.ascontiguousarray(array).tobytes() for array in arrays)])
 
@@ -120,9 +122,9 @@ ENDS = ("weak", "strong")
 
 
 def shared_arrays(part: SharedPart) -> dict[str, np.ndarray]:
-    """What all cells share of a unit."""
+    """The arrays of the part of a unit that all cells share."""
     vehicle = part.scene.vehicle
-    told = {
+    header = {
         "camera": camera_entry(part.scene.camera),
         "vehicle": None if vehicle is None else vars(vehicle),
         "modes": list(part.covered),
@@ -130,81 +132,88 @@ def shared_arrays(part: SharedPart) -> dict[str, np.ndarray]:
     }
     graded = dict(zip(ENDS, part.graded or (), strict=False))
     return {
-        "told": _text(told),
+        "told": _header_array(header),
         "input": part.inputs,
         "covered": np.array([*part.covered.values()], dtype=float),
-        **_below("scene", {name: getattr(part.scene, name) for name in SCENE}),
-        **_below("cheap", {name: getattr(part.cheap, name) for name in REPORT}),
-        **_below("evidence", part.evidence),
-        **_below("on_ground", part.on_ground),
-        **{name: column for end, frames in graded.items() for name, column in _below(end, frames._asdict()).items()},
+        **_prefixed("scene", {name: getattr(part.scene, name) for name in SCENE}),
+        **_prefixed("cheap", {name: getattr(part.cheap, name) for name in REPORT}),
+        **_prefixed("evidence", part.evidence),
+        **_prefixed("on_ground", part.on_ground),
+        **{name: column for end, frames in graded.items() for name, column in _prefixed(end, frames._asdict()).items()},
     }
 
 
 def shared_of(arrays: Arrays, unit: str) -> SharedPart:
-    """What all cells share of a unit, as it was kept."""
-    told = _told(arrays)
-    vehicle = None if told["vehicle"] is None else Vehicle(**told["vehicle"])
-    scene = Scene(unit=unit, cameras={"front": camera_of(told["camera"])}, vehicle=vehicle, **_in("scene", arrays))
+    """The part of a unit that all cells share, from its stored arrays."""
+    header = _header(arrays)
+    vehicle = None if header["vehicle"] is None else Vehicle(**header["vehicle"])
+    scene = Scene(
+        unit=unit, cameras={"front": camera_of(header["camera"])}, vehicle=vehicle, **_unprefixed("scene", arrays)
+    )
     covered = {
         mode: Covered(*map(int, row[:4]), *map(float, row[4:]))
-        for mode, row in zip(told["modes"], arrays["covered"], strict=True)
+        for mode, row in zip(header["modes"], arrays["covered"], strict=True)
     }
-    weak, strong = (GradedFrames(**_in(end, arrays)) if told["graded"] else None for end in ENDS)
+    weak, strong = (GradedFrames(**_unprefixed(end, arrays)) if header["graded"] else None for end in ENDS)
     return SharedPart(
         scene=scene,
-        cheap=Detections(unit=unit, **_in("cheap", arrays)),
+        cheap=Detections(unit=unit, **_unprefixed("cheap", arrays)),
         inputs=arrays["input"],
-        evidence=_in("evidence", arrays),
-        on_ground=_in("on_ground", arrays),
+        evidence=_unprefixed("evidence", arrays),
+        on_ground=_unprefixed("on_ground", arrays),
         graded=None if weak is None or strong is None else (weak, strong),
         covered=covered,
     )
 
 
 def unit_arrays(part: UnitPart) -> dict[str, np.ndarray]:
-    """One cell's own part of a unit."""
-    found, seen = part.outcomes, part.observed
+    """The arrays of a cell's own part of a unit."""
+    outcomes, observed = part.outcomes, part.observed
     return {
-        "told": _text({"shown": part.shown, "observed": None if seen is None else seen.objects.frames}),
-        **{name: getattr(found, name) for name in OUTCOMES},
-        **_below("terms", found.terms),
-        **_below("columns", found.columns),
-        **_below("known", part.known),
-        **_below("evidence", part.evidence),
-        **({} if seen is None else _below("objects", {name: getattr(seen.objects, name) for name in OBJECTS})),
-        **({} if seen is None else {"connector_m": seen.connector_m}),
+        "told": _header_array({"shown": part.shown, "observed": None if observed is None else observed.objects.frames}),
+        **{name: getattr(outcomes, name) for name in OUTCOMES},
+        **_prefixed("terms", outcomes.terms),
+        **_prefixed("columns", outcomes.columns),
+        **_prefixed("known", part.known),
+        **_prefixed("evidence", part.evidence),
+        **({} if observed is None else _observed_arrays(observed)),
     }
 
 
+def _observed_arrays(observed: Observed) -> dict[str, np.ndarray]:
+    objects = {name: getattr(observed.objects, name) for name in OBJECTS}
+    return {**_prefixed("objects", objects), "connector_m": observed.connector_m}
+
+
 def unit_of(arrays: Arrays, spec: CellSpec, unit: str) -> UnitPart:
-    """A cell's own part of a unit, as it was kept."""
-    told = _told(arrays)
+    """A cell's own part of a unit, from its stored arrays."""
+    header = _header(arrays)
     outcomes = Outcomes(
         system=spec.acting,
         modes=spec.order,
         unit=np.full(len(arrays["input"]), unit),
         **{name: arrays[name] for name in OUTCOMES},
-        terms=_in("terms", arrays),
-        columns=_in("columns", arrays),
+        terms=_unprefixed("terms", arrays),
+        columns=_unprefixed("columns", arrays),
     )
-    frames = told["observed"]
-    seen = None if frames is None else Observed(Objects(frames=frames, **_in("objects", arrays)), arrays["connector_m"])
-    return UnitPart(outcomes, _in("known", arrays), told["shown"], seen, _in("evidence", arrays))
+    frames = header["observed"]
+    objects = None if frames is None else Objects(frames=frames, **_unprefixed("objects", arrays))
+    observed = None if objects is None else Observed(objects, arrays["connector_m"])
+    return UnitPart(outcomes, _unprefixed("known", arrays), header["shown"], observed, _unprefixed("evidence", arrays))
 
 
-def _below(name: str, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _prefixed(name: str, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {f"{name}/{key}": column for key, column in columns.items()}
 
 
-def _in(name: str, arrays: Arrays) -> dict[str, Any]:
-    begins = f"{name}/"
-    return {key.removeprefix(begins): column for key, column in arrays.items() if key.startswith(begins)}
+def _unprefixed(name: str, arrays: Arrays) -> dict[str, Any]:
+    prefix = f"{name}/"
+    return {key.removeprefix(prefix): column for key, column in arrays.items() if key.startswith(prefix)}
 
 
-def _text(told: Any) -> np.ndarray:
-    return np.frombuffer(json_packed(told).encode(), dtype=np.uint8)
+def _header_array(header: Any) -> np.ndarray:
+    return np.frombuffer(json_packed(header).encode(), dtype=np.uint8)
 
 
-def _told(arrays: Arrays) -> Any:
+def _header(arrays: Arrays) -> Any:
     return json_content(arrays["told"].tobytes(), "a part of a unit")

@@ -1,7 +1,7 @@
-"""Built cells, recipes and labels -> each recipe fitted on each label, its scores judged: only the label differs.
+"""Built cells, recipes and labels -> each recipe fitted on each label, and its scores judged.
 
-Inputs, settings, seed and fit units are the same. A label comes in two forms, numbers for recipes that regress and 0 or
-1 for those that classify. An allocator is called `RECIPE on LABEL`.
+Only the label differs: inputs, settings, seed and fit units are the same. A label has two forms, numbers for recipes
+that regress and 0 or 1 for those that classify. The allocators are named `RECIPE on LABEL`.
 """
 
 import warnings
@@ -27,10 +27,10 @@ ON = " on "
 
 @dataclass(frozen=True)
 class Label:
-    """What recipes are taught to predict.
+    """A label that recipes learn to predict.
 
     Attributes:
-        name: Its name.
+        name: Name of the label.
         regressed: The target of recipes that regress.
         classified: The target of recipes that classify; None where it has no such form.
     """
@@ -40,7 +40,7 @@ class Label:
     classified: str | None = None
 
     def target(self, recipe: Recipe) -> str:
-        """The form that a recipe takes it in: the kind of its own target."""
+        """The form of the label for a recipe: numbers or classes, as the recipe's own target."""
         if not TARGETS[recipe.target].classifies:
             return self.regressed
         if self.classified is None:
@@ -48,16 +48,16 @@ class Label:
         return self.classified
 
     def lacking(self, cell: BuiltCell) -> str | None:
-        """The column that a cell would have to keep for it, None where there is none missing."""
+        """The first evidence column that the label needs and the cell does not have; None where it has all."""
         objective = TARGETS[self.regressed].objective
-        wanted = (
+        needed = (
             {objective.column}
             if isinstance(objective, RoutingObjective)
             else {f"{mode}_{objective.loss}" for mode in ("cheap", "full")}
             if isinstance(objective, Gain)
             else set()
         )
-        return min(wanted - cell.evidence.kept.keys(), default=None)
+        return min(needed - cell.evidence.kept.keys(), default=None)
 
 
 VALUE = Label("value", "value", "value-binary")
@@ -75,27 +75,27 @@ CLASSIFIERS = ("router-mlp-binary", "router-gbm-binary")
 
 
 def taught(recipe: str, label: str) -> str:
-    """What a recipe fitted on a label is called."""
+    """The name of a recipe fitted on a label."""
     return f"{recipe}{ON}{label}"
 
 
 def recipe_and_label(name: str) -> tuple[str, str] | None:
     """The recipe and the label in a name, None where it has none."""
     recipe, on, label = name.rpartition(ON)
-    return (recipe, label) if on and label in {each.name for each in LABELS} else None
+    return (recipe, label) if on and label in {item.name for item in LABELS} else None
 
 
 def known_labels(cell: BuiltCell, labels: Sequence[Label]) -> list[Label]:
-    """The labels that a cell can teach; of the others it says what they lack."""
-    found = []
+    """The labels for which a cell has the evidence; a warning names the missing column of each of the others."""
+    available = []
     for label in labels:
         lacking = label.lacking(cell)
         if lacking is None:
-            found.append(label)
+            available.append(label)
         else:
-            told = f"{cell.folder.name}: {label.name} left out, for the cell keeps no {lacking!r}."
-            warnings.warn(InputWarning(told), stacklevel=2)
-    return found
+            message = f"{cell.folder.name}: {label.name} left out, for the cell keeps no {lacking!r}."
+            warnings.warn(InputWarning(message), stacklevel=2)
+    return available
 
 
 def scored_on_labels(
@@ -106,10 +106,10 @@ def scored_on_labels(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> dict[str, Scored]:
-    """Scores of the test inputs by every recipe fitted on every label that the fit units can teach it."""
-    made = [recipe_named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
-    pairs = [(recipe, label) for label in known_labels(cell, labels) for recipe in made]
-    found = {}
+    """Scores of the test inputs by every recipe fitted on every label that it can learn from the fit units."""
+    chosen = [recipe_named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+    pairs = [(recipe, label) for label in known_labels(cell, labels) for recipe in chosen]
+    scores = {}
     for recipe, label in watch(pairs, f"fitting on {cell.folder.name}"):
         name = taught(recipe.name, label.name)
         try:
@@ -117,8 +117,8 @@ def scored_on_labels(
         except NothingToLearnError as error:
             warnings.warn(InputWarning(f"{cell.folder.name}, {name} left out: {error}"), stacklevel=2)
             continue
-        found[name] = replace(score_on(cell, fitted), name=name)
-    return found
+        scores[name] = replace(score_on(cell, fitted), name=name)
+    return scores
 
 
 def judged_on_labels(
@@ -136,18 +136,18 @@ def judged_on_labels(
 
     Args:
         cells: Cells by name; those with the same test units share their draws.
-        recipes: What is fitted, by name or as recipes.
-        labels: What on.
+        recipes: Recipes to fit, by name or as recipes.
+        labels: Labels to fit them on.
         alphas: Shares of inputs that may be escalated.
-        by: Who looks at the test units, for the ledger.
+        by: Name of the analysis, for the ledger.
         draws: Number of draws.
         seed: Seed of the draws; fits have seed 0.
-        watch: Who is told how far it is.
+        watch: Shows the progress.
     """
     seeds = seeds_by_units({name: cell.split.test for name, cell in cells.items()}, seed)
     for name, cell in cells.items():
         scored = scored_on_labels(cell, recipes, labels, watch=watch)
-        scores = {each: item.over(cell.table) for each, item in scored.items()}
+        scores = {allocator: item.over(cell.table) for allocator, item in scored.items()}
         units = list(cell.split.test)
         budgets = [Selection(alpha) for alpha in alphas]
         result = evaluate(cell.listed, scores, budgets, units=units, draws=draws, seed=seeds[name], missing="worst")

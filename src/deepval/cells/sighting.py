@@ -1,4 +1,4 @@
-"""A specification and a unit's id -> the unit as read: scene, truth, and what each mode reports and lets through."""
+"""A specification and a unit's id -> the unit as read: scene, truth, and each mode's report, whole and as used."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
@@ -19,44 +19,44 @@ from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
-Kept = TypeVar("Kept")
+Item = TypeVar("Item")
 
 
-class _Held(Generic[Kept]):
-    """What was read last, so much of it."""
+class _Cache(Generic[Item]):
+    """The items read last, up to a number."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.found: OrderedDict[Hashable, Kept] = OrderedDict()
+        self.items: OrderedDict[Hashable, Item] = OrderedDict()
 
-    def asked(self, key: Hashable, read: Callable[[], Kept]) -> Kept:
-        """What is held under a key, or is read now."""
-        if key not in self.found:
-            self.found[key] = read()
-        self.found.move_to_end(key)
-        self.hold(self.most)
-        return self.found[key]
+    def item(self, key: Hashable, read: Callable[[], Item]) -> Item:
+        """The item of a key, read now if it is not in the cache."""
+        if key not in self.items:
+            self.items[key] = read()
+        self.items.move_to_end(key)
+        self.resize(self.most)
+        return self.items[key]
 
-    def hold(self, most: int) -> None:
-        """Hold so much from now on."""
+    def resize(self, most: int) -> None:
+        """Limit the cache to `most` items from now on; the least recently used are dropped."""
         self.most = most
-        while len(self.found) > most:
-            self.found.popitem(last=False)
+        while len(self.items) > most:
+            self.items.popitem(last=False)
 
 
-_UNITS: _Held[tuple[Scene, Truth]] = _Held(1)
-_REPORTS: _Held[Detections] = _Held(4)
+_UNITS: _Cache[tuple[Scene, Truth]] = _Cache(1)
+_REPORTS: _Cache[Detections] = _Cache(4)
 
 
 def hold_units(most: int = 1) -> None:
-    """Hold so many units in memory from now on, for who goes through them again and again; files must not change."""
-    _UNITS.hold(most)
-    _REPORTS.hold(4 * most)
+    """Hold this many units in memory from now on, for repeated passes over them; their files must not change."""
+    _UNITS.resize(most)
+    _REPORTS.resize(4 * most)
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """One unit as read: the scene, its truth, what each mode reports of it and what is used of that."""
+    """One unit as read: the scene, its truth, and by mode the reported detections and those used."""
 
     scene: Scene
     truth: Truth
@@ -70,7 +70,7 @@ class Sighting:
 
 
 def sighting(spec: CellSpec, unit: str) -> Sighting:
-    """The unit as the cell reads it; kept for the other cells that share data set and modes."""
+    """The unit as the cell reads it; cached for other cells of the same data set and modes."""
     if spec.source is None:
         raise InputError(f"{spec.id}: nobody said where the data set lies; give its folder.")
     return _sighting(spec.source, spec.files_digest, spec.modes, unit)
@@ -87,17 +87,17 @@ def _sighting(source: Dataset, files: str, modes: tuple[ModeSpec, ...], unit: st
 
 
 def _read(source: Dataset, files: str, unit: str) -> tuple[Scene, Truth]:
-    return _UNITS.asked((source, files, unit), lambda: source.read_unit(unit))
+    return _UNITS.item((source, files, unit), lambda: source.read_unit(unit))
 
 
 def _reported(source: Dataset, files: str, unit: str, mode: ModeSpec) -> Detections:
-    """What a mode reports of a unit, whatever threshold is put on it: held for variants of a cell."""
+    """A mode's report on a unit before any threshold; cached for variants of a cell."""
     key = (source, files, unit, _reader(mode), mode.classes)
-    return _REPORTS.asked(key, lambda: report_of(mode, *_read(source, files, unit)))
+    return _REPORTS.item(key, lambda: report_of(mode, *_read(source, files, unit)))
 
 
 def report_of(mode: ModeSpec, scene: Scene, truth: Truth) -> Detections:
-    """What a mode reports of a unit, of the classes that are kept."""
+    """A mode's report on a unit, restricted to the mode's classes."""
     return _of_classes(_reader(mode).detections(scene, truth), mode.classes)
 
 
@@ -112,17 +112,17 @@ def _of_classes(report: Detections, classes: tuple[str, ...] | None) -> Detectio
 
 
 def used_of(mode: ModeSpec, report: Detections) -> Detections:
-    """What is used of a report: all from the mode's threshold on."""
+    """The detections of a report that reach the mode's threshold."""
     return report if mode.threshold is None else report.where(report.score >= mode.threshold)
 
 
 def perceived(spec: CellSpec, seen: Sighting) -> dict[str, Objects]:
-    """For each mode, the objects that the downstream system is given."""
+    """The downstream system's objects, by mode."""
     return {mode: placed(spec, seen, mode) for mode in seen.used}
 
 
 def placed(spec: CellSpec, seen: Sighting, mode: str) -> Objects:
-    """The objects that the downstream system is given by one mode."""
+    """The downstream system's objects from one mode."""
     used = seen.used[mode]
     keep = persistent(used) if spec.persistence else None
     return PLACINGS[spec.geometry].place(used, seen.scene, seen.truth, keep=keep)

@@ -1,4 +1,4 @@
-"""Names and files as a user gives them -> material of cells, with the hashes of what the modes rest on."""
+"""Names and files from a command line or a specification -> material of cells, with the hashes of all files read."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ class ModeFile:
 
     Attributes:
         name: The mode's name.
-        path: Detections of any kind that `read_detections` knows, or a mode's folder in a cache; None for a mode that
-            needs no file, see `perception.simulated.modes`.
+        path: Detections in any format that `read_detections` reads, or a mode's folder in a cache; None for a mode
+            that needs no file, see `perception.simulated.modes`.
         threshold: Detections below this score are dropped; None keeps all.
-        scores: What the scores are; None takes what the file declares.
-        classes: Classes kept; None keeps all.
-        like: Name of the mode without a file that it is; None where it has that name itself.
+        scores: Kind of the scores; None takes the kind that the file declares.
+        classes: Classes of the detections used; None uses all.
+        like: Name of the built-in mode that it is; None where `name` is that name.
         seed: Seed of a mode without a file that is random.
-        frames_run: Numbers of the frames that it was run on, by unit; None takes what the file says.
+        frames_run: Numbers of the frames that it was run on, by unit; None takes those of the file.
     """
 
     name: str
@@ -54,11 +54,11 @@ def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[st
 
 
 def _cached_units(source: Dataset, files: Sequence[ModeFile]) -> tuple[str, ...]:
-    """All units of a data set, or those in the caches of its modes where none of these holds the others."""
+    """The units of a data set that are in a cache of one of the modes; all units where no cache has any."""
     every = source.chosen(None)
     caches = [file.path for file in files if file.path is not None and is_cache(file.path)]
-    held = {unit for path in caches for unit in units_in(path.parent, path.name)}
-    there = tuple(unit for unit in every if unit in held)
+    cached = {unit for path in caches for unit in units_in(path.parent, path.name)}
+    there = tuple(unit for unit in every if unit in cached)
     if not there or len(there) == len(every):
         return every
     note = (
@@ -84,8 +84,8 @@ def _without_file(mode: ModeFile) -> ModeSpec:
         raise InputError(f"A mode without a file must be one of {NAMES}; found {mode.name!r}: write {mode.name}=FILE.")
     if mode.scores not in (None, reader.scores):
         raise InputError(f"mode {mode.name} has {reader.scores} for scores; found {mode.scores!r}: leave it out.")
-    usual = DEFAULT_THRESHOLD if isinstance(reader, Profiled) else None
-    threshold = usual if mode.threshold is None else mode.threshold
+    default = DEFAULT_THRESHOLD if isinstance(reader, Profiled) else None
+    threshold = default if mode.threshold is None else mode.threshold
     return ModeSpec(mode.name, reader.made, threshold, mode.classes, reader)
 
 
@@ -98,15 +98,15 @@ def synthetic(
     classes: Sequence[str] | None = None,
     units: Sequence[str] | None = None,
 ) -> Material:
-    """The synthetic world of a seed and what its detector reports.
+    """The synthetic world of a seed, with the reports of its detector.
 
     Args:
         modes: Names of its modes, cheap first.
         seed: Seed of the world.
         settings: Its size.
         threshold: Detections below this score are dropped; or by mode, the usual one for those not named.
-        classes: Classes kept; None keeps all.
-        units: Units to make; None makes all.
+        classes: Classes of the detections used; None uses all.
+        units: Units to use; None uses all.
     """
     unknown = [name for name in modes if name not in MODES]
     if unknown:
@@ -114,10 +114,12 @@ def synthetic(
     _refuse_repeated(modes)
     world = Synthetic(seed=seed, settings=settings or WorldSettings())
     limits = threshold if isinstance(threshold, Mapping) else dict.fromkeys(modes, threshold)
-    kept = None if classes is None else tuple(classes)
+    used_classes = None if classes is None else tuple(classes)
     readers = {name: Simulated(seed, world.settings, MODES[name]) for name in modes}
-    used = [ModeSpec(name, r.made, limits.get(name, DEFAULT_THRESHOLD), kept, r) for name, r in readers.items()]
-    return Material(world, tuple(used), world.chosen(units))
+    mode_specs = [
+        ModeSpec(name, r.made, limits.get(name, DEFAULT_THRESHOLD), used_classes, r) for name, r in readers.items()
+    ]
+    return Material(world, tuple(mode_specs), world.chosen(units))
 
 
 def _refuse_repeated(names: Sequence[str]) -> None:
@@ -126,7 +128,7 @@ def _refuse_repeated(names: Sequence[str]) -> None:
 
 
 class PlannerPaths(NamedTuple):
-    """Where the files of a learned planner lie on this machine."""
+    """Paths of the files of a learned planner on this machine."""
 
     weights: Path
     masks: Path
@@ -140,33 +142,33 @@ def located(
     maps: Path | None = None,
     planner: PlannerPaths | None = None,
 ) -> CellSpec:
-    """The cell's specification with its data set and modes at hand; an error where they are not those it rests on.
+    """The cell's specification with its data set and modes at hand; InputError where they are not those it rests on.
 
     Args:
         cell: The cell.
         root: Folder of the data set; the synthetic world needs none.
         files: File of each mode's detections; modes without a file need none.
         maps: Folder of lane maps, where the cell was built with one.
-        planner: Weights and masks of a learned planner, where one is to act again; without them the specification
-            reads the data and cannot act.
+        planner: Weights and masks of a learned planner that is to plan again; without them, the specification can
+            read the data and cannot plan.
     """
-    told = cell.spec
-    material = _synthetic(told) if told.dataset == "synthetic" else _from_files(cell, root, files or {}, maps)
-    absent = told.learned is not None and planner is None
-    system = _planner(told.learned, planner) if told.learned and planner else told.system
-    (made,) = specs(
+    spec = cell.spec
+    material = _synthetic(spec) if spec.dataset == "synthetic" else _from_files(cell, root, files or {}, maps)
+    absent = spec.learned is not None and planner is None
+    system = _planner(spec.learned, planner) if spec.learned and planner else spec.system
+    (local,) = specs(
         material,
-        geometries=[told.geometry],
+        geometries=[spec.geometry],
         systems=["braking" if absent else system],
-        persistence=told.persistence,
-        changes=told.set_constants(),
+        persistence=spec.persistence,
+        changes=spec.set_constants(),
     )
     if absent:
-        made = replace(made, system=told.system, constants=told.constants, rule=None)
-    if made.id != cell.id:
-        apart = made.differences(told) or ("what it rests on",)
-        raise InputError(f"{cell.folder}: the data given must be those that the cell was built from; {apart[0]}.")
-    return made
+        local = replace(local, system=spec.system, constants=spec.constants, rule=None)
+    if local.id != cell.id:
+        differences = local.differences(spec) or ("what it rests on",)
+        raise InputError(f"{cell.folder}: the data given must be those that the cell was built from; {differences[0]}.")
+    return local
 
 
 def _planner(name: str, planner: PlannerPaths) -> System:
@@ -174,31 +176,31 @@ def _planner(name: str, planner: PlannerPaths) -> System:
 
 
 def needs_files(cell: BuiltCell) -> bool:
-    """Whether somebody has to say where the cell's data lie."""
+    """Whether the folder of the cell's data set must be passed to read it again."""
     return cell.spec.dataset != "synthetic"
 
 
-def _synthetic(told: CellSpec) -> Material:
-    made, usual = told.modes[0].made, WorldSettings()
-    size = {name: made["settings"][name] for name in (f.name for f in fields(usual)) if name != "traffic"}
-    limits = {mode.name: float(mode.threshold or 0.0) for mode in told.modes}
+def _synthetic(spec: CellSpec) -> Material:
+    origin, default = spec.modes[0].made, WorldSettings()
+    size = {name: origin["settings"][name] for name in (f.name for f in fields(default)) if name != "traffic"}
+    limits = {mode.name: float(mode.threshold or 0.0) for mode in spec.modes}
     return synthetic(
-        told.order,
-        seed=made["seed"],
+        spec.order,
+        seed=origin["seed"],
         settings=WorldSettings(**size),
         threshold=limits,
-        classes=told.modes[0].classes,
-        units=told.units,
+        classes=spec.modes[0].classes,
+        units=spec.units,
     )
 
 
 def _from_files(cell: BuiltCell, root: Path | None, files: Mapping[str, Path], maps: Path | None) -> Material:
-    told = cell.spec
+    spec = cell.spec
     if root is None:
         raise InputError(f"{cell.folder}: its data set is read again, and nobody said where it lies: give --root.")
-    named = [_mode_file(cell, mode, files) for mode in told.modes]
-    source = open_dataset(told.dataset, root, **({} if maps is None else {"maps": maps}))
-    return from_files(source, named, units=told.units)
+    named = [_mode_file(cell, mode, files) for mode in spec.modes]
+    source = open_dataset(spec.dataset, root, **({} if maps is None else {"maps": maps}))
+    return from_files(source, named, units=spec.units)
 
 
 def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> ModeFile:

@@ -1,7 +1,7 @@
-"""CellSpec: all that a cell is, whichever way it is told: by a command line, a track's file or a manifest.
+"""A command line, a track's file or a manifest -> CellSpec: everything that defines a cell.
 
-A specification gives the cell's id, a hash of all that it rests on (files by SHA-256, thresholds, constants), and
-says which other one it equals. Told by a command line it also knows where data set and reports lie on this machine.
+A specification gives the cell's id, a hash of everything that the cell rests on (files by SHA-256, thresholds,
+constants), and compares cells. From a command line, it also has the data set and the reports on this machine.
 """
 
 import math
@@ -27,7 +27,7 @@ from deepval.systems.system import constants, settable, with_constants
 TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
 """Rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test."""
 FEWEST = 3
-"""Units from which on there is a split."""
+"""Smallest number of units that are split."""
 ROLES = ("train", "validation", "test", "fit", "all")
 
 
@@ -42,7 +42,7 @@ class Split:
 
     @property
     def fit(self) -> tuple[str, ...]:
-        """Training and validation units: what learned allocators are fitted on."""
+        """Training and validation units: learned allocators are fitted on them."""
         return tuple(sorted((*self.train, *self.validation)))
 
     @property
@@ -52,7 +52,7 @@ class Split:
 
     @property
     def too_few(self) -> str | None:
-        """Why there is nothing to fit on, for a sentence; None where there is."""
+        """Why there are no units to fit on, as part of a sentence; None where there are some."""
         if self.fit:
             return None
         number = len(self.test)
@@ -85,22 +85,22 @@ def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) 
 
 
 def read_split(path: Path | str, text: bytes | None = None) -> Split:
-    """The split in a file, whose hash must fit; its text is read unless it was."""
+    """The split in a file, whose hash must be right; `text` is the content if it was read already."""
     what = "a split as `deepval build` writes it"
     content = json_content(reading.content(path, what) if text is None else text, path, what)
-    told = formed_file(dict[str, Any], content, path, what)
-    sha = told.pop("sha256", None)
-    found = formed_file(Split, told, path, what)
-    if found.digest != sha:
+    fields = formed_file(dict[str, Any], content, path, what)
+    sha = fields.pop("sha256", None)
+    units_by_role = formed_file(Split, fields, path, what)
+    if units_by_role.digest != sha:
         raise InputError(f"{path}: the split was altered: its hash does not fit. Build the cell again.")
-    return found
+    return units_by_role
 
 
 def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
     """Units by role (train, validation, test, fit = train and validation, all), by name, or both: "validation,test"."""
     parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
-    known = set(roles.units)
-    by_role = {role: known if role == "all" else getattr(roles, role) for role in ROLES}
+    all_units = set(roles.units)
+    by_role = {role: all_units if role == "all" else getattr(roles, role) for role in ROLES}
     named = [unit for part in parts for unit in by_role.get(part, (part,))]
     empty = [part for part in parts if part in by_role and not by_role[part]]
     if empty and not named:
@@ -108,7 +108,7 @@ def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
         raise InputError(
             f"The cell has no {' or '.join(empty)} units: {why}. Name units, or build it from more of them."
         )
-    unknown = [unit for unit in named if unit not in known]
+    unknown = [unit for unit in named if unit not in all_units]
     if unknown or not named:
         raise InputError(
             f"Units must be {', '.join(ROLES)}, or among those of the cell; found {', '.join(unknown) or 'none'}."
@@ -118,7 +118,7 @@ def units_of(roles: Split, text: str | Sequence[str]) -> tuple[str, ...]:
 
 DEFAULT_MODES = ("yolov8s-320", "yolov8s-640")
 DEFAULT_THRESHOLD = 0.25
-"""What the modes of the synthetic world and of the detection profile report from: operating point S0."""
+"""Least score that modes of the synthetic world and of the detection profile report: operating point S0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +126,11 @@ class ModeSpec:
     """One perception mode as a cell uses it.
 
     Attributes:
-        name: Its name.
-        made: How its report was made (file and its SHA-256, or seed and settings; what its scores are).
-        threshold: Detections from this score on are used; None where all are.
-        classes: Classes of which detections are used; None where all are.
-        reader: How its report is had on this machine; None where only its definition is known.
+        name: Name of the mode.
+        made: Origin of its report (file and its SHA-256, or seed and settings) and the kind of its scores.
+        threshold: Least score of the detections used; None uses all.
+        classes: Classes of the detections used; None uses all.
+        reader: Reads its report on this machine; None where there is only a definition.
     """
 
     name: str
@@ -146,28 +146,28 @@ class ModeSpec:
         return {**plain(self.made), "threshold": self.threshold, "classes": classes}
 
     @classmethod
-    def from_definition(cls, name: str, told: Mapping[str, Any]) -> "ModeSpec":
-        """The mode that a manifest tells of."""
-        made = {key: value for key, value in told.items() if key not in ("threshold", "classes")}
-        classes = told.get("classes")
-        return cls(name, made, told.get("threshold"), None if classes is None else tuple(classes))
+    def from_definition(cls, name: str, definition: Mapping[str, Any]) -> "ModeSpec":
+        """The mode that a manifest defines."""
+        origin = {key: value for key, value in definition.items() if key not in ("threshold", "classes")}
+        classes = definition.get("classes")
+        return cls(name, origin, definition.get("threshold"), None if classes is None else tuple(classes))
 
 
 @dataclass(frozen=True, eq=False)
 class CellSpec:
-    """A cell: data set x modes x placing x downstream system. Two are equal iff they say the same.
+    """A cell: data set x modes x placing x downstream system. Two are equal iff their keys are.
 
     Attributes:
         dataset: Name of the data set.
-        files: SHA-256 of its files by name, or of its folders where no more is told.
+        files: SHA-256 of its files by name, or of its folders where only those are listed.
         units: Its units, in order.
         modes: The modes, cheap first.
         geometry: How detections become objects, a name in PLACINGS.
         persistence: Whether a detection must persist over three frames to pass.
         system: Name of the downstream system.
-        constants: Its constants by name; None where this version does not know the system.
-        source: The data set on this machine; None where only its definition is known.
-        rule: The downstream system itself; None where this version does not know it.
+        constants: Its constants by name; None where this version does not have the system.
+        source: The data set on this machine; None where there is only a definition.
+        rule: The downstream system itself; None where this version does not have it.
     """
 
     dataset: str
@@ -195,7 +195,7 @@ class CellSpec:
 
     @cached_property
     def key(self) -> dict[str, Any]:
-        """What makes it this cell and no other."""
+        """The properties by which cells are compared."""
         return {
             "data set": self.dataset,
             "units": len(self.units),
@@ -208,7 +208,7 @@ class CellSpec:
         }
 
     def differences(self, other: "CellSpec") -> tuple[str, ...]:
-        """Every point in which another cell is not this one, one phrase each; empty where they are equal."""
+        """One phrase for every property in which another cell differs; empty where they are equal."""
         return tuple(unlike(self.key, other.key))
 
     @property
@@ -218,7 +218,7 @@ class CellSpec:
 
     @cached_property
     def definition(self) -> dict[str, Any]:
-        """Everything that the cell rests on, as a manifest holds it."""
+        """Everything that the cell rests on, as written to a manifest."""
         return {
             "dataset": {"name": self.dataset, "files": dict(self.files), "units": list(self.units)},
             "modes": {mode.name: mode.definition for mode in self.modes},
@@ -243,15 +243,15 @@ class CellSpec:
         return "-".join([self.dataset, *self.order, self.geometry, self.system])
 
     def command(self, *, root: str, files: Mapping[str, str], out: str, costs: str | None = None) -> str:
-        """The command line that makes the cell.
+        """The command line that builds the cell.
 
         Args:
             root: Folder of the data set; not needed by the synthetic world.
-            files: Where each mode's report lies; not needed of modes without a file.
+            files: File of each mode's report; not needed for modes without a file.
             out: Folder to build in.
             costs: Cost profile to put into it.
         """
-        words = ["deepval build", f"--geometry {self.geometry}", *self._asked()]
+        words = ["deepval build", f"--geometry {self.geometry}", *self._system_words()]
         words += [f"--costs {costs}"] if costs else []
         words += [f"--set {name}={_number(value)}" for name, value in sorted(self.set_constants().items())]
         words += ["--persistence"] if self.persistence else []
@@ -269,20 +269,20 @@ class CellSpec:
             words.append(f"--units {','.join(self.units)}")
         return " ".join([*words, f"--out {out}"])
 
-    def _asked(self) -> tuple[str, ...]:
-        """How a command line asks for the downstream system; files that only its maker knows are named in capitals."""
+    def _system_words(self) -> tuple[str, ...]:
+        """Options that select the downstream system; capitals stand for files whose paths are not recorded."""
         if self.rule is None and self.learned is not None:
             return (f"--system {self.learned}", "--weights WEIGHTS", "--masks MASKS")
         return (f"--system {self.system}",) if self.rule is None else self.rule.asked(self.system)
 
     @property
     def learned(self) -> str | None:
-        """Name of its system without the mark of who made the planner, where that is a learned one."""
+        """Name of its system without the mark of the planner's origin; None where the planner is not learned."""
         return next((name for name in LEARNED if self.system.removeprefix(name) in MARKS.values()), None)
 
     @property
     def acting(self) -> System:
-        """The downstream system, able to act; an error that says what is missing where it is not."""
+        """The downstream system, ready to plan; raises InputError with the missing part where it is not."""
         if self.rule is None and self.learned is not None:
             raise InputError(f"{self.name}: the learned planner acts again from its files: give --weights and --masks.")
         if self.rule is None:
@@ -292,15 +292,15 @@ class CellSpec:
         return self.rule
 
     def set_constants(self) -> dict[str, float]:
-        """Single constants that are not the system's usual ones."""
-        usual, told = SYSTEMS.get(self.system), plain(self.constants or {})
-        if usual is None:
+        """Constants that differ from the system's defaults, by name."""
+        default, own = SYSTEMS.get(self.system), plain(self.constants or {})
+        if default is None:
             return {}
-        found = {}
-        for name, (holder, value) in settable(usual).items():
-            now = told.get(name) if holder is None else told.get(holder, {}).get(name)
-            found |= {name: now} if now != value and now is not None else {}
-        return found
+        changed = {}
+        for name, (holder, value) in settable(default).items():
+            current = own.get(name) if holder is None else own.get(holder, {}).get(name)
+            changed |= {name: current} if current != value and current is not None else {}
+        return changed
 
     @cached_property
     def roles(self) -> Split:
@@ -308,17 +308,17 @@ class CellSpec:
         return split(self.dataset, self.units)
 
     @classmethod
-    def from_definition(cls, told: Mapping[str, Any], order: Sequence[str]) -> "CellSpec":
-        """The cell that a manifest tells of; a manifest does not keep the order of modes, a table does."""
+    def from_definition(cls, definition: Mapping[str, Any], order: Sequence[str]) -> "CellSpec":
+        """The cell that a manifest defines; the order of modes comes from the table, as a manifest sorts them."""
         try:
-            system = told["system"]
+            system = definition["system"]
             return cls(
-                dataset=told["dataset"]["name"],
-                files=dict(told["dataset"]["files"]),
-                units=tuple(told["dataset"]["units"]),
-                modes=tuple(ModeSpec.from_definition(name, told["modes"][name]) for name in order),
-                geometry=told["geometry"],
-                persistence=told["persistence"],
+                dataset=definition["dataset"]["name"],
+                files=dict(definition["dataset"]["files"]),
+                units=tuple(definition["dataset"]["units"]),
+                modes=tuple(ModeSpec.from_definition(name, definition["modes"][name]) for name in order),
+                geometry=definition["geometry"],
+                persistence=definition["persistence"],
                 system=system["name"],
                 constants=system["constants"],
                 rule=SYSTEMS.get(system["name"]),
@@ -332,7 +332,7 @@ class CellSpec:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What cells are made from: a data set, those of its units that are read, and the modes, cheap first."""
+    """The material of cells: a data set, the units to read, and the modes, cheap first."""
 
     source: Dataset
     modes: tuple[ModeSpec, ...]
@@ -354,7 +354,7 @@ def specs(
         geometries: How detections become objects: names in PLACINGS.
         systems: Names of downstream systems, or systems.
         persistence: Whether a detection must persist over three frames to pass.
-        changes: Constants of the systems that are not the usual ones, by name; each must be one of some system.
+        changes: Constants to change, by name; each must be a constant of at least one of the systems.
     """
     source = material.source
     paths = {name: path for unit in material.units for name, path in source.files(unit).items()}
@@ -362,7 +362,7 @@ def specs(
     for geometry in geometries:
         if geometry not in PLACINGS:
             raise InputError(f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}.")
-    rules = [(given, _system(given)) if isinstance(given, str) else (given.called, given) for given in systems]
+    rules = [(item, _system(item)) if isinstance(item, str) else (item.called, item) for item in systems]
     rules = _changed(rules, changes or {})
     return [
         CellSpec(
@@ -393,13 +393,13 @@ def _synthetic_words(modes: Sequence[ModeSpec]) -> list[str]:
 
 def _mode_words(mode: ModeSpec, files: Mapping[str, str]) -> str:
     if mode.made.get("source") == BUILT_IN:
-        told = built_in_name(mode.made)
-        return f"--mode {mode.name}" if mode.name == told else f"--mode {mode.name}={told}"
+        built_in = built_in_name(mode.made)
+        return f"--mode {mode.name}" if mode.name == built_in else f"--mode {mode.name}={built_in}"
     return f"--mode {mode.name}={files[mode.name]} --scores-are {mode.name}={mode.made['scores']}"
 
 
 def _number(value: float) -> str:
-    """A number in as few digits as tell it exactly."""
+    """A number in the fewest digits that are exact."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
 
@@ -410,35 +410,36 @@ def folder_digests_of(files: Mapping[str, str]) -> dict[str, str]:
     for name, digest in files.items():
         folders.setdefault(PurePosixPath(name).parts[0], {})[name] = digest
     return {
-        folder: held[folder] if list(held) == [folder] else digest_of(held) for folder, held in sorted(folders.items())
+        folder: digests[folder] if list(digests) == [folder] else digest_of(digests)
+        for folder, digests in sorted(folders.items())
     }
 
 
-def unlike(told: Any, found: Any, point: str = "") -> Iterator[str]:
-    """Where plain data differ from what they must be, in words."""
-    if isinstance(told, Mapping) and isinstance(found, Mapping):
-        for key in dict.fromkeys([*told, *found]):
-            yield from unlike(told.get(key), found.get(key), f"{point} {key}".lstrip())
-    elif told != found:
-        yield f"{point} must be {_said(told)}; found {_said(found)}"
+def unlike(required: Any, actual: Any, point: str = "") -> Iterator[str]:
+    """Phrases for the points in which plain data differ from the required ones."""
+    if isinstance(required, Mapping) and isinstance(actual, Mapping):
+        for key in dict.fromkeys([*required, *actual]):
+            yield from unlike(required.get(key), actual.get(key), f"{point} {key}".lstrip())
+    elif required != actual:
+        yield f"{point} must be {_phrase(required)}; found {_phrase(actual)}"
 
 
-def _said(value: Any) -> str:
+def _phrase(value: Any) -> str:
     if isinstance(value, Mapping):
         return quoted(value["profile"]) if "profile" in value else f"a table of {', '.join(value)}"
     return "none" if value is None else quoted(value)
 
 
 def _changed(rules: Sequence[tuple[str, System]], changes: Mapping[str, float]) -> list[tuple[str, System]]:
-    """The systems with those of the constants that each has."""
-    known = [{*settable(rule), *rule.also_called} for _, rule in rules]
-    every = sorted(set().union(*known))
+    """The systems with changed constants; each system takes the changes to its own constants."""
+    names_by_system = [{*settable(rule), *rule.also_called} for _, rule in rules]
+    all_names = sorted(set().union(*names_by_system))
     for constant in changes:
-        if constant not in every:
-            raise InputError(f"A constant must be one of {', '.join(every)}; found {constant!r}.")
+        if constant not in all_names:
+            raise InputError(f"A constant must be one of {', '.join(all_names)}; found {constant!r}.")
     return [
         (name, with_constants(rule, {constant: value for constant, value in changes.items() if constant in own}))
-        for (name, rule), own in zip(rules, known, strict=True)
+        for (name, rule), own in zip(rules, names_by_system, strict=True)
     ]
 
 

@@ -1,7 +1,7 @@
 """A specification file (TOML or JSON) -> the specifications of cells, with their data at hand: docs/cells.md.
 
-It names data set, root, modes (cheap first, or in pairs), geometry and system; paths are relative to the file, and
-what is not there is looked for in the folder of the data.
+The file names data set, root, modes (cheap first, or in pairs), geometry and system. Paths are relative to the file;
+where there is no such file, they are relative to the folder of the data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,10 +36,10 @@ FIELDS = {
     "frames_run": dict,
     "constants": dict,
 }
-"""What a specification may say, and how."""
+"""Fields of a specification and their types."""
 MODE_FIELDS = {"file": str, "like": str, "scores": str, "threshold": (int, float)}
 NAMED = ("units", "geometry", "system", "classes")
-"""Fields whose lists hold texts."""
+"""Fields whose lists contain texts only."""
 OF_THE_WORLD = ("seed", "scenes", "frames")
 ELSEWHERE = ("root", "maps")
 
@@ -49,8 +49,8 @@ class Wanted:
     """Cells to build together, which share data set and modes.
 
     Attributes:
-        specs: What they are, with the data at hand.
-        costs: Costs to put into each: a file, or a shipped profile; None for none.
+        specs: Their specifications, with the data at hand.
+        costs: Costs to put into each cell: a file, or a shipped profile; None for none.
     """
 
     specs: tuple[CellSpec, ...]
@@ -62,60 +62,60 @@ def is_specification(path: Path) -> bool:
     if path.suffix != ".json" or not reading.is_file(path):
         return path.suffix == ".toml" and reading.is_file(path)
     try:
-        told = read_json(path)
+        content = read_json(path)
     except InputError:
         return False
-    return isinstance(told, dict) and isinstance(told.get("dataset"), str)
+    return isinstance(content, dict) and isinstance(content.get("dataset"), str)
 
 
 @dataclass(frozen=True)
-class Places:
-    """Folders in which the files of a specification are looked for: its own first."""
+class SearchFolders:
+    """Folders in which the files of a specification are searched for: that of the specification first."""
 
     folders: tuple[Path, ...]
 
     def path(self, name: str) -> Path:
-        """Where a file or folder lies; beside the specification where it is nowhere."""
-        found = [folder / name for folder in self.folders]
-        return next((path for path in found if reading.exists(path)), found[0])
+        """Path of a file or folder in the first search folder that has it; in the first one where none has."""
+        paths = [folder / name for folder in self.folders]
+        return next((path for path in paths if reading.exists(path)), paths[0])
 
 
 def read_specification(path: Path, data: Path | None = None) -> list[Wanted]:
     """The cells that a file specifies: every combination of its geometries and systems, pair by pair of modes."""
-    told = read_json(path) if path.suffix == ".json" else read_toml(path)
+    fields = read_json(path) if path.suffix == ".json" else read_toml(path)
     try:
-        return _wanted(told, Places((path.parent,) if data is None else (path.parent, data)))
+        return _cells(fields, SearchFolders((path.parent,) if data is None else (path.parent, data)))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _wanted(told: Mapping[str, Any], places: Places) -> list[Wanted]:
-    _check(told, FIELDS, "a specification")
-    for needed in ("dataset", "geometry", "system"):
-        if needed not in told:
-            raise InputError(f"a specification must name its {needed}; found none.")
-    if told["dataset"] not in DATASETS:
-        raise InputError(f"a data set must be one of {', '.join(DATASETS)}; found {told['dataset']!r}.")
-    material = _synthetic(told) if told["dataset"] == "synthetic" else _from_files(told, places)
-    costs = told.get("costs")
-    costs = None if costs is None else Path(costs) if costs in PROFILES else places.path(costs)
+def _cells(fields: Mapping[str, Any], folders: SearchFolders) -> list[Wanted]:
+    _check_fields(fields, FIELDS, "a specification")
+    for name in ("dataset", "geometry", "system"):
+        if name not in fields:
+            raise InputError(f"a specification must name its {name}; found none.")
+    if fields["dataset"] not in DATASETS:
+        raise InputError(f"a data set must be one of {', '.join(DATASETS)}; found {fields['dataset']!r}.")
+    material = _synthetic(fields) if fields["dataset"] == "synthetic" else _from_files(fields, folders)
+    costs = fields.get("costs")
+    costs = None if costs is None else Path(costs) if costs in PROFILES else folders.path(costs)
     if costs is not None:
         check_modes(costs, [mode.name for mode in material.modes])
-    found = [
+    specs_by_pair = [
         specs(
             pair,
-            geometries=_several(told["geometry"]),
-            systems=_several(told["system"]),
-            persistence=told.get("persistence", False),
-            changes=told.get("constants"),
+            geometries=_listed(fields["geometry"]),
+            systems=_listed(fields["system"]),
+            persistence=fields.get("persistence", False),
+            changes=fields.get("constants"),
         )
-        for pair in _paired(material, told.get("pairs"))
+        for pair in _by_pair(material, fields.get("pairs"))
     ]
-    return [Wanted(tuple(each), costs) for each in found]
+    return [Wanted(tuple(pair_specs), costs) for pair_specs in specs_by_pair]
 
 
-def _paired(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
-    """The material with the modes of each pair, or as it is where no pairs are told."""
+def _by_pair(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
+    """One material for each pair of modes, or the material itself where no pairs are listed."""
     if pairs is None:
         return [material]
     modes = {mode.name: mode for mode in material.modes}
@@ -125,68 +125,68 @@ def _paired(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
     return [replace(material, modes=tuple(modes[name] for name in pair)) for pair in pairs]
 
 
-def _synthetic(told: Mapping[str, Any]) -> Material:
-    _refuse(told, (*ELSEWHERE, "frames_run"), "the synthetic world")
-    modes = told.get("modes", {name: {} for name in DEFAULT_MODES})
+def _synthetic(fields: Mapping[str, Any]) -> Material:
+    _refuse_fields(fields, (*ELSEWHERE, "frames_run"), "the synthetic world")
+    modes = fields.get("modes", {name: {} for name in DEFAULT_MODES})
     for name, mode in modes.items():
-        _check(mode, {"threshold": MODE_FIELDS["threshold"]}, f"mode {name} of the synthetic world")
-    usual = WorldSettings()
-    size = WorldSettings(scenes=told.get("scenes", usual.scenes), frames=told.get("frames", usual.frames))
+        _check_fields(mode, {"threshold": MODE_FIELDS["threshold"]}, f"mode {name} of the synthetic world")
+    default = WorldSettings()
+    size = WorldSettings(scenes=fields.get("scenes", default.scenes), frames=fields.get("frames", default.frames))
     return sources.synthetic(
         tuple(modes),
-        seed=told.get("seed", 0),
+        seed=fields.get("seed", 0),
         settings=size,
         threshold={name: float(mode.get("threshold", DEFAULT_THRESHOLD)) for name, mode in modes.items()},
-        classes=told.get("classes"),
-        units=told.get("units"),
+        classes=fields.get("classes"),
+        units=fields.get("units"),
     )
 
 
-def _from_files(told: Mapping[str, Any], places: Places) -> Material:
-    _refuse(told, OF_THE_WORLD[1:], "a data set on disk")
-    if "root" not in told or len(told.get("modes", {})) < 2:
-        raise InputError(f"data set {told['dataset']} needs root, the folder of its files, and two or more modes.")
-    maps = {"maps": places.path(told["maps"])} if "maps" in told else {}
-    source = open_dataset(told["dataset"], places.path(told["root"]), **maps)
-    classes = tuple(told["classes"]) if "classes" in told else None
-    files = [_mode_file(name, mode, places, classes, told.get("seed", 0)) for name, mode in told["modes"].items()]
-    files = [replace(file, frames_run=told.get("frames_run")) for file in files]
-    return sources.from_files(source, files, units=told.get("units"))
+def _from_files(fields: Mapping[str, Any], folders: SearchFolders) -> Material:
+    _refuse_fields(fields, OF_THE_WORLD[1:], "a data set on disk")
+    if "root" not in fields or len(fields.get("modes", {})) < 2:
+        raise InputError(f"data set {fields['dataset']} needs root, the folder of its files, and two or more modes.")
+    maps = {"maps": folders.path(fields["maps"])} if "maps" in fields else {}
+    source = open_dataset(fields["dataset"], folders.path(fields["root"]), **maps)
+    classes = tuple(fields["classes"]) if "classes" in fields else None
+    files = [_mode_file(name, mode, folders, classes, fields.get("seed", 0)) for name, mode in fields["modes"].items()]
+    files = [replace(file, frames_run=fields.get("frames_run")) for file in files]
+    return sources.from_files(source, files, units=fields.get("units"))
 
 
 def _mode_file(
-    name: str, told: Mapping[str, Any], places: Places, classes: tuple[str, ...] | None, seed: int
+    name: str, fields: Mapping[str, Any], folders: SearchFolders, classes: tuple[str, ...] | None, seed: int
 ) -> sources.ModeFile:
-    _check(told, MODE_FIELDS, f"mode {name}")
-    limit, kind = told.get("threshold"), told.get("scores")
+    _check_fields(fields, MODE_FIELDS, f"mode {name}")
+    limit, kind = fields.get("threshold"), fields.get("scores")
     if kind not in (None, "probabilities", "raw", "none"):
         raise InputError(f"scores of mode {name} must be probabilities, raw or none; found {kind!r}.")
     return sources.ModeFile(
         name=name,
-        path=places.path(told["file"]) if "file" in told else None,
+        path=folders.path(fields["file"]) if "file" in fields else None,
         threshold=None if limit is None else float(limit),
         scores=kind,
         classes=classes,
-        like=told.get("like"),
+        like=fields.get("like"),
         seed=seed,
     )
 
 
-def _several(told: str | Sequence[str]) -> list[str]:
-    return [told] if isinstance(told, str) else list(told)
+def _listed(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
 
 
-def _refuse(told: Mapping[str, Any], names: Sequence[str], what: str) -> None:
+def _refuse_fields(fields: Mapping[str, Any], names: Sequence[str], what: str) -> None:
     for name in names:
-        if name in told:
+        if name in fields:
             raise InputError(f"{name} changes nothing with {what}: leave it out.")
 
 
-def _check(told: Any, fields: Mapping[str, Any], what: str) -> None:
-    """Raise where something is said that nobody reads, or in a form that nobody expects."""
-    if not isinstance(told, Mapping):
-        raise InputError(f"{what} must be a table; found {quoted(told)}.")
-    for name, value in told.items():
+def _check_fields(table: Any, fields: Mapping[str, Any], what: str) -> None:
+    """Raise InputError for a field that is not read, or a value of the wrong type."""
+    if not isinstance(table, Mapping):
+        raise InputError(f"{what} must be a table; found {quoted(table)}.")
+    for name, value in table.items():
         if name not in fields:
             raise InputError(f"{what} may say {', '.join(fields)}; found {name!r}.")
         if not isinstance(value, fields[name]) or (isinstance(value, bool) and fields[name] is not bool):

@@ -1,7 +1,8 @@
-"""One unit's part of a cell: pure and picklable, so that a build can map it over units in any process.
+"""A specification and a unit's id -> the unit's parts of cells, pure and picklable: any process can compute them.
 
-`unit_parts` says what downstream systems make of the unit under every mode; `shared_part` what every cell of the
-same data set and modes shares: what an allocator may look at, and what only labels and diagnostics may know.
+`unit_parts` gives the plans and losses of downstream systems under every mode. `shared_part` gives the data that every
+cell of the same data set and modes shares: the data that an allocator may use, and evidence that only labels and
+diagnostics may use.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,11 +39,11 @@ from deepval.world.objects import Objects, required_deceleration_mps2
 from deepval.world.scene import Scene
 
 LEAST_SCORE = 0.10
-"""Probability from which detections are graded as right or wrong, for objectives that rest on average precision."""
+"""Least probability of detections that are graded as right or wrong, for objectives based on average precision."""
 
 
 class Observed(NamedTuple):
-    """What the cheap mode's report comes to for the planner, and the way to the next connector at each frame."""
+    """The planner's objects from the cheap mode's report, and the distance to the next connector at each frame."""
 
     objects: Objects
     connector_m: Float[np.ndarray, "time"]
@@ -54,10 +55,10 @@ class UnitPart:
 
     Attributes:
         outcomes: Loss terms and plans of every mode.
-        known: Columns that are known before escalation, per input, to slice by.
-        shown: The most harmed and the most helped frame by sign, drawn, where the unit is one to show.
-        observed: What the planner is given, where the placing observes.
-        evidence: Columns that the system adds to what diagnostics may know, per input.
+        known: Columns that are available before escalation, per input, to slice by.
+        shown: The most harmed and the most helped frame by sign, drawn; empty where the unit is no test unit.
+        observed: The planner's objects, where the placing observes.
+        evidence: Columns that the system adds to the evidence for diagnostics, per input.
     """
 
     outcomes: Outcomes
@@ -69,16 +70,16 @@ class UnitPart:
 
 @dataclass(frozen=True)
 class SharedPart:
-    """What all cells of a data set and its modes share of one unit.
+    """The part of one unit that all cells of a data set and its modes share.
 
     Attributes:
-        scene: What the vehicle knows.
-        cheap: What the cheap mode reports.
+        scene: The data that the vehicle has.
+        cheap: The cheap mode's report.
         inputs: Ids of the frames on which both ends of the ladder were run.
-        evidence: Per such frame, perception losses of both modes and what the reference requires.
+        evidence: Per such frame, perception losses of both modes and the deceleration that the reference requires.
         on_ground: Per such frame, perception losses of both modes by their 3D boxes, where both report some.
         graded: Detections of both modes from a low probability on, right or wrong; None without probabilities.
-        covered: What each mode covers of the unit.
+        covered: Coverage of the unit by each mode.
     """
 
     scene: Scene
@@ -92,7 +93,7 @@ class SharedPart:
 
 @dataclass(frozen=True)
 class Acted:
-    """One unit as a cell reads it: the objects of every mode, the plans made of them, and what these lead to."""
+    """One unit as a cell reads it: the objects of every mode, the plans for them, and the outcomes of the plans."""
 
     seen: Sighting
     objects: Mapping[str, Objects]
@@ -101,28 +102,28 @@ class Acted:
 
 
 def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
-    """What each downstream system makes of one unit under every mode, for cells that share a data set and modes."""
+    """One unit's part of every cell, for cells that share a data set and modes."""
     parts, way_m = [], None
     for spec, acted in zip(specs, unit_acted(specs, unit), strict=True):
         seen, objects, outcomes = acted.seen, acted.objects, acted.outcomes
-        shows = unit in spec.roles.test
-        shown = extremes(spec, seen, objects=objects, branches=acted.plans, outcomes=outcomes) if shows else {}
+        is_test = unit in spec.roles.test
+        drawn = extremes(spec, seen, objects=objects, branches=acted.plans, outcomes=outcomes) if is_test else {}
         observed = None
         if PLACINGS[spec.geometry].observes:
             way_m = connectors_m(seen.scene) if way_m is None else way_m
             observed = Observed(objects[spec.order[0]], way_m)
         ends = {"cheap": objects[spec.order[0]], "full": objects[spec.order[-1]]}
-        told = spec.acting.evidence(ends, seen.scene, seen.truth)
-        evidence = {name: column[outcomes.order] for name, column in told.items()}
-        parts.append(UnitPart(outcomes, _known_before(seen, outcomes), shown, observed, evidence))
+        columns = spec.acting.evidence(ends, seen.scene, seen.truth)
+        evidence = {name: column[outcomes.order] for name, column in columns.items()}
+        parts.append(UnitPart(outcomes, _before_escalation(seen, outcomes), drawn, observed, evidence))
     return parts
 
 
 def unit_acted(specs: Sequence[CellSpec], unit: str) -> Iterator[Acted]:
-    """What each downstream system does on one unit, for cells that share a data set.
+    """Plans and outcomes of each downstream system on one unit, for cells that share a data set.
 
-    Modes that are used alike and placed alike share the objects; cells that moreover differ in nothing but the weights
-    of the loss share the plans, which are made once.
+    Modes with the same use and placing share their objects. Cells that differ in the weights of the loss alone also
+    share their plans, which are computed once.
     """
     objects: dict[tuple[ModeSpec, str, bool], Objects] = {}
     planned: list[tuple[CellSpec, Acted]] = []
@@ -134,12 +135,12 @@ def unit_acted(specs: Sequence[CellSpec], unit: str) -> Iterator[Acted]:
             continue
         seen = sighting(spec, unit)
         for mode in spec.modes:
-            how = (mode, spec.geometry, spec.persistence)
-            objects[how] = objects[how] if how in objects else placed(spec, seen, mode.name)
-        given = {mode.name: objects[mode, spec.geometry, spec.persistence] for mode in spec.modes}
-        plans = branches(rule, seen.scene, given, seen.run)
+            key = (mode, spec.geometry, spec.persistence)
+            objects[key] = objects[key] if key in objects else placed(spec, seen, mode.name)
+        mode_objects = {mode.name: objects[mode, spec.geometry, spec.persistence] for mode in spec.modes}
+        plans = branches(rule, seen.scene, mode_objects, seen.run)
         outcomes = unit_outcomes(rule, seen.scene, seen.truth, branches=plans, run=seen.run)
-        planned.append((spec, Acted(seen, given, plans, outcomes)))
+        planned.append((spec, Acted(seen, mode_objects, plans, outcomes)))
         yield planned[-1][1]
 
 
@@ -149,8 +150,8 @@ def _plans_alike(one: CellSpec, other: CellSpec) -> bool:
     return alike and one.rule is not None and other.rule is not None and same_plans(one.rule, other.rule)
 
 
-def _known_before(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarray]:
-    """Columns that are known before escalation: ego speed, cheap boxes, what cheap boxes require."""
+def _before_escalation(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarray]:
+    """Columns that are available before escalation: ego speed, cheap boxes, deceleration that cheap boxes require."""
     scene, cheap = seen.scene, next(iter(seen.used.values()))
     columns = {
         "ego_speed_mps": scene.ego_speed_mps,
@@ -164,13 +165,13 @@ def _known_before(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarray]:
 
 
 def scored_outcomes(spec: CellSpec, unit: str, mode: str) -> GradedScores:
-    """Scores of a mode's detections on a unit and whether each is right: what a calibration is fitted on."""
+    """Scores of a mode's detections on a unit and whether each is right, to fit a calibration on."""
     seen = sighting(spec, unit)
     return graded_scores(seen.reported[mode], seen.truth)
 
 
 def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibration]) -> SharedPart:
-    """What all cells of the specification's data set and modes share of one unit."""
+    """The part of one unit that all cells of the specification's data set and modes share."""
     seen = sighting(spec, unit)
     scene, truth = seen.scene, seen.truth
     cheap, full = spec.modes[0], spec.modes[-1]
@@ -180,8 +181,8 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
     solid = all(has_ground_boxes(used, scene) for used in ends.values())
     on_ground = {end: ground_losses(used, truth, scene=scene) for end, used in ends.items()} if solid else {}
     evidence, on_ground = (
-        {f"{end}_{name}": column[marks] for end, losses in found.items() for name, column in losses.items()}
-        for found in (in_image, on_ground)
+        {f"{end}_{name}": column[marks] for end, losses in by_end.items() for name, column in losses.items()}
+        for by_end in (in_image, on_ground)
     )
     evidence["reference_required_mps2"] = required_deceleration_mps2(truth.objects, scene.ego_speed_mps)[marks]
     graded = [_graded(seen, mode, calibrations.get(mode.name), marks) for mode in (cheap, full)]
@@ -209,26 +210,26 @@ def _graded(
 
 
 def variant_tables(
-    wanted: Sequence[CellSpec], like: ValueTable, *, watch: Watch = unwatched, label: str = "variants"
+    variants: Sequence[CellSpec], like: ValueTable, *, watch: Watch = unwatched, label: str = "variants"
 ) -> list[ValueTable]:
-    """The losses of each variant on the inputs of a table, with its units, listed as there.
+    """The losses of each variant on the inputs of a table, with the table's list of units.
 
     Args:
-        wanted: Variants of one cell, with the data at hand.
-        like: Losses of the cell; only its inputs are judged, so that a variant is compared on the same ones.
-        watch: Who is told how far it is.
-        label: What is told.
+        variants: Variants of one cell, with the data at hand.
+        like: Losses of the cell; only its inputs are judged, so that variants are compared on the same inputs.
+        watch: Shows the progress.
+        label: Text of the progress.
     """
-    units = [str(like.unit_ids[place]) for place in sorted(set(like.unit.tolist()))]
-    parts = [[acted.outcomes for acted in unit_acted(wanted, unit)] for unit in watch(units, label)]
-    found = []
+    units = [str(like.unit_ids[index]) for index in sorted(set(like.unit.tolist()))]
+    parts = [[acted.outcomes for acted in unit_acted(variants, unit)] for unit in watch(units, label)]
+    tables = []
     for outcomes in map(joined, zip(*parts, strict=True)):
         table = ValueTable.from_columns(
             unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order
         )
         table = replace(table.listing(like.unit_ids), tolerance=outcomes.system.tolerance)
-        found.append(table.keep(positions(table.input, like.input) >= 0))
-    return found
+        tables.append(table.keep(positions(table.input, like.input) >= 0))
+    return tables
 
 
 def with_changes(spec: CellSpec, changes: Mapping[str, float]) -> CellSpec:
@@ -238,12 +239,12 @@ def with_changes(spec: CellSpec, changes: Mapping[str, float]) -> CellSpec:
 
 
 def constant_of(spec: CellSpec, name: str) -> float:
-    """One constant of its downstream system, by its own name or by a plain one."""
+    """One constant of the cell's downstream system, by its field name or by its plain name."""
     rule = spec.acting
     numbers = settable(rule)
-    known = rule.also_called.get(name, name)
-    if known not in numbers:
+    field = rule.also_called.get(name, name)
+    if field not in numbers:
         raise InputError(
             f"{spec.system}: a constant must be one of {', '.join(sorted(numbers)) or 'none'}; found {name!r}."
         )
-    return numbers[known][1]
+    return numbers[field][1]

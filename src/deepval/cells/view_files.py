@@ -1,9 +1,9 @@
-"""Views <-> files: all that an allocator may look at, in the folder view/ of a cell.
+"""Views <-> files: the data that an allocator may use, in the folder view/ of a cell.
 
 frames.parquet has a row per frame of every unit, boxes.parquet one per box that the cheap mode reports, view.json the
-cameras and how the report is read, pictures/<unit>.npy small pictures where they were asked for. Where the placing
-observes, objects.parquet has a row per object that the planner is given for that report, frames.parquet also the way to
-the next connector, and view.json the sizes of the vehicles.
+cameras and how the report is read, pictures/<unit>.npy small pictures where they were requested. Where the placing
+observes, objects.parquet has a row per object that the planner gets from that report, frames.parquet also the distance
+to the next connector, and view.json the sizes of the vehicles.
 """
 
 import io
@@ -32,11 +32,11 @@ OBJECT_COLUMNS = {
     "numbers": ("closing_mps", *VELOCITY, *(name for pair in CORNERS for name in pair)),
     "whole": ("row", "track"),
 }
-"""Columns by type."""
+"""Columns of objects.parquet by type."""
 
 
 def object_columns(parts: Sequence[Objects]) -> dict[str, np.ndarray]:
-    """The columns of the objects of units, one unit after the other."""
+    """Columns of the objects of several units, unit after unit; `row` counts the frames of all units."""
     begin = np.cumsum([0, *(part.frames for part in parts)])
     corners_m = np.concatenate([part.corners_m for part in parts])
     velocity_mps = np.concatenate([part.velocity_mps for part in parts])
@@ -54,7 +54,7 @@ def object_columns(parts: Sequence[Objects]) -> dict[str, np.ndarray]:
 
 
 def objects_of(columns: Mapping[str, np.ndarray], begin: int, frames: int) -> Objects:
-    """The objects of the unit whose frames begin at a row."""
+    """The objects of the unit whose frames begin at row `begin`."""
     low, high = np.searchsorted(columns["row"], (begin, begin + frames))
     here = slice(int(low), int(high))
     corners = [np.stack([columns[name][here] for name in names], axis=-1) for names in CORNERS]
@@ -73,7 +73,7 @@ Row4 = tuple[float, float, float, float]
 
 
 class ViewCamera(TypedDict):
-    """A camera as it is written."""
+    """A camera in view.json."""
 
     fx_px: float
     fy_px: float
@@ -86,14 +86,14 @@ class ViewCamera(TypedDict):
 
 
 class ViewKnots(TypedDict):
-    """A calibration as it is written."""
+    """A calibration in view.json."""
 
     raw: list[float]
     probability: list[float]
 
 
 class ViewMode(TypedDict):
-    """How the cheap mode's report is read, as it is written."""
+    """Settings for reading the cheap mode's report, in view.json."""
 
     scores: ScoreKind
     threshold: float | None
@@ -102,7 +102,7 @@ class ViewMode(TypedDict):
 
 
 class ViewReadings(TypedDict):
-    """view.json."""
+    """Content of view.json."""
 
     mode: ViewMode
     cameras: dict[str, ViewCamera]
@@ -114,7 +114,7 @@ BOX_PX = ("x1_px", "y1_px", "x2_px", "y2_px")
 
 
 def view_files(views: Sequence[View]) -> dict[str, bytes]:
-    """Content of each file but pictures by its name in the cell's folder."""
+    """Content of each file except pictures, by its name in the cell's folder."""
     files = {
         "view/frames.parquet": parquet_bytes(_frames(views)),
         "view/boxes.parquet": parquet_bytes(_boxes(views)),
@@ -125,15 +125,15 @@ def view_files(views: Sequence[View]) -> dict[str, bytes]:
 
 
 def picture_files(views: Sequence[View]) -> dict[str, bytes]:
-    """Content of a file of pictures for each unit, sampled as the image features see them."""
+    """Content of one file of pictures per unit, sampled for the image features."""
     return {f"{PICTURES}/{view.scene.unit}.npy": _pictures(view) for view in views}
 
 
 def read_views(cell: Manifest) -> tuple[View, ...]:
     """The views of a cell's folder, unit by unit."""
     name = "view/view.json"
-    told = json_content(cell.content(name), cell.folder / name)
-    readings = formed_file(ViewReadings, told, cell.folder / name, "what a view was read with")
+    content = json_content(cell.content(name), cell.folder / name)
+    readings = formed_file(ViewReadings, content, cell.folder / name, "what a view was read with")
     mode, vehicles = _mode(readings["mode"]), readings.get("vehicles", {})
     ways = ("connector_m",) if mode.observes else ()
     frames = cell_columns(cell, "view/frames.parquet").typed(
@@ -163,7 +163,7 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
 
 
 def _mapped(cell: Manifest, name: str) -> np.ndarray:
-    """An array that stays on disk, in the very file that was hashed."""
+    """An array that stays on disk, mapped from the opened file that was hashed."""
     with cell.opened(name, in_memory=False) as file:
         try:
             version = np.lib.format.read_magic(file)
@@ -188,7 +188,7 @@ def _frames(views: Sequence[View]) -> dict[str, np.ndarray]:
 
 
 def _boxes(views: Sequence[View]) -> dict[str, np.ndarray]:
-    """Boxes with the row of their frame; what a lifted box would add, such as a cuboid, is not part of a view."""
+    """Boxes with the row of their frame; cuboids of lifted boxes are not part of a view."""
     begin = np.cumsum([0, *(len(view) for view in views)])
     box_px = np.concatenate([view.detections.box_px for view in views])
     row = np.concatenate([start + view.detections.frame for start, view in zip(begin, views, strict=False)])
@@ -196,7 +196,7 @@ def _boxes(views: Sequence[View]) -> dict[str, np.ndarray]:
         "row": row.astype(np.int64),
         "cls": np.concatenate([view.detections.cls.astype(str) for view in views]),
         "score": np.concatenate([view.detections.score for view in views]),
-    } | {name: box_px[:, place] for place, name in enumerate(BOX_PX)}
+    } | {name: box_px[:, column] for column, name in enumerate(BOX_PX)}
 
 
 def _detections(unit: str, boxes: Mapping[str, np.ndarray], begin: int, status: np.ndarray) -> Detections:
@@ -236,7 +236,7 @@ def _mode(entry: Mapping[str, Any]) -> CheapMode:
 
 
 def camera_entry(camera: Camera) -> dict[str, Any]:
-    """A camera as it is written."""
+    """A camera as an entry of view.json."""
     entry = dict(vars(camera)) | {"ego_from_cam": camera.ego_from_cam.tolist()}
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in entry.items()}
 
@@ -248,9 +248,9 @@ def _camera(cell: Manifest, entries: Mapping[str, Mapping[str, Any]], unit: str)
 
 
 def camera_of(entry: Mapping[str, Any]) -> Camera:
-    """The camera that is written."""
-    told = {name: entry[name] for name in ViewCamera.__required_keys__}
-    return Camera(**{**told, "ego_from_cam": np.array(told["ego_from_cam"], float)})
+    """The camera of an entry of view.json."""
+    values = {name: entry[name] for name in ViewCamera.__required_keys__}
+    return Camera(**{**values, "ego_from_cam": np.array(values["ego_from_cam"], float)})
 
 
 def _pictures(view: View) -> bytes:
@@ -258,5 +258,5 @@ def _pictures(view: View) -> bytes:
         missing = view.scene.inputs[int(np.flatnonzero(~view.scene.has_image)[0])]
         raise InputError(f"Pictures are kept of whole units; {missing} has none: build without them, or add the file.")
     out = io.BytesIO()
-    np.save(out, np.stack([sampled(picture(view.scene, place)) for place in range(len(view))]), allow_pickle=False)
+    np.save(out, np.stack([sampled(picture(view.scene, frame)) for frame in range(len(view))]), allow_pickle=False)
     return out.getvalue()

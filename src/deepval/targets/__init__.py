@@ -1,6 +1,6 @@
-"""Evidence of the fit units -> what allocators are trained to predict: an objective per input, then a transform.
+"""Evidence of the fit units -> the labels that allocators learn to predict: an objective per input, then a transform.
 
-A target is made on the fit units only; its transform is fitted there and can be applied elsewhere.
+A target's labels are computed on the fit units only; its transform is fitted there and can be applied elsewhere.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Target:
-    """What to predict: an objective in one of its forms."""
+    """A quantity to predict: an objective and a transform of it."""
 
     objective: Objective
     transform: Transform
@@ -69,7 +69,7 @@ class Labels:
     """A target on the fit units.
 
     Attributes:
-        target: What was made.
+        target: The target of the labels.
         objective: The objective's own values, per input of the table.
         fitted: The transform as fitted on them.
         values: The labels to train on, per input of the table.
@@ -112,7 +112,7 @@ def labels(target: str | Target, evidence: Evidence) -> Labels:
 
     Args:
         target: A name in TARGETS, or a target.
-        evidence: The losses of the fit units, with the perception behind them where the objective needs it.
+        evidence: The losses of the fit units, with perception columns where the objective needs them.
     """
     if isinstance(target, str):
         if target not in TARGETS:

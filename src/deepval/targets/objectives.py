@@ -18,14 +18,14 @@ from deepval.tables.shares import quota
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
 """The benchmark's selection budgets."""
 TIE = 1e-9
-"""Gains this near to each other, relative to the larger, count as equal."""
+"""Gains whose difference is at most this share of the larger one count as equal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Arbiter:
-    """The estimator chosen for each share of escalated inputs, and what every estimator gained there.
+    """The estimator chosen for each share of escalated inputs, and the gains of all estimators there.
 
-    It costs what the chosen estimator costs, plus a look-up.
+    Its cost is that of the chosen estimator, plus a look-up.
     """
 
     choice: Mapping[float, str]
@@ -69,7 +69,7 @@ class Transform(ABC):
     """A map that is fitted on some values and applied to any; a frozen dataclass without state of its own."""
 
     def fit(self, values: Float[np.ndarray, "fit"]) -> "Fitted":
-        """The map as these values fix it."""
+        """The transform, fitted on these values."""
         if not len(values) or not np.isfinite(values).all():
             raise InputError(
                 f"A transform is fitted on one or more finite values; found {len(values)}, "
@@ -81,7 +81,7 @@ class Transform(ABC):
     def mapped(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
     ) -> Float[np.ndarray, "input"]:
-        """The labels of `values`, given the sorted values of the fit units."""
+        """The labels of `values`, from the sorted values of the fit units."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ class Rank(Transform):
     def mapped(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
     ) -> Float[np.ndarray, "input"]:
-        """(number below + number not above) / 2N, which is (rank - 1/2)/N for a fit value."""
+        """(number below + number not above) / 2N, which is (rank - 1/2) / N for a fit value."""
         below = np.searchsorted(reference, values, side="left")
         return (below + np.searchsorted(reference, values, side="right")) / (2 * len(reference))
 
@@ -155,14 +155,14 @@ class SignedCdf(Transform):
         helped, harmed = reference[reference > 0], reference[reference < 0]
         benefit = np.searchsorted(helped, values, side="right")
         harm = len(harmed) - np.searchsorted(harmed, values, side="left")
-        found = np.where(values > 0, benefit / max(len(helped), 1), -harm / max(len(harmed), 1))
-        found[values == 0] = 0.0
-        found[((values > 0) & (not len(helped))) | ((values < 0) & (not len(harmed)))] = np.nan
-        return found
+        labels = np.where(values > 0, benefit / max(len(helped), 1), -harm / max(len(harmed), 1))
+        labels[values == 0] = 0.0
+        labels[((values > 0) & (not len(helped))) | ((values < 0) & (not len(harmed)))] = np.nan
+        return labels
 
 
 class Objective(ABC):
-    """What escalating an input is worth in some currency; a frozen dataclass whose fields are its settings."""
+    """The value of escalating an input, by some measure; a frozen dataclass whose fields are its settings."""
 
     @abstractmethod
     def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
@@ -193,7 +193,7 @@ class Gain(Objective):
 
 
 class RoutingObjective(Objective):
-    """An objective whose every number rests on many frames at once: found when a cell is built, from a role's units."""
+    """An objective whose values each rest on many frames: the build of a cell computes it from the units of a role."""
 
     column: ClassVar[str]
 
@@ -202,7 +202,7 @@ class RoutingObjective(Objective):
         """The objective of each frame, from both modes' detections of all frames, right or wrong."""
 
     def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
-        """What the cell keeps of it."""
+        """The column of the cell's evidence."""
         return evidence.column(self.column).copy()
 
 
@@ -252,4 +252,4 @@ class ApSwap(RoutingObjective):
 
 
 ROUTING: tuple[RoutingObjective, ...] = (OricReward(), ApSwap(), OricReleased())
-"""What a cell's build finds from many frames at once."""
+"""Objectives that the build of a cell computes from many frames at once."""
