@@ -30,7 +30,7 @@ FILES = ("calib", "label_02", "oxts", "poses", "times")
 """Folders with a text file per sequence."""
 ROAD_Z_M = -0.93
 LARGEST, FARTHEST = 1e6, 1e12
-"""No length around the vehicle, in metres or pixels, is larger; no place in the world and no time stamp is farther."""
+"""Bounds of numbers in the files: lengths around the vehicle (m or px); world positions and time stamps."""
 LABEL_COLUMNS = 17
 OXTS_COLUMNS = 30
 OXTS_FORWARD = 8
@@ -55,7 +55,7 @@ class Mounting:
 
     @property
     def rectified(self) -> Camera:
-        """Camera 0, in whose axes labels and 3D results are given."""
+        """Camera 0: labels and 3D results are in its axes."""
         return replace(self.camera, ego_from_cam=self.ego_from_cam0)
 
 
@@ -73,15 +73,15 @@ class LabelRows(NamedTuple):
 
 
 def rows_of(path: Path, columns: int | Sequence[int], *, what: str) -> list[list[str]]:
-    """The words of each line that is not empty; raises where a line has another number of columns."""
+    """The words of each line that is not empty; raises where a line has the wrong number of columns."""
     allowed = (columns,) if isinstance(columns, int) else tuple(columns)
     if not reading.is_file(path):
         raise InputError(f"{what} must be at {path}; there is no such file: check the data set's folder.")
     rows = [line.split() for line in reading.text(path).splitlines()]
     for number, row in enumerate(rows, start=1):
         if row and len(row) not in allowed:
-            wanted = " or ".join(str(count) for count in allowed)
-            raise InputError(f"{what} must have {wanted} columns; {path} has {len(row)} in line {number}.")
+            counts = " or ".join(str(count) for count in allowed)
+            raise InputError(f"{what} must have {counts} columns; {path} has {len(row)} in line {number}.")
     return [row for row in rows if row]
 
 
@@ -94,34 +94,34 @@ def numbers(
     largest: float = LARGEST,
     first_row: int = 1,
 ) -> Float[np.ndarray, "..."]:
-    """Words as numbers of at most `largest`; raises with the file's name, the row and its id where one is not."""
+    """Words as numbers of at most `largest`; otherwise raises with the file's name, the row and its id."""
     try:
         values = np.array(words, dtype=float)
     except ValueError as error:
         raise InputError(f"{what} must hold numbers; {path} does not: {error}.") from error
     strange = ~(np.abs(values) <= largest)
     if strange.any():
-        found = values[strange][0]
-        wanted = f"{what} must hold finite numbers of at most {largest:g}; {path} has {found:g}"
-        refuse(strange, wanted, ids, first_row=first_row)
+        value = values[strange][0]
+        sentence = f"{what} must hold finite numbers of at most {largest:g}; {path} has {value:g}"
+        refuse(strange, sentence, ids, first_row=first_row)
     return values
 
 
 def refuse(
     strange: Bool[np.ndarray, "row ..."], sentence: str, ids: Sequence[str] | None, *, first_row: int = 1
 ) -> None:
-    """Raise where a row is strange, with its number and id."""
+    """Raise with number and id of the first strange row, if there is one."""
     if strange.any():
         row = int(np.argmax(strange.reshape(len(strange), -1).any(axis=1)))
-        told = f"in row {row + first_row}" + (f" ({ids[row]})" if ids else "")
-        raise InputError(f"{sentence} {told}: repair the file.")
+        location = f"in row {row + first_row}" + (f" ({ids[row]})" if ids else "")
+        raise InputError(f"{sentence} {location}: repair the file.")
 
 
 def read_calibration(path: Path) -> Mounting:
     """Calibration from a file with either spelling of the keys, with or without colons."""
     if not reading.is_file(path):
         raise InputError(f"the calibration must be at {path}; there is no such file: check the data set's folder.")
-    found: dict[str, np.ndarray] = {}
+    matrices: dict[str, np.ndarray] = {}
     for row, line in enumerate(reading.text(path).splitlines(), start=1):
         key, *words = line.split() or [""]
         name, count = CALIBRATION_KEYS.get(key.rstrip(":"), ("", 0))
@@ -129,17 +129,17 @@ def read_calibration(path: Path) -> Mounting:
             continue
         if len(words) != count:
             raise InputError(f"calibration {key} must have {count} numbers; {path} has {len(words)}.")
-        told = numbers([words], path=path, what="a calibration", ids=[key.rstrip(":")], first_row=row)
-        found[name] = told.reshape(3, -1)
-    missing = sorted({name for name, _ in CALIBRATION_KEYS.values()} - set(found))
+        values = numbers([words], path=path, what="a calibration", ids=[key.rstrip(":")], first_row=row)
+        matrices[name] = values.reshape(3, -1)
+    missing = sorted({name for name, _ in CALIBRATION_KEYS.values()} - set(matrices))
     if missing:
         raise InputError(f"a calibration must hold P2, R_rect, Tr_velo_cam, Tr_imu_velo; {path} lacks {missing[0]}.")
-    cam0_from_ego = square(found["R_rect"]) @ square(found["Tr_velo_cam"]) @ square(found["Tr_imu_velo"])
-    k = found["P2"][:, :3]
+    cam0_from_ego = square(matrices["R_rect"]) @ square(matrices["Tr_velo_cam"]) @ square(matrices["Tr_imu_velo"])
+    k = matrices["P2"][:, :3]
     try:
         ego_from_cam0 = np.linalg.inv(cam0_from_ego)
         ego_from_cam2 = ego_from_cam0.copy()
-        ego_from_cam2[:3, 3] = transformed(ego_from_cam0, -np.linalg.solve(k, found["P2"][:, 3]))
+        ego_from_cam2[:3, 3] = transformed(ego_from_cam0, -np.linalg.solve(k, matrices["P2"][:, 3]))
     except np.linalg.LinAlgError as error:
         raise InputError(f"a calibration must hold matrices that can be inverted; {path} does not: {error}.") from error
     camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], ego_from_cam2, ROAD_Z_M)
@@ -163,10 +163,10 @@ def read_labels(path: Path) -> LabelRows:
     ids = [f"{path.stem}/{row[0]}" for row in rows]
     words = [row[:2] + row[3:] for row in rows]
     table = numbers(words, path=path, what="labels", ids=ids).reshape(-1, LABEL_COLUMNS - 1)
-    wanted = f"frames, track ids and occlusions must be whole numbers; {path} has another"
-    refuse(table[:, [0, 1, 3]] % 1 != 0, wanted, ids)
+    sentence = f"frames, track ids and occlusions must be whole numbers; {path} has another"
+    refuse(table[:, [0, 1, 3]] % 1 != 0, sentence, ids)
     table = table[order := np.argsort(table[:, 0], kind="stable")]
-    cls = np.array([KITTI_CLASSES.get(names[place], "DontCare") for place in order], dtype="<U14")
+    cls = np.array([KITTI_CLASSES.get(names[row_number], "DontCare") for row_number in order], dtype="<U14")
     whole = table[:, [0, 1, 3]].astype(int)
     return LabelRows(
         whole[:, 0],
@@ -189,7 +189,7 @@ def reference_corners_m(labels: LabelRows, ego_from_cam0: Float[np.ndarray, "4 4
 
 
 def read_truth(path: Path, unit: str, *, calibration: Mounting, dt_s: Float[np.ndarray, "time"]) -> Truth:
-    """Reference objects of a unit: every labelled class but DontCare, whose boxes are the ignored regions."""
+    """Reference objects of a unit: all labels but DontCare; boxes of DontCare are the ignored regions."""
     labels = read_labels(path)
     if len(labels.frame) and not 0 <= labels.frame[0] <= labels.frame[-1] < len(dt_s):
         raise InputError(
@@ -198,16 +198,21 @@ def read_truth(path: Path, unit: str, *, calibration: Mounting, dt_s: Float[np.n
             "check that the ego file of the sequence has all its frames."
         )
     ignored = labels.cls == "DontCare"
-    kept = LabelRows(*(column[~ignored] for column in labels))
-    corners_m = reference_corners_m(kept, calibration.ego_from_cam0)
-    closing_mps = track_closing_mps(kept.frame, kept.track, range_m=corners_m[..., 0].min(axis=-1), dt_s=dt_s)
+    objects = LabelRows(*(column[~ignored] for column in labels))
+    corners_m = reference_corners_m(objects, calibration.ego_from_cam0)
+    closing_mps = track_closing_mps(objects.frame, objects.track, range_m=corners_m[..., 0].min(axis=-1), dt_s=dt_s)
     return Truth(
         unit=unit,
         objects=Objects.of(
-            len(dt_s), kept.frame, corners_m=corners_m, closing_mps=closing_mps, names=kept.cls, track=kept.track
+            len(dt_s),
+            objects.frame,
+            corners_m=corners_m,
+            closing_mps=closing_mps,
+            names=objects.cls,
+            track=objects.track,
         ),
-        box_px=kept.box_px,
-        occlusion=kept.occlusion,
+        box_px=objects.box_px,
+        occlusion=objects.occlusion,
         ignored_frame=labels.frame[ignored],
         ignored_box_px=labels.box_px[ignored],
     )
@@ -241,15 +246,15 @@ def read_motion(root: Path, unit: str, *, dt_s: float = DT_S) -> Motion:
 
 
 def _check_speeds(speed_mps: Float[np.ndarray, "time"], path: Path) -> None:
-    """Raise where a speed is none of a vehicle, forwards or backwards: those backwards become 0 later."""
+    """Raise where a speed is too high for a vehicle, forwards or backwards (the caller sets those backwards to 0)."""
     strange = ~(np.abs(speed_mps) <= FASTEST_MPS)
     if strange.any():
-        wanted = f"the ego speed must be at most {FASTEST_MPS:g} m/s; {path} gives {speed_mps[strange][0]:g} m/s"
-        refuse(strange, wanted, [f"{path.stem}/{frame:06d}" for frame in range(len(speed_mps))])
+        sentence = f"the ego speed must be at most {FASTEST_MPS:g} m/s; {path} gives {speed_mps[strange][0]:g} m/s"
+        refuse(strange, sentence, [f"{path.stem}/{frame:06d}" for frame in range(len(speed_mps))])
 
 
 def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Float[np.ndarray, "time"]:
-    """Time stamps in seconds where a file gives them, else equal steps of `dt_s`."""
+    """Time stamps in seconds from their file, or equal steps of `dt_s` where there is no file."""
     path = root / "times" / f"{unit}.txt"
     if not reading.is_file(path):
         return np.arange(frames) * dt_s
@@ -261,17 +266,17 @@ def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Flo
 
 
 def image_files(folder: Path, frame_ids: Sequence[str]) -> tuple[Path | None, ...]:
-    """The picture of each frame, .png before .jpg, None where there is none."""
+    """The picture of each frame, .png before .jpg; None where a frame has none."""
     names = {path.name for path in reading.inside(folder)} if reading.is_folder(folder) else set()
-    found = []
+    paths = []
     for frame_id in frame_ids:
         name = next((frame_id + end for end in (".png", ".jpg") if frame_id + end in names), None)
-        found.append(folder / name if name else None)
-    return tuple(found)
+        paths.append(folder / name if name else None)
+    return tuple(paths)
 
 
 def read_unit(root: Path, unit: str, *, images: str = "image_02", dt_s: float = DT_S) -> tuple[Scene, Truth]:
-    """What the vehicle knows of one sequence, and its reference."""
+    """The scene of one sequence, and its reference."""
     calibration = read_calibration(root / "calib" / f"{unit}.txt")
     motion = read_motion(root, unit, dt_s=dt_s)
     frame_ids = [f"{frame:06d}" for frame in range(len(motion.time_s))]
@@ -305,7 +310,7 @@ class Kitti(Dataset):
 
     @property
     def name(self) -> str:
-        """Its name; splits are drawn under it."""
+        """Name of the data set; it seeds the splits."""
         return "kitti"
 
     @property
@@ -321,24 +326,24 @@ class Kitti(Dataset):
 
     def files(self, unit: str) -> dict[str, Path]:
         """Labels, calibration and motion of a sequence."""
-        found = [self.folder / part / f"{unit}.txt" for part in FILES]
-        return {f"{path.parent.name}/{path.name}": path for path in found if reading.is_file(path)}
+        paths = [self.folder / part / f"{unit}.txt" for part in FILES]
+        return {f"{path.parent.name}/{path.name}": path for path in paths if reading.is_file(path)}
 
     def beside(self, unit: str) -> dict[str, Any]:
-        """Time between frames, and which pictures are there."""
+        """Time between frames, and a digest of the names of the pictures."""
         folder = self.folder / self.images / unit
         names = [path.name for path in reading.inside(folder)] if reading.is_folder(folder) else []
         return {"dt_s": self.dt_s, "require_images": self.require_images, "pictures": digest_of(names)}
 
     def unit_ids(self) -> tuple[str, ...]:
-        """Sequence ids such as 0002: all that have labels."""
+        """Ids of the sequences with labels, such as 0002."""
         units = tuple(sorted(path.stem for path in reading.matching(self.folder / "label_02", "*.txt")))
         if not units:
             raise InputError(f"a KITTI tracking folder must hold label files; {self.folder / 'label_02'} has none.")
         return units
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """What the vehicle knows of one sequence, and its reference."""
+        """The scene of one sequence, and its reference."""
         scene, truth = read_unit(self.folder, unit, images=self.images, dt_s=self.dt_s)
         if self.require_images and not scene.has_image.all():
             scene.image_source(int(np.argmin(scene.has_image)))

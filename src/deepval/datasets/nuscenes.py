@@ -1,7 +1,7 @@
 """nuScenes tables (plain JSON) -> scenes and truths, with the geometry of docs/definitions.md, nuScenes.
 
 Layout: `v1.0-mini/*.json` (or v1.0-trainval), where there are pictures `samples/CAM_FRONT/*.jpg`. A unit is a scene, a
-frame a keyframe (sample), named by its token, as results files do. No devkit is needed. Lane maps come from the map
+frame is a keyframe (sample), named by its token as in results files. No devkit is needed. Lane maps come from the map
 expansion or from ScenarioNet records of the same scenes.
 """
 
@@ -40,7 +40,7 @@ from deepval.world.truth import Future, Truth
 
 STEP_M = 1.0
 CLOSEST_M = 1e-3
-"""Points of a centreline that are closer to the one before are left out."""
+"""Points of a centreline closer than this to the one before are left out."""
 BENDS = {"L": 1.0, "R": -1.0, "S": 0.0}
 
 
@@ -58,7 +58,7 @@ def read_expansion(path: Path) -> LaneMap:
 
 
 def expansion_lane_map(content: Mapping[str, Any]) -> LaneMap:
-    """The lane map of an expansion's content; roadblocks are single lanes, as the expansion groups none."""
+    """The lane map of an expansion's content; every lane is a roadblock, since the expansion has no groups."""
     shapes = _Shapes(content)
     leads, arcs = content["connectivity"], content["arcline_path_3"]
     lanes = {}
@@ -89,7 +89,7 @@ def expansion_lane_map(content: Mapping[str, Any]) -> LaneMap:
 
 
 def centreline_m(path: Sequence[Mapping[str, Any]]) -> Float[np.ndarray, "point 2"]:
-    """Points at most a metre apart on a chain of pieces, with the end of each piece."""
+    """Points at most `STEP_M` apart on a chain of arcs and straight pieces, with the end of each piece."""
     points = [np.asarray(path[0]["start_pose"][:2], float)[None]]
     for piece in path:
         pose = np.asarray(piece["start_pose"], float)
@@ -107,16 +107,16 @@ def centreline_m(path: Sequence[Mapping[str, Any]]) -> Float[np.ndarray, "point 
 
 
 def _along(
-    pose: Float[np.ndarray, "3"], curvature: float, way_m: Float[np.ndarray, "point"]
+    pose: Float[np.ndarray, "3"], curvature: float, distance_m: Float[np.ndarray, "point"]
 ) -> Float[np.ndarray, "point 3"]:
-    """Poses after so much way on an arc; straight where the curvature is 0."""
+    """Poses at distances along an arc; along a straight line where the curvature is 0."""
     x, y, heading = pose
-    turned = heading + curvature * way_m
+    headings = heading + curvature * distance_m
     if curvature:
-        moved = (np.sin(turned) - np.sin(heading)) / curvature, (np.cos(heading) - np.cos(turned)) / curvature
+        shift = (np.sin(headings) - np.sin(heading)) / curvature, (np.cos(heading) - np.cos(headings)) / curvature
     else:
-        moved = way_m * np.cos(heading), way_m * np.sin(heading)
-    return np.stack([x + moved[0], y + moved[1], turned], axis=-1)
+        shift = distance_m * np.cos(heading), distance_m * np.sin(heading)
+    return np.stack([x + shift[0], y + shift[1], headings], axis=-1)
 
 
 class _Shapes:
@@ -140,8 +140,8 @@ class _Shapes:
 
     def lines(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Outline, ...]:
         """The lines of a layer; empty ones are left out."""
-        found = [self._points(self.line_nodes[row["line_token"]]) for row in rows]
-        return tuple(line for line in found if len(line))
+        polylines = [self._points(self.line_nodes[row["line_token"]]) for row in rows]
+        return tuple(line for line in polylines if len(line))
 
 
 CHANNEL = "CAM_FRONT"
@@ -155,10 +155,10 @@ class NuScenes(Dataset):
     """The scenes under a folder.
 
     Attributes:
-        root: The folder that holds `v1.0-trainval` or the like.
-        version: Which of the folders with tables; None takes the only one.
-        maps: Where lane maps lie: the map expansion (`singapore-onenorth.json` and so on) or ScenarioNet records of the
-            scenes; None takes `maps/expansion` below the root, where it is. A scene of which neither tells has none.
+        root: The folder that holds the folder of tables, such as `v1.0-trainval`.
+        version: Name of the folder of tables; None takes the only one.
+        maps: Folder of lane maps: the map expansion (such as `singapore-onenorth.json`) or ScenarioNet records of the
+            scenes; None takes `maps/expansion` below the root, if there is one. Other scenes have no lane map.
     """
 
     root: Path | str
@@ -167,35 +167,35 @@ class NuScenes(Dataset):
 
     @property
     def name(self) -> str:
-        """Its name; splits are drawn under it."""
+        """Name of the data set; it seeds the splits."""
         return "nuscenes"
 
     @property
     def classes(self) -> Mapping[str, str]:
-        """NuScenes' own names, and COCO's for them."""
+        """Names of nuScenes and of COCO -> names of nuScenes."""
         return IN_NUSCENES
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Where lane maps lie."""
+        """The folder of lane maps, as a command line option."""
         return () if self.maps is None else (f"--maps {self.maps}",)
 
     @property
     def folder(self) -> Path:
         """The folder with the tables."""
         root = Path(self.root)
-        found = sorted(path for path in reading.matching(root, "v1.0-*") if reading.is_folder(path))
+        folders = sorted(path for path in reading.matching(root, "v1.0-*") if reading.is_folder(path))
         if self.version is not None:
-            found = [path for path in found if path.name == self.version]
+            folders = [path for path in folders if path.name == self.version]
         if reading.is_file(root / "scene.json"):
-            found = [root]
-        if len(found) != 1:
-            told = ", ".join(path.name for path in found) or "none"
+            folders = [root]
+        if len(folders) != 1:
+            names = ", ".join(path.name for path in folders) or "none"
             raise InputError(
-                f"a nuScenes folder must hold one folder of tables such as v1.0-trainval; {root} has {told}: "
+                f"a nuScenes folder must hold one folder of tables such as v1.0-trainval; {root} has {names}: "
                 "give that folder itself."
             )
-        return found[0]
+        return folders[0]
 
     def files(self, unit: str) -> dict[str, Path]:
         """The tables, and the map of the scene where there is one."""
@@ -212,7 +212,7 @@ class NuScenes(Dataset):
         return None if self.maps is None else ScenarioNet(folder).records.get(unit)
 
     def without_map(self, units: Sequence[str]) -> tuple[str, ...]:
-        """Scenes of which neither the map expansion nor a record tells the road."""
+        """Scenes that neither the map expansion nor a record covers."""
         return tuple(unit for unit in units if self._map_path(unit) is None)
 
     def unit_ids(self) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ class NuScenes(Dataset):
         return scenes
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """What the vehicle knows of one scene, and its reference."""
+        """One scene, and its reference."""
         scene, truth = read_unit(_tables(self.folder), unit, images=self.folder.parent)
         path = self._map_path(unit)
         return (scene if path is None else on_road(scene, _lane_map(path))), truth
@@ -242,14 +242,14 @@ def _lane_map(path: Path) -> LaneMap:
 
 
 def on_road(scene: Scene, lane_map: LaneMap) -> Scene:
-    """A scene with its lane map and the route that was driven."""
+    """A scene with its lane map and the route of the driven path."""
     assert scene.world_from_ego is not None
     route = route_of(lane_map, ground_poses(scene.world_from_ego))
     return replace(scene, lane_map=lane_map, route=route.roadblocks, route_starts=route.starts)
 
 
 def read_unit(tables: Tables, unit: str, *, images: Path) -> tuple[Scene, Truth]:
-    """What the vehicle knows of one scene, and its reference."""
+    """One scene, and its reference."""
     samples = tables.samples_of(unit)
     time_s = (samples.timestamp_us - samples.timestamp_us[0]) / 1e6
     world_from_ego = transforms(samples.rotation, samples.translation_m)
@@ -283,7 +283,7 @@ def read_unit(tables: Tables, unit: str, *, images: Path) -> tuple[Scene, Truth]
 def ego_speed_mps(
     world_from_ego: Float[np.ndarray, "time 4 4"], time_s: Float[np.ndarray, "time"]
 ) -> Float[np.ndarray, "time"]:
-    """Way since the keyframe before along its heading, over time; at least 0, and 0 at the first keyframe."""
+    """Distance since the previous keyframe along its heading, over time; at least 0, and 0 at the first keyframe."""
     moved_m, ahead = np.diff(world_from_ego[:, :2, 3], axis=0), world_from_ego[:-1, :2, 0]
     ahead = ahead / np.linalg.norm(ahead, axis=1, keepdims=True)
     along_m = (moved_m * ahead).sum(axis=1)
@@ -291,7 +291,7 @@ def ego_speed_mps(
 
 
 class Placed(NamedTuple):
-    """Annotations as seen from ego frames: ground corners, heights of bottom and top, and velocity."""
+    """Annotations in ego frames: ground corners, heights of bottom and top, and velocity."""
 
     corners_m: Float[np.ndarray, "obj 4 2"]
     low_m: Float[np.ndarray, "obj"]
@@ -300,7 +300,7 @@ class Placed(NamedTuple):
 
 
 def placed(labels: Annotations, ego_from_world: Float[np.ndarray, "obj 4 4"]) -> Placed:
-    """Annotations in the ego frame that each is seen from; boxes stand upright."""
+    """Every annotation in its own ego frame; boxes stand upright."""
     turn = ego_from_world[:, :3, :3]
     centre = np.einsum("oij,oj->oi", turn, labels.centre_m) + ego_from_world[:, :3, 3]
     yaw = headings_rad(turn @ transforms(labels.rotation, labels.centre_m)[:, :3, :3])
@@ -316,25 +316,25 @@ def _ego_from_world(scene: Scene) -> Float[np.ndarray, "time 4 4"]:
 
 
 def reference_objects(labels: Annotations, scene: Scene) -> Objects:
-    """Annotated objects of every keyframe in its ego frame, with closing speed by the keyframe before."""
-    found = placed(labels, _ego_from_world(scene)[labels.frame])
-    near_m = found.corners_m[..., 0].min(axis=-1)
+    """Annotated objects of every keyframe in its ego frame, with closing speed since the previous keyframe."""
+    boxes = placed(labels, _ego_from_world(scene)[labels.frame])
+    near_m = boxes.corners_m[..., 0].min(axis=-1)
     closing = track_closing_mps(labels.frame, labels.track, range_m=near_m, dt_s=scene.dt_s)
     return Objects.of(
         len(scene),
         labels.frame,
-        corners_m=found.corners_m,
+        corners_m=boxes.corners_m,
         closing_mps=closing,
         names=labels.cls,
         track=labels.track,
-        velocity_mps=found.velocity_mps,
+        velocity_mps=boxes.velocity_mps,
     )
 
 
 def _boxes_px(
     labels: Annotations, scene: Scene, camera_pose: Float[np.ndarray, "time 4 4"] | None
 ) -> Float[np.ndarray, "obj 4"]:
-    """Image boxes, seen from where the vehicle was when the picture was taken."""
+    """Image boxes, from the ego pose at the time of the picture."""
     pose = _ego_from_world(scene) if camera_pose is None else np.linalg.inv(camera_pose)
     seen = placed(labels, pose[labels.frame])
     return image_boxes_px(
@@ -343,13 +343,13 @@ def _boxes_px(
 
 
 def logged_future(labels: Annotations, scene: Scene) -> Future:
-    """Where ego and others were at the next eight keyframes, by index, in the ego frame of each keyframe."""
+    """Poses of ego and others at the next eight keyframes, by index, in the ego frame of each keyframe."""
     assert scene.world_from_ego is not None
     frames, ego_from_world = len(scene), _ego_from_world(scene)
     later = np.arange(frames)[:, None] + np.arange(1, AHEAD + 1)
     valid = later < frames
-    there = scene.world_from_ego[np.minimum(later, frames - 1)]
-    relative = ego_from_world[:, None] @ there
+    world_from_later = scene.world_from_ego[np.minimum(later, frames - 1)]
+    relative = ego_from_world[:, None] @ world_from_later
     pose = ground_poses(relative)
     pose[~valid] = np.nan
     others = tuple(_objects_ahead(labels, ego_from_world, steps) for steps in range(1, AHEAD + 1))
@@ -357,23 +357,23 @@ def logged_future(labels: Annotations, scene: Scene) -> Future:
 
 
 def _objects_ahead(labels: Annotations, ego_from_world: Float[np.ndarray, "time 4 4"], steps: int) -> Objects:
-    """The objects of the keyframe so many steps later, as seen from each keyframe."""
-    kept = labels.where(labels.frame >= steps)
-    frame = kept.frame - steps
-    found = placed(kept, ego_from_world[frame])
+    """The objects `steps` keyframes later, in the ego frame of each keyframe."""
+    later = labels.where(labels.frame >= steps)
+    frame = later.frame - steps
+    boxes = placed(later, ego_from_world[frame])
     return Objects.of(
         len(ego_from_world),
         frame,
-        corners_m=found.corners_m,
-        closing_mps=np.zeros(len(kept)),
-        names=kept.cls,
-        track=kept.track,
-        velocity_mps=found.velocity_mps,
+        corners_m=boxes.corners_m,
+        closing_mps=np.zeros(len(later)),
+        names=later.cls,
+        track=later.track,
+        velocity_mps=boxes.velocity_mps,
     )
 
 
 def _camera(tables: Tables, unit: str) -> tuple[Camera, Float[np.ndarray, "time 4 4"] | None]:
-    """The front camera of a scene, and the ego poses at its pictures; None where the tables have no pictures of it."""
+    """The front camera of a scene, and the ego poses at its pictures; None where the tables lack a picture."""
     calibration, rotation, translation = tables.camera_of(unit, CHANNEL)
     turn = transforms(np.array(calibration.rotation, float), np.array(calibration.translation, float))
     k = np.array(calibration.intrinsic, float)
@@ -386,7 +386,7 @@ def _camera(tables: Tables, unit: str) -> tuple[Camera, Float[np.ndarray, "time 
 
 @lru_cache(maxsize=2)
 def _note_missing_pictures(folder: Path) -> None:
-    """Tell once that a calibration is not that of the scene."""
+    """Warn, once per folder, that a calibration is not the scene's own."""
     warnings.warn(
         f"some scenes have no {CHANNEL} pictures in the tables of {folder}: the first {CHANNEL} calibration stands in.",
         InputWarning,
@@ -395,7 +395,7 @@ def _note_missing_pictures(folder: Path) -> None:
 
 
 def _picture(root: Path, name: str | None) -> Path | None:
-    """A picture's file, if it is there; it must lie below the root, whatever the tables say."""
+    """A picture's file, if it exists; raises where a table names a file outside the root."""
     if not name:
         return None
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:

@@ -30,9 +30,9 @@ TEXTS = {
 """Columns of text of each table, checked in every row as it is read; numbers are checked in the rows that are used."""
 NAMES = tuple(TEXTS)
 MOST = 2**53
-"""Larger whole numbers are no time stamps or counts."""
+"""Largest time stamp or count: larger whole numbers are faults, and a float cannot hold all of them."""
 LONGEST_S = 1.5
-"""Annotations farther apart say nothing of a velocity."""
+"""Annotations farther apart give no velocity."""
 CATEGORIES = {
     "vehicle.car": "car",
     "vehicle.truck": "truck",
@@ -49,7 +49,7 @@ CATEGORIES = {
     "movable_object.trafficcone": "traffic_cone",
     "movable_object.barrier": "barrier",
 }
-"""The detection benchmark's class of each category; others are no reference objects."""
+"""The detection benchmark's class of each category; objects of other categories are left out."""
 
 Row = Mapping[str, Any]
 Three = tuple[float, float, float]
@@ -98,7 +98,7 @@ class Keyframes(NamedTuple):
 
 
 class CameraCalibration(NamedTuple):
-    """A camera on the vehicle, as the tables give it."""
+    """A camera on the vehicle: a row of the table calibrated_sensor."""
 
     rotation: Sequence[float]
     translation: Sequence[float]
@@ -109,7 +109,7 @@ class CameraCalibration(NamedTuple):
 class Annotations:
     """Annotated boxes of a scene in the world frame, sorted by keyframe; size is length, width, height.
 
-    `velocity_mps` is by the difference of the annotations before and after, NaN where there is none within 1.5 s;
+    `velocity_mps` is the difference of the annotations before and after, NaN where there is none within 1.5 s;
     `points` counts LiDAR and radar points; `track` numbers the instances of the scene.
     """
 
@@ -131,14 +131,14 @@ class Annotations:
 
 
 def read_tables(folder: Path) -> "Tables":
-    """The tables of a folder; of the sweeps only keyframes are kept."""
+    """The tables of a folder; of the sweeps, keyframes only."""
     rows = {name: _rows(folder / f"{name}.json") for name in NAMES if name != "sample_data"}
     sweeps = _rows(folder / "sample_data.json", only="is_key_frame")
     return Tables(folder, rows | {"sample_data": sweeps})
 
 
 def _rows(path: Path, *, only: str | None = None) -> list[Any]:
-    """Rows of a table, those of which the column `only` is true, with text in the columns that must hold it."""
+    """Rows of a table (those whose column `only` is true), with the text columns checked."""
     if not reading.is_file(path):
         raise InputError(f"nuScenes needs the table {path.stem}; {path} is not there: check the data set's folder.")
     rows = read_json(path, "a table in JSON")
@@ -178,14 +178,14 @@ class Tables:
         few = ("sample", "ego_pose", "calibrated_sensor", "sensor", "instance", "category", "sample_annotation", "log")
         return {name: {row["token"]: row for row in self.rows[name]} for name in few}
 
-    def _get(self, table: str, token: str, *, said: str) -> Row:
-        found = self._by_token[table].get(token)
-        if found is None:
+    def _get(self, table: str, token: str, *, referrer: str) -> Row:
+        row = self._by_token[table].get(token)
+        if row is None:
             raise InputError(
-                f"{self.folder}: tokens must be in their tables; {said} names {table} {token!r}, which {table}.json "
-                "does not have: get the whole set of tables."
+                f"{self.folder}: tokens must be in their tables; {referrer} names {table} {token!r}, which "
+                f"{table}.json does not have: get the whole set of tables."
             )
-        return found
+        return row
 
     def _checked(self, table: str, row: Row, form: Any) -> Row:
         """A row of a table, with numbers in the columns of a form."""
@@ -206,25 +206,25 @@ class Tables:
         """Keyframe sweeps by sample and channel."""
         channels = {}
         for row in self.rows["calibrated_sensor"]:
-            said = f"calibrated_sensor {row['token']}"
-            channels[row["token"]] = self._get("sensor", row["sensor_token"], said=said)["channel"]
-        found = {}
+            referrer = f"calibrated_sensor {row['token']}"
+            channels[row["token"]] = self._get("sensor", row["sensor_token"], referrer=referrer)["channel"]
+        sweeps = {}
         for row in self.rows["sample_data"]:
-            said = f"sample_data {row['token']}"
-            self._get("calibrated_sensor", row["calibrated_sensor_token"], said=said)
-            found[row["sample_token"], channels[row["calibrated_sensor_token"]]] = row
-        return found
+            referrer = f"sample_data {row['token']}"
+            self._get("calibrated_sensor", row["calibrated_sensor_token"], referrer=referrer)
+            sweeps[row["sample_token"], channels[row["calibrated_sensor_token"]]] = row
+        return sweeps
 
     def _tokens(self, unit: str) -> list[str]:
         """Tokens of a scene's keyframes, by following `next`."""
         scene, tokens = self._checked("scene", self.scenes[unit], SceneForm), []
-        token, said = scene["first_sample_token"], f"scene {unit}"
+        token, referrer = scene["first_sample_token"], f"scene {unit}"
         while token:
-            sample = self._get("sample", token, said=said)
+            sample = self._get("sample", token, referrer=referrer)
             if len(tokens) > len(self.rows["sample"]):
                 raise InputError(f"{self.folder}: the keyframes of {unit} must end; they run in a circle at {token!r}.")
             tokens.append(token)
-            token, said = sample["next"], f"sample {token}"
+            token, referrer = sample["next"], f"sample {token}"
         if len(tokens) != scene["nbr_samples"]:
             raise InputError(
                 f"{self.folder}: {unit} must have {scene['nbr_samples']} keyframes; following them gives {len(tokens)}."
@@ -232,8 +232,8 @@ class Tables:
         return tokens
 
     def _poses(self, sweeps: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
-        named = [self._get("ego_pose", row["ego_pose_token"], said=f"sample_data {row['token']}") for row in sweeps]
-        poses = [self._checked("ego_pose", pose, PoseForm) for pose in named]
+        rows = [self._get("ego_pose", row["ego_pose_token"], referrer=f"sample_data {row['token']}") for row in sweeps]
+        poses = [self._checked("ego_pose", pose, PoseForm) for pose in rows]
         rotation = np.array([pose["rotation"] for pose in poses], float)
         return rotation, np.array([pose["translation"] for pose in poses], float)
 
@@ -250,13 +250,13 @@ class Tables:
         stamps = np.array([self._stamp(token, f"scene {unit}") for token in tokens], dtype=np.int64)
         return Keyframes(np.array(tokens, dtype=str), stamps, rotation, translation)
 
-    def _stamp(self, token: str, said: str) -> int:
-        return self._checked("sample", self._get("sample", token, said=said), SampleForm)["timestamp"]
+    def _stamp(self, token: str, referrer: str) -> int:
+        return self._checked("sample", self._get("sample", token, referrer=referrer), SampleForm)["timestamp"]
 
     def location_of(self, unit: str) -> str:
         """Where a scene was driven, such as singapore-onenorth."""
         token = self.scenes[unit]["log_token"]
-        return self._get("log", token, said=f"scene {unit}")["location"]
+        return self._get("log", token, referrer=f"scene {unit}")["location"]
 
     def pictures_of(self, unit: str, channel: str) -> list[str | None]:
         """Names of the pictures of a camera, keyframe by keyframe; None where there is none."""
@@ -268,52 +268,54 @@ class Tables:
     ) -> tuple[CameraCalibration, Float[np.ndarray, "time 4"] | None, Float[np.ndarray, "time 3"] | None]:
         """A camera of a scene, with the ego poses at its pictures.
 
-        Where some keyframe has no picture there are no poses, and where none has one the calibration is the first of
-        that camera in the tables.
+        The poses are None where a keyframe has no picture. Without any picture, the calibration is the first of that
+        camera in the tables.
         """
         rows = [self._sweeps.get((token, channel)) for token in self._tokens(unit)]
-        shot = [row for row in rows if row is not None]
-        if shot:
-            found = self._by_token["calibrated_sensor"][shot[0]["calibrated_sensor_token"]]
+        taken = [row for row in rows if row is not None]
+        if taken:
+            sensor = self._by_token["calibrated_sensor"][taken[0]["calibrated_sensor_token"]]
         else:
-            named = {row["token"] for row in self.rows["sensor"] if row["channel"] == channel}
-            found = next((row for row in self.rows["calibrated_sensor"] if row["sensor_token"] in named), None)
-        if found is None or not found.get("camera_intrinsic"):
+            sensors = {row["token"] for row in self.rows["sensor"] if row["channel"] == channel}
+            sensor = next((row for row in self.rows["calibrated_sensor"] if row["sensor_token"] in sensors), None)
+        if sensor is None or not sensor.get("camera_intrinsic"):
             raise InputError(f"{self.folder}: {unit} must have a calibration of {channel}; the tables have none.")
-        mounted = self._checked("calibrated_sensor", found, PoseForm)
-        intrinsic = self._checked("calibrated_sensor", found, IntrinsicForm)["camera_intrinsic"]
+        mounted = self._checked("calibrated_sensor", sensor, PoseForm)
+        intrinsic = self._checked("calibrated_sensor", sensor, IntrinsicForm)["camera_intrinsic"]
         calibration = CameraCalibration(mounted["rotation"], mounted["translation"], intrinsic)
-        rotation, translation = self._poses(shot) if len(shot) == len(rows) else (None, None)
+        rotation, translation = self._poses(taken) if len(taken) == len(rows) else (None, None)
         return calibration, rotation, translation
 
     @cached_property
     def _annotated(self) -> dict[str, list[Row]]:
         """Annotations by sample."""
-        found: dict[str, list[Row]] = {}
+        by_sample: dict[str, list[Row]] = {}
         for row in self.rows["sample_annotation"]:
-            found.setdefault(row["sample_token"], []).append(row)
-        return found
+            by_sample.setdefault(row["sample_token"], []).append(row)
+        return by_sample
 
     def _class_of(self, row: Row) -> str | None:
-        instance = self._get("instance", row["instance_token"], said=f"sample_annotation {row['token']}")
-        category = self._get("category", instance["category_token"], said=f"instance {instance['token']}")
+        instance = self._get("instance", row["instance_token"], referrer=f"sample_annotation {row['token']}")
+        category = self._get("category", instance["category_token"], referrer=f"instance {instance['token']}")
         return CATEGORIES.get(category["name"])
 
     def _velocity_mps(self, row: Row) -> list[float]:
-        """(place after - place before) / time between, of the annotations around; NaN where they are too far apart."""
-        said = f"sample_annotation {row['token']}"
-        ends = [self._get("sample_annotation", row[way], said=said) if row[way] else row for way in ("prev", "next")]
+        """(position after - position before) / time between, from the annotations around; NaN where too far apart."""
+        referrer = f"sample_annotation {row['token']}"
+        ends = [
+            self._get("sample_annotation", row[way], referrer=referrer) if row[way] else row for way in ("prev", "next")
+        ]
         before, after = ends
-        stamps = [self._stamp(end["sample_token"], said) for end in ends]
+        stamps = [self._stamp(end["sample_token"], referrer) for end in ends]
         elapsed_s = (stamps[1] - stamps[0]) / 1e6
         most_s = 2 * LONGEST_S if row["prev"] and row["next"] else LONGEST_S
         if before is after or not 0 < elapsed_s <= most_s:
             return [np.nan] * 3
-        places = [self._checked("sample_annotation", end, PoseForm)["translation"] for end in ends]
-        return [(to - of) / elapsed_s for of, to in zip(*places, strict=True)]
+        positions_m = [self._checked("sample_annotation", end, PoseForm)["translation"] for end in ends]
+        return [(to - of) / elapsed_s for of, to in zip(*positions_m, strict=True)]
 
     def annotations_of(self, unit: str) -> Annotations:
-        """The annotations of a scene that are of a class of the detection benchmark."""
+        """The annotations of a scene whose category has a class in the detection benchmark."""
         rows: list[tuple[int, str, Row]] = []
         for frame, token in enumerate(self._tokens(unit)):
             for row in self._annotated.get(token, ()):

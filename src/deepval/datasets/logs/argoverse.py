@@ -1,8 +1,8 @@
 """Argoverse 2 motion-forecasting scenarios and sensor logs -> logs, and the scenes and truths of their states.
 
 A scenario is a folder with `scenario_*.parquet` and `log_map_archive_*.json`; a sensor log one with
-`annotations.feather`, `city_SE3_egovehicle.feather`, `calibration/` and `map/log_map_archive_*.json`. See
-docs/external.md for what is real in them and what is nominal.
+`annotations.feather`, `city_SE3_egovehicle.feather`, `calibration/` and `map/log_map_archive_*.json`. docs/external.md
+lists their real and their nominal parts.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 CAMERA = Camera(1686.0, 1686.0, 775.0, 1024.0, looking_ahead(1.63, height_m=1.72), 0.0, width_px=1550, height_px=2048)
-"""A nominal camera like ring_front_center for scenarios, which have none."""
+"""A nominal camera like ring_front_center; scenarios have no camera."""
 TEXTS = ("track_id", "object_type")
 NUMBERS = ("position_x", "position_y", "heading", "velocity_x", "velocity_y", "start_timestamp", "end_timestamp")
 WHOLE = ("timestep", "num_timestamps")
@@ -42,11 +42,11 @@ SCENARIO_TYPES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "background": ("Barrier", (1.0, 1.0, 1.0)),
     "unknown": ("Misc", (3.0, 1.5, 1.9)),
 }
-"""Class and typical length, width and height of a scenario's object types: the files have no sizes."""
+"""Object type -> class and typical length, width and height (m); the files have no sizes."""
 
 
 def scenario_log(folder: Path, unit: str) -> Log:
-    """A motion-forecasting scenario as a log; the position of track AV is taken for its rear axle."""
+    """A motion-forecasting scenario as a log; the position of track AV is read as its rear axle."""
     path = one_file(folder, "scenario_*.parquet")
     table = table_columns(path, texts=TEXTS, numbers=NUMBERS, whole=WHOLE)
     if not len(table["track_id"]):
@@ -79,33 +79,33 @@ def scenario_log(folder: Path, unit: str) -> Log:
     )
 
 
-def _scenario_track(table: dict[str, np.ndarray], here: Bool[np.ndarray, "row"], *, steps: int) -> LoggedTrack:
-    kind = str(table["object_type"][here][0])
+def _scenario_track(table: dict[str, np.ndarray], is_track: Bool[np.ndarray, "row"], *, steps: int) -> LoggedTrack:
+    kind = str(table["object_type"][is_track][0])
     if kind not in SCENARIO_TYPES:
         raise InputError(f"a scenario's object types must be among {', '.join(SCENARIO_TYPES)}; found {kind}.")
     cls, size_m = SCENARIO_TYPES[kind]
-    step = once(table["timestep"][here], str(table["track_id"][here][0]))
+    step = once(table["timestep"][is_track], str(table["track_id"][is_track][0]))
 
-    def told(*names: str) -> Float[np.ndarray, "step column"]:
-        filled = np.zeros((steps, len(names)))
-        filled[step] = np.column_stack([table[name][here] for name in names])
-        return filled
+    def by_step(*names: str) -> Float[np.ndarray, "step column"]:
+        values = np.zeros((steps, len(names)))
+        values[step] = np.column_stack([table[name][is_track] for name in names])
+        return values
 
     valid = np.zeros(steps, dtype=bool)
     valid[step] = True
     return LoggedTrack(
-        id=str(table["track_id"][here][0]),
+        id=str(table["track_id"][is_track][0]),
         cls=cls,
-        centre_m=np.column_stack([told("position_x", "position_y"), np.full(steps, size_m[2] / 2)]),
-        heading_rad=told("heading")[:, 0],
+        centre_m=np.column_stack([by_step("position_x", "position_y"), np.full(steps, size_m[2] / 2)]),
+        heading_rad=by_step("heading")[:, 0],
         size_m=np.tile(np.array(size_m), (steps, 1)),
-        velocity_mps=told("velocity_x", "velocity_y"),
+        velocity_mps=by_step("velocity_x", "velocity_y"),
         valid=valid,
     )
 
 
 AXLE_M = 0.33
-"""Nominal height of the rear axle, which is the origin of the data set's vehicle frame, above the ground."""
+"""Nominal height above the ground of the rear axle, the origin of the data set's vehicle frame."""
 FRONT = "ring_front_center"
 CATEGORIES: dict[str, str] = {
     **dict.fromkeys(("REGULAR_VEHICLE",), "Car"),
@@ -121,7 +121,7 @@ CATEGORIES: dict[str, str] = {
     **dict.fromkeys(("MESSAGE_BOARD_TRAILER", "TRAFFIC_LIGHT_TRAILER"), "Barrier"),
     **dict.fromkeys(("DOG", "ANIMAL"), "Misc"),
 }
-"""Categories of sensor logs."""
+"""Categories of sensor logs -> classes."""
 TURN = ("qw", "qx", "qy", "qz")
 SHIFT = ("tx_m", "ty_m", "tz_m")
 SIZE = ("length_m", "width_m", "height_m")
@@ -137,11 +137,11 @@ def sensor_log(folder: Path, unit: str) -> Log:
     stamps = np.unique(rows["timestamp_ns"])
     if len(stamps) < 2:
         raise InputError(f"{path}: a log must have annotations of two sweeps or more; found {len(stamps)}.")
-    place = {int(stamp): number for number, stamp in enumerate(poses["timestamp_ns"])}
-    unknown = [int(stamp) for stamp in stamps if int(stamp) not in place]
-    if unknown:
-        raise InputError(f"{path}: every sweep must have an ego pose; the one at {unknown[0]} ns has none.")
-    city_from_axle = poses_of_rows(poses)[[place[int(stamp)] for stamp in stamps]]
+    row_of = {int(stamp): number for number, stamp in enumerate(poses["timestamp_ns"])}
+    without_pose = [int(stamp) for stamp in stamps if int(stamp) not in row_of]
+    if without_pose:
+        raise InputError(f"{path}: every sweep must have an ego pose; the one at {without_pose[0]} ns has none.")
+    city_from_axle = poses_of_rows(poses)[[row_of[int(stamp)] for stamp in stamps]]
     time_s = (stamps - stamps[0]) / 1e9
     ground = np.eye(4)
     ground[2, 3] = -AXLE_M
@@ -172,7 +172,7 @@ def _annotated_tracks(
     city_from_object = city_from_axle[step] @ poses_of_rows(rows)
     heading_rad = headings_rad(city_from_object)
     size_m = np.column_stack([rows[part] for part in SIZE]).astype(float)
-    found = []
+    tracks = []
     for key in dict.fromkeys(rows["track_uuid"].tolist()):
         here = np.flatnonzero(rows["track_uuid"] == key)
         once(step[here], str(key))
@@ -180,7 +180,7 @@ def _annotated_tracks(
         valid = np.zeros(len(stamps), dtype=bool)
         centre[step[here]], size[step[here]] = city_from_object[here, :3, 3], size_m[here]
         heading[step[here]], valid[step[here]] = heading_rad[here], True
-        found.append(
+        tracks.append(
             LoggedTrack(
                 id=str(key),
                 cls=CATEGORIES[str(rows["category"][here[0]])],
@@ -191,20 +191,20 @@ def _annotated_tracks(
                 valid=valid,
             )
         )
-    return tuple(found)
+    return tuple(tracks)
 
 
 def differences_mps(
-    place_m: Float[np.ndarray, "step 2"], valid: Bool[np.ndarray, "step"], *, time_s: Float[np.ndarray, "step"]
+    position_m: Float[np.ndarray, "step 2"], valid: Bool[np.ndarray, "step"], *, time_s: Float[np.ndarray, "step"]
 ) -> Float[np.ndarray, "step 2"]:
-    """Velocity from the valid neighbours of a step (one or both sides); 0 where there is none."""
+    """Velocity from the valid neighbours of a step (one or both sides); 0 where a step has none."""
     steps = np.arange(len(valid))
     before = np.where(np.concatenate([[False], valid[:-1]]), steps - 1, steps)
     after = np.where(np.concatenate([valid[1:], [False]]), steps + 1, steps)
     elapsed_s = time_s[after] - time_s[before]
-    known = valid & (after > before)
-    moved_m = place_m[after] - place_m[before]
-    return np.where(known[:, None], moved_m / np.where(known, elapsed_s, 1.0)[:, None], 0.0)
+    measured = valid & (after > before)
+    moved_m = position_m[after] - position_m[before]
+    return np.where(measured[:, None], moved_m / np.where(measured, elapsed_s, 1.0)[:, None], 0.0)
 
 
 def _front_camera(folder: Path) -> Camera:
@@ -239,40 +239,40 @@ class Argoverse2(Dataset):
 
     @property
     def name(self) -> str:
-        """Its name; splits are drawn under it."""
+        """Name of the data set; it seeds the splits."""
         return "argoverse2"
 
     @property
     def folders(self) -> dict[str, Path]:
         """The folder of each unit."""
         root = Path(self.root)
-        found = [
+        folders = [
             path.parent
             for pattern in ("scenario_*.parquet", "annotations.feather")
             for path in reading.matching(root, f"**/{pattern}")
         ]
-        units = {reading.resolved(folder).name: folder for folder in sorted(found)}
+        units = {reading.resolved(folder).name: folder for folder in sorted(folders)}
         if not units:
             raise InputError(
                 f"an Argoverse 2 folder must hold scenario_*.parquet or annotations.feather; {root} has neither."
             )
-        if len(units) != len(found):
+        if len(units) != len(folders):
             raise InputError(f"scenarios and logs must lie in folders of different names; in {root} some do not.")
         return dict(sorted(units.items()))
 
     def files(self, unit: str) -> dict[str, Path]:
-        """All files that a unit is read from."""
+        """All files of a unit."""
         folder = self._folder(unit)
-        wanted = ("scenario_*.parquet", "*.feather", "calibration/*.feather", "log_map_archive_*.json")
-        found = [
+        patterns = ("scenario_*.parquet", "*.feather", "calibration/*.feather", "log_map_archive_*.json")
+        paths = [
             path
-            for pattern in (*wanted, "map/log_map_archive_*.json")
+            for pattern in (*patterns, "map/log_map_archive_*.json")
             for path in sorted(reading.matching(folder, pattern))
         ]
-        return {f"{unit}/{path.relative_to(folder).as_posix()}": path for path in found}
+        return {f"{unit}/{path.relative_to(folder).as_posix()}": path for path in paths}
 
     def beside(self, unit: str) -> dict[str, Any]:
-        """Nothing."""
+        """Nothing: a unit depends on its files only."""
         return {}
 
     def unit_ids(self) -> tuple[str, ...]:
@@ -287,7 +287,7 @@ class Argoverse2(Dataset):
         return sensor_log(folder, unit)
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """What the vehicle knows every half second, and the reference."""
+        """The scene at every half second, and its reference."""
         return unit_of(self.read_log(unit))
 
     def _folder(self, unit: str) -> Path:

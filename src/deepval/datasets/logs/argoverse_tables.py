@@ -1,4 +1,4 @@
-"""What both kinds of Argoverse 2 folders share: how their tables are read, and the log that a drive becomes."""
+"""Tables and maps of both kinds of Argoverse 2 folders -> columns, lane maps, and the log of a drive."""
 
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -19,7 +19,7 @@ from deepval.world.scene import Lane, LaneMap, check_line
 DRIVEN = ("VEHICLE", "BUS")
 """Types of lanes that a car may use; bike lanes are left out."""
 SPACING_M = 2.0
-"""Points of a centreline that is made from the boundaries are about this far apart."""
+"""Approximate spacing of points on a centreline computed from the boundaries."""
 WHAT = "an Argoverse 2 map"
 Id = int | str
 
@@ -69,7 +69,7 @@ def read_lane_map(path: Path) -> LaneMap:
     """Lanes for cars, drivable areas and crosswalks of a map file, in its order.
 
     Neighbours that lead in the same direction are one roadblock; lanes within intersections are connectors. The map
-    knows no speed limits. Drivable areas cover the lanes too.
+    has no speed limits. Drivable areas cover the lanes too.
     """
     content = formed_file(MapForm, read_json(path, "a map in JSON"), path, WHAT)
     segments: dict[str, Any] = content["lane_segments"]
@@ -102,7 +102,9 @@ def _lane_map(content: dict[str, Any], segments: dict[str, Any]) -> LaneMap:
     return LaneMap(
         lanes,
         drivable_m=tuple(_points(area["area_boundary"]) for area in content.get("drivable_areas", {}).values()),
-        crosswalks_m=tuple(np.concatenate([_points(one["edge1"]), _points(one["edge2"])[::-1]]) for one in crossings),
+        crosswalks_m=tuple(
+            np.concatenate([_points(crossing["edge1"]), _points(crossing["edge2"])[::-1]]) for crossing in crossings
+        ),
     )
 
 
@@ -114,7 +116,7 @@ def middle_m(left_m: Float[np.ndarray, "a 2"], right_m: Float[np.ndarray, "b 2"]
 
 
 def _centreline_m(key: str, segment: dict[str, Any]) -> Float[np.ndarray, "point 2"]:
-    """The map's own where it has one (motion forecasting), else midway between the boundaries (sensor logs)."""
+    """The map's own centreline (motion forecasting), else the line midway between the boundaries (sensor logs)."""
     if segment.get("centerline"):
         return _points(segment["centerline"])
     left_m, right_m = (_points(segment[f"{side}_lane_boundary"]) for side in ("left", "right"))
@@ -124,7 +126,7 @@ def _centreline_m(key: str, segment: dict[str, Any]) -> Float[np.ndarray, "point
 
 
 def _roadblocks(segments: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> dict[str, str]:
-    """For each lane the first lane of its group of neighbours."""
+    """For each lane, the first lane in the map's order of its group of neighbours (union-find)."""
     group = {key: key for key in segments}
 
     def head(key: str) -> str:
@@ -132,14 +134,14 @@ def _roadblocks(segments: dict[str, dict[str, Any]], lines: dict[str, np.ndarray
             key = group[key]
         return key
 
-    order = {key: place for place, key in enumerate(segments)}
+    order = {key: rank for rank, key in enumerate(segments)}
     for key, segment in segments.items():
         for side in ("left_neighbor_id", "right_neighbor_id"):
             beside = str(segment.get(side))
             if beside not in segments or segments[beside]["is_intersection"] != segment["is_intersection"]:
                 continue
-            ahead = [line[-1] - line[0] for line in (lines[key], lines[beside])]
-            if np.dot(ahead[0], ahead[1]) > 0:
+            directions = [line[-1] - line[0] for line in (lines[key], lines[beside])]
+            if np.dot(directions[0], directions[1]) > 0:
                 first, second = sorted((head(key), head(beside)), key=order.__getitem__)
                 group[second] = first
     return {key: head(key) for key in segments}
@@ -162,11 +164,11 @@ EVERY = 5
 """Steps from state to state: half a second at ten a second."""
 
 
-def drive(unit: str, folder: Path, **told: Any) -> Log:
-    """The log of a drive, with the map of its folder and the route matched to it."""
+def drive(unit: str, folder: Path, **parts: Any) -> Log:
+    """The log of a drive from its other parts, with the map of its folder and a route matched to its poses."""
     map_folder = folder / "map" if reading.is_folder(folder / "map") else folder
     lane_map = read_lane_map(one_file(map_folder, "log_map_archive_*.json"))
-    pose = told["world_from_ego"]
+    pose = parts["world_from_ego"]
     driven = ground_poses(pose)
     route = route_of(lane_map, driven)
     return Log(
@@ -176,16 +178,16 @@ def drive(unit: str, folder: Path, **told: Any) -> Log:
         route=route.roadblocks,
         route_starts=route.starts,
         states=np.arange(0, len(pose), EVERY),
-        **told,
+        **parts,
     )
 
 
 def one_file(folder: Path, pattern: str) -> Path:
-    """The one file of that pattern in a folder."""
-    found = sorted(reading.matching(folder, pattern))
-    if len(found) != 1:
-        raise InputError(f"{folder}: must hold one {pattern}; found {len(found)}.")
-    return found[0]
+    """The only file of a pattern in a folder; raises unless there is exactly one."""
+    paths = sorted(reading.matching(folder, pattern))
+    if len(paths) != 1:
+        raise InputError(f"{folder}: must hold one {pattern}; found {len(paths)}.")
+    return paths[0]
 
 
 def table_columns(
@@ -209,8 +211,8 @@ def table_columns(
     for name in numbers:
         odd = np.flatnonzero(~np.isfinite(typed[name]))
         if len(odd):
-            where, value = columns.place(int(odd[0])), typed[name][odd[0]]
-            raise InputError(f"{path}: column {name!r} must hold finite numbers; {where} holds {value}.")
+            location, value = columns.place(int(odd[0])), typed[name][odd[0]]
+            raise InputError(f"{path}: column {name!r} must hold finite numbers; {location} holds {value}.")
     return typed
 
 
@@ -227,7 +229,7 @@ def _feather(path: Path) -> Any:
 
 
 def once(step: Int[np.ndarray, "row"], track: str) -> Int[np.ndarray, "row"]:
-    """The steps of a track's rows; raises where one comes twice."""
+    """The steps of a track's rows; raises where a step occurs twice."""
     if len(np.unique(step)) != len(step):
         raise InputError(f"track {track}: every step must have one row; two rows are of the same step.")
     return step

@@ -1,4 +1,4 @@
-"""Log: a recorded drive as any source tells it, step by step in the world frame, before states are taken from it."""
+"""Log: a recorded drive of any source, step by step in the world frame; `states` turns it into scenes and truths."""
 
 from dataclasses import dataclass, field
 
@@ -11,41 +11,42 @@ from deepval.geometry.vehicle import Vehicle
 from deepval.world.scene import FARTHEST_M, Lane, LaneMap, on_earth
 
 AHEAD = 3
-"""How many roadblocks a vehicle may be on from one step to the next, so that a route that crosses itself is no leap."""
+"""Roadblocks that a vehicle may advance in one step; the limit keeps it from leaping where a route crosses itself."""
 
 
 def route_starts(
     lane_map: LaneMap, route: tuple[str, ...], *, place_m: Float[np.ndarray, "step 2"]
 ) -> Int[np.ndarray, "step"]:
-    """Number of the roadblock of the route that each place is on, at most that of the last but one.
+    """Index in the route of the roadblock at each step, at most the last but one.
 
-    The first that holds the first place that is on the route, later ones as they are reached; off all lanes of the
-    route it is that of the step before.
+    It starts with the first roadblock under the first position on the route, and then only moves forward. Off all lanes
+    of the route, it stays as at the step before.
     """
-    held = np.zeros((len(route), len(place_m)), dtype=bool)
+    on_block = np.zeros((len(route), len(place_m)), dtype=bool)
     for number, roadblock in enumerate(route):
         for lane in lane_map.roadblocks.get(roadblock, ()):
-            held[number] |= holds(lane_map.lanes[lane], place_m)
+            on_block[number] |= holds(lane_map.lanes[lane], place_m)
     starts = np.zeros(len(place_m), dtype=int)
-    now, known = 0, False
+    current, on_route = 0, False
     for step in range(len(place_m)):
-        window = held[now : now + AHEAD + 1 if known else None, step]
+        window = on_block[current : current + AHEAD + 1 if on_route else None, step]
         if window.any():
-            now, known = now + int(np.argmax(window)), True
-        starts[step] = now
+            current, on_route = current + int(np.argmax(window)), True
+        starts[step] = current
     return np.minimum(starts, max(len(route) - 2, 0))
 
 
 def holds(lane: Lane, place_m: Float[np.ndarray, "step 2"]) -> Bool[np.ndarray, "step"]:
-    """Whether places are on a lane: within its outline, or half its width from its middle where it has none."""
+    """Whether positions are on a lane: inside its outline, or without one within half its width of its middle."""
     if not len(lane.polygon_m):
         start, along = lane.centreline_m[:-1], np.diff(lane.centreline_m, axis=0)
-        gone = place_m[:, None] - start
-        share = (gone * along).sum(-1) / np.maximum((along**2).sum(-1), np.finfo(float).tiny)
-        off_m = gone - np.clip(share, 0, 1)[..., None] * along
+        offset = place_m[:, None] - start
+        share = (offset * along).sum(-1) / np.maximum((along**2).sum(-1), np.finfo(float).tiny)
+        off_m = offset - np.clip(share, 0, 1)[..., None] * along
         return (np.linalg.norm(off_m, axis=-1) <= lane.half_width_m).any(axis=1)
     a, b = lane.polygon_m, np.roll(lane.polygon_m, -1, axis=0)
     x, y = place_m[:, :1], place_m[:, 1:]
+    # Even-odd rule: a point is inside iff a ray to the right crosses the outline an odd number of times.
     crossing = (a[:, 1] > y) != (b[:, 1] > y)
     rise = np.where(b[:, 1] == a[:, 1], 1.0, b[:, 1] - a[:, 1])
     left = x < a[:, 0] + (y - a[:, 1]) / rise * (b[:, 0] - a[:, 0])
@@ -53,12 +54,12 @@ def holds(lane: Lane, place_m: Float[np.ndarray, "step 2"]) -> Bool[np.ndarray, 
 
 
 MOST_STEP_S = 0.5
-"""States are at most this far apart; a log of a single step is taken to have it."""
+"""Largest time between states; also the step length of a log with a single step."""
 
 
 @dataclass(frozen=True, eq=False)
 class LoggedTrack:
-    """One road user or static object: what was logged of it at each step where `valid`.
+    """One road user or static object: its logged values at each step where `valid`.
 
     Attributes:
         id: Its id in the source.
@@ -99,11 +100,11 @@ class Log:
         world_from_ego: Pose of the ego's rear axle on the ground.
         speed_mps: Speed along its heading.
         vehicle: Its size.
-        camera: The front camera that detections are seen through; a nominal one where the source has none.
+        camera: The front camera of the detections; a nominal one where the source has none.
         tracks: All others, in the source's order.
         lane_map: The road.
         route: Roadblocks that the vehicle is to follow.
-        route_starts: Number of the first of them that is still ahead, at each step; None: all, always.
+        route_starts: Index of the first roadblock still ahead, at each step; None: the whole route at every step.
         red_lights: Lanes shut by a red light, step by step, or empty.
         states: Steps that become inputs.
         acceleration_mps2: Acceleration along the heading, None where it was not logged.
@@ -123,7 +124,7 @@ class Log:
     red_lights: tuple[frozenset[str], ...] = ()
     acceleration_mps2: Float[np.ndarray, "step"] | None = None
     frame_ids: tuple[str, ...] = field(default=())
-    """Id of each state where the source has one; the step's number otherwise."""
+    """Id of each state; where empty, the step's number."""
 
     def __post_init__(self) -> None:
         steps = len(self.time_s)
@@ -157,17 +158,17 @@ class Log:
 
 
 def check_steps(unit: str, time_s: Float[np.ndarray, "step"]) -> None:
-    """Raise, with the place, where time stamps do not follow each other in equal steps (within half a step)."""
+    """Raise, with the step, where time stamps are not equally spaced (within half a step)."""
     if not (len(time_s) and np.isfinite(time_s).all()):
         raise InputError(f"unit {unit}: a log needs finite time stamps, at least one; check its time stamps.")
     step_s = np.diff(time_s)
     usual_s = float(np.median(step_s)) if len(step_s) else MOST_STEP_S
     strange = np.flatnonzero(~(np.abs(step_s - usual_s) < usual_s / 2))
     if len(strange):
-        place = int(strange[0])
+        step = int(strange[0])
         raise InputError(
-            f"unit {unit}: a log must have a step every {usual_s:g} s; from step {place} to {place + 1} there are "
-            f"{step_s[place]:g} s: give the part before or after the gap."
+            f"unit {unit}: a log must have a step every {usual_s:g} s; from step {step} to {step + 1} there are "
+            f"{step_s[step]:g} s: give the part before or after the gap."
         )
 
 

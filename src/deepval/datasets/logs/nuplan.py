@@ -4,9 +4,9 @@ Layout: any folder below the root holds `LOG.db` (such as `data/cache/mini` or `
 `nuplan-maps-v1.0.json` and `LOCATION/VERSION/map.gpkg`, and where there are pictures `sensor_blobs/LOG/CAM_F0/*.jpg`
 lies below the root, at most two folders deep.
 
-A scenario is a row of the table `scene`: its sweeps, its route. Steps are every second of its 20 Hz sweeps; its states
-are 24 equally spaced steps with 4 s of it ahead. A scenario that is too short for 24 has no states. One without a
-route gets that of the path that was driven.
+A scenario is a row of the table `scene`, with its sweeps and its route. Its steps are every second of its 20 Hz sweeps.
+Its states are 24 equally spaced steps, each with 4 s of the scenario ahead; a scenario too short for them has none.
+Where a scenario has no route, the route is matched to the driven path.
 """
 
 import os
@@ -47,7 +47,7 @@ NOMINAL = Camera(
     width_px=SIZE_PX[0],
     height_px=SIZE_PX[1],
 )
-"""For a log without cameras: nuPlan's usual focal length, looking straight ahead from behind the windscreen."""
+"""Stands in where a log has no cameras: nuPlan's usual focal length, looking straight ahead from the windscreen."""
 
 
 def read_camera(database: Database) -> Camera:
@@ -76,7 +76,7 @@ def read_camera(database: Database) -> Camera:
 def picture_files(
     database: Database, folder: Path | None, *, sweeps_us: Int[np.ndarray, "sweep"]
 ) -> tuple[Path | None, ...]:
-    """The front picture nearest to each sweep, within `FARTHEST_US`; empty where there is no folder or no picture."""
+    """The front picture nearest in time to each sweep, within `FARTHEST_US`; empty without a folder or pictures."""
     row = _row(database)
     if folder is None or row is None or "image" not in database.tables():
         return ()
@@ -91,10 +91,11 @@ def picture_files(
     after = np.minimum(after, len(time_us) - 1)
     nearest = np.where(np.abs(time_us[after] - sweeps_us) < np.abs(time_us[before] - sweeps_us), after, before)
     near = np.abs(time_us[nearest] - sweeps_us) <= FARTHEST_US
-    found = [
-        _below(database, folder, taken[place][1]) if kept else None for place, kept in zip(nearest, near, strict=True)
+    paths = [
+        _below(database, folder, taken[index][1]) if is_near else None
+        for index, is_near in zip(nearest, near, strict=True)
     ]
-    return tuple(path if path is not None and reading.is_file(path) else None for path in found)
+    return tuple(path if path is not None and reading.is_file(path) else None for path in paths)
 
 
 def _row(database: Database) -> tuple[Any, ...] | None:
@@ -106,24 +107,24 @@ def _row(database: Database) -> tuple[Any, ...] | None:
 
 
 def _numbers(database: Database, content: Any, *, name: str, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
-    wanted = f"{database.path}: the {name} of {CHANNEL} must be numbers of shape {shape}"
+    requirement = f"{database.path}: the {name} of {CHANNEL} must be numbers of shape {shape}"
     try:
-        told = np.array(unpickled(content) if isinstance(content, bytes) else content, dtype=float)
+        values = np.array(unpickled(content) if isinstance(content, bytes) else content, dtype=float)
     except InputError as error:
-        raise InputError(f"{wanted}; {error}.") from error
+        raise InputError(f"{requirement}; {error}.") from error
     except (TypeError, ValueError) as error:
-        raise InputError(f"{wanted}; {error}.") from error
-    if told.shape != shape or not np.isfinite(told).all():
-        raise InputError(f"{wanted}; found {told.shape} or numbers that are not finite.")
-    return told
+        raise InputError(f"{requirement}; {error}.") from error
+    if values.shape != shape or not np.isfinite(values).all():
+        raise InputError(f"{requirement}; found {values.shape} or numbers that are not finite.")
+    return values
 
 
 def _below(database: Database, folder: Path, name: Any) -> Path:
-    """A picture's file, which must lie in the folder: the database says where, and may be anybody's."""
-    told = PurePosixPath(str(name))
-    if told.is_absolute() or ".." in told.parts:
+    """A picture's file. It must lie in the folder: a database from elsewhere must not point at other files."""
+    relative = PurePosixPath(str(name))
+    if relative.is_absolute() or ".." in relative.parts:
         raise InputError(f"{database.path}: pictures must lie below {folder}; found {name!r}.")
-    return folder / told
+    return folder / relative
 
 
 STATES = 24
@@ -190,7 +191,7 @@ def read_drives(path: Path, maps: Path, *, pictures: Path | None = None) -> list
 
 
 def _location(database: Database) -> str:
-    """The map that a log was driven on: its column map_version holds the map's name, not a version."""
+    """Name of a log's map; despite its name, the column map_version holds it."""
     rows = database.rows("SELECT map_version FROM log")
     if len(rows) != 1:
         raise InputError(f"{database.path}: table log must have one row; it has {len(rows)}.")
@@ -198,7 +199,7 @@ def _location(database: Database) -> str:
 
 
 def _scenarios(database: Database) -> list[Sweeps]:
-    told = database.rows(
+    scenes = database.rows(
         "SELECT scene.token, scene.roadblock_ids FROM scene JOIN lidar_pc ON lidar_pc.scene_token = scene.token "
         "GROUP BY scene.token ORDER BY MIN(lidar_pc.timestamp)"
     )
@@ -208,31 +209,31 @@ def _scenarios(database: Database) -> list[Sweeps]:
         "LEFT JOIN ego_pose ON lidar_pc.ego_pose_token = ego_pose.token "
         "WHERE lidar_pc.scene_token = ? ORDER BY lidar_pc.timestamp"
     )
-    return [_sweeps(database, token, route, rows=database.rows(query, (token,))) for token, route in told]
+    return [_sweeps(database, token, route, rows=database.rows(query, (token,))) for token, route in scenes]
 
 
 def _sweeps(database: Database, scene: Any, route: Any, *, rows: list[tuple[Any, ...]]) -> Sweeps:
     name = token_text(scene)
-    told = f"{database.path}: scene {name}"
+    source = f"{database.path}: scene {name}"
     rows = rows[::EVERY]
-    table = numbers([row[1:] for row in rows], f"{told}, timestamps and ego poses", columns=1 + len(POSE))
+    table = numbers([row[1:] for row in rows], f"{source}, timestamps and ego poses", columns=1 + len(POSE))
     if not np.isfinite(table).all():
-        raise InputError(f"{told}: every sweep must have a timestamp and an ego pose of finite numbers; one has not.")
+        raise InputError(f"{source}: every sweep must have a timestamp and an ego pose of finite numbers; one has not.")
     time_us, pose = table[:, 0].astype(np.int64), table[:, 1:]
     steps_s = np.diff(time_us) * 1e-6
     wrong = np.flatnonzero(np.abs(steps_s - STEP_S) > LATE_S)
     if len(wrong):
         raise InputError(
-            f"{told}: sweeps must follow each other at 20 Hz; after timestamp {time_us[wrong[0]]} two of them take "
+            f"{source}: sweeps must follow each other at 20 Hz; after timestamp {time_us[wrong[0]]} two of them take "
             f"{steps_s[wrong[0]]:.3f} s: leave the log out, or get the file again."
         )
     if not (np.linalg.norm(pose[:, 3:7], axis=1) > 0).all():
-        raise InputError(f"{told}, ego poses: a quaternion must not be all zeros.")
+        raise InputError(f"{source}, ego poses: a quaternion must not be all zeros.")
     return Sweeps(name, tuple(str(route or "").split()), tuple(row[0] for row in rows), time_us, pose)
 
 
 def _log(sweeps: Sweeps, unit: str, *, lane_map: LaneMap, zero_us: int) -> Log:
-    """The ego's part of a log: others, red lights and the camera are not in it yet."""
+    """The ego's part of a log; the caller adds tracks, red lights and the camera."""
     pose = sweeps.pose
     world_from_ego = transforms(pose[:, 3:7], pose[:, :3])
     route, starts = _route(sweeps, lane_map, heading_rad=headings_rad(world_from_ego))
@@ -256,7 +257,7 @@ def _log(sweeps: Sweeps, unit: str, *, lane_map: LaneMap, zero_us: int) -> Log:
 def _route(
     sweeps: Sweeps, lane_map: LaneMap, *, heading_rad: Float[np.ndarray, "step"]
 ) -> tuple[tuple[str, ...], Int[np.ndarray, "step"]]:
-    """The scenario's own route, or where it has none that of the driven path, and where each step is on it."""
+    """The route (the scenario's own, else that of the driven path), and the position of each step on it."""
     if sweeps.route:
         return sweeps.route, route_starts(lane_map, sweeps.route, place_m=sweeps.pose[:, :2])
     driven = route_of(lane_map, np.column_stack([sweeps.pose[:, :2], heading_rad]))
@@ -265,7 +266,7 @@ def _route(
 
 @dataclass(frozen=True)
 class Nuplan(Dataset):
-    """The logs below a folder, wherever in it their `.db` files lie.
+    """The logs (`.db` files) at any depth below a folder.
 
     Attributes:
         root: The folder that holds `maps` and, at any depth, the logs.
@@ -275,7 +276,7 @@ class Nuplan(Dataset):
 
     @property
     def name(self) -> str:
-        """Its name; splits are drawn under it."""
+        """Name of the data set; it seeds the splits."""
         return "nuplan"
 
     @property
@@ -285,18 +286,18 @@ class Nuplan(Dataset):
 
     def logs(self) -> dict[str, Path]:
         """The file of each log, by its name."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for folder, inner, files in os.walk(self.root):
-            # Millions of pictures and point clouds: nothing in there is a log.
+            # These folders hold no logs, but millions of pictures and point clouds: do not walk them.
             inner[:] = sorted(set(inner) - {"sensor_blobs", "maps"})
             for path in (Path(folder) / name for name in sorted(files) if name.endswith(".db")):
-                if path.stem in found:
+                if path.stem in paths:
                     raise InputError(
-                        f"each nuPlan log must be there once; {path.stem} is at {found[path.stem]} and {path}: "
+                        f"each nuPlan log must be there once; {path.stem} is at {paths[path.stem]} and {path}: "
                         "give the folder of one split, with maps in it."
                     )
-                found[path.stem] = path
-        return found
+                paths[path.stem] = path
+        return paths
 
     def files(self, unit: str) -> dict[str, Path]:
         """The log's database and its map."""
@@ -308,18 +309,18 @@ class Nuplan(Dataset):
         return {f"{unit}.db": path, f"maps/{location}/{chart.parent.name}/map.gpkg": chart}
 
     def beside(self, unit: str) -> dict[str, Any] | None:
-        """Nothing; of which sweeps there are pictures nobody says."""
+        """Nothing without pictures; None with them, since no index lists the sweeps that have one."""
         return {} if self._pictures() is None else None
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the logs, in order."""
-        found = tuple(sorted(self.logs()))
-        if not found:
+        units = tuple(sorted(self.logs()))
+        if not units:
             raise InputError(f"a nuPlan folder must hold logs (.db); found none in {self.root}: give the right folder.")
-        return found
+        return units
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """What the vehicle knows of one log at the states of all its scenarios, and its reference."""
+        """The scene at the states of all scenarios of one log, and its reference."""
         units = [(*unit_of(drive.log), drive.pictures) for drive in self.read_drives(unit)]
         return joined([(replace(scene, image_paths=pictures), truth) for scene, truth, pictures in units])
 
@@ -328,10 +329,10 @@ class Nuplan(Dataset):
         return read_drives(self._log_file(unit), self.maps, pictures=self._pictures())
 
     def _log_file(self, unit: str) -> Path:
-        found = self.logs()
-        if unit not in found:
+        paths = self.logs()
+        if unit not in paths:
             raise InputError(f"a nuPlan log {unit} must lie below {self.root}; there is no {unit}.db.")
-        return found[unit]
+        return paths[unit]
 
     def _pictures(self) -> Path | None:
         root = Path(self.root)

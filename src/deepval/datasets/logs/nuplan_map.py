@@ -1,8 +1,8 @@
 """nuPlan's `map.gpkg` -> the lane map around a drive, in metres of the location's UTM zone.
 
-Lanes have their own polygons; connectors, which lead through intersections, those that the map generated for them.
-Roadblocks are the map's lane groups and lane group connectors. Holes in polygons are not read, and of a lane that is
-in several pieces the largest is its outline.
+Lanes have their own polygons. Connectors, which lead through intersections, have polygons that the map generates.
+Roadblocks are the map's lane groups and lane group connectors. Holes in polygons are not read; the outline of a lane
+in several pieces is the largest piece.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.datasets.logs.geopackage import Database, Part, UtmZone, features, opened, told_zone
+from deepval.datasets.logs.geopackage import Database, Part, UtmZone, features, opened, zone_of_file
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import read_json
@@ -26,14 +26,14 @@ ZONES = {
     "us-nv-las-vegas-strip": UtmZone(11),
     "us-pa-pittsburgh-hazelwood": UtmZone(17),
 }
-"""nuPlan's locations, and the zone of each where its map does not say."""
+"""nuPlan's locations, with the zone of a map that does not name its own."""
 VERSIONS_FILE = "nuplan-maps-v1.0.json"
 REACH_M = 300.0
 """Lanes and areas within this distance of the drive's bounding box are kept, and every lane of a route."""
 
 
 def map_file(maps: Path, location: str) -> Path:
-    """Where the map of a location lies: the version that the index names, or the only one that is there."""
+    """The file of a location's map: the version that the index names, or the only version without an index."""
     if location not in ZONES:
         raise InputError(f"a nuPlan log's map must be one of {', '.join(ZONES)}; found {location!r}.")
     index, folder = maps / VERSIONS_FILE, maps / location
@@ -42,22 +42,22 @@ def map_file(maps: Path, location: str) -> Path:
         if not reading.is_file(path):
             raise InputError(f"the map of {location} must be at {path}, as {index} says; there is no such file.")
         return path
-    found = sorted(reading.matching(folder, "*/map.gpkg"))
-    if len(found) != 1:
+    paths = sorted(reading.matching(folder, "*/map.gpkg"))
+    if len(paths) != 1:
         raise InputError(
-            f"the map of {location} must be at {folder}/VERSION/map.gpkg; found {len(found)} and no {index} that names "
+            f"the map of {location} must be at {folder}/VERSION/map.gpkg; found {len(paths)} and no {index} that names "
             "one: unpack nuPlan's maps there."
         )
-    return found[0]
+    return paths[0]
 
 
 def read_lane_map(
     path: Path, location: str, *, drive_m: Float[np.ndarray, "step 2"], routes: frozenset[str]
 ) -> LaneMap:
-    """The lane map within `REACH_M` of the places of a drive, and all lanes of the roadblocks in `routes`."""
+    """The lane map within `REACH_M` of a drive, and all lanes of the roadblocks in `routes`."""
     near = _Nearness(drive_m.min(axis=0) - REACH_M, drive_m.max(axis=0) + REACH_M)
     with opened(path, what=f"the map of {location}") as database:
-        sheet = _Sheet(database, told_zone(database) or ZONES[location])
+        sheet = _Sheet(database, zone_of_file(database) or ZONES[location])
         lanes = [*sheet.lanes(), *sheet.connectors()]
         _check_ids(path, lanes)
         return LaneMap(
@@ -90,15 +90,15 @@ def _version(index: Path, location: str) -> str:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """An open map, and the zone that it is read in."""
+    """An open map, and the zone of its coordinates in metres."""
 
     database: Database
     zone: UtmZone
 
     def features(self, layer: str, *columns: str) -> Iterator[tuple[tuple[Any, ...], list[Part]]]:
         """Rows of a layer and the parts of their geometry."""
-        told = features(self.database, layer, columns, zone=self.zone)
-        return zip(told.columns, told.parts, strict=True)
+        rows = features(self.database, layer, columns, zone=self.zone)
+        return zip(rows.columns, rows.parts, strict=True)
 
     def areas(self, *layers: str) -> list[Part]:
         """Outlines of all areas of some layers."""
@@ -110,8 +110,8 @@ class _Sheet:
         lines = {}
         for (lane, connector), parts in self.features("baseline_paths", "lane_fid", "lane_connector_fid"):
             line = _distinct(np.concatenate([*parts, np.zeros((0, 2))]))
-            told = {"lane": lane, "connector": connector}
-            lines |= {(kind, _id(number)): line for kind, number in told.items() if number is not None}
+            owners = {"lane": lane, "connector": connector}
+            lines |= {(kind, _id(number)): line for kind, number in owners.items() if number is not None}
         return lines
 
     def lanes(self) -> Iterator[Lane]:
@@ -153,7 +153,7 @@ class _Sheet:
 
 
 def _check_ids(path: Path, lanes: list[Lane]) -> None:
-    """Raise where lanes and connectors, or their groups, share a number: planners know them by it alone."""
+    """Raise where lanes and connectors, or their groups, share a number: planners identify them by number only."""
     for what, name in (("lane", "id"), ("lane group", "roadblock")):
         plain = {getattr(lane, name) for lane in lanes if not lane.connector}
         both = plain & {getattr(lane, name) for lane in lanes if lane.connector}
@@ -162,7 +162,7 @@ def _check_ids(path: Path, lanes: list[Lane]) -> None:
 
 
 def _largest(parts: list[Part]) -> Part:
-    """The ring of the largest area, an empty one of none."""
+    """The ring of the largest area; an empty ring where there is none."""
 
     def area(ring: Part) -> float:
         x, y = (ring - ring[:1]).T

@@ -1,6 +1,6 @@
 """Boxes and traffic lights of a nuPlan log -> the tracks and the shut lanes of some of its sweeps.
 
-Each table is gone through once, since a log may have no index for anything else.
+Each table is read once from start to end, since a log may lack indices for other queries.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from deepval.world.truth import Future, Truth
 
 
 def joined(drives: Sequence[tuple[Scene, Truth]]) -> tuple[Scene, Truth]:
-    """One unit of drives that share camera, map and vehicle; a track is another one in another drive."""
+    """One unit of drives that share camera, map and vehicle; tracks of different drives get different numbers."""
     if not drives:
         raise InputError("a unit must be joined from one drive or more; found none.")
     scenes, truths = [scene for scene, _ in drives], [truth for _, truth in drives]
@@ -53,7 +53,7 @@ def _truth(truths: list[Truth]) -> Truth:
         objects=_objects([truth.objects for truth in truths], tracks),
         box_px=np.concatenate([truth.box_px for truth in truths]),
         occlusion=np.concatenate([truth.occlusion for truth in truths]),
-        ignored_frame=np.concatenate([t.ignored_frame + sum(frames[:place]) for place, t in enumerate(truths)]),
+        ignored_frame=np.concatenate([t.ignored_frame + sum(frames[:number]) for number, t in enumerate(truths)]),
         ignored_box_px=np.concatenate([truth.ignored_box_px for truth in truths]),
         future=_future(futures, tracks) if len(futures) == len(truths) else None,
     )
@@ -69,7 +69,7 @@ def _future(futures: list[Future], tracks: list[int]) -> Future:
 
 
 def _objects(parts: list[Objects], tracks: list[int]) -> Objects:
-    """Objects of drives one after another, tracks numbered on from `tracks`."""
+    """Objects of consecutive drives; the track numbers of each drive are shifted by its item of `tracks`."""
     first = np.concatenate([[0], np.cumsum([part.frames for part in parts])]).astype(int)
     columns = {
         field.name: np.concatenate([getattr(part, field.name) for part in parts])
@@ -79,28 +79,30 @@ def _objects(parts: list[Objects], tracks: list[int]) -> Objects:
     return Objects(
         frames=int(first[-1]),
         frame=np.concatenate([part.frame + start for part, start in zip(parts, first, strict=False)]),
-        track=np.concatenate([np.where(p.track < 0, -1, p.track + at) for p, at in zip(parts, tracks, strict=True)]),
+        track=np.concatenate(
+            [np.where(part.track < 0, -1, part.track + offset) for part, offset in zip(parts, tracks, strict=True)]
+        ),
         **columns,
     )
 
 
 def _track_offsets(truths: list[Truth]) -> list[int]:
-    """The first track number of each drive: more than any of the drive before, at present or ahead."""
+    """The first track number of each drive: higher than all of the drive before, its future included."""
     offsets = [0]
     for truth in truths[:-1]:
-        seen = [truth.objects, *(truth.future.objects if truth.future else ())]
-        offsets.append(offsets[-1] + 1 + max(int(each.track.max(initial=-1)) for each in seen))
+        all_objects = [truth.objects, *(truth.future.objects if truth.future else ())]
+        offsets.append(offsets[-1] + 1 + max(int(objects.track.max(initial=-1)) for objects in all_objects))
     return offsets
 
 
 def _together(parts: Sequence[np.ndarray | None]) -> Any:
-    """The arrays in a row, None where one is not there."""
-    told = [part for part in parts if part is not None]
-    return np.concatenate(told) if len(told) == len(parts) else None
+    """The arrays concatenated; None where one of them is missing."""
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if len(arrays) == len(parts) else None
 
 
 def _all_or_none(parts: Sequence[tuple[Any, ...]], lengths: Sequence[int]) -> tuple[Any, ...]:
-    """One item per frame, None in drives that have none; empty where no drive has any."""
+    """One item per frame, None in drives without items; empty where no drive has any."""
     if not any(parts):
         return ()
     return tuple(item for part, length in zip(parts, lengths, strict=True) for item in part or (None,) * length)
@@ -133,19 +135,23 @@ class SweepBoxes(NamedTuple):
     values: Float[np.ndarray, "box 9"]
     names: tuple[str, ...]
     categories: tuple[Any, ...]
-    told: str
+    source: str
 
     def tracks(self, sweeps: slice) -> tuple[LoggedTrack, ...]:
-        """All tracks of some sweeps that follow each other, in the order in which they are first seen."""
+        """All tracks of consecutive sweeps, in the order of their first boxes."""
         here = slice(*np.searchsorted(self.sweep, [sweeps.start, sweeps.stop]))
         track, step, values = self.track[here], self.sweep[here] - sweeps.start, self.values[here]
-        known, first = np.unique(track, return_index=True)
+        track_numbers, first = np.unique(track, return_index=True)
         by_track = np.argsort(track, kind="stable")
-        # Of no boxes at all, NumPy makes one empty part, which is of no track.
-        parts = np.split(by_track, np.searchsorted(track[by_track], known)[1:])[: len(known)]
-        seen = sorted(zip(first.tolist(), known.tolist(), parts, strict=True), key=lambda each: each[0])
+        # Without any box, np.split still returns one empty part; it belongs to no track.
+        parts = np.split(by_track, np.searchsorted(track[by_track], track_numbers)[1:])[: len(track_numbers)]
+        by_first_step = sorted(
+            zip(first.tolist(), track_numbers.tolist(), parts, strict=True), key=lambda track_rows: track_rows[0]
+        )
         steps = sweeps.stop - sweeps.start
-        return tuple(self._track(number, step[rows], values=values[rows], steps=steps) for _, number, rows in seen)
+        return tuple(
+            self._track(number, step[rows], values=values[rows], steps=steps) for _, number, rows in by_first_step
+        )
 
     def _track(
         self, number: int, step: Int[np.ndarray, "row"], *, values: Float[np.ndarray, "row 9"], steps: int
@@ -153,11 +159,11 @@ class SweepBoxes(NamedTuple):
         name, category = self.names[number], self.categories[number]
         if category not in CLASSES:
             raise InputError(
-                f"{self.told}, track {name}: its category must be one of {', '.join(CLASSES)}; found {category!r}."
+                f"{self.source}, track {name}: its category must be one of {', '.join(CLASSES)}; found {category!r}."
             )
         cls = CLASSES[category]
         if cls in STANDING:
-            # What stands may have no speed in the file.
+            # The file may lack speeds of static objects.
             values = np.column_stack([values[:, :7], np.nan_to_num(values[:, 7:])])
         columns, valid = np.full((steps, len(BOX)), np.nan), np.zeros(steps, dtype=bool)
         columns[step], valid[step] = values, True
@@ -172,12 +178,12 @@ class SweepBoxes(NamedTuple):
                 valid=valid,
             )
         except InputError as error:
-            raise InputError(f"{self.told}: {error}") from error
+            raise InputError(f"{self.source}: {error}") from error
 
 
 def read_boxes(database: Database, sweeps: Sequence[bytes]) -> SweepBoxes:
-    """The boxes of the sweeps with those tokens."""
-    place = {token: number for number, token in enumerate(sweeps)}
+    """The boxes of the sweeps with these tokens."""
+    number_of = {token: number for number, token in enumerate(sweeps)}
     categories = dict(
         database.rows(
             "SELECT track.token, category.name FROM track LEFT JOIN category ON category_token = category.token"
@@ -188,7 +194,11 @@ def read_boxes(database: Database, sweeps: Sequence[bytes]) -> SweepBoxes:
     for batch in database.batches(
         f"SELECT lidar_pc_token, track_token, {', '.join(BOX)} FROM lidar_box ORDER BY rowid"
     ):
-        rows = [(place[row[0]], tracks.setdefault(row[1], len(tracks)), *row[2:]) for row in batch if row[0] in place]
+        rows = [
+            (number_of[row[0]], tracks.setdefault(row[1], len(tracks)), *row[2:])
+            for row in batch
+            if row[0] in number_of
+        ]
         parts.append(numbers(rows, f"{database.path}: boxes", columns=2 + len(BOX)))
     table = np.concatenate(parts)
     table = table[np.argsort(table[:, 0], kind="stable")]
@@ -198,12 +208,12 @@ def read_boxes(database: Database, sweeps: Sequence[bytes]) -> SweepBoxes:
         values=table[:, 2:],
         names=tuple(token_text(token) for token in tracks),
         categories=tuple(categories.get(token) for token in tracks),
-        told=str(database.path),
+        source=str(database.path),
     )
 
 
 def read_red_lights(database: Database, sweeps: Sequence[bytes]) -> tuple[frozenset[str], ...]:
-    """Ids of the lane connectors that a red light shuts, for each of the sweeps with those tokens."""
+    """Ids of the lane connectors that a red light shuts, for each of the sweeps with these tokens."""
     shut: dict[Any, set[str]] = {token: set() for token in sweeps}
     query = "SELECT lidar_pc_token, lane_connector_id FROM traffic_light_status WHERE LOWER(status) = 'red'"
     for token, connector in database.rows(query):
@@ -213,15 +223,15 @@ def read_red_lights(database: Database, sweeps: Sequence[bytes]) -> tuple[frozen
 
 
 def token_text(token: Any) -> str:
-    """A token as nuPlan's tools write it."""
+    """A token in hexadecimal, as nuPlan's tools write it."""
     if not isinstance(token, bytes):
         raise InputError(f"tokens of a nuPlan log must be blobs; found {token!r}.")
     return token.hex()
 
 
-def numbers(rows: Sequence[Sequence[Any]], told: str, *, columns: int) -> Float[np.ndarray, "row column"]:
-    """Rows of numbers as an array, NaN where there is nothing."""
+def numbers(rows: Sequence[Sequence[Any]], source: str, *, columns: int) -> Float[np.ndarray, "row column"]:
+    """Rows of numbers as an array, NaN where a value is missing."""
     try:
         return np.array(rows, dtype=float).reshape(len(rows), columns)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{told}: must be numbers; {error}.") from error
+        raise InputError(f"{source}: must be numbers; {error}.") from error

@@ -1,6 +1,6 @@
 """ScenarioNet records (one pickle per scene) -> lane maps, logs, and the scenes and truths of their keyframes.
 
-See docs/external.md for what is real in them and what is nominal.
+docs/external.md lists their real and their nominal parts.
 """
 
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ from deepval.world.scene import Lane, LaneMap, Scene
 from deepval.world.truth import Truth
 
 SPEED_LIMIT_MPS = 13.0
-"""On every lane: what nuScenes records carry (100 km/h on connectors, nothing on lanes) is made up."""
+"""Of every lane: the limits in nuScenes records (100 km/h on connectors, none on lanes) are not real ones."""
 CONNECTOR_HALF_WIDTH_M = 2.0
 SAME_M = 1e-3
-"""A vertex nearer than this to the one before it is the same place."""
+"""A vertex closer than this to the one before it is a duplicate."""
 LANE_TYPES = ("LANE_SURFACE_STREET", "LANE_FREEWAY", "LANE_SURFACE_UNSTRUCTURE")
 DIVIDERS = {"road": "ROAD_LINE_SOLID_SINGLE_YELLOW", "lane": "ROAD_LINE_BROKEN_SINGLE_WHITE"}
 """Which painted lines divide roads, and which lanes."""
@@ -45,7 +45,7 @@ class FeatureForm(TypedDict):
 
 
 class TrackNotes(TypedDict):
-    """What a record notes of a track."""
+    """Metadata of a track."""
 
     type: NotRequired[str | None]
 
@@ -59,7 +59,7 @@ class TrackForm(TypedDict):
 
 
 class MetadataForm(TypedDict):
-    """What a record notes of itself."""
+    """Metadata of a record."""
 
     sdc_id: Word
     dataset: NotRequired[str | None]
@@ -74,7 +74,7 @@ class RecordForm(TypedDict):
 
 
 KEYFRAME = 5
-"""Steps from keyframe to keyframe; what lies between is interpolated."""
+"""Steps from keyframe to keyframe; the steps between are interpolated."""
 CAMERA = Camera(
     1266.0, 1266.0, 816.0, 491.0, looking_ahead(1.70, height_m=1.51), road_z_m=0.0, width_px=1600, height_px=900
 )
@@ -101,7 +101,7 @@ CATEGORIES: dict[str, str] = {
     "movable_object.trafficcone": "traffic_cone",
     "movable_object.barrier": "barrier",
 }
-"""nuScenes categories, or how they begin, and what its detection benchmark calls them."""
+"""nuScenes categories or their first words -> names of the detection benchmark."""
 
 
 def read_record(path: Path | str) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def read_record(path: Path | str) -> dict[str, Any]:
 def lane_map_of(record: dict[str, Any]) -> LaneMap:
     """Lanes of a record in its order, each a roadblock of its own (`rb_` and its id), and its crosswalks.
 
-    Drivable areas of a record are lines around all lanes together, not ground beside them, and are left out.
+    Drivable areas of a record outline all lanes together, not ground beside them, and are left out.
     """
     features = record["map_features"]
     lanes = {
@@ -133,15 +133,15 @@ def lane_map_of(record: dict[str, Any]) -> LaneMap:
     return LaneMap(lanes, crosswalks_m=crosswalks, dividers_m=dividers)
 
 
-def distinct_m(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "kept 2"]:
-    """A line without the points that are where the one before them is."""
+def distinct_m(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "distinct 2"]:
+    """A line without points that repeat the one before them (closer than `SAME_M`)."""
     if (np.linalg.norm(np.diff(line_m, axis=0), axis=1) >= SAME_M).all():
         return line_m
-    kept = [0]
-    for place in range(1, len(line_m)):
-        if np.linalg.norm(line_m[place] - line_m[kept[-1]]) >= SAME_M:
-            kept.append(place)
-    return line_m[kept]
+    selected = [0]
+    for index in range(1, len(line_m)):
+        if np.linalg.norm(line_m[index] - line_m[selected[-1]]) >= SAME_M:
+            selected.append(index)
+    return line_m[selected]
 
 
 def _lane(key: str, feature: dict[str, Any]) -> Lane:
@@ -166,7 +166,7 @@ def _points(key: str, feature: dict[str, Any], part: str) -> Float[np.ndarray, "
 
 
 def log_of(record: dict[str, Any], unit: str) -> Log:
-    """A record as a log: all tracks but the ego in the record's order, its route matched, a state at each keyframe."""
+    """A record as a log: all tracks but the ego in the record's order, a matched route, a state at each keyframe."""
     time_s = _times(record, unit)
     ego = _track(record, unit, _ego_id(record, unit), steps=len(time_s))
     absent = np.flatnonzero(~ego.valid)
@@ -209,21 +209,21 @@ class ScenarioNet(Dataset):
 
     @property
     def name(self) -> str:
-        """Its name; splits are drawn under it."""
+        """Name of the data set; it seeds the splits."""
         return "scenarionet"
 
     @property
     def records(self) -> dict[str, Path]:
-        """The record of each unit, named by what follows the last underscore of its file's name."""
-        found: dict[str, Path] = {}
+        """The record of each unit; the unit's name follows the last underscore of the file's name."""
+        paths: dict[str, Path] = {}
         for path in sorted(reading.matching(Path(self.root), "**/sd_*.pkl"), key=lambda path: (path.stem, str(path))):
             unit = path.stem.rsplit("_", 1)[-1]
-            if unit in found:
-                raise InputError(f"records must be of different scenes; {found[unit]} and {path} are both {unit}.")
-            found[unit] = path
-        if not found:
+            if unit in paths:
+                raise InputError(f"records must be of different scenes; {paths[unit]} and {path} are both {unit}.")
+            paths[unit] = path
+        if not paths:
             raise InputError(f"a ScenarioNet folder must hold records sd_*.pkl; {self.root} has none.")
-        return dict(sorted(found.items()))
+        return dict(sorted(paths.items()))
 
     def files(self, unit: str) -> dict[str, Path]:
         """The record of a scene."""
@@ -231,7 +231,7 @@ class ScenarioNet(Dataset):
         return {path.name: path}
 
     def beside(self, unit: str) -> dict[str, Any]:
-        """Nothing."""
+        """Nothing: a unit depends on its record only."""
         return {}
 
     def unit_ids(self) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ class ScenarioNet(Dataset):
             raise InputError(f"{path}: {error}") from error
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """What the vehicle knows of a scene's keyframes, and their reference."""
+        """The scene at the keyframes, and its reference."""
         return unit_of(self.read_log(unit))
 
     def _record(self, unit: str) -> Path:
@@ -266,17 +266,20 @@ def _ego_id(record: dict[str, Any], unit: str) -> str:
 
 
 def _times(record: dict[str, Any], unit: str) -> Float[np.ndarray, "step"]:
-    told = record["metadata"].get("ts")
-    if not (isinstance(told, np.ndarray) and told.ndim == 1 and told.dtype.kind in "fiu" and len(told)):
+    stamps = record["metadata"].get("ts")
+    if not (isinstance(stamps, np.ndarray) and stamps.ndim == 1 and stamps.dtype.kind in "fiu" and len(stamps)):
         raise InputError(f"unit {unit}: a record must have a time stamp per step (metadata ts); found none.")
-    return told.astype(float)
+    return stamps.astype(float)
 
 
 def _class(track: dict[str, Any]) -> str:
     category = track.get("metadata", {}).get("type") or ""
-    named = next((name for begins, name in CATEGORIES.items() if f"{category}.".startswith(f"{begins}.")), None)
-    if named is not None:
-        return NUSCENES_CLASSES[named]
+    name = next(
+        (benchmark_name for begins, benchmark_name in CATEGORIES.items() if f"{category}.".startswith(f"{begins}.")),
+        None,
+    )
+    if name is not None:
+        return NUSCENES_CLASSES[name]
     if track.get("type") not in TYPES:
         raise InputError(f"a track's type must be one of {', '.join(TYPES)}; found {track.get('type')!r}.")
     return TYPES[track["type"]]

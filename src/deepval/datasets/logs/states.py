@@ -1,4 +1,4 @@
-"""A log -> what the vehicle knows at its states (Scene), and the reference there with the logged future (Truth)."""
+"""A log -> the Scene at its states, the Truth there with the logged future, and the replay of a drive."""
 
 from dataclasses import replace
 from functools import cache
@@ -27,23 +27,23 @@ from deepval.world.scene import Scene
 from deepval.world.truth import Future, Truth
 
 NEAR_WHOLE = 0.02
-"""Steps so near a whole multiple or part of 0.1 s are taken for one; time stamps jitter."""
+"""Relative tolerance within which a step counts as a whole multiple or part of 0.1 s, since time stamps jitter."""
 
 
 def replay_from(log: Log, state: int = 0) -> Replay:
     """The replay that starts at the log's state of this number (a keyframe) and ends with the log.
 
-    Where the log has steps at every 0.1 s they are taken as they are; where it has fewer, the others move evenly from
-    one step to the next, and are there only where both tell of them.
+    Steps at every 0.1 s are taken unchanged. Where the log has fewer, the others move evenly from one step to the next,
+    and are present only where both steps log them.
     """
     if not 0 <= state < len(log.states):
         raise InputError(f"unit {log.unit}: a drive must start at one of its states 0 to {len(log.states) - 1}.")
     first = int(log.states[state])
     ratio = _steps_per_tenth(log.step_s)
-    places = np.arange(first, len(log.time_s) - 1 + 1e-6, ratio)
-    before = np.floor(places + 1e-6).astype(int)
-    after = np.minimum(np.ceil(places - 1e-6).astype(int), len(log.time_s) - 1)
-    share = np.where(after > before, places - before, 0.0)
+    positions = np.arange(first, len(log.time_s) - 1 + 1e-6, ratio)
+    before = np.floor(positions + 1e-6).astype(int)
+    after = np.minimum(np.ceil(positions - 1e-6).astype(int), len(log.time_s) - 1)
+    share = np.where(after > before, positions - before, 0.0)
     poses = _between(ground_poses(log.world_from_ego), before, after=after, share=share, turning=2)
     acceleration = 0.0 if log.acceleration_mps2 is None else float(log.acceleration_mps2[first])
     return Replay(
@@ -57,9 +57,9 @@ def replay_from(log: Log, state: int = 0) -> Replay:
 
 
 def perceived_from(log: Log, perceived: Objects, state: int = 0) -> Observed:
-    """What a mode perceives in the log's states -> the same at each step of a drive, held until the next state.
+    """A mode's objects at the log's states -> the agents at each step of a drive, constant until the next state.
 
-    The mode has seen the scene from the logged vehicle, and so it stays, wherever the driven one is.
+    The agents are as perceived from the logged vehicle, wherever the driven vehicle is.
     """
     if perceived.frames != len(log.states):
         raise InputError(
@@ -69,21 +69,21 @@ def perceived_from(log: Log, perceived: Objects, state: int = 0) -> Observed:
     first, ratio = int(log.states[state]), _steps_per_tenth(log.step_s)
 
     @cache
-    def seen(frame: int) -> Agents:
+    def agents_at(frame: int) -> Agents:
         objects = perceived.at(frame)
-        found = agents_of(objects, ground_poses(log.world_from_ego[log.states[frame]]))
-        # What no track joins is another in each frame: a planner that knows it by name must not take it for the same.
-        named = np.where(objects.track >= 0, found.id, np.char.add(f"{frame}-", found.id))
-        return replace(found, id=named)
+        agents = agents_of(objects, ground_poses(log.world_from_ego[log.states[frame]]))
+        # Objects without a track get a new id in every frame, so that a planner does not identify them across frames.
+        ids = np.where(objects.track >= 0, agents.id, np.char.add(f"{frame}-", agents.id))
+        return replace(agents, id=ids)
 
     def observed(step: int) -> Agents:
-        return seen(int(np.searchsorted(log.states, first + step * ratio + 1e-6, side="right")) - 1)
+        return agents_at(int(np.searchsorted(log.states, first + step * ratio + 1e-6, side="right")) - 1)
 
     return observed
 
 
 def _steps_per_tenth(step_s: float) -> float:
-    """How many of the log's steps make 0.1 s."""
+    """Number of the log's steps in 0.1 s."""
     ratio = STEP_S / step_s
     if ratio > 1 - NEAR_WHOLE and abs(ratio / round(ratio) - 1) < NEAR_WHOLE:
         return round(ratio)
@@ -95,18 +95,18 @@ def _agents(
     log: Log, before: Int[np.ndarray, "tenth"], *, after: Int[np.ndarray, "tenth"], share: Float[np.ndarray, "tenth"]
 ) -> tuple[Agents, ...]:
     """The others at each tenth of a second, in the log's order."""
-    ids, kinds, there, told = [], [], [], []
+    ids, kinds, valid_rows, values = [], [], [], []
     for track in log.tracks:
         row = np.column_stack([track.centre_m[:, :2], track.heading_rad, track.size_m[:, :2], track.velocity_mps])
         valid = track.valid[before] & track.valid[after]
         ids.append(track.id)
         kinds.append(KINDS[str(super_class(np.array([track.cls]))[0])])
-        there.append(valid)
-        told.append(np.where(valid[:, None], _between(row, before, after=after, share=share, turning=2), 1.0))
+        valid_rows.append(valid)
+        values.append(np.where(valid[:, None], _between(row, before, after=after, share=share, turning=2), 1.0))
     names, kind = np.array(ids, dtype=str), np.array(kinds, dtype=int)
     if not ids:
         return tuple(_row(names, kind, np.zeros((0, 7))) for _ in before)
-    valid, rows = np.array(there), np.array(told)
+    valid, rows = np.array(valid_rows), np.array(values)
     return tuple(_row(names[valid[:, t]], kind[valid[:, t]], rows[valid[:, t], t]) for t in range(len(before)))
 
 
@@ -127,16 +127,16 @@ def _between(
     """Values part of the way from one step to another; column `turning` is an angle and takes the shorter way."""
     step = values[after] - values[before]
     step[:, turning] = np.remainder(step[:, turning] + np.pi, 2 * np.pi) - np.pi
-    # What is not valid may be NaN, and NaN times nothing is NaN: a whole step is taken as it is.
+    # Values that are not valid may be NaN, and 0 * NaN is NaN: where the share is 0, take the step itself.
     return np.where(share[:, None] > 0, values[before] + share[:, None] * step, values[before])
 
 
 AHEAD_S = np.arange(1, 9) * 0.5
-"""How far ahead the logged future is told: 0.5 to 4 s."""
+"""Times ahead of the logged future: 0.5 to 4 s."""
 
 
 class SideBySide(NamedTuple):
-    """What was logged of all tracks, track by track and step by step."""
+    """The columns of all tracks in arrays, by track and step."""
 
     cls: Shaped[np.ndarray, "track"]
     centre_m: Float[np.ndarray, "track step 3"]
@@ -147,7 +147,7 @@ class SideBySide(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """Objects of some steps as seen from the ego frame of some states, with the heights that Objects leave out."""
+    """Objects at steps, in the ego frames of states, with the heights that Objects leave out."""
 
     objects: Objects
     bottom_m: Float[np.ndarray, "obj"]
@@ -155,13 +155,13 @@ class Logged(NamedTuple):
 
 
 def unit_of(log: Log) -> tuple[Scene, Truth]:
-    """What the vehicle knows at the states of a log, and its reference."""
+    """The scene at the states of a log, and its reference."""
     scene = scene_of(log)
     return scene, truth_of(log, scene.dt_s)
 
 
 def scene_of(log: Log) -> Scene:
-    """What the vehicle knows at the states of a log; the ego frame is level, at the rear axle on the ground."""
+    """The scene at the states of a log; the ego frame is level, at the rear axle on the ground."""
     states = log.states
     frame_ids = log.frame_ids or tuple(f"{step:06d}" for step in states)
     return Scene(
@@ -181,14 +181,14 @@ def scene_of(log: Log) -> Scene:
 
 
 def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
-    """All tracks that are logged at each state, in the log's order, and where all went; `dt_s` is between states."""
+    """The tracks logged at each state, in the log's order, and their future; `dt_s` is the time between states."""
     columns = side_by_side(log)
     pose = level(log.world_from_ego[log.states])
-    found = logged_objects(columns, log.states, pose=pose)
-    objects = found.objects
+    logged = logged_objects(columns, log.states, pose=pose)
+    objects = logged.objects
     closing_mps = track_closing_mps(objects.frame, objects.track, range_m=objects.near_m, dt_s=dt_s)
     objects = replace(objects, closing_mps=closing_mps)
-    cuboids_m = cuboid_corners_m(objects.corners_m, bottom_m=found.bottom_m, height_m=found.height_m)
+    cuboids_m = cuboid_corners_m(objects.corners_m, bottom_m=logged.bottom_m, height_m=logged.height_m)
     box_px = image_boxes_px(log.camera, cuboids_m)
     away_m = np.linalg.norm(objects.corners_m.mean(axis=1) - log.camera.ego_from_cam[:2, 3], axis=-1)
     return Truth(
@@ -203,21 +203,21 @@ def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
 
 
 def future_of(log: Log, columns: SideBySide, *, pose: Float[np.ndarray, "state 4 4"]) -> Future:
-    """Where the ego and all others were 0.5 to 4 s after each state, in the ego frame of the state."""
+    """Poses of the ego and all others 0.5 to 4 s after each state, in the ego frame of the state."""
     steps = log.states[:, None] + np.arange(1, len(AHEAD_S) + 1) * steps_per_half_second(log)
     valid = steps < len(log.time_s)
-    there = level(log.world_from_ego)[np.where(valid, steps, 0)]
-    relative = np.linalg.inv(pose)[:, None] @ there
+    world_from_later = level(log.world_from_ego)[np.where(valid, steps, 0)]
+    relative = np.linalg.inv(pose)[:, None] @ world_from_later
     driven = ground_poses(relative)
     others = tuple(
-        logged_objects(columns, steps[:, ahead], pose=pose, known=valid[:, ahead]).objects
+        logged_objects(columns, steps[:, ahead], pose=pose, valid=valid[:, ahead]).objects
         for ahead in range(len(AHEAD_S))
     )
     return Future(AHEAD_S, np.where(valid[..., None], driven, np.nan), valid, others)
 
 
 def steps_per_half_second(log: Log) -> int:
-    """How many steps half a second has; raises where that is no whole number."""
+    """Number of steps in half a second; raises where it is not whole."""
     step_s = log.step_s
     count = round(0.5 / step_s)
     if count < 1 or abs(count * step_s - 0.5) > step_s / 4:
@@ -228,7 +228,7 @@ def steps_per_half_second(log: Log) -> int:
 
 
 def level(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 4 4"]:
-    """Poses without roll and pitch: planners and objects live on the ground."""
+    """Poses without roll and pitch: planners and objects move on the ground plane."""
     yaw_rad = headings_rad(pose)
     flat = np.zeros_like(pose)
     flat[..., 0, 0] = flat[..., 1, 1] = np.cos(yaw_rad)
@@ -240,7 +240,7 @@ def level(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 4 
 
 
 def side_by_side(log: Log) -> SideBySide:
-    """The tracks of a log side by side."""
+    """The tracks of a log in common arrays."""
     steps, tracks = len(log.time_s), log.tracks
 
     def stacked(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
@@ -261,13 +261,13 @@ def logged_objects(
     steps: Int[np.ndarray, "state"],
     *,
     pose: Float[np.ndarray, "state 4 4"],
-    known: Bool[np.ndarray, "state"] | None = None,
+    valid: Bool[np.ndarray, "state"] | None = None,
 ) -> Logged:
-    """What is logged at a step for each state (nothing where it is not known), in the ego frame of that state."""
-    known = np.ones(len(steps), dtype=bool) if known is None else known
-    at = np.where(known, steps, 0)
-    frame, track = np.nonzero((columns.valid[:, at] & known).T)
-    step = at[frame]
+    """The objects logged at one step per state (none where it is not `valid`), in the ego frame of that state."""
+    valid = np.ones(len(steps), dtype=bool) if valid is None else valid
+    safe_steps = np.where(valid, steps, 0)
+    frame, track = np.nonzero((columns.valid[:, safe_steps] & valid).T)
+    step = safe_steps[frame]
     ego_from_world = np.linalg.inv(pose)[frame]
     turn = ego_from_world[:, :2, :2]
     centre_m = np.einsum("oij,oj->oi", ego_from_world[:, :3, :3], columns.centre_m[track, step])

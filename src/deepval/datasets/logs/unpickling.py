@@ -1,7 +1,7 @@
-"""Pickle files -> plain containers and NumPy arrays, without running anything that a file asks for.
+"""Pickle files -> plain containers and NumPy arrays, without running any code that a file names.
 
-A pickle is a program. Here it is carried out by a machine of our own that knows values, containers and how NumPy writes
-arrays, and nothing else: names are looked up in a table of this module, never imported, and any other name is refused.
+A pickle is a program. `Machine` interprets it with the few operations that values, containers and NumPy arrays need.
+Names are looked up in a table of this module and never imported; any other name is refused.
 """
 
 import math
@@ -18,7 +18,7 @@ from deepval.errors import InputError
 from deepval.files import reading
 
 MOST_BYTES = 1 << 30
-"""A larger file is refused before it is read; nothing that it holds can become much larger than the file."""
+"""A larger file is refused before it is read; the values of a file cannot become much larger than the file."""
 MOST_AXES = 32
 ARRAY_TYPES = re.compile(r"[biufSU][0-9]{1,9}")
 """Bool, integers, floats and text. Arrays of objects are refused: their elements would be another program."""
@@ -32,20 +32,20 @@ VALUES = frozenset(
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple, "EMPTY_SET": set}
 LISTS = tuple(f"nuplan.database.common.data_types.{name}" for name in ("Translation", "Rotation", "CameraIntrinsic"))
-"""Lists of numbers, under the names that nuPlan's databases have for them."""
+"""nuPlan's classes for lists of numbers, as its databases name them."""
 SHORT_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name that a pickle may use: only ever a word, never the thing that it names elsewhere."""
+    """A name that a pickle may use, as text; the object behind the name is never loaded."""
 
     told: str
 
 
 @dataclass
 class ElementType:
-    """A NumPy element type that is being told; `order` is its byte order."""
+    """A NumPy element type; a later step of the pickle may set `order`, its byte order."""
 
     code: str
     order: str = "|"
@@ -58,7 +58,7 @@ class ElementType:
 
 @dataclass
 class Shell:
-    """An array before its content was told."""
+    """An array before the pickle has set its content."""
 
     value: np.ndarray | None = None
 
@@ -66,14 +66,14 @@ class Shell:
 MARK = object()
 
 
-def _known(module: str, name: str) -> Name:
-    """The name if it is one of those that plain containers and NumPy arrays need."""
-    told = f"{module.replace('numpy._core', 'numpy.core').replace('__builtin__', 'builtins')}.{name}"
-    if told not in MAKERS and told not in ("builtins.int", "numpy.ndarray", *LISTS):
+def _allowed_name(module: str, name: str) -> Name:
+    """The full name if plain containers or NumPy arrays need it; raises for any other name."""
+    full_name = f"{module.replace('numpy._core', 'numpy.core').replace('__builtin__', 'builtins')}.{name}"
+    if full_name not in MAKERS and full_name not in ("builtins.int", "numpy.ndarray", *LISTS):
         raise InputError(
             f"it asks for {module}.{name}; only plain containers and NumPy arrays are read, and nothing was run"
         )
-    return Name(told)
+    return Name(full_name)
 
 
 def _array(shape: Any, element: Any, *, content: Any, fortran: Any) -> np.ndarray:
@@ -84,15 +84,15 @@ def _array(shape: Any, element: Any, *, content: Any, fortran: Any) -> np.ndarra
         raise InputError("it holds an array without a proper shape")
     if min(shape, default=0) < 0 or math.prod(shape) * element.dtype.itemsize != len(content):
         raise InputError(f"it holds an array whose shape does not fit its {len(content)} bytes")
-    # A view, not a copy: a file that tells the same bytes a thousand times does not fill the memory.
+    # A view, not a copy: a file that refers to the same bytes a thousand times does not fill the memory.
     flat = np.frombuffer(content, dtype=element.dtype) if len(content) else np.zeros(0, dtype=element.dtype)
     return flat.reshape(shape, order="F" if fortran else "C")
 
 
 def _element_type(code: Any, *_: Any) -> ElementType:
     if not (isinstance(code, str) and ARRAY_TYPES.fullmatch(code)):
-        told = code if isinstance(code, str) else type(code).__name__
-        raise InputError(f"it holds an array of element type {told}; only numbers and text are read")
+        kind = code if isinstance(code, str) else type(code).__name__
+        raise InputError(f"it holds an array of element type {kind}; only numbers and text are read")
     return ElementType(code)
 
 
@@ -111,7 +111,7 @@ def _shell(kind: Any, *_: Any) -> Shell:
 
 
 def _empty(*_: Any) -> dict[Any, Any]:
-    # Items follow one by one; a container that is made from another at once could double what it holds at each step.
+    # Arguments are ignored; items follow one by one. Copying a container could double its content at every step.
     return {}
 
 
@@ -123,11 +123,11 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "collections.defaultdict": _empty,
     "collections.OrderedDict": _empty,
 }
-"""What stands in for each name that may be called: functions of this module only."""
+"""The replacement of each name that a pickle may call: functions of this module only."""
 
 
 def _keys(items: list[Any]) -> list[Any]:
-    """Items that may be keys: plain values and flat tuples, so that nothing deep is hashed."""
+    """The items, if all may be keys: plain values and flat tuples, since hashing a deep one could exhaust the stack."""
     for item in items:
         parts = item if isinstance(item, tuple) else (item,)
         if not all(part is None or isinstance(part, str | bytes | int | float) for part in parts):
@@ -137,20 +137,20 @@ def _keys(items: list[Any]) -> list[Any]:
 
 @dataclass
 class Machine:
-    """The stack and the memory of a pickle that is being carried out."""
+    """Stack and memory of the interpreter of a pickle."""
 
     stack: list[Any] = field(default_factory=list)
     memory: dict[int, Any] = field(default_factory=dict)
 
     def marked(self) -> list[Any]:
-        """What lies above the last mark, taken off together with it."""
-        place = len(self.stack) - 1
-        while self.stack[place] is not MARK:
-            place -= 1
-            if place < 0:
+        """Remove the last mark and the items above it from the stack; return the items."""
+        index = len(self.stack) - 1
+        while self.stack[index] is not MARK:
+            index -= 1
+            if index < 0:
                 raise InputError("it is damaged: a mark is missing")
-        items = self.stack[place + 1 :]
-        del self.stack[place:]
+        items = self.stack[index + 1 :]
+        del self.stack[index:]
         return items
 
     def add(self, items: list[Any]) -> None:
@@ -168,15 +168,15 @@ class Machine:
             raise InputError(f"it puts items into {type(into).__name__}, which is no container")
 
     def make(self) -> None:
-        """Carry out a call: the name and its arguments become what stands in for it."""
+        """Replace a name and its arguments on the stack by the result of the name's replacement in `MAKERS`."""
         arguments, name = self.stack.pop(), self.stack.pop()
         if not (isinstance(name, Name) and name.told in MAKERS and isinstance(arguments, tuple)):
-            told = name.told if isinstance(name, Name) else type(name).__name__
-            raise InputError(f"it calls {told}; only plain containers and NumPy arrays are read, and nothing was run")
+            called = name.told if isinstance(name, Name) else type(name).__name__
+            raise InputError(f"it calls {called}; only plain containers and NumPy arrays are read, and nothing was run")
         self.stack.append(MAKERS[name.told](*arguments))
 
     def fill(self) -> None:
-        """Tell an array or an element type its content."""
+        """Set the content of an array, or the byte order of an element type."""
         state, thing = self.stack.pop(), self.stack[-1]
         if isinstance(thing, Shell) and isinstance(state, tuple) and len(state) == 5:
             thing.value = _array(state[1], state[2], content=state[4], fortran=state[3])
@@ -188,13 +188,13 @@ class Machine:
         else:
             raise InputError(f"it sets the state of {type(thing).__name__}; only NumPy arrays may have one")
 
-    def recall(self, place: int) -> None:
-        """Push what was remembered."""
-        thing = self.memory[place]
+    def recall(self, slot: int) -> None:
+        """Push the value of a memory slot."""
+        thing = self.memory[slot]
         self.stack.append(thing.value if isinstance(thing, Shell) and thing.value is not None else thing)
 
     def carry_out(self, code: str, argument: Any) -> None:
-        """One step of the program that is more than a value."""
+        """Run one step of the program other than pushing a value."""
         if code in CONSTANTS:
             self.stack.append(CONSTANTS[code])
         elif code in EMPTY:
@@ -243,11 +243,11 @@ def _new_list(machine: Machine, _: Any) -> None:
 
 def _stack_name(machine: Machine, _: Any) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
-    machine.stack.append(_known(str(module), str(name)))
+    machine.stack.append(_allowed_name(str(module), str(name)))
 
 
-def _remember(machine: Machine, place: Any) -> None:
-    machine.memory[len(machine.memory) if place is None else place] = machine.stack[-1]
+def _remember(machine: Machine, slot: Any) -> None:
+    machine.memory[len(machine.memory) if slot is None else slot] = machine.stack[-1]
 
 
 STEPS: dict[str, Callable[[Machine, Any], Any]] = {
@@ -270,10 +270,10 @@ STEPS: dict[str, Callable[[Machine, Any], Any]] = {
     "BINPUT": _remember,
     "LONG_BINPUT": _remember,
     "MEMOIZE": _remember,
-    "GET": lambda machine, place: machine.recall(place),
-    "BINGET": lambda machine, place: machine.recall(place),
-    "LONG_BINGET": lambda machine, place: machine.recall(place),
-    "GLOBAL": lambda machine, told: machine.stack.append(_known(*told.split(" ", 1))),
+    "GET": lambda machine, slot: machine.recall(slot),
+    "BINGET": lambda machine, slot: machine.recall(slot),
+    "LONG_BINGET": lambda machine, slot: machine.recall(slot),
+    "GLOBAL": lambda machine, name: machine.stack.append(_allowed_name(*name.split(" ", 1))),
     "STACK_GLOBAL": _stack_name,
     "REDUCE": lambda machine, _: machine.make(),
     "NEWOBJ": _new_list,
@@ -282,7 +282,7 @@ STEPS: dict[str, Callable[[Machine, Any], Any]] = {
 
 
 def unpickled(content: bytes) -> Any:
-    """What a pickle holds, if that is plain containers, numbers, text and NumPy arrays; else InputError, unrun."""
+    """The value of a pickle of plain containers, numbers, text and NumPy arrays; raises for others and runs nothing."""
     machine = Machine()
     try:
         for code, argument, _ in pickletools.genops(content):
@@ -299,7 +299,7 @@ def unpickled(content: bytes) -> Any:
 
 
 def read_pickle(path: Path) -> Any:
-    """What a pickle file holds, by `unpickled`."""
+    """The value of a pickle file, by `unpickled`."""
     content = reading.content(path, "a pickle", largest=MOST_BYTES)
     try:
         return unpickled(content)

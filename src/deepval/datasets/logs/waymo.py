@@ -1,11 +1,11 @@
 """Waymo motion scenarios in JSON form -> scenes and truths, a scenario as a unit.
 
 A file holds one `Scenario` message as protobuf's JSON writes it, with field names in either manner (scenarioId or
-scenario_id), enumerations by name or number, and 64-bit numbers as text or numbers. A number that is left out is 0, as
-protobuf has it. Steps are 0.1 s; every fifth with 4 s ahead of it is a state.
+scenario_id), enumerations by name or number, and 64-bit numbers as text or numbers. A missing number is 0, as in
+protobuf. Steps are 0.1 s; every fifth step with 4 s ahead of it is a state.
 
-What Waymo does not give: a camera (a nominal one stands in), lane outlines (every lane is 3.5 m wide), a route (that of
-the driven path), and where the axles are (at the same shares of the length as those of nuScenes' Zoe).
+The files lack a camera (a nominal one stands in), lane outlines (every lane is 3.5 m wide), a route (it is matched to
+the driven path) and the positions of the axles (at the same shares of the length as those of nuScenes' Zoe).
 """
 
 import re
@@ -54,47 +54,47 @@ NOMINAL = Camera(
     width_px=1920,
     height_px=1280,
 )
-"""Motion scenarios come without pictures: about where Waymo's front camera is and how it sees."""
+"""Motion scenarios have no pictures: approximate pose and intrinsics of Waymo's front camera."""
 
 
 def read_scenario(path: Path) -> dict[str, Any]:
-    """The message of a file."""
+    """The scenario in a file, with its three main lists checked."""
     scenario = read_json(path)
     if not isinstance(scenario, dict):
         raise InputError(f"{path}: must hold one Waymo scenario; found {type(scenario).__name__}.")
     for name in ("timestampsSeconds", "tracks", "mapFeatures"):
-        if not isinstance(told(scenario, name), list):
+        if not isinstance(field_value(scenario, name), list):
             raise InputError(f"{path}: a Waymo scenario must have a list {name}; it has none.")
     return scenario
 
 
-def told(message: Any, name: str, default: Any = None) -> Any:
-    """A field by its JSON name or the name that it has in the message's definition."""
+def field_value(message: Any, name: str, default: Any = None) -> Any:
+    """A field by its JSON name (scenarioId) or its name in the message's definition (scenario_id)."""
     if not isinstance(message, Mapping):
         return default
-    return message.get(name, message.get(re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", name), default))
+    return message.get(name, message.get(re.sub("([A-Z])", lambda capital: f"_{capital[1].lower()}", name), default))
 
 
-def listed(message: Any, name: str) -> list[Any]:
-    """A repeated field, empty where it is left out."""
-    found = told(message, name, [])
-    if not isinstance(found, list):
-        raise InputError(f"{name} must be a list; found {found!r}.")
-    return found
+def field_list(message: Any, name: str) -> list[Any]:
+    """A repeated field; empty where it is missing."""
+    items = field_value(message, name, [])
+    if not isinstance(items, list):
+        raise InputError(f"{name} must be a list; found {items!r}.")
+    return items
 
 
 def log_of(scenario: dict[str, Any], unit: str) -> Log:
-    """The drive that a scenario tells of."""
+    """The drive of a scenario as a log."""
     time_s = _times_s(scenario)
-    tracks = listed(scenario, "tracks")
+    tracks = field_list(scenario, "tracks")
     ego = _ego_number(scenario, len(tracks))
-    logged = [_track(track, len(time_s)) for track in tracks]
-    driven = logged.pop(ego)
+    logged_tracks = [_track(track, len(time_s)) for track in tracks]
+    driven = logged_tracks.pop(ego)
     if not driven.valid.all():
         raise InputError(f"the ego (track {ego}) must be valid at every step; it is not at {np.argmin(driven.valid)}.")
     vehicle = vehicle_like(*np.median(driven.size_m[:, :2], axis=0).tolist())
     forward = np.column_stack([np.cos(driven.heading_rad), np.sin(driven.heading_rad)])
-    # Waymo tells of the centre of the ego's box.
+    # Waymo's positions are box centres; the ego frame is at the rear axle.
     rear_axle = np.column_stack([driven.centre_m[:, :2] - vehicle.centre_m * forward, driven.heading_rad])
     lane_map = lane_map_of(scenario)
     route = route_of(lane_map, rear_axle)
@@ -105,7 +105,7 @@ def log_of(scenario: dict[str, Any], unit: str) -> Log:
         speed_mps=np.maximum((driven.velocity_mps * forward).sum(axis=1), 0.0),
         vehicle=vehicle,
         camera=NOMINAL,
-        tracks=tuple(track for track in logged if track.valid.any()),
+        tracks=tuple(track for track in logged_tracks if track.valid.any()),
         lane_map=lane_map,
         route=route.roadblocks,
         states=_states(len(time_s)),
@@ -119,17 +119,17 @@ def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
 
     A lane of a single point, as some scenarios have, leads nowhere and is left out.
     """
-    found, areas = {}, {"crosswalk": [], "driveway": []}
-    for feature in listed(scenario, "mapFeatures"):
-        lane = told(feature, "lane")
-        if lane is not None and told(lane, "type") not in BIKE_LANES:
-            found[str(told(feature, "id"))] = lane
+    car_lanes, areas = {}, {"crosswalk": [], "driveway": []}
+    for feature in field_list(scenario, "mapFeatures"):
+        lane = field_value(feature, "lane")
+        if lane is not None and field_value(lane, "type") not in BIKE_LANES:
+            car_lanes[str(field_value(feature, "id"))] = lane
         for kind, outlines in areas.items():
-            if told(feature, kind) is not None:
-                outlines.append(_points(told(feature, kind), "polygon"))
-    lines = {key: distinct_m(_points(lane, "polyline")) for key, lane in found.items()}
-    found = {key: lane for key, lane in found.items() if len(lines[key]) > 1}
-    roadblocks = _roadblocks(found)
+            if field_value(feature, kind) is not None:
+                outlines.append(_points(field_value(feature, kind), "polygon"))
+    lines = {key: distinct_m(_points(lane, "polyline")) for key, lane in car_lanes.items()}
+    car_lanes = {key: lane for key, lane in car_lanes.items() if len(lines[key]) > 1}
+    roadblocks = _roadblocks(car_lanes)
     lanes = {
         key: Lane(
             id=key,
@@ -138,9 +138,9 @@ def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
             half_width_m=HALF_WIDTH_M,
             successors=_ids(lane, "exitLanes"),
             speed_limit_mps=_number(lane, "speedLimitMph") * MPS_PER_MPH or None,
-            connector=told(lane, "interpolating") is True,
+            connector=field_value(lane, "interpolating") is True,
         )
-        for key, lane in found.items()
+        for key, lane in car_lanes.items()
     }
     if not lanes:
         raise InputError("its map must have lanes for cars; it has none.")
@@ -148,22 +148,22 @@ def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
 
 
 def _roadblocks(lanes: dict[str, Any]) -> dict[str, str]:
-    """The roadblock of each lane: lanes beside each other, directly or by others, but never two that follow."""
+    """The roadblock of each lane: all direct and indirect neighbours, except lanes that lead to one of the others."""
     after = {key: set(_ids(lane, "exitLanes")) for key, lane in lanes.items()}
-    beside = {key: {key} for key in lanes}
+    groups = {key: {key} for key in lanes}
     for key, lane in lanes.items():
-        neighbours = [*listed(lane, "leftNeighbors"), *listed(lane, "rightNeighbors")]
-        for other in (str(told(neighbour, "featureId")) for neighbour in neighbours):
-            both = beside[key] | beside.get(other, set())
-            if not any(after[member] & both for member in both):
-                beside |= dict.fromkeys(both, both)
-    order = {key: place for place, key in enumerate(lanes)}
-    return {key: f"rb_{min(group, key=order.__getitem__)}" for key, group in beside.items()}
+        neighbours = [*field_list(lane, "leftNeighbors"), *field_list(lane, "rightNeighbors")]
+        for other in (str(field_value(neighbour, "featureId")) for neighbour in neighbours):
+            union = groups[key] | groups.get(other, set())
+            if not any(after[member] & union for member in union):
+                groups |= dict.fromkeys(union, union)
+    order = {key: rank for rank, key in enumerate(lanes)}
+    return {key: f"rb_{min(group, key=order.__getitem__)}" for key, group in groups.items()}
 
 
 def _times_s(scenario: dict[str, Any]) -> Float[np.ndarray, "step"]:
     try:
-        time_s = np.array(told(scenario, "timestampsSeconds"), dtype=float).reshape(-1)
+        time_s = np.array(field_value(scenario, "timestampsSeconds"), dtype=float).reshape(-1)
     except (TypeError, ValueError) as error:
         raise InputError(f"timestampsSeconds must be numbers; {error}.") from error
     if len(time_s) <= FUTURE_STEPS:
@@ -173,29 +173,33 @@ def _times_s(scenario: dict[str, Any]) -> Float[np.ndarray, "step"]:
         )
     wrong = np.flatnonzero(~(np.abs(np.diff(time_s) - STEP_S) <= LATE_S))
     if len(wrong):
-        place = int(wrong[0])
+        step = int(wrong[0])
         raise InputError(
-            f"timestampsSeconds must be {STEP_S:g} s apart; from {place} to {place + 1} there are "
-            f"{time_s[place + 1] - time_s[place]:g} s."
+            f"timestampsSeconds must be {STEP_S:g} s apart; from {step} to {step + 1} there are "
+            f"{time_s[step + 1] - time_s[step]:g} s."
         )
     return time_s
 
 
 def _ego_number(scenario: dict[str, Any], tracks: int) -> int:
-    number = told(scenario, "sdcTrackIndex")
+    number = field_value(scenario, "sdcTrackIndex")
     if not (isinstance(number, int) and 0 <= number < tracks):
         raise InputError(f"sdcTrackIndex must be the number of one of {tracks} tracks; found {number!r}.")
     return number
 
 
 def _track(track: Any, steps: int) -> LoggedTrack:
-    name, kind, states = str(told(track, "id")), told(track, "objectType", "TYPE_UNSET"), listed(track, "states")
+    name, kind, states = (
+        str(field_value(track, "id")),
+        field_value(track, "objectType", "TYPE_UNSET"),
+        field_list(track, "states"),
+    )
     kind = tuple(CLASSES)[kind] if kind in range(len(CLASSES)) else str(kind)
     if kind not in CLASSES:
         raise InputError(f"track {name}: objectType must be one of {', '.join(CLASSES)}; found {kind!r}.")
     if len(states) != steps:
         raise InputError(f"track {name}: states must be {steps}, one per time stamp; found {len(states)}.")
-    valid: Bool[np.ndarray, "step"] = np.array([told(state, "valid", default=False) is True for state in states])
+    valid: Bool[np.ndarray, "step"] = np.array([field_value(state, "valid", default=False) is True for state in states])
     columns = np.full((steps, len(STATE)), np.nan)
     for step in np.flatnonzero(valid):
         columns[step] = [_number(states[step], field) for field in STATE]
@@ -215,21 +219,25 @@ def _states(steps: int) -> Int[np.ndarray, "state"]:
 
 
 def _red_lights(scenario: dict[str, Any], steps: int) -> tuple[frozenset[str], ...]:
-    by_step = listed(scenario, "dynamicMapStates")
+    by_step = field_list(scenario, "dynamicMapStates")
     if by_step and len(by_step) != steps:
         raise InputError(f"dynamicMapStates must be {steps}, one per time stamp, or none; found {len(by_step)}.")
     return tuple(
-        frozenset(str(told(each, "lane")) for each in listed(step, "laneStates") if told(each, "state") in STOPS)
+        frozenset(
+            str(field_value(light, "lane"))
+            for light in field_list(step, "laneStates")
+            if field_value(light, "state") in STOPS
+        )
         for step in by_step
     )
 
 
 def _ids(message: Any, name: str) -> tuple[str, ...]:
-    return tuple(str(number) for number in listed(message, name))
+    return tuple(str(number) for number in field_list(message, name))
 
 
 def _number(message: Any, name: str) -> float:
-    value = told(message, name, 0.0)
+    value = field_value(message, name, 0.0)
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -240,13 +248,13 @@ def _number(message: Any, name: str) -> float:
 
 
 def _points(message: Any, name: str) -> Float[np.ndarray, "point 2"]:
-    points = [(_number(point, "x"), _number(point, "y")) for point in listed(message, name)]
+    points = [(_number(point, "x"), _number(point, "y")) for point in field_list(message, name)]
     return np.array(points, dtype=float).reshape(-1, 2)
 
 
 @dataclass(frozen=True)
 class Waymo(Dataset):
-    """The scenarios of a folder: one JSON file each, named as the unit is.
+    """The scenarios of a folder: one JSON file per unit, named after it.
 
     Attributes:
         root: The folder that holds the files.
@@ -256,7 +264,7 @@ class Waymo(Dataset):
 
     @property
     def name(self) -> str:
-        """Its name; splits are drawn under it."""
+        """Name of the data set; it seeds the splits."""
         return "waymo"
 
     def files(self, unit: str) -> dict[str, Path]:
@@ -264,7 +272,7 @@ class Waymo(Dataset):
         return {f"{unit}.json": Path(self.root) / f"{unit}.json"}
 
     def beside(self, unit: str) -> dict[str, Any]:
-        """Nothing."""
+        """Nothing: a unit depends on its file only."""
         return {}
 
     def unit_ids(self) -> tuple[str, ...]:
@@ -275,7 +283,7 @@ class Waymo(Dataset):
         return units
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """What the vehicle knows at the states of one scenario, and its reference."""
+        """The scene at the states of one scenario, and its reference."""
         return unit_of(self.read_log(unit))
 
     def read_log(self, unit: str) -> Log:

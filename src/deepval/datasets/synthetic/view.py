@@ -28,7 +28,7 @@ def kitti_camera() -> Camera:
 
 
 class Bodies(NamedTuple):
-    """Actors in the ego frame, one row per actor and frame in reach: ground corners, heights, and who they are."""
+    """Actors in the ego frame, one row per actor and frame in reach: actor number, ground corners, height."""
 
     frame: Int[np.ndarray, "row"]
     actor: Int[np.ndarray, "row"]
@@ -43,22 +43,22 @@ def cuboids(drive: Drive, *, farthest_m: float) -> Bodies:
     y = actors.d_m - drive.d_m + drive.curvature_per_m * x**2 / 2
     reach = (x > -actors.size_m[:, :1]) & (x < farthest_m)
     frame, actor = np.nonzero(reach.T)
-    place = (actor, frame)
-    yaw = actors.heading_rad[place] + drive.curvature_per_m * x[place]
-    corners_m = ground_corners_m(np.stack([x[place], y[place]], axis=-1), actors.size_m[actor][:, :2], yaw_rad=yaw)
+    index = (actor, frame)
+    yaw = actors.heading_rad[index] + drive.curvature_per_m * x[index]
+    corners_m = ground_corners_m(np.stack([x[index], y[index]], axis=-1), actors.size_m[actor][:, :2], yaw_rad=yaw)
     return Bodies(frame, actor, corners_m, actors.size_m[actor, 2])
 
 
-def solid_corners_m(found: Bodies, road_z_m: float) -> Float[np.ndarray, "row 8 3"]:
+def solid_corners_m(bodies: Bodies, road_z_m: float) -> Float[np.ndarray, "row 8 3"]:
     """The eight corners of each cuboid: the four on the road, then the four above them."""
-    low = np.full((*found.corners_m.shape[:2], 1), road_z_m)
-    bottom = np.concatenate([found.corners_m, low], axis=-1)
-    top = np.concatenate([found.corners_m, low + found.height_m[:, None, None]], axis=-1)
+    low = np.full((*bodies.corners_m.shape[:2], 1), road_z_m)
+    bottom = np.concatenate([bodies.corners_m, low], axis=-1)
+    top = np.concatenate([bodies.corners_m, low + bodies.height_m[:, None, None]], axis=-1)
     return np.concatenate([bottom, top], axis=1)
 
 
 class Seen(NamedTuple):
-    """What is in the picture: the kept rows of the cuboids, their boxes clipped to it, the share that is cut off."""
+    """Cuboids in the picture: their rows, their boxes clipped to the picture, and the share cut off."""
 
     row: Int[np.ndarray, "seen"]
     box_px: Float[np.ndarray, "seen 4"]
@@ -66,7 +66,7 @@ class Seen(NamedTuple):
 
 
 def boxes_px(points_m: Float[np.ndarray, "row 8 3"], camera: Camera) -> Float[np.ndarray, "row 4"]:
-    """Image boxes around cuboids, not clipped to the image; parts behind the camera are moved just before it."""
+    """Image boxes around cuboids, not clipped to the image; parts behind the camera are moved just in front."""
     depth_m = transformed(np.linalg.inv(camera.ego_from_cam), points_m)[..., 2]
     ahead = points_m.copy()
     ahead[..., 0] += np.maximum(NEAREST_M - depth_m, 0.0)
@@ -74,17 +74,17 @@ def boxes_px(points_m: Float[np.ndarray, "row 8 3"], camera: Camera) -> Float[np
     return np.concatenate([pixel.min(axis=1), pixel.max(axis=1)], axis=-1)
 
 
-def in_picture(found: Bodies, camera: Camera, *, least_px: float = 8.0, most_cut: float = 0.85) -> Seen:
-    """The cuboids of which enough is in the picture: tall and wide enough, not cut off too far."""
-    whole = boxes_px(solid_corners_m(found, camera.road_z_m), camera)
+def in_picture(bodies: Bodies, camera: Camera, *, least_px: float = 8.0, most_cut: float = 0.85) -> Seen:
+    """The cuboids whose clipped boxes are tall and wide enough and not cut off too far."""
+    whole = boxes_px(solid_corners_m(bodies, camera.road_z_m), camera)
     size_px = np.array([camera.width_px, camera.height_px], dtype=float)
     clipped = np.clip(whole, 0.0, np.tile(size_px, 2))
     area = np.prod(whole[:, 2:] - whole[:, :2], axis=1)
     truncation = 1 - np.prod(clipped[:, 2:] - clipped[:, :2], axis=1) / np.maximum(area, 1e-9)
     size = clipped[:, 2:] - clipped[:, :2]
-    near_m = found.corners_m[..., 0].max(axis=1)
-    keep = (size[:, 1] >= least_px) & (size[:, 0] >= 2.0) & (truncation <= most_cut) & (near_m > 1.5)
-    return Seen(np.flatnonzero(keep), clipped[keep], truncation[keep])
+    near_m = bodies.corners_m[..., 0].max(axis=1)
+    visible = (size[:, 1] >= least_px) & (size[:, 0] >= 2.0) & (truncation <= most_cut) & (near_m > 1.5)
+    return Seen(np.flatnonzero(visible), clipped[visible], truncation[visible])
 
 
 def visible_share(
@@ -101,12 +101,13 @@ def visible_share(
     share = np.ones(len(frame))
     covered = np.zeros((rows, columns), dtype=bool)
     before = -1
-    for place in np.lexsort((distance_m, frame)):
-        if frame[place] != before:
+    # Near to far within a frame: every box then covers the farther ones.
+    for box in np.lexsort((distance_m, frame)):
+        if frame[box] != before:
             covered[:] = False
-            before = frame[place]
-        part = covered[low[place, 1] : high[place, 1], low[place, 0] : high[place, 0]]
-        share[place] = 1.0 - part.mean() if part.size else 0.0
+            before = frame[box]
+        part = covered[low[box, 1] : high[box, 1], low[box, 0] : high[box, 0]]
+        share[box] = 1.0 - part.mean() if part.size else 0.0
         part[:] = True
     return share
 
@@ -118,9 +119,9 @@ def occlusion_level(visible: Float[np.ndarray, "seen"]) -> Int[np.ndarray, "seen
 
 def truth_of(drive: Drive, unit: str, *, camera: Camera, dt_s: Float[np.ndarray, "time"], farthest_m: float) -> Truth:
     """The reference of a scene: every road user in the picture, hidden ones too (level 3)."""
-    found = cuboids(drive, farthest_m=farthest_m)
-    seen = in_picture(found, camera)
-    frame, actor, corners_m = found.frame[seen.row], found.actor[seen.row], found.corners_m[seen.row]
+    bodies = cuboids(drive, farthest_m=farthest_m)
+    seen = in_picture(bodies, camera)
+    frame, actor, corners_m = bodies.frame[seen.row], bodies.actor[seen.row], bodies.corners_m[seen.row]
     size_px = (camera.width_px or 0, camera.height_px or 0)
     distance_m = np.hypot(*np.moveaxis(corners_m, -1, 0)).min(axis=1)
     visible = visible_share(frame, seen.box_px, distance_m=distance_m, size_px=size_px)

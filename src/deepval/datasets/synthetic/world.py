@@ -1,7 +1,7 @@
-"""Seed -> the synthetic world: a data set like any other, and what a detector reports of it in every mode.
+"""Seed -> the synthetic world: a data set, and the detections of a simulated detector on it in every mode.
 
-Scene i depends on the seed and on i alone, so scenes can be made in any order and number. What a scene shows is
-drawn by whoever holds the world's drives; a Scene itself holds no more than a number to ask for pictures with.
+Scene i depends on the seed and on i alone, so any scenes can be built in any order. A Scene has no pictures itself: it
+asks `render` for them by a ticket, and `render` draws them from the scene's drive.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ MOST_SCENES, MOST_FRAMES = 1_000_000, 100_000
 
 @dataclass(frozen=True)
 class WorldSettings:
-    """How many scenes of how many frames, and the traffic in them."""
+    """Number of scenes, frames per scene, and their traffic."""
 
     scenes: int = 48
     frames: int = 40
@@ -61,19 +61,19 @@ class World:
 
 
 class SceneParts:
-    """One scene in the making: its traffic, its look, and from them the Scene, the Truth and the detections."""
+    """Traffic and look of one scene, from which the Scene, the Truth and the detections follow."""
 
-    def __init__(self, place: int, *, seed: int, settings: WorldSettings) -> None:
-        self.unit, self.seed, self.place, self.settings = unit_id(place), seed, place, settings
+    def __init__(self, number: int, *, seed: int, settings: WorldSettings) -> None:
+        self.unit, self.seed, self.number, self.settings = unit_id(number), seed, number, settings
         # Steps of the golden ratio spread the kinds of streets evenly, however many scenes there are.
-        chance = (np.random.default_rng(seed).random() + place * GOLDEN) % 1.0
+        chance = (np.random.default_rng(seed).random() + number * GOLDEN) % 1.0
         self.drive: Drive = drive(settings.frames, settings=settings.traffic, chance=chance, rng=self.rng(TRAFFIC))
         self.look: Look = look(self.rng(LOOK))
         self.camera = kitti_camera()
 
     def rng(self, part: int) -> np.random.Generator:
         """The random numbers of one part of the scene: they depend on seed, scene and part alone."""
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.place, part)))
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.number, part)))
 
     def truth(self) -> Truth:
         """The reference."""
@@ -82,7 +82,7 @@ class SceneParts:
         return truth_of(self.drive, self.unit, camera=self.camera, dt_s=dt_s, farthest_m=settings.farthest_m)
 
     def scene(self, paths: Sequence[Path] | None = None) -> Scene:
-        """What the vehicle knows; pictures from files where given, else drawn on demand."""
+        """The Scene; its pictures are the files `paths`, or are drawn on demand where there are none."""
         frames = self.settings.frames
         return Scene(
             unit=self.unit,
@@ -96,20 +96,20 @@ class SceneParts:
 
     @cached_property
     def drawn(self) -> Draw:
-        """What the detector makes of the scene before a picture size is chosen; what is wholly hidden it cannot see."""
+        """The detector's random draw on the visible objects, shared by all picture sizes."""
         profile, rng = shipped_profile(), self.rng(DETECTOR)
         clutter = self.settings.traffic.streets[self.drive.street].clutter
         conditions = conditions_of(self.look, street=street(profile, rng), clutter=clutter)
         return draw(profile, self.scene(), truth=visible(self.truth()), rng=rng, conditions=conditions)
 
 
-def unit_id(place: int) -> str:
+def unit_id(number: int) -> str:
     """Id of a scene: scene-00, scene-01, ..."""
-    return f"scene-{place:02d}"
+    return f"scene-{number:02d}"
 
 
 def visible(truth: Truth) -> Truth:
-    """The truth without what is hidden (level 3)."""
+    """The truth without hidden objects (level 3)."""
     return truth.where(truth.occlusion < 3)
 
 
@@ -133,10 +133,10 @@ def make_world(
     sets = {}
     for name, size in modes.items():
         reader = Simulated(seed, settings, size)
-        made = {
+        detections = {
             scene.unit: reader.detections(scene, truth) for scene, truth in zip(data.scenes, data.truths, strict=True)
         }
-        sets[name] = DetectionSet(name, "probabilities", made)
+        sets[name] = DetectionSet(name, "probabilities", detections)
     return World(data, sets)
 
 
@@ -145,11 +145,10 @@ class Synthetic(Dataset):
     """The synthetic world of a seed.
 
     Attributes:
-        root: Folder under which pictures are written; they are drawn each time they are asked for, in this process
-            only, where it is None.
+        root: Folder for the pictures; None: pictures are drawn at every access, in this process only.
         seed: Everything follows from it.
         settings: Number and length of scenes, traffic.
-        picture_format: Ending of the pictures that are written.
+        picture_format: Ending of the picture files.
     """
 
     root: Path | str | None = None
@@ -159,36 +158,36 @@ class Synthetic(Dataset):
 
     @property
     def name(self) -> str:
-        """Its name; splits are drawn under it."""
+        """Name of the data set; it seeds the splits."""
         return "synthetic"
 
     def files(self, unit: str) -> dict[str, Path]:
-        """None: the seed says it all."""
+        """None: everything follows from the seed."""
         return {}
 
     def beside(self, unit: str) -> dict[str, Any] | None:
-        """Seed and settings; nobody says which pictures are there, where they are written."""
+        """Seed and settings; None where pictures are written, since no list names the existing ones."""
         return None if self.root is not None else {"seed": self.seed, "settings": asdict(self.settings)}
 
     def unit_ids(self) -> tuple[str, ...]:
         """scene-00, scene-01, ..."""
-        return tuple(unit_id(place) for place in range(self.settings.scenes))
+        return tuple(unit_id(number) for number in range(self.settings.scenes))
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """What the vehicle knows of one scene, and its reference."""
+        """One scene, and its reference."""
         part = scene_of(self.seed, self.settings, unit)
         scene = part.scene()
         if self.root is not None:
-            # The name tells one world's pictures from another's, but not how to make that world.
+            # A digest in the folder's name keeps the pictures of different worlds apart.
             facts = repr((self.seed, self.settings.frames, self.settings.traffic, VERSION)).encode()
-            place = Path(self.root) / f"image_02-{sha256(facts)[:12]}"
-            scene = part.scene(write_pictures(scene, place / unit, ending=self.picture_format))
+            folder = Path(self.root) / f"image_02-{sha256(facts)[:12]}"
+            scene = part.scene(write_pictures(scene, folder / unit, ending=self.picture_format))
         return scene, part.truth()
 
 
 @dataclass(frozen=True)
 class Simulated(ModeReader):
-    """What the simulated detector reports of the synthetic world at one picture size."""
+    """Detections of the simulated detector on the synthetic world at one picture size."""
 
     seed: int
     settings: WorldSettings
@@ -201,27 +200,27 @@ class Simulated(ModeReader):
 
     @property
     def made(self) -> dict[str, Any]:
-        """How it was made: part of a cell's id."""
+        """The settings behind the detections: part of a cell's id."""
         return {"source": "synthetic", "seed": self.seed, "settings": asdict(self.settings), "size": self.size}
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
-        """What the detector reports on one scene."""
+        """The detections on one scene."""
         return detected(scene_of(self.seed, self.settings, scene.unit).drawn, self.size)
 
 
 @cache
 def shipped_profile() -> Profile:
-    """How the detector sees: the profile that ships with deepval."""
+    """The detector's profile that ships with deepval."""
     return read_profile()
 
 
 @lru_cache(maxsize=2)
 def scene_of(seed: int, settings: WorldSettings, unit: str) -> SceneParts:
-    """One scene in the making; the last ones are kept, for the modes of a unit share it."""
-    known = [unit_id(place) for place in range(settings.scenes)]
-    if unit not in known:
-        raise InputError(f"units must be {known[0]} to {known[-1]}; found {unit}.")
-    return SceneParts(known.index(unit), seed=seed, settings=settings)
+    """The parts of one scene; cached, since the modes of a unit share them."""
+    units = [unit_id(number) for number in range(settings.scenes)]
+    if unit not in units:
+        raise InputError(f"units must be {units[0]} to {units[-1]}; found {unit}.")
+    return SceneParts(units.index(unit), seed=seed, settings=settings)
 
 
 def read(
@@ -233,6 +232,6 @@ def read(
     frames: int = 40,
     picture_format: str = "jpg",
 ) -> Recording:
-    """The named scenes (all where None) in memory; pictures are written under the folder `root` where one is given."""
+    """The named scenes (all where None) in memory; pictures are written under the folder `root`, if any."""
     settings = WorldSettings(scenes=scenes, frames=frames)
     return Synthetic(root, seed=seed, settings=settings, picture_format=picture_format).read(units)
