@@ -68,8 +68,8 @@ class Tracks(Placing):
     """The logged tracks that a mode detects or cannot see, then its unmatched detections as standing objects.
 
     A mode with 3D boxes looks all around and is matched on the ground; a mode with image boxes alone sees only the
-    tracks in the image and is matched there. Per frame, tracks are in the order of the log and false positives in that of
-    the report.
+    tracks in the image and is matched there. Per frame, tracks are in the order of the log and false positives in that
+    of the report.
 
     Attributes:
         least_iou: IoU from which on an image box may be a track.
