@@ -1,1 +1,1 @@
-"""What a mode reports and how good it is: detections, filters, operating points, matching, losses."""
+"""Reports of perception modes and their quality: detections, filters, operating points, matching, losses."""

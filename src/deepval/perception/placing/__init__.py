@@ -1,4 +1,4 @@
-"""Placing: how a mode's detections become objects in the ego frame. One way per file, one row each in PLACINGS."""
+"""Placing: a mode's detections -> objects in the ego frame. One method per file, one row per method in PLACINGS."""
 
 from deepval.perception.placing.monocular import Monocular, Placing
 from deepval.perception.placing.oracle import OracleGeometry

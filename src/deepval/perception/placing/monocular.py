@@ -1,4 +1,4 @@
-"""Monocular placing: image boxes -> perceived objects, by lift and box growth alone: what a vehicle could do."""
+"""Monocular placing: image boxes -> perceived objects, by lift and box growth alone, as a vehicle could."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ from deepval.world.truth import Truth
 
 
 class Placing(ABC):
-    """A way to place detections: a frozen dataclass whose fields are its settings.
+    """A method of placing detections: a frozen dataclass whose fields are its settings.
 
     Attributes:
-        observes: Whether allocators look at the objects that it makes of the cheap mode's report, as the planner is
-            given them, and not at image boxes.
+        observes: Whether allocators look at the objects that it creates from the cheap mode's report, as the planner
+            does, and not at image boxes.
     """
 
     observes: ClassVar[bool] = False
@@ -33,20 +33,20 @@ class Placing(ABC):
     ) -> Objects:
         """The objects, one per detection that `keep` marks (all where None) unless a placing says otherwise.
 
-        Those that it drops (the persistence filter) still serve as the earlier boxes of others. Only a placing that
-        says so looks at the truth.
+        Detections that it drops (the persistence filter) still serve as the earlier boxes of others. Only a placing
+        whose docstring states it looks at the truth.
         """
 
     def behind(
         self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
     ) -> Int[np.ndarray, "obj"]:
-        """The place of the detection behind each object that `place` gives, -1 where there is none."""
+        """The index of the detection behind each object that `place` returns, -1 for an object without one."""
         return np.arange(len(detections)) if keep is None else np.flatnonzero(keep)
 
 
 @dataclass(frozen=True)
 class Monocular(Placing):
-    """The lift of every image box; the truth is not looked at."""
+    """The lift of every image box; it does not look at the truth."""
 
     settings: LiftSettings = field(default_factory=LiftSettings)
 

@@ -1,4 +1,4 @@
-"""Oracle geometry: perceived objects that fit a reference object take that object's geometry.
+"""Oracle geometry: detections -> objects with the geometry of the reference objects that they fit.
 
 Image boxes fit by overlap, cuboids by the distance of their centres on the ground.
 """
@@ -23,7 +23,7 @@ from deepval.world.truth import Truth
 
 @dataclass(frozen=True)
 class OracleGeometry(Placing):
-    """The geometry of the reference object that a detection fits, that of its own of the others: knows the truth."""
+    """The geometry of the reference object that a detection fits, else its own geometry. It looks at the truth."""
 
     settings: LiftSettings = field(default_factory=LiftSettings)
     least_iou: float = 0.5
@@ -48,10 +48,10 @@ def reference_partners(detections: Detections, truth: Truth) -> Best:
 
 
 def oracle_cuboids(detections: Detections, scene: Scene, *, truth: Truth, farthest_m: float = 2.0) -> Objects:
-    """Perceived objects; each takes the place and motion of the nearest reference object of its super-class.
+    """Perceived objects; each takes the position and motion of the nearest reference object of its super-class.
 
-    Nearest by centres on the ground, at most `farthest_m` away (several may take the same); the others stay where
-    their detector put them.
+    Nearest by centres on the ground, at most `farthest_m` away (several may take the same); the others stay at
+    their detected position.
     """
     reported, reference = Cuboids().place(detections, scene, truth), truth.objects
     pairs = frame_pairs(reported.frame, reference.frame)
@@ -134,10 +134,10 @@ def lift_bias(
     """
     reference, excess = [np.zeros(0)], [np.zeros(0)]
     for scene, truth in zip(scenes, truths, strict=True):
-        found = detections[scene.unit]
-        lifted = monocular_objects(found, scene, settings=settings)
-        best = reference_partners(found, truth)
-        matched = (best.overlap > least_iou) & (found.cls == cls)
+        reported = detections[scene.unit]
+        lifted = monocular_objects(reported, scene, settings=settings)
+        best = reference_partners(reported, truth)
+        matched = (best.overlap > least_iou) & (reported.cls == cls)
         matched[matched] = truth.cls[best.place[matched]] == cls
         reference.append(truth.objects.near_m[best.place[matched]])
         excess.append(lifted.near_m[matched] - reference[-1])

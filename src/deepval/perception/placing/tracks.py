@@ -1,7 +1,7 @@
-"""Track placing: what a planner observes under a mode: the logged tracks that it detects, and what it invents.
+"""Track placing: a mode's detections -> a planner's observation: the logged tracks it detects, and false positives.
 
-Docs/definitions.md, Observations. It knows the truth: a track that is detected keeps its logged geometry, velocity and
-id, so that only what is seen differs between modes, not where it is.
+Docs/definitions.md, Observations. It looks at the truth: a detected track keeps its logged geometry, velocity and id,
+so that modes differ only in the tracks they detect, not in the positions of these tracks.
 """
 
 from dataclasses import dataclass, field, fields
@@ -25,7 +25,7 @@ from deepval.world.truth import Truth
 
 @dataclass(frozen=True)
 class Cuboids(Placing):
-    """Every 3D box where its detector put it; the truth is not looked at."""
+    """Every 3D box at its detected position; it does not look at the truth."""
 
     observes = True
 
@@ -48,11 +48,11 @@ class Cuboids(Placing):
 
 
 MOVING = ("vehicle", "person", "cyclist")
-"""Super-classes that are observed only where a mode detects them; what else was logged is always observed."""
+"""Super-classes that are observed only where a mode detects them; other logged objects are always observed."""
 
 
 class Observation(NamedTuple):
-    """What is observed, and of each object the place of its detection and of its logged track (-1: none).
+    """The observed objects, with the indices of their detections and of their logged tracks (-1: none).
 
     `watched` marks the tracks that are observed only where they are detected.
     """
@@ -67,8 +67,9 @@ class Observation(NamedTuple):
 class Tracks(Placing):
     """The logged tracks that a mode detects or cannot see, then its unmatched detections as standing objects.
 
-    A mode with 3D boxes looks all around and is matched on the ground; one with image boxes alone sees what is in the
-    image and is matched there. Per frame, tracks are in the order of the log and false positives in that of the report.
+    A mode with 3D boxes looks all around and is matched on the ground; a mode with image boxes alone sees only the
+    tracks in the image and is matched there. Per frame, tracks are in the order of the log and false positives in that
+    of the report.
 
     Attributes:
         least_iou: IoU from which on an image box may be a track.
@@ -87,20 +88,20 @@ class Tracks(Placing):
     def place(
         self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
     ) -> Objects:
-        """The observed objects: not one per detection, but in the log's order and then the report's."""
+        """The observed objects: first tracks in the order of the log, then false positives in that of the report."""
         return self.observation(detections, scene, truth, keep=keep).objects
 
     def behind(
         self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
     ) -> Int[np.ndarray, "obj"]:
-        """The place of the detection behind each object, -1 where there is none."""
+        """The index of the detection behind each object, -1 for an object without one."""
         return self.observation(detections, scene, truth, keep=keep).behind
 
     def observation(
         self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
     ) -> Observation:
-        """What is observed of a unit; detections that `keep` drops are as if not there."""
-        place = np.arange(len(detections)) if keep is None else np.flatnonzero(keep)
+        """The observation of a unit; detections that `keep` drops are ignored."""
+        index = np.arange(len(detections)) if keep is None else np.flatnonzero(keep)
         used = detections if keep is None else detections.where(keep)
         if used.cuboid_m is not None:
             visible = np.ones(len(truth), dtype=bool)
@@ -121,15 +122,15 @@ class Tracks(Placing):
         partner = np.full(len(truth), -1)
         partner[obj] = det
         watched = visible & np.isin(super_class(truth.cls), MOVING)
-        kept = (partner >= 0) | ~watched
+        observed = (partner >= 0) | ~watched
         invented = np.full(len(used), self.false_positives)
         invented[det] = False
         objects, order = _followed(
-            truth.objects.where(kept), _standing(used.where(invented), corners_m[invented], scene)
+            truth.objects.where(observed), _standing(used.where(invented), corners_m[invented], scene)
         )
-        behind = np.concatenate([partner[kept], np.flatnonzero(invented)])[order]
-        behind[behind >= 0] = place[behind[behind >= 0]]
-        logged = np.concatenate([np.flatnonzero(kept), np.full(np.count_nonzero(invented), -1)])[order]
+        behind = np.concatenate([partner[observed], np.flatnonzero(invented)])[order]
+        behind[behind >= 0] = index[behind[behind >= 0]]
+        logged = np.concatenate([np.flatnonzero(observed), np.full(np.count_nonzero(invented), -1)])[order]
         return Observation(objects, behind, logged, watched)
 
 
@@ -147,7 +148,7 @@ def image_pairs(
 
 
 def road_corners_m(detections: Detections, scene: Scene, *, settings: LiftSettings) -> Float[np.ndarray, "det 4 2"]:
-    """Footprints of class size where image boxes are lifted to, headed as the ego vehicle."""
+    """Footprints of class size at the lifted positions of image boxes, with the heading of the ego vehicle."""
     lifted = lift(detections.box_px, looked_up(detections.cls, HEIGHT_M), camera=scene.camera, settings=settings)
     middle_m, half_m = lifted.lateral_m.mean(axis=1), looked_up(detections.cls, WIDTH_M) / 2
     return rectangles_m(
@@ -174,7 +175,7 @@ def _standing(detections: Detections, corners_m: Float[np.ndarray, "det 4 2"], s
 
 
 def _followed(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "obj"]]:
-    """Per frame the first objects, then the second, and where each was; alone the first stay as they are."""
+    """Per frame the first objects, then the second, with their old indices; without second ones the first unchanged."""
     order = np.argsort(np.concatenate([first.frame, second.frame]), kind="stable")
     if not len(second):
         return first, order

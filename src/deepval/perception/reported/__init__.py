@@ -1,1 +1,1 @@
-"""What modes reported: detections, their files, how they match the reference and what they lose."""
+"""Reports of perception modes: detections, their files, their match with the reference and their losses."""

@@ -1,9 +1,10 @@
-"""Graded detections of a weak and a strong mode -> what swapping one frame does to average precision, for every frame.
+"""Graded detections of a weak and a strong mode -> the change of average precision by a swap, for every frame.
 
-Matching stays within a frame, so a swap takes some graded detections out of one long list and puts others in. Between
-the scores it touches, the counts shift by whole numbers; and down a run of right detections precision only rises, so
-that the best precision at no less recall can turn only at the ends of runs and at touched scores. The curve is needed
-there and nowhere else, and nothing is sorted again. Equal scores form one point, as in `average_precision`.
+A swap replaces the weak output of one frame by the strong one. Matching stays within a frame, so a swap takes some
+graded detections out of one long list and puts others in. Between the scores it touches, the counts shift by whole
+numbers; and down a run of right detections precision only rises, so that the best precision at no less recall can turn
+only at the ends of runs and at touched scores. The curve is needed there and nowhere else, and nothing is sorted again.
+Equal scores form one point, as in `average_precision`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,15 +24,15 @@ GROUPS: tuple[str, ...] = tuple(sorted({SUPER_CLASS[name] for name in CLASSES}))
 CONTEXT = 1000
 """Frames that an image's contextual AP is measured among."""
 CASES = 64
-"""Lists looked at in one go: more share the search for points, fewer have fewer points to share."""
+"""Cases evaluated at once: more cases share the search for points, fewer cases need fewer points."""
 ELEMENTS = 1 << 18
-"""Points times lists looked at in one go; keeps the arrays in cache."""
+"""Points times cases evaluated at once; keeps the arrays in cache."""
 
 
 class GradedFrames(NamedTuple):
-    """Detections that count (frame, score, right or wrong, super-class) and the objects of each frame.
+    """Counted detections (frame, score, right or wrong, super-class) and the number of objects per frame.
 
-    `group` and the columns of `objects` are places in GROUPS; one past them stands for any other class.
+    `group` and the columns of `objects` are indices into GROUPS; one past them stands for any other class.
     """
 
     frame: Int[np.ndarray, "det"]
@@ -41,9 +42,11 @@ class GradedFrames(NamedTuple):
     objects: Int[np.ndarray, "time group"]
 
     def above(self, threshold: float) -> "GradedFrames":
-        """The detections from a score on: greedy matching gives those of higher scores the same partners either way."""
-        kept = self.score >= threshold
-        return GradedFrames(self.frame[kept], self.score[kept], self.right[kept], self.group[kept], self.objects)
+        """The detections with score >= threshold; greedy matching gives them the same partners without the others."""
+        selected = self.score >= threshold
+        return GradedFrames(
+            self.frame[selected], self.score[selected], self.right[selected], self.group[selected], self.objects
+        )
 
     def of_group(self, group: int) -> "GradedFrames":
         """The detections of one super-class, with its objects only."""
@@ -60,7 +63,7 @@ def graded_frames(
     frames: Bool[np.ndarray, "time"] | None = None,
     settings: MatchSettings | None = None,
 ) -> GradedFrames:
-    """The detections of a unit, right or wrong, in the frames that `frames` marks (all where None), counting those."""
+    """The detections of a unit, right or wrong, in the frames that `frames` marks (None: all), numbered anew."""
     mark = np.ones(truth.frames, dtype=bool) if frames is None else frames
     if np.isnan(detections.score).any():
         raise InputError(f"unit {detections.unit}: average precision needs scores; this source has none.")
@@ -72,12 +75,12 @@ def graded_frames(
     candidates = match_candidates(detections, truth, settings=settings)
     right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
     counted = (right | ~candidates.excused) & mark[detections.frame]
-    wanted = candidates.judged & mark[truth.frame]
+    judged = candidates.judged & mark[truth.frame]
     number = np.cumsum(mark) - 1
     objects = np.zeros((int(mark.sum()), len(GROUPS) + 1), dtype=int)
-    np.add.at(objects, (number[truth.frame[wanted]], _group(truth.cls[wanted])), 1)
-    kept = detections.where(counted)
-    return GradedFrames(number[kept.frame], kept.score, right[counted], _group(kept.cls), objects)
+    np.add.at(objects, (number[truth.frame[judged]], _group(truth.cls[judged])), 1)
+    selected = detections.where(counted)
+    return GradedFrames(number[selected.frame], selected.score, right[counted], _group(selected.cls), objects)
 
 
 def numbered_on(units: Sequence[GradedFrames]) -> GradedFrames:
@@ -92,8 +95,8 @@ def numbered_on(units: Sequence[GradedFrames]) -> GradedFrames:
 def _group(cls: Shaped[np.ndarray, "obj"]) -> Int[np.ndarray, "obj"]:
     names = super_class(cls)
     code = np.full(len(cls), len(GROUPS))
-    for place, group in enumerate(GROUPS):
-        code[names == group] = place
+    for index, group in enumerate(GROUPS):
+        code[names == group] = index
     return code
 
 
@@ -136,18 +139,18 @@ def contextual_gains(
     frames = checked_frames(weak, strong)
     inside = np.zeros(frames, dtype=bool)
     inside[context] = True
-    gain, known = np.zeros(frames), np.zeros(frames)
+    gain, groups = np.zeros(frames), np.zeros(frames)
     for group in range(len(GROUPS)):
         one, other = weak.of_group(group), strong.of_group(group)
         objects = one.objects[inside].sum() + np.where(inside, 0, one.objects[:, 0])
-        known += objects > 0
+        groups += objects > 0
         if len(one.frame) or len(other.frame):
             gain += _contextual_ap_gain(one, other, inside=inside, objects=objects)
-    return gain / np.maximum(known, 1) * (inside.sum() - inside + 1)
+    return gain / np.maximum(groups, 1) * (inside.sum() - inside + 1)
 
 
 def checked_frames(weak: GradedFrames, strong: GradedFrames) -> int:
-    """How many frames both modes were graded on, which must be the same ones."""
+    """The number of graded frames, which must be the same in both modes."""
     if not np.array_equal(weak.objects, strong.objects):
         raise InputError(
             "Both modes must be graded on the same frames and objects; theirs differ: grade them together."
@@ -166,12 +169,12 @@ def _contextual_ap_gain(
     right = np.concatenate([weak.right[new], weak.right[of_context], strong.right])
     score = np.concatenate([weak.score[new], weak.score[of_context], strong.score])
     edits = _edits(np.concatenate(case), score, right=sign * right, counted=sign)
-    wanted = np.repeat(objects, 2)
-    found = np.zeros(len(wanted))
-    for part in _curves(weak.score[of_context], weak.right[of_context], edits=edits, cases=len(wanted)):
+    case_objects = np.repeat(objects, 2)
+    precision = np.zeros(len(case_objects))
+    for part in _curves(weak.score[of_context], weak.right[of_context], edits=edits, cases=len(case_objects)):
         rows = slice(part.first, part.first + len(part.best))
-        found[rows] = _mean_at_recalls(part, wanted[rows])
-    return np.where(objects > 0, found[1::2] - found[::2], 0.0)
+        precision[rows] = _mean_at_recalls(part, case_objects[rows])
+    return np.where(objects > 0, precision[1::2] - precision[::2], 0.0)
 
 
 class _Edits(NamedTuple):
@@ -238,16 +241,16 @@ def _curves(
         at = np.searchsorted(own, touched, side="left")
         above = np.searchsorted(-falling, touched, side="left")
         down = np.searchsorted(-falling, touched, side="right")
-        place = np.insert(upto, np.repeat(at, 2), np.column_stack([above, down]).reshape(-1))
+        upto_points = np.insert(upto, np.repeat(at, 2), np.column_stack([above, down]).reshape(-1))
         point = (at + 2 * np.arange(len(touched)) + 1)[which]
         case, rows = edits.case[low:high] - first, min(step, cases - first)
-        base = rights[place]
-        base_best = np.maximum.accumulate((base / np.maximum(counts[place], 1.0))[::-1])[::-1]
+        base = rights[upto_points]
+        base_best = np.maximum.accumulate((base / np.maximum(counts[upto_points], 1.0))[::-1])[::-1]
         # In place: at this size a fresh array costs more than the arithmetic that fills it.
-        now = _stepped(case, point, edits.right[low:high], shape=(rows, len(place)))
-        best = _stepped(case, point, edits.counted[low:high], shape=(rows, len(place)))
+        now = _stepped(case, point, edits.right[low:high], shape=(rows, len(upto_points)))
+        best = _stepped(case, point, edits.counted[low:high], shape=(rows, len(upto_points)))
         now += base
-        best += counts[place]
+        best += counts[upto_points]
         np.maximum(best, 1.0, out=best)
         np.divide(now, best, out=best)
         np.maximum.accumulate(best[:, ::-1], axis=1, out=best[:, ::-1])
@@ -264,19 +267,20 @@ def _stepped(
     """For each case and point the sum of `by` over the case's edits at or before the point."""
     rows, width = shape
     total = np.bincount(case, by, minlength=rows)
-    place = np.concatenate([np.arange(rows) * width, case * width + point])
-    order = np.argsort(place, kind="stable")
+    offset = np.concatenate([np.arange(rows) * width, case * width + point])
+    order = np.argsort(offset, kind="stable")
     change = np.concatenate([-np.append(0.0, total[:-1]), by])[order]
-    length = np.diff(place[order], append=rows * width)
+    length = np.diff(offset[order], append=rows * width)
     return np.repeat(np.cumsum(change), length).reshape(shape)
 
 
 def _mean_at_recalls(part: _Curves, objects: Int[np.ndarray, "case"]) -> Float[np.ndarray, "case"]:
     """Mean best precision at recalls 0, 0.01, ..., 1, in whole numbers; 0 where a recall is not reached."""
     rows, width = part.right.shape
+    # Shifting each row beyond the largest count of the row before makes one sorted list: one search serves all rows.
     apart = 100.0 * max(part.right.max(), objects.max()) + 1.0
     shift = apart * np.arange(rows)[:, None]
-    wanted = np.arange(101) * objects[:, None] + shift
-    place = np.searchsorted((100.0 * part.right + shift).reshape(-1), wanted) - width * np.arange(rows)[:, None]
-    best = np.take_along_axis(part.best, np.minimum(place, width - 1), axis=1)
-    return np.where(place < width, best, 0.0).mean(axis=1)
+    targets = np.arange(101) * objects[:, None] + shift
+    point = np.searchsorted((100.0 * part.right + shift).reshape(-1), targets) - width * np.arange(rows)[:, None]
+    best = np.take_along_axis(part.best, np.minimum(point, width - 1), axis=1)
+    return np.where(point < width, best, 0.0).mean(axis=1)

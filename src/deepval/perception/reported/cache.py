@@ -1,10 +1,10 @@
-"""Keeps detections on disk, one pair of Parquet files per mode and unit, so that a killed run can go on.
+"""Detections <-> a cache on disk, one pair of Parquet files per mode and unit, so that a killed run can go on.
 
 `<mode>/detections/<unit>.parquet` has columns seq, frame, cls, score, x1, y1, x2, y2, the best score first.
 `<mode>/frames/<unit>.parquet` lists every frame that was run: `ok` with 0 boxes is empty, `failed` gives a
-reason, an absent frame was never run. `manifest.json` says what made them, and enters the hashes of a unit's files
-once both are written: a unit that it does not list is not done, and a file that does not fit its hash is never used.
-A file appears under its name only when complete, and holds no time and no path of the machine.
+reason, an absent frame was never run. `manifest.json` holds the settings that filled the cache, and the hashes of a
+unit's files once both are written: a unit that it does not list is not done, and a file that does not match its hash
+is never used. A file appears under its name only when complete, and contains no time and no path of the machine.
 """
 
 import json
@@ -32,7 +32,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """What became of one frame in one mode: detections, or None with a reason."""
+    """The outcome of one frame in one mode: detections, or None with a reason."""
 
     frame: int
     image: str
@@ -57,12 +57,12 @@ class CachedMode:
 
 
 def detections_path(cache: Path, mode: str, unit: str) -> Path:
-    """Where the boxes of a unit lie."""
+    """The file of a unit's boxes."""
     return cache / mode / "detections" / f"{quote(unit, safe='')}.parquet"
 
 
 def frames_path(cache: Path, mode: str, unit: str) -> Path:
-    """Where the list of a unit's frames lies."""
+    """The file of a unit's frame list."""
     return cache / mode / "frames" / f"{quote(unit, safe='')}.parquet"
 
 
@@ -72,31 +72,31 @@ def unit_done(cache: Path, mode: str, unit: str) -> bool:
 
 
 def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> None:
-    """Write a unit of a mode: its frames, its detections, and last the entry of the manifest with which it is done."""
+    """Write a unit of a mode: its frames, its detections, then its entry in the manifest, which marks it as done."""
     enter(cache, {mode: unit_files(cache, mode, unit=unit, records=records)}, unit=unit)
 
 
 def unit_files(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> dict[str, Any]:
-    """Write the frames and the detections of a unit, and return its entry of the manifest, which makes it done.
+    """Write the frames and the detections of a unit, and return its entry for the manifest, which marks it as done.
 
-    Several processes may each write units of their own; one of them alone, the one that holds the lock, enters all.
+    Several processes may write units of their own; only the process with the lock writes the entries.
     """
     records = sorted(records, key=lambda record: record.frame)
     frames, detections = _parquet(_frames_table(unit, records)), _parquet(_detections_table(unit, records))
     write_atomically(frames_path(cache, mode, unit), frames, make_folder=True)
     write_atomically(detections_path(cache, mode, unit), detections, make_folder=True)
-    found = [record.detections for record in records if record.detections is not None]
+    detected = [record.detections for record in records if record.detections is not None]
     return {
         "frames": len(records),
-        "failed": len(records) - len(found),
-        "boxes": sum(item.scores.size for item in found),
+        "failed": len(records) - len(detected),
+        "boxes": sum(frame_detections.scores.size for frame_detections in detected),
         "detections_sha256": sha256(detections),
         "frames_sha256": sha256(frames),
     }
 
 
 def enter(cache: Path, entries: Mapping[str, Mapping[str, Any]], *, unit: str) -> None:
-    """Write a unit's entry of each mode to the manifest: from then on it is done."""
+    """Write a unit's entry of every mode to the manifest: from then on the unit is done."""
     manifest = cache_manifest(cache)
     modes = dict(manifest["modes"])
     for mode, entry in entries.items():
@@ -105,7 +105,7 @@ def enter(cache: Path, entries: Mapping[str, Mapping[str, Any]], *, unit: str) -
 
 
 def check_unit(cache: Path, mode: str, *, unit: str, frames: Mapping[int, str | None], allow_failed: bool) -> None:
-    """Raise InputError unless a unit that is done is as written and was run on these frames (id to image SHA-256)."""
+    """Raise InputError unless a finished unit is unchanged and was run on these frames (id to image SHA-256)."""
     table = _tables(cache, mode, unit).frames
     listed = dict(zip(table["frame"].to_pylist(), table["image_sha256"].to_pylist(), strict=True))
     if listed != dict(frames):
@@ -127,7 +127,7 @@ def check_unit(cache: Path, mode: str, *, unit: str, frames: Mapping[int, str | 
 
 
 def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
-    """Tie a new cache to the recipe that fills it; InputError where an old one was filled by another."""
+    """Store the recipe of a new cache; InputError where an old cache was filled with another recipe."""
     if not reading.exists(cache / MANIFEST):
         _write_manifest(cache, recipe, {})
         return
@@ -151,7 +151,7 @@ def finish(cache: Path) -> Path:
 
 
 def silence(mode: str, images: int) -> str:
-    """The note on a mode that found no box in any image."""
+    """The note on a mode that reports no box in any image."""
     return (
         f"mode {mode} finds no box in any of {images} images: check the style, the class names and the resolution, "
         "and look at an image."
@@ -166,29 +166,31 @@ def modes_in(cache: Path) -> tuple[str, ...]:
 def units_in(cache: Path, mode: str) -> tuple[str, ...]:
     """Names of the units that are done in a mode, in alphabetical order."""
     listed = cache_manifest(cache)["modes"].get(mode, {})
-    places = (detections_path, frames_path)
-    return tuple(sorted(unit for unit in listed if all(reading.exists(place(cache, mode, unit)) for place in places)))
+    path_functions = (detections_path, frames_path)
+    return tuple(
+        sorted(unit for unit in listed if all(reading.exists(path_of(cache, mode, unit)) for path_of in path_functions))
+    )
 
 
 def read_mode(cache: Path, mode: str) -> CachedMode:
-    """Everything the cache holds of a mode, sorted by unit and frame, best score first."""
+    """All cached detections and frames of a mode, sorted by unit and frame, best score first."""
     import pyarrow as pa
 
     if not reading.exists(cache / MANIFEST):
         raise InputError(f"A detection cache must hold a {MANIFEST} with the hashes of its files; {cache} has none.")
     units = units_in(cache, mode)
     if not units:
-        known = ", ".join(modes_in(cache)) or "none"
-        raise InputError(f"The cache {cache} holds no unit of mode {mode}; its modes are: {known}.")
+        modes = ", ".join(modes_in(cache)) or "none"
+        raise InputError(f"The cache {cache} holds no unit of mode {mode}; its modes are: {modes}.")
     tables = [_tables(cache, mode, unit) for unit in units]
-    found = pa.concat_tables([table.detections for table in tables])
+    detections = pa.concat_tables([table.detections for table in tables])
     run = pa.concat_tables([table.frames for table in tables])
     return CachedMode(
-        np.array(found["seq"].to_pylist(), dtype=np.str_),
-        found["frame"].to_numpy(),
-        np.array(found["cls"].to_pylist(), dtype=np.str_),
-        found["score"].to_numpy(),
-        np.stack([found[corner].to_numpy() for corner in ("x1", "y1", "x2", "y2")], axis=1),
+        np.array(detections["seq"].to_pylist(), dtype=np.str_),
+        detections["frame"].to_numpy(),
+        np.array(detections["cls"].to_pylist(), dtype=np.str_),
+        detections["score"].to_numpy(),
+        np.stack([detections[corner].to_numpy() for corner in ("x1", "y1", "x2", "y2")], axis=1),
         np.array(run["seq"].to_pylist(), dtype=np.str_),
         run["frame"].to_numpy(),
         np.array(run["status"].to_pylist()) == "failed",
@@ -197,7 +199,7 @@ def read_mode(cache: Path, mode: str) -> CachedMode:
 
 @contextmanager
 def locked(cache: Path) -> Iterator[None]:
-    """Keep a second run out of the same cache; the lock goes with the process, however it ends."""
+    """Keep a second run out of the same cache; the lock is released with the process, however it ends."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -210,13 +212,18 @@ def _frames_table(unit: str, records: Sequence[FrameRecord]) -> Any:
     import pyarrow as pa
 
     sizes = [record.image_hw_px or (None, None) for record in records]
-    found = [record.detections for record in records]
+    detections = [record.detections for record in records]
     columns = {
         "seq": pa.array([unit] * len(records), pa.string()),
         "frame": pa.array([record.frame for record in records], pa.int32()),
-        "status": pa.array(["failed" if item is None else "ok" for item in found], pa.string()),
+        "status": pa.array(
+            ["failed" if frame_detections is None else "ok" for frame_detections in detections], pa.string()
+        ),
         "reason": pa.array([record.reason for record in records], pa.string()),
-        "boxes": pa.array([None if item is None else item.scores.size for item in found], pa.int32()),
+        "boxes": pa.array(
+            [None if frame_detections is None else frame_detections.scores.size for frame_detections in detections],
+            pa.int32(),
+        ),
         "width_px": pa.array([width for _, width in sizes], pa.int32()),
         "height_px": pa.array([height for height, _ in sizes], pa.int32()),
         "image": pa.array([record.image for record in records], pa.string()),
@@ -228,14 +235,18 @@ def _frames_table(unit: str, records: Sequence[FrameRecord]) -> Any:
 def _detections_table(unit: str, records: Sequence[FrameRecord]) -> Any:
     import pyarrow as pa
 
-    found = [(record.frame, record.detections) for record in records if record.detections is not None]
-    frames = [frame for frame, item in found for _ in range(item.scores.size)]
-    boxes = np.concatenate([np.zeros((0, 4), np.float32), *(item.boxes_px for _, item in found)])
-    scores = np.concatenate([np.zeros(0, np.float32), *(item.scores for _, item in found)])
+    detected = [(record.frame, record.detections) for record in records if record.detections is not None]
+    frames = [frame for frame, frame_detections in detected for _ in range(frame_detections.scores.size)]
+    boxes = np.concatenate(
+        [np.zeros((0, 4), np.float32), *(frame_detections.boxes_px for _, frame_detections in detected)]
+    )
+    scores = np.concatenate([np.zeros(0, np.float32), *(frame_detections.scores for _, frame_detections in detected)])
     columns = {
         "seq": pa.array([unit] * len(frames), pa.string()),
         "frame": pa.array(frames, pa.int32()),
-        "cls": pa.array([str(name) for _, item in found for name in item.classes], pa.string()),
+        "cls": pa.array(
+            [str(name) for _, frame_detections in detected for name in frame_detections.classes], pa.string()
+        ),
         "score": pa.array(scores.astype(np.float32), pa.float32()),
     }
     for corner, values in zip(("x1", "y1", "x2", "y2"), boxes.astype(np.float32).T, strict=True):
@@ -272,7 +283,7 @@ class _Tables(NamedTuple):
 
 
 def _tables(cache: Path, mode: str, unit: str) -> _Tables:
-    """The tables of a unit that is done, from the very bytes that fit the hashes of the manifest."""
+    """The tables of a finished unit, parsed from the same bytes that were checked against the manifest's hashes."""
     entry = cache_manifest(cache)["modes"][mode][unit]
     return _Tables(
         _read_table(detections_path(cache, mode, unit), entry["detections_sha256"]),
@@ -297,13 +308,13 @@ def _read_table(path: Path, digest: str) -> Any:
 
 
 def cache_manifest(cache: Path) -> dict[str, Any]:
-    """What the manifest says; where there is none, nothing is done."""
+    """The content of the manifest; an empty one where the file is missing."""
     path = cache / MANIFEST
     if not reading.exists(path):
         return {"format": FORMAT, "recipe": {}, "modes": {}}
     what = "the manifest of a detection cache"
-    found = formed_file(_Manifest, read_json(path, what), path, what)
-    return {name: found[name] for name in _Manifest.__required_keys__}
+    manifest = formed_file(_Manifest, read_json(path, what), path, what)
+    return {name: manifest[name] for name in _Manifest.__required_keys__}
 
 
 def _write_manifest(cache: Path, recipe: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """Detection files -> one mode's detections: KITTI text, COCO results JSON, nuScenes results JSON, Parquet.
 
-A frame that a file does not mention was run without result unless the file, or `frames_run`, says it was not.
+A frame that a file does not mention was run and reported nothing, unless the file or `frames_run` lists it as not run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from deepval.files import reading
 from deepval.files.canonical import json_content, read_json
 from deepval.files.reading import formed_file
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
-from deepval.perception.reported.detection_rows import DetectionFile, FramesSaid, Rows, Source, detection_file
+from deepval.perception.reported.detection_rows import DetectionFile, FramesByUnit, Rows, Source, detection_file
 from deepval.perception.reported.detections import DetectionSet
 from deepval.tables import columns
 from deepval.world.scene import Scene
@@ -28,7 +28,7 @@ KITTI_COLUMNS = (17, 18)
 FRAMES = dict[str, list[int] | list[str]]
 """Frames by unit: numbers or ids."""
 MALFORMED = (AttributeError, KeyError, IndexError, OverflowError, TypeError, ValueError)
-"""What Python says of content that is not as it must be."""
+"""Exceptions that Python raises on content of the wrong form."""
 
 
 def read_detections(
@@ -38,7 +38,7 @@ def read_detections(
     source: Source | None = None,
     annotations: Path | str | None = None,
 ) -> DetectionSet:
-    """What a file of any known kind reports on some scenes; arguments as for `open_detections`."""
+    """Detections of a file of any supported kind on some scenes; arguments as for `open_detections`."""
     units = [scene.unit for scene in scenes]
     return open_detections(path, source=source, annotations=annotations, units=units).over(scenes)
 
@@ -50,13 +50,13 @@ def open_detections(
     annotations: Path | str | None = None,
     units: Sequence[str] | None = None,
 ) -> DetectionFile:
-    """A file of any known kind, told by its name and content, ready to be laid over scenes.
+    """A file of any supported kind, recognised by its name and content, ready to be laid over scenes.
 
     Args:
         path: The file or folder.
-        source: How it is to be read.
+        source: How to read it.
         annotations: The COCO annotation file that names the images and categories of a COCO results file.
-        units: Of a folder of text files, the units to read; all where None.
+        units: Units to read from a folder of text files; None reads all.
     """
     path, source = Path(path), source or Source()
     if not reading.exists(path):
@@ -84,23 +84,23 @@ def read_cached(path: Path, source: Source) -> DetectionFile:
     """Detections of one mode from the cache that `deepval perceive` fills: `path` is the mode's folder in it."""
     from deepval.perception.reported.cache import read_mode
 
-    found = read_mode(path.parent, path.name)
+    cached = read_mode(path.parent, path.name)
 
     def listed(which: np.ndarray) -> dict[str, np.ndarray]:
-        return {str(unit): found.run_frame[which & (found.run_seq == unit)] for unit in np.unique(found.run_seq)}
+        return {str(unit): cached.run_frame[which & (cached.run_seq == unit)] for unit in np.unique(cached.run_seq)}
 
     rows = Rows(
-        unit=found.seq,
-        frame=found.frame.astype(int),
-        cls=found.classes,
-        score=found.scores.astype(float),
-        box_px=found.boxes_px.astype(float),
+        unit=cached.seq,
+        frame=cached.frame.astype(int),
+        cls=cached.classes,
+        score=cached.scores.astype(float),
+        box_px=cached.boxes_px.astype(float),
     )
     source = replace(
         source,
         mode=source.mode or path.name,
-        frames_run=source.frames_run or listed(~found.run_failed),
-        frames_failed=source.frames_failed or listed(found.run_failed),
+        frames_run=source.frames_run or listed(~cached.run_failed),
+        frames_failed=source.frames_failed or listed(cached.run_failed),
     )
     return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
 
@@ -113,27 +113,28 @@ def read_parquet(path: Path, source: Source) -> DetectionFile:
     `frames_processed` (JSON: unit -> count) serves where a unit was run in full or not at all.
     """
     table = columns.parquet_table(path, str(path))
-    known = {*("unit", "seq", "score", "track_id"), *PARQUET_COLUMNS, *CUBOID_COLUMNS}
-    found = columns.of_arrow(table, str(path), only=known)
-    unit_name = "unit" if "unit" in found.data else "seq"
-    solid = "ry" in found.data
+    names = {*("unit", "seq", "score", "track_id"), *PARQUET_COLUMNS, *CUBOID_COLUMNS}
+    data = columns.of_arrow(table, str(path), only=names)
+    unit_name = "unit" if "unit" in data.data else "seq"
+    solid = "ry" in data.data
     needed = (unit_name, *PARQUET_COLUMNS, *(CUBOID_COLUMNS if solid else ()))
-    missing = [name for name in needed if name not in found.data]
+    missing = [name for name in needed if name not in data.data]
     if missing:
         raise InputError(
             f"a detection file must have columns {', '.join(PARQUET_COLUMNS)} and unit or seq; "
             f"{path} lacks {', '.join(missing)}."
         )
-    cuboid = np.stack([found.numbers(name) for name in CUBOID_COLUMNS], axis=-1) if solid else None
+    cuboid = np.stack([data.numbers(name) for name in CUBOID_COLUMNS], axis=-1) if solid else None
     if cuboid is not None:
+        # From the bottom centre to the centre; y points down in camera axes.
         cuboid[:, 1] -= cuboid[:, 5] / 2
     rows = Rows(
-        unit=columns.as_text(found.ids(unit_name)),
-        frame=found.data["frame"] if found.data["frame"].dtype.kind in "iuf" else columns.as_text(found.ids("frame")),
-        cls=columns.as_text(found.ids("cls")),
-        score=found.numbers("score") if "score" in found.data else np.full(len(found), np.nan),
-        box_px=np.stack([found.numbers(name) for name in ("x1", "y1", "x2", "y2")], axis=-1),
-        track=found.numbers("track_id") if "track_id" in found.data else None,
+        unit=columns.as_text(data.ids(unit_name)),
+        frame=data.data["frame"] if data.data["frame"].dtype.kind in "iuf" else columns.as_text(data.ids("frame")),
+        cls=columns.as_text(data.ids("cls")),
+        score=data.numbers("score") if "score" in data.data else np.full(len(data), np.nan),
+        box_px=np.stack([data.numbers(name) for name in ("x1", "y1", "x2", "y2")], axis=-1),
+        track=data.numbers("track_id") if "track_id" in data.data else None,
         cuboid_m=cuboid,
     )
     source = declared(source, table.schema.metadata or {}, path=path)
@@ -141,29 +142,29 @@ def read_parquet(path: Path, source: Source) -> DetectionFile:
 
 
 def declared(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Source:
-    """The source with what the file's metadata declares filled in where the caller said nothing."""
+    """The source, completed from the file's metadata where the caller left a field open."""
 
-    def told(name: str, form: Any) -> Any:
-        at = f"{path}: '{name}' of its metadata"
-        return formed_file(form, json_content(meta[name.encode()], at), at, "frames by unit")
+    def frames_entry(name: str, form: Any) -> Any:
+        location = f"{path}: '{name}' of its metadata"
+        return formed_file(form, json_content(meta[name.encode()], location), location, "frames by unit")
 
-    def word(name: str) -> Any:
+    def text_entry(name: str) -> Any:
         return (
             reading.decoded(meta[name.encode()], f"{path}: '{name}' of its metadata") if name.encode() in meta else None
         )
 
     run, failed = source.frames_run, source.frames_failed
     if run is None and b"frames_run" in meta:
-        run = told("frames_run", FRAMES)
+        run = frames_entry("frames_run", FRAMES)
     elif run is None and b"frames_processed" in meta:
-        run = FramesSaid(told("frames_processed", dict[str, int]), partial(_processed, path))
+        run = FramesByUnit(frames_entry("frames_processed", dict[str, int]), partial(_processed, path))
     if failed is None and b"frames_failed" in meta:
-        failed = told("frames_failed", FRAMES)
-    return Source(source.mode or word("mode"), source.scores or word("scores"), source.classes, run, failed)
+        failed = frames_entry("frames_failed", FRAMES)
+    return Source(source.mode or text_entry("mode"), source.scores or text_entry("scores"), source.classes, run, failed)
 
 
 def _processed(path: Path, count: int | None, scene: Scene) -> np.ndarray:
-    """The frames of a scene that were run, where a file says no more than how many."""
+    """The frames of a scene that were run, from a file that gives only their number."""
     count = count or 0
     if count not in (0, len(scene)):
         raise InputError(
@@ -176,32 +177,33 @@ def _processed(path: Path, count: int | None, scene: Scene) -> np.ndarray:
 def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = None) -> DetectionFile:
     """Detections from KITTI tracking results: `<unit>.txt` or a folder of them; 17 columns, 18 with score.
 
-    A unit without a file was never run; an empty file means that it was run and nothing was found.
+    A unit without a file was never run; an empty file means that it was run and reported nothing.
     """
     files = [path] if reading.is_file(path) else sorted(reading.matching(path, "*.txt"))
     files = [file for file in files if units is None or file.stem in units]
-    found = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
-    words = [row for _, _, row in found]
+    lines = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
+    words = [row for _, _, row in lines]
     try:
         table = np.array([[*row[:2], *row[3:17]] for row in words], dtype=float).reshape(-1, 16)
         score = np.array([row[17] if len(row) > 17 else "nan" for row in words], dtype=float)
     except ValueError as error:
         raise InputError(f"KITTI results must hold numbers; {path} does not: {error}.") from error
+    # KITTI gives the bottom centre, and y points down: the centre is half a height above it.
     centre = table[:, 12:15] - np.stack([0 * table[:, 9], table[:, 9] / 2, 0 * table[:, 9]], axis=-1)
     solid = len(table) > 0 and bool((table[:, 9] > 0).all())
     rows = Rows(
-        unit=columns.text_array([unit for unit, _, _ in found], f"{path}: units"),
+        unit=columns.text_array([unit for unit, _, _ in lines], f"{path}: units"),
         frame=table[:, 0],
         cls=columns.text_array([row[2] for row in words], f"{path}: classes"),
         score=score,
         box_px=table[:, 5:9],
         track=table[:, 1],
         cuboid_m=np.column_stack([centre, table[:, [11, 10, 9]], table[:, 15]]) if solid else None,
-        line=np.array([number for _, number, _ in found], dtype=int),
+        line=np.array([number for _, number, _ in lines], dtype=int),
     )
     if source.frames_run is None:
         source = replace(
-            source, frames_run=FramesSaid(dict.fromkeys((file.stem for file in files), True), _all_or_none)
+            source, frames_run=FramesByUnit(dict.fromkeys((file.stem for file in files), True), _all_or_none)
         )
     return detection_file(rows, path=path, source=source, classes=KITTI_CLASSES | COCO_CLASSES)
 
@@ -254,10 +256,10 @@ def coco_detections(
 
 def _coco_names(annotations: Path | str) -> tuple[dict[Any, str], dict[Any, str]]:
     """Files of images and names of categories by id."""
-    told = read_json(annotations, "COCO annotations")
+    content = read_json(annotations, "COCO annotations")
     try:
-        images = {image["id"]: str(image["file_name"]) for image in told["images"]}
-        return images, {category["id"]: str(category["name"]) for category in told["categories"]}
+        images = {image["id"]: str(image["file_name"]) for image in content["images"]}
+        return images, {category["id"]: str(category["name"]) for category in content["categories"]}
     except MALFORMED as error:
         raise InputError(
             f"{annotations}: COCO annotations must have images (id, file_name) and categories (id, name); {error!r}."
@@ -265,11 +267,11 @@ def _coco_names(annotations: Path | str) -> tuple[dict[Any, str], dict[Any, str]
 
 
 def _numbers(values: Sequence[Any], width: int | None = None) -> np.ndarray:
-    """Numbers, or rows of so many; ValueError where they are none."""
-    found = np.array(values, dtype=float) if len(values) else np.zeros((0,) if width is None else (0, width))
-    if found.shape != ((len(values),) if width is None else (len(values), width)):
+    """The values as numbers, or as rows of `width` numbers; ValueError where they are not."""
+    numbers = np.array(values, dtype=float) if len(values) else np.zeros((0,) if width is None else (0, width))
+    if numbers.shape != ((len(values),) if width is None else (len(values), width)):
         raise ValueError(f"{'a number' if width is None else f'{width} numbers'} in each row")
-    return found
+    return numbers
 
 
 def nuscenes_detections(results: Any, path: Path, source: Source) -> DetectionFile:
@@ -278,7 +280,7 @@ def nuscenes_detections(results: Any, path: Path, source: Source) -> DetectionFi
     The frame ids of the scenes are sample tokens; a token that the file does not list was never run.
     """
     try:
-        listed = [(token, row) for token, found in results.items() for row in found]
+        listed = [(token, row) for token, boxes in results.items() for row in boxes]
         turn = _numbers([row["rotation"] for _, row in listed], 4)
         centre = _numbers([row["translation"] for _, row in listed], 3)
         size = _numbers([row["size"] for _, row in listed], 3)

@@ -1,8 +1,8 @@
-"""Rows of a detection file -> one mode's detections laid over scenes, with what was run and what was dropped.
+"""Rows of a detection file -> one mode's detections laid over scenes, with frames run and rows dropped.
 
 Names are mapped to the benchmark's classes (others are dropped and counted), boxes without width or height
-are dropped and counted, and frames are those of the scenes given. Numbers that cannot be meant, such as half a
-frame or an infinite box, are refused with their row.
+are dropped and counted, and frames are those of the scenes passed in. Impossible numbers, such as half a frame or an
+infinite box, are refused with their row.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from deepval.perception.reported.detections import (
 from deepval.world.scene import FASTEST_MPS, Scene
 
 LARGEST_PX, FARTHEST_M, MOST_NUMBERED = 1e6, 1e8, 2**53
-"""No image box is larger, no place in the world farther and no frame's number higher: beyond is a fault of the file."""
+"""Upper limits of an image box, of a position in the world and of a frame number: beyond them the file is at fault."""
 
 LONGEST = "<U20"
 """Room for the longest name of a class."""
@@ -38,27 +38,27 @@ Listed = Sequence[Any] | np.ndarray
 
 
 @dataclass(frozen=True)
-class FramesSaid:
-    """Frames of a scene that follow from what is said of its unit; of a unit of which nothing is said, from None."""
+class FramesByUnit:
+    """Frames of a scene that follow from the entry of its unit, or from None for a unit without an entry."""
 
-    said: Mapping[str, Any]
+    entries: Mapping[str, Any]
     frames: Callable[[Any, Scene], Listed]
 
     def __call__(self, scene: Scene) -> Listed:
         """The frames of a scene."""
-        return self.frames(self.said.get(scene.unit), scene)
+        return self.frames(self.entries.get(scene.unit), scene)
 
 
-Frames = Mapping[str, Listed] | FramesSaid | Callable[[Scene], Listed]
-"""Frames of each unit by name, or told scene by scene."""
+Frames = Mapping[str, Listed] | FramesByUnit | Callable[[Scene], Listed]
+"""Frames by the name of their unit, or a function from scenes to frames."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a file holds, row by row, before it is laid over scenes; `frame` holds numbers or frame ids.
+    """Rows of a file before they are laid over scenes; `frame` holds numbers or frame ids.
 
-    `unit` is None where frame ids are different in all units. `line` is where each row stands in its file, where that
-    is not its place here.
+    `unit` is None where frame ids are different in all units. `line` is the line number of
+    a row in its file, where that differs from its index here.
     """
 
     unit: Shaped[np.ndarray, "det"] | None
@@ -75,9 +75,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Source:
-    """How a file is to be read: the mode's name, what its scores are, its class names, and what was run.
+    """How to read a file: the mode's name, the kind of its scores, its class names, and the frames that were run.
 
-    `scores=None` takes what the file declares, else probabilities where it has scores. `frames_run` and
+    `scores=None` takes the kind that the file declares, else probabilities where it has scores. `frames_run` and
     `frames_failed` list frame ids (or frame numbers) per unit; a unit that `frames_run` leaves out was
     never run.
     """
@@ -96,12 +96,12 @@ class DetectionFile:
     Attributes:
         path: The file.
         mode: The mode's name.
-        scores: What the scores are.
-        rows: What it holds; without units where frame ids are different in all units.
+        scores: The kind of the scores.
+        rows: Its rows; without units where frame ids are different in all units.
         cls: The benchmark's class of each row.
-        kept: Rows with a known class and a proper box.
+        valid: Rows with a known class and a proper box.
         source: How it is read.
-        dropped: Rows that are not kept, counted by reason.
+        dropped: Rows that are not valid, counted by reason.
     """
 
     path: Path
@@ -109,110 +109,112 @@ class DetectionFile:
     scores: ScoreKind
     rows: Rows
     cls: Shaped[np.ndarray, "det"]
-    kept: Bool[np.ndarray, "det"]
+    valid: Bool[np.ndarray, "det"]
     source: Source
     dropped: Mapping[str, int]
 
     def check_units(self, units: Sequence[str]) -> None:
         """Raise where the file holds no unit of a data set."""
-        held = np.unique(self.rows.unit).tolist() if self.rows.unit is not None else []
-        if held and not set(units) & set(held):
+        file_units = np.unique(self.rows.unit).tolist() if self.rows.unit is not None else []
+        if file_units and not set(units) & set(file_units):
             raise InputError(
                 f"{self.path} must hold units of the data set ({', '.join(sorted(units)[:3])}, ...); found "
-                f"{', '.join(held[:3])}: check that both belong together."
+                f"{', '.join(file_units[:3])}: check that both belong together."
             )
 
     def on(self, scene: Scene) -> Detections:
-        """What the mode reports on one scene, sorted by frame."""
+        """The mode's detections on one scene, sorted by frame."""
         rows = self.rows
-        place = (
-            np.flatnonzero(np.isin(rows.frame, scene.frame_ids) & self.kept)
+        index = (
+            np.flatnonzero(np.isin(rows.frame, scene.frame_ids) & self.valid)
             if rows.unit is None
             else self._of(scene.unit)
         )
-        frame = frame_index(rows.frame[place], scene, path=self.path)
+        frame = frame_index(rows.frame[index], scene, path=self.path)
         order = np.argsort(frame, kind="stable")
-        place, frame = place[order], frame[order]
+        index, frame = index[order], frame[order]
         return Detections(
             unit=scene.unit,
             frame=frame,
-            cls=self.cls[place],
-            score=np.full(len(place), np.nan) if self.scores == "none" else rows.score[place],
-            box_px=rows.box_px[place],
+            cls=self.cls[index],
+            score=np.full(len(index), np.nan) if self.scores == "none" else rows.score[index],
+            box_px=rows.box_px[index],
             status=frame_status(scene, self.source, path=self.path),
-            track=None if rows.track is None else rows.track[place],
-            cuboid_m=None if rows.cuboid_m is None else rows.cuboid_m[place],
-            velocity_mps=None if rows.velocity_mps is None else rows.velocity_mps[place],
+            track=None if rows.track is None else rows.track[index],
+            cuboid_m=None if rows.cuboid_m is None else rows.cuboid_m[index],
+            velocity_mps=None if rows.velocity_mps is None else rows.velocity_mps[index],
             cuboid_frame=rows.cuboid_frame,
         )
 
-    def said(self, unit: str) -> str | None:
-        """SHA-256 of all that the file says of one unit; None where that cannot be told before the unit is read."""
-        rows, how = self.rows, self.source
+    def unit_digest(self, unit: str) -> str | None:
+        """SHA-256 of all that the file reports on one unit; None where its frames depend on the scene."""
+        rows, source = self.rows, self.source
         if rows.unit is None:
             return None
         about: list[Any] = [self.scores, rows.cuboid_frame]
-        for frames in (how.frames_run, how.frames_failed):
-            if isinstance(frames, FramesSaid):
-                about.append({"said": frames.said.get(unit)})
+        for frames in (source.frames_run, source.frames_failed):
+            if isinstance(frames, FramesByUnit):
+                about.append({"said": frames.entries.get(unit)})
             elif frames is None or isinstance(frames, Mapping):
                 about.append(None if frames is None else as_frames(frames.get(unit, ())).tolist())
             else:
                 return None
-        place = self._of(unit)
+        index = self._of(unit)
         columns = [rows.frame, self.cls, rows.score, rows.box_px, rows.track, rows.cuboid_m, rows.velocity_mps]
-        parts = [None if column is None else column[place] for column in columns]
+        parts = [None if column is None else column[index] for column in columns]
         about += [None if part is None else [part.dtype.str, list(part.shape)] for part in parts]
         content = [np.ascontiguousarray(part).tobytes() for part in parts if part is not None]
         return joint_sha256([json_canonical(about).encode(), *content])
 
     def _of(self, unit: str) -> Int[np.ndarray, "row"]:
-        """The rows of a unit that are kept."""
+        """Indices of a unit's valid rows."""
         return self._by_unit.get(unit, np.zeros(0, dtype=int))
 
     @cached_property
     def _by_unit(self) -> dict[str, Int[np.ndarray, "row"]]:
-        place = np.flatnonzero(self.kept)
+        index = np.flatnonzero(self.valid)
         names, code = np.unique(
-            np.zeros(0, str) if self.rows.unit is None else self.rows.unit[place], return_inverse=True
+            np.zeros(0, str) if self.rows.unit is None else self.rows.unit[index], return_inverse=True
         )
         order = np.argsort(code, kind="stable")
         cuts = np.searchsorted(code[order], np.arange(1, len(names)))
-        return dict(zip(names.tolist(), np.split(place[order], cuts), strict=False))
+        return dict(zip(names.tolist(), np.split(index[order], cuts), strict=False))
 
     def over(self, scenes: Sequence[Scene]) -> DetectionSet:
-        """What the mode reports on several scenes."""
+        """The mode's detections on several scenes."""
         self.check_units([scene.unit for scene in scenes])
         return DetectionSet(self.mode, self.scores, {scene.unit: self.on(scene) for scene in scenes}, self.dropped)
 
 
 def detection_file(rows: Rows, *, path: Path, source: Source, classes: Mapping[str, str]) -> DetectionFile:
-    """Rows with classes mapped and checked; what is broken or of no known class is marked and counted."""
+    """Rows with classes mapped and checked; rows with a broken box or an unknown class are marked and counted."""
     rows = checked(rows, path=path)
     table = source.classes or classes
     names, code = np.unique(rows.cls, return_inverse=True)
     mapped = np.array([table.get(str(name), "") for name in names], dtype=LONGEST)
     cls = mapped[code] if len(names) else np.zeros(0, dtype=LONGEST)
     good = proper(rows.box_px)
-    kept = good & (cls != "")
-    kind = score_kind(rows.score[kept], source.scores, path=path)
+    valid = good & (cls != "")
+    kind = score_kind(rows.score[valid], source.scores, path=path)
     dropped = {"degenerate": int((~good).sum()), "class": int((good & (cls == "")).sum())}
-    return DetectionFile(path, source.mode or path.stem, kind, rows, cls, kept, source, dropped)
+    return DetectionFile(path, source.mode or path.stem, kind, rows, cls, valid, source, dropped)
 
 
 def checked(rows: Rows, *, path: Path) -> Rows:
-    """The rows, frame numbers and track ids as whole numbers; InputError for numbers that cannot be meant."""
+    """The rows, frame numbers and track ids as whole numbers; InputError for impossible numbers."""
 
-    def refuse(strange: Bool[np.ndarray, "det ..."], wanted: str, found: np.ndarray) -> None:
+    def refuse(strange: Bool[np.ndarray, "det ..."], requirement: str, values: np.ndarray) -> None:
         if strange.any():
             row = int(np.argmax(strange.reshape(len(strange), -1).any(axis=1)))
             line = row + 1 if rows.line is None else rows.line[row]
-            values = ", ".join(f"{value:g}" for value in np.atleast_1d(found[row]))
-            raise InputError(f"{wanted}; {path} has {values} in row {line} ({_input(rows, row)}): repair the file.")
+            numbers_text = ", ".join(f"{value:g}" for value in np.atleast_1d(values[row]))
+            raise InputError(
+                f"{requirement}; {path} has {numbers_text} in row {line} ({_input(rows, row)}): repair the file."
+            )
 
-    def whole(numbers: np.ndarray, wanted: str) -> np.ndarray:
+    def whole(numbers: np.ndarray, requirement: str) -> np.ndarray:
         with np.errstate(invalid="ignore"):
-            refuse(~((numbers % 1 == 0) & (np.abs(numbers) < MOST_NUMBERED)), wanted, numbers)
+            refuse(~((numbers % 1 == 0) & (np.abs(numbers) < MOST_NUMBERED)), requirement, numbers)
         return numbers.astype(int)
 
     numbered = np.issubdtype(rows.frame.dtype, np.number)
@@ -237,15 +239,15 @@ def _input(rows: Rows, row: int) -> str:
     return str(rows.frame[row]) if rows.unit is None else f"{rows.unit[row]}/{rows.frame[row]}"
 
 
-def score_kind(score: Float[np.ndarray, "det"], told: ScoreKind | None, *, path: Path) -> ScoreKind:
-    """What the scores are; raises where they are not what they are said to be."""
-    if told is not None and told not in get_args(ScoreKind):
-        raise InputError(f"scores must be probabilities, raw or none; found {told!r} for {path}.")
-    if told == "none" or (told is None and np.isnan(score).all() and len(score)):
+def score_kind(score: Float[np.ndarray, "det"], declared: ScoreKind | None, *, path: Path) -> ScoreKind:
+    """The kind of the scores; InputError where they contradict the declared kind."""
+    if declared is not None and declared not in get_args(ScoreKind):
+        raise InputError(f"scores must be probabilities, raw or none; found {declared!r} for {path}.")
+    if declared == "none" or (declared is None and np.isnan(score).all() and len(score)):
         return "none"
     if np.isnan(score).any():
         raise InputError(f"every detection must have a score; {path} has some without: declare scores as none.")
-    if told == "raw":
+    if declared == "raw":
         return "raw"
     if len(score) and not (score.min() >= 0 and score.max() <= 1):
         raise InputError(
@@ -255,7 +257,7 @@ def score_kind(score: Float[np.ndarray, "det"], told: ScoreKind | None, *, path:
 
 
 def frame_index(frame: Shaped[np.ndarray, "det"], scene: Scene, *, path: Path) -> Int[np.ndarray, "det"]:
-    """Positions in the scene of frames given by number (that of a frame id such as 000012) or by frame id."""
+    """Positions in the scene of frames named by number (that of a frame id such as 000012) or by frame id."""
     ids = scene.frame_ids
     if not len(frame):
         return np.zeros(0, dtype=int)
@@ -263,15 +265,15 @@ def frame_index(frame: Shaped[np.ndarray, "det"], scene: Scene, *, path: Path) -
         digits = np.char.isdigit(ids.astype(str)).all()
         ids = ids.astype(int) if digits else np.arange(len(ids))
     order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids, frame, sorter=order), len(ids) - 1)
-    found = order[place]
-    strange = ids[found] != frame
+    rank = np.minimum(np.searchsorted(ids, frame, sorter=order), len(ids) - 1)
+    index = order[rank]
+    strange = ids[index] != frame
     if strange.any():
         raise InputError(
             f"frames must be those of unit {scene.unit} ({len(scene)} frames); "
             f"{path} has {frame[strange][0]}: check that the detections belong to this data set."
         )
-    return found
+    return index
 
 
 def frame_status(scene: Scene, source: Source, *, path: Path) -> Int[np.ndarray, "time"]:
@@ -291,5 +293,5 @@ def _listed(frames: Frames, scene: Scene) -> np.ndarray:
 
 def as_frames(frames: Sequence[Any] | np.ndarray) -> np.ndarray:
     """Frame numbers or frame ids as an array; a mask of frames counts as their numbers."""
-    found = np.asarray(frames)
-    return np.flatnonzero(found) if found.dtype == bool else found
+    array = np.asarray(frames)
+    return np.flatnonzero(array) if array.dtype == bool else array

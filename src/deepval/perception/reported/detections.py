@@ -1,7 +1,7 @@
-"""Detections of one perception mode: flat arrays per unit, kept with what was run and what the scores mean.
+"""Detections of one perception mode: flat arrays per unit, with the frames that were run and the meaning of the scores.
 
-A frame without detections was run and reported nothing; a frame whose mode failed or was never run says
-nothing.
+A frame without detections was run and reported nothing; a frame on which the mode failed or was never run
+carries no information.
 """
 
 import warnings
@@ -28,7 +28,7 @@ class Detections:
 
     `score` is NaN where the source has none, `box_px` NaN where it reports no image box. `cuboid_m` is (x,
     y, z of the centre, length, width, height, yaw) in the frame `cuboid_frame`: "world", "ego" or the name of one
-    of the scene's cameras (KITTI's are given in that of its camera 0); `velocity_mps` is (x, y) in it.
+    of the scene's cameras (KITTI's boxes are in that of its camera 0); `velocity_mps` is (x, y) in it.
     """
 
     unit: str
@@ -88,7 +88,7 @@ class Detections:
 
 @dataclass(frozen=True)
 class DetectionSet:
-    """One mode on a data set: name, kind of scores, detections per unit, and what was dropped."""
+    """One mode on a data set: name, kind of scores, detections per unit, and counts of dropped rows."""
 
     mode: str
     scores: ScoreKind
@@ -105,7 +105,9 @@ class DetectionSet:
 
     def where(self, keep: Callable[[Detections], Bool[np.ndarray, "det"]]) -> "DetectionSet":
         """The detections that `keep` marks in each unit."""
-        return replace(self, units={unit: found.where(keep(found)) for unit, found in self.units.items()})
+        return replace(
+            self, units={unit: detections.where(keep(detections)) for unit, detections in self.units.items()}
+        )
 
     def of_units(self, units: Iterable[str]) -> "DetectionSet":
         """The set restricted to `units`."""
@@ -115,7 +117,7 @@ class DetectionSet:
         """The detections with score >= threshold; an error where the source has no scores."""
         if self.scores == "none":
             raise InputError(f"mode {self.mode} has no scores; a threshold needs some: leave the threshold out.")
-        return self.where(lambda found: found.score >= threshold)
+        return self.where(lambda detections: detections.score >= threshold)
 
 
 @dataclass(frozen=True)
@@ -141,14 +143,14 @@ class GroundBoxes:
 
 
 def has_ground_boxes(detections: Detections, scene: Scene) -> bool:
-    """Whether every detection has a 3D box in a frame that the scene knows."""
-    known = ("ego", *scene.cameras) if scene.world_from_ego is None else ("world", "ego", *scene.cameras)
+    """Whether every detection has a 3D box in a frame of the scene."""
+    frames = ("ego", *scene.cameras) if scene.world_from_ego is None else ("world", "ego", *scene.cameras)
     box = detections.cuboid_m
-    return box is not None and detections.cuboid_frame in known and bool(np.isfinite(box).all())
+    return box is not None and detections.cuboid_frame in frames and bool(np.isfinite(box).all())
 
 
 def ground_boxes(detections: Detections, scene: Scene, *, wanted_by: str) -> GroundBoxes:
-    """The boxes of detections that all have one; `wanted_by` names who needs them where they do not."""
+    """The boxes of detections that all have one; the error message names `wanted_by` as the part that needs them."""
     if detections.cuboid_m is None or not np.isfinite(detections.cuboid_m).all():
         raise InputError(f"unit {detections.unit}: {wanted_by} needs 3D boxes; this source has none.")
     box = detections.cuboid_m
@@ -164,7 +166,7 @@ def ground_boxes(detections: Detections, scene: Scene, *, wanted_by: str) -> Gro
 
 
 def _ego_from_source(detections: Detections, scene: Scene) -> Float[np.ndarray, "det 4 4"]:
-    """The transform from the frame that the boxes are given in, per detection."""
+    """The transform from the frame of the boxes to the ego frame, per detection."""
     if detections.cuboid_frame == "world":
         if scene.world_from_ego is None:
             raise InputError(f"unit {scene.unit}: boxes in the world frame need poses; the scene has none.")
@@ -179,14 +181,14 @@ def _ego_from_source(detections: Detections, scene: Scene) -> Float[np.ndarray, 
 
 
 def _heading(yaw_rad: Float[np.ndarray, "det"], detections: Detections) -> Float[np.ndarray, "det 3"]:
-    """Where a box's front points: yaw turns from x to y, but in camera axes from x towards -z."""
+    """Direction of a box's front: yaw turns from x to y, but in camera axes from x towards -z."""
     cos, sin, none = np.cos(yaw_rad), np.sin(yaw_rad), np.zeros(len(yaw_rad))
     level = detections.cuboid_frame in ("world", "ego")
     return np.stack([cos, sin, none] if level else [cos, none, -sin], axis=-1)
 
 
 FRAMES = 2
-"""Frames before, in each of which a detection must have been seen: what the filter adds in latency."""
+"""Number of preceding frames in which a detection must have been seen; the latency of the filter in frames."""
 
 
 def persistent(detections: Detections, *, frames: int = FRAMES, least_iou: float = 0.3) -> Bool[np.ndarray, "det"]:
@@ -200,14 +202,14 @@ def persistent(detections: Detections, *, frames: int = FRAMES, least_iou: float
         pairs = frame_pairs(detections.frame, detections.frame, lag=lag)
         overlap = iou(detections.box_px[pairs.first], detections.box_px[pairs.second])
         seen = (overlap >= least_iou) & (code[pairs.first] == code[pairs.second])
-        found = np.zeros(len(detections), dtype=bool)
-        found[pairs.first[seen]] = True
-        passed &= found
+        supported = np.zeros(len(detections), dtype=bool)
+        supported[pairs.first[seen]] = True
+        passed &= supported
     return passed
 
 
 class Covered(NamedTuple):
-    """What a mode covers of a unit: frames, those it was run on (or failed on), those run to the end, boxes, scores."""
+    """Coverage of a unit by a mode: frames, frames reached (run or failed), frames run to the end, boxes, scores."""
 
     frames: int
     reached: int
@@ -218,7 +220,7 @@ class Covered(NamedTuple):
 
 
 def covered(detections: Detections) -> Covered:
-    """What a mode covers of one unit."""
+    """The coverage of one unit by a mode."""
     status, scores = detections.status, detections.score
     return Covered(
         frames=len(status),
@@ -231,7 +233,7 @@ def covered(detections: Detections) -> Covered:
 
 
 def check_whole(mode: str, units: Mapping[str, Covered]) -> None:
-    """Raise where a mode was not run at all on some unit: a cache that is filled in part."""
+    """Raise where a mode was not run at all on some unit: the cache is incomplete."""
     missing = [unit for unit, part in units.items() if not part.reached]
     if missing:
         raise InputError(
@@ -241,7 +243,7 @@ def check_whole(mode: str, units: Mapping[str, Covered]) -> None:
 
 
 def check_scenes(mode: str, units: Mapping[str, Covered]) -> None:
-    """Raise where results that list every frame of a unit list only some: they do not cover their split."""
+    """Raise where results that must list every frame of a unit list only some: they do not cover their split."""
     for unit, part in units.items():
         if 0 < part.reached < part.frames:
             raise InputError(
@@ -252,11 +254,11 @@ def check_scenes(mode: str, units: Mapping[str, Covered]) -> None:
 
 
 def check_coverage(mode: str, units: Mapping[str, Covered], *, scored: bool, strict: bool = False) -> None:
-    """Warn of what a mode does not cover, of units in which it reports nothing and of scores that are all the same.
+    """Warn of frames that a mode does not cover, of units without detections and of scores that are all equal.
 
     Args:
         mode: The mode's name.
-        units: What it covers of each unit.
+        units: Its coverage by unit.
         scored: Whether it has scores.
         strict: Whether a unit in which it reports nothing is an error.
     """

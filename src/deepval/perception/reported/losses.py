@@ -1,4 +1,7 @@
-"""Perception losses E1-E8 per frame, and the gain of one mode over another: docs/definitions.md, Perception losses."""
+"""Matched detections -> perception losses E1-E8 per frame, and the gain of one mode over another.
+
+See docs/definitions.md, Perception losses.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -18,7 +21,7 @@ Rule = Literal["101-point", "all-point"]
 
 
 class Graded(NamedTuple):
-    """Scores of the detections that count, whether each is right, and how many objects there were to find."""
+    """Scores of the counted detections, whether each is right, and the number of objects to find."""
 
     score: Float[np.ndarray, "det"]
     right: Bool[np.ndarray, "det"]
@@ -39,17 +42,17 @@ def greedy_matches(
     overlap: Float[np.ndarray, "pair"],
     score: Float[np.ndarray, "det"],
 ) -> Bool[np.ndarray, "det"]:
-    """Whether each detection finds an object: by falling score, each takes the free object of highest IoU.
+    """Whether a detection is matched to an object: by falling score, each takes the free object of highest IoU.
 
     Among equal scores the larger overlap goes first, so that the order of detections does not matter.
     """
-    found = np.zeros(len(score), dtype=bool)
+    matched = np.zeros(len(score), dtype=bool)
     taken: set[int] = set()
     for pair in np.lexsort((-overlap, -score[det])):
-        if not found[det[pair]] and int(obj[pair]) not in taken:
-            found[det[pair]] = True
+        if not matched[det[pair]] and int(obj[pair]) not in taken:
+            matched[det[pair]] = True
             taken.add(int(obj[pair]))
-    return found
+    return matched
 
 
 def graded(
@@ -59,12 +62,12 @@ def graded(
     if np.isnan(detections.score).any():
         raise InputError(f"unit {detections.unit}: average precision needs scores; this source has none.")
     candidates = match_candidates(detections, truth, settings=settings)
-    found = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
-    counted, wanted = found | ~candidates.excused, candidates.judged
+    right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
+    counted, judged = right | ~candidates.excused, candidates.judged
     if group is not None:
         counted = counted & (super_class(detections.cls) == group)
-        wanted = wanted & (super_class(truth.cls) == group)
-    return Graded(detections.score[counted], found[counted], int(wanted.sum()))
+        judged = judged & (super_class(truth.cls) == group)
+    return Graded(detections.score[counted], right[counted], int(judged.sum()))
 
 
 def pooled(parts: Sequence[Graded]) -> Graded:
@@ -94,8 +97,8 @@ def area(curve: PrecisionCurve, objects: int, *, rule: Rule = "101-point") -> fl
     if rule == "all-point":
         return float((np.diff(curve.right, prepend=0) * best).sum() / objects)
     # In whole numbers, so that recall 0.29 of 100 objects is reached by the 29th and not missed by rounding.
-    place = np.searchsorted(100 * curve.right, np.arange(101) * objects, side="left")
-    return float(np.append(best, 0.0)[place].mean())
+    point = np.searchsorted(100 * curve.right, np.arange(101) * objects, side="left")
+    return float(np.append(best, 0.0)[point].mean())
 
 
 def average_precision(
@@ -123,7 +126,7 @@ LOSSES: dict[str, str] = {
     "E8": "risk of missed objects",
 }
 OF_OVERLAP = ("E5", "E6")
-"""Those that look at how well image boxes fit: not defined where 3D boxes are matched on the ground."""
+"""Losses of image box overlap: not defined where 3D boxes are matched on the ground."""
 RANGE_SCALE_M = 30.0
 RISK_SCALE_M = 20.0
 RISK_CORRIDOR_M = 2.0

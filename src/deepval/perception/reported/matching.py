@@ -1,4 +1,4 @@
-"""Detections against reference objects: who is found, missed or invented. See docs/definitions.md, Matching.
+"""Detections and reference objects -> matches, missed objects, false positives. See docs/definitions.md, Matching.
 
 One-to-one, same super-class, IoU >= 0.5, largest total IoU (Hungarian). Reference objects that are too
 small or too occluded are ignored; an unmatched detection on an ignored object or region counts neither way.
@@ -21,7 +21,7 @@ from deepval.world.truth import Truth
 
 @dataclass(frozen=True)
 class MatchSettings:
-    """What is judged, what is ignored, and how much overlap makes a match."""
+    """Which objects are judged or ignored, and how much overlap makes a match."""
 
     least_iou: float = 0.5
     least_height_px: float = 25.0
@@ -31,7 +31,7 @@ class MatchSettings:
 
 
 class Candidates(NamedTuple):
-    """Pairs that may match, reference objects that count, and detections that lie on something ignored."""
+    """Pairs that may match, judged reference objects, and detections on an ignored object or region."""
 
     det: Int[np.ndarray, "pair"]
     obj: Int[np.ndarray, "pair"]
@@ -41,7 +41,7 @@ class Candidates(NamedTuple):
 
 
 class Matching(NamedTuple):
-    """Partner of each detection (-1: none) and the IoU with it; who is a false positive and who is missed."""
+    """Partner of each detection (-1: none) and the IoU with it; false positives and missed objects."""
 
     partner: Int[np.ndarray, "det"]
     overlap: Float[np.ndarray, "det"]
@@ -50,7 +50,7 @@ class Matching(NamedTuple):
 
 
 def match_candidates(detections: Detections, truth: Truth, *, settings: MatchSettings | None = None) -> Candidates:
-    """Everything about a unit that matching needs and that thresholds do not change."""
+    """The inputs of a unit's matching that do not depend on thresholds."""
     settings = settings or MatchSettings()
     if np.isnan(detections.box_px).any():
         raise InputError(f"unit {detections.unit}: matching needs image boxes; this source has none.")
@@ -71,7 +71,7 @@ def match_candidates(detections: Detections, truth: Truth, *, settings: MatchSet
 def best_of_star(
     centre: Int[np.ndarray, "pair"], leaf: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
 ) -> tuple[Bool[np.ndarray, "pair"], Bool[np.ndarray, "pair"]]:
-    """Pairs whose centre has only leaves with no other pair, and of these the best pair of each centre."""
+    """Pairs whose centre has only leaves without other pairs, and the best of these pairs per centre."""
     busiest = np.zeros(centre.max() + 1, dtype=int)
     np.maximum.at(busiest, centre, np.bincount(leaf)[leaf])
     star = busiest[centre] == 1
@@ -87,6 +87,7 @@ def assigned(
     """The one-to-one choice of pairs with the largest total overlap."""
     if not len(det):
         return np.zeros(0, dtype=bool)
+    # Stars need no assignment problem: the best pair of the centre is the optimum. Most pairs are in stars.
     by_object, chosen_by_object = best_of_star(obj, det, overlap=overlap)
     by_detection, chosen_by_detection = best_of_star(det, obj, overlap=overlap)
     chosen = chosen_by_object | chosen_by_detection
@@ -99,7 +100,7 @@ def assigned(
 def assigned_knots(
     det: Int[np.ndarray, "pair"], obj: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
 ) -> Bool[np.ndarray, "pair"]:
-    """The same choice by the Hungarian method, for each group of pairs that hang together."""
+    """The same choice by the Hungarian method, per connected group of pairs: small problems, not one large one."""
     from scipy.optimize import linear_sum_assignment
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -129,7 +130,7 @@ def matching(
     candidates: Candidates | None = None,
     keep: Bool[np.ndarray, "det"] | None = None,
 ) -> Matching:
-    """The matching of a unit's detections, or of those that `keep` marks (the others are as if not there)."""
+    """The matching of a unit's detections, or of those that `keep` marks (the others are ignored)."""
     candidates = candidates or match_candidates(detections, truth, settings=settings)
     keep = np.ones(len(detections), dtype=bool) if keep is None else keep
     live = keep[candidates.det]
@@ -156,7 +157,7 @@ class OnGround(NamedTuple):
 
 
 class NearPairs(NamedTuple):
-    """The chosen pairs: place in one list, place in the other, distance of the centres."""
+    """The chosen pairs: index in the first list, index in the second, distance of the centres."""
 
     first: Int[np.ndarray, "pair"]
     second: Int[np.ndarray, "pair"]
@@ -164,13 +165,13 @@ class NearPairs(NamedTuple):
 
 
 def near_pairs(first: OnGround, second: OnGround, *, most_apart_m: float = MOST_APART_M) -> NearPairs:
-    """The one-to-one choice of pairs of a frame and super-class: as many as can be, then least total distance."""
+    """The one-to-one choice of pairs of a frame and super-class: as many as possible, then least total distance."""
     pairs = frame_pairs(first.frame, second.frame)
     apart_m = np.linalg.norm(first.centre_m[pairs.first] - second.centre_m[pairs.second], axis=1)
     same = super_class(first.cls)[pairs.first] == super_class(second.cls)[pairs.second]
     may = same & (apart_m <= most_apart_m)
     one, other, apart_m = pairs.first[may], pairs.second[may], apart_m[may]
-    # A pair more is worth more than any distance that it could cost the others.
+    # One more pair outweighs any distance that it could add to the others.
     chosen = assigned(one, other, overlap=(len(one) + 1) * max(most_apart_m, 1.0) - apart_m)
     return NearPairs(one[chosen], other[chosen], apart_m[chosen])
 
@@ -183,7 +184,7 @@ def reference_standing(truth: Truth) -> OnGround:
 def ground_matching(
     detections: Detections, truth: Truth, *, scene: Scene, most_apart_m: float = MOST_APART_M
 ) -> Matching:
-    """The matching of a unit's 3D boxes; it knows no overlap (NaN), for nothing is compared in an image."""
+    """The matching of a unit's 3D boxes; its overlaps are NaN, because no image boxes are compared."""
     centre_m = ground_boxes(detections, scene, wanted_by="matching on the ground").centre_m
     reported = OnGround(detections.frame, detections.cls, centre_m)
     pairs = near_pairs(reported, reference_standing(truth), most_apart_m=most_apart_m)
@@ -195,7 +196,7 @@ def ground_matching(
 
 
 class GradedScores(NamedTuple):
-    """Scores of one unit's detections that count, and whether each is right."""
+    """Scores of one unit's counted detections, and whether each is right."""
 
     score: Float[np.ndarray, "det"]
     right: Bool[np.ndarray, "det"]

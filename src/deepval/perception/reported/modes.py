@@ -1,4 +1,4 @@
-"""How the report of a perception mode is had, unit by unit: from a file, from memory, or by simulation."""
+"""Sources of a mode's report (file, memory, simulation) -> its detections, unit by unit."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,17 @@ from deepval.world.truth import Truth
 
 
 class ModeReader(ABC):
-    """Where a mode's report comes from: small and plain, so that it can be sent to another process."""
+    """The source of a mode's report: small and plain, so that it can be sent to another process."""
 
     @property
     @abstractmethod
     def scores(self) -> ScoreKind:
-        """What its scores are."""
+        """The kind of its scores."""
 
     @property
     @abstractmethod
     def made(self) -> dict[str, Any]:
-        """How it was made, files by their hashes: part of a cell's id."""
+        """Its origin, files by their hashes: part of a cell's id."""
 
     @property
     def whole(self) -> bool:
@@ -37,7 +37,7 @@ class ModeReader(ABC):
 
     @property
     def given(self) -> bool:
-        """Whether what it reports follows from what it is, so that silence or equal scores are no mistake."""
+        """Whether its report follows from its definition, so that no detections or equal scores are no mistake."""
         return False
 
     @property
@@ -46,12 +46,12 @@ class ModeReader(ABC):
         return False
 
     def rests_on(self, unit: str) -> Any:
-        """What its report on one unit rests on beside scene and truth, as plain data; all that it was made of."""
+        """The inputs of its report on one unit besides scene and truth, as plain data; by default its whole origin."""
         return self.made
 
     @abstractmethod
     def detections(self, scene: Scene, truth: Truth) -> Detections:
-        """All that the mode reports on one unit; only a simulation looks at the truth."""
+        """All detections of the mode on one unit; only a simulation looks at the truth."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class FileMode(ModeReader):
     """A report in a file, or in a mode's folder of a cache.
 
     Attributes:
-        path: Detections of any kind that `open_detections` knows.
+        path: Detections of any kind that `open_detections` reads.
         mode: The mode's name.
-        declared: What its scores are; None takes what the file says.
-        units: Units of the data set, of which the file must hold some.
-        sha256: Hash of the file, or of each file of the folder as pairs of name and hash: what is read must fit it.
-        classes: The data set's name for each class that may be reported, as pairs; None: as the kind of file has it.
-        frames_run: Numbers of the frames that it was run on, as pairs of unit and numbers; None: as the file says.
+        declared: The kind of its scores; None takes the file's declaration.
+        units: Units of the data set, of which the file must contain some.
+        sha256: Hash of the file, or of each file of the folder as pairs of name and hash: the bytes read must match.
+        classes: The data set's name for each class that may be reported, as pairs; None: the usual names of the file.
+        frames_run: Numbers of the frames that it was run on, as pairs of unit and numbers; None: from the file.
     """
 
     path: Path
@@ -87,7 +87,7 @@ class FileMode(ModeReader):
         *,
         frames_run: Mapping[str, Sequence[int]] | None = None,
     ) -> "FileMode":
-        """The report that lies at a path now."""
+        """The report at a path, with its present hash."""
         path = Path(path)
         if not reading.exists(path):
             raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
@@ -97,32 +97,34 @@ class FileMode(ModeReader):
 
     @property
     def scores(self) -> ScoreKind:
-        """What its scores are."""
+        """The kind of its scores."""
         return _opened(self).scores
 
     @property
     def made(self) -> dict[str, Any]:
-        """The file by name and hash, what its scores are, and where somebody said it, what it was run on."""
+        """The file by name and hash, the kind of its scores, and the frames it was run on where these were listed."""
         sha256 = self.sha256 if isinstance(self.sha256, str) else dict(self.sha256)
-        run = {} if self.frames_run is None else {"frames_run": {unit: list(each) for unit, each in self.frames_run}}
+        run = (
+            {} if self.frames_run is None else {"frames_run": {unit: list(frames) for unit, frames in self.frames_run}}
+        )
         return {"source": self.path.name, "sha256": sha256, "scores": self.scores, **run}
 
     @property
     def whole(self) -> bool:
-        """A cache is filled unit by unit, so a unit that is missing was not reached yet."""
+        """A cache is filled unit by unit, so a missing unit was not reached yet."""
         return is_cache(self.path)
 
     @property
     def by_scene(self) -> bool:
-        """Results that name frames by tokens (nuScenes) list every one of a scene, also those without boxes."""
+        """Results that name frames by tokens (nuScenes) list every frame of a scene, also frames without boxes."""
         return _opened(self).rows.unit is None
 
     def rests_on(self, unit: str) -> Any:
-        """What the file says of the unit, or the whole file where it does not tell units apart."""
-        return _opened(self).said(unit) or self.made
+        """The hash of the unit's rows, or the whole file where its rows have no units."""
+        return _opened(self).unit_digest(unit) or self.made
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
-        """What the mode reports on one unit."""
+        """The mode's detections on one unit."""
         return _opened(self).on(scene)
 
 

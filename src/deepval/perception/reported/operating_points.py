@@ -1,4 +1,4 @@
-"""Operating points: thresholds per mode, from precision, recall and counts, or from a mode's own loss.
+"""Precision, recall and counts of modes, or a mode's own loss -> operating points: thresholds per mode.
 
 S0 shared 0.25; S1 the full mode reports as many boxes as the cheap one; S2 each at its F1 optimum; S3 the
 lowest full threshold at least as precise as the cheap mode. Chosen on training units, never from decision
@@ -27,7 +27,7 @@ PAIRS: tuple[tuple[float, float], ...] = tuple(product(STEPS, STEPS))
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """A scheme's thresholds; None with a reason where it has no answer."""
+    """A scheme's thresholds; None with a reason where the scheme has none."""
 
     scheme: str
     cheap: float | None
@@ -52,7 +52,7 @@ class Rates(NamedTuple):
 
     @property
     def recall(self) -> Float[np.ndarray, "threshold"]:
-        """Right over right and missed; NaN where nothing is to be found."""
+        """Right over right and missed; NaN where there are no objects."""
         there = self.right + self.missed
         return np.divide(self.right, there, out=np.full(len(there), np.nan), where=there > 0)
 
@@ -80,7 +80,7 @@ def rates(
 
 
 def unit_counts(
-    found: Detections,
+    detections: Detections,
     truth: Truth,
     *,
     grid: Sequence[float],
@@ -90,22 +90,22 @@ def unit_counts(
     """Boxes, right ones, wrong ones and missed objects of one unit at each threshold.
 
     Args:
-        found: What a mode reports.
+        detections: The mode's detections.
         truth: The reference.
         grid: Thresholds on the scale of its scores; minus infinity keeps all.
         settings: How image boxes are matched.
         scene: The scene where 3D boxes are to be matched on the ground; image boxes are matched where None.
     """
-    candidates = match_candidates(found, truth, settings=settings) if scene is None else None
+    candidates = match_candidates(detections, truth, settings=settings) if scene is None else None
     counts = np.zeros((4, len(grid)), dtype=int)
-    for place, threshold in enumerate(grid):
-        keep = (found.score >= threshold) | (threshold == -np.inf)
+    for column, threshold in enumerate(grid):
+        keep = (detections.score >= threshold) | (threshold == -np.inf)
         if scene is None:
-            match = matching(found, truth, candidates=candidates, keep=keep)
+            match = matching(detections, truth, candidates=candidates, keep=keep)
         else:
-            match = ground_matching(found.where(keep), truth, scene=scene)
+            match = ground_matching(detections.where(keep), truth, scene=scene)
         hits = (match.partner >= 0).sum()
-        counts[:, place] = (keep.sum(), hits, match.false_positive.sum(), match.missed.sum())
+        counts[:, column] = (keep.sum(), hits, match.false_positive.sum(), match.missed.sum())
     return counts
 
 
@@ -121,24 +121,24 @@ def operating_points(cheap: Rates, full: Rates) -> dict[str, OperatingPoint]:
 
 
 def own_scale_points(cheap: Rates, full: Rates, *, at: int) -> dict[str, OperatingPoint]:
-    """S1 to S3 where each mode has its own grid; S1 and S3 keep the cheap mode at place `at` of its grid."""
-    kept, choice = float(cheap.threshold[at]), full.threshold.tolist()
+    """S1 to S3 where each mode has its own grid; S1 and S3 leave the cheap mode at index `at` of its grid."""
+    cheap_threshold, full_thresholds = float(cheap.threshold[at]), full.threshold.tolist()
     precise = np.flatnonzero(full.precision >= cheap.precision[at])
     third = (
-        OperatingPoint("S3", kept, choice[int(precise[0])])
+        OperatingPoint("S3", cheap_threshold, full_thresholds[int(precise[0])])
         if len(precise)
-        else OperatingPoint("S3", kept, None, "no full threshold is as precise as the cheap mode")
+        else OperatingPoint("S3", cheap_threshold, None, "no full threshold is as precise as the cheap mode")
     )
     return {
-        "S1": OperatingPoint("S1", kept, choice[nearest_count(full.boxes, int(cheap.boxes[at]))]),
-        "S2": OperatingPoint("S2", float(cheap.threshold[cheap.f1.argmax()]), choice[int(full.f1.argmax())]),
+        "S1": OperatingPoint("S1", cheap_threshold, full_thresholds[nearest_count(full.boxes, int(cheap.boxes[at]))]),
+        "S2": OperatingPoint("S2", float(cheap.threshold[cheap.f1.argmax()]), full_thresholds[int(full.f1.argmax())]),
         "S3": third,
     }
 
 
-def nearest_count(boxes: Int[np.ndarray, "threshold"], wanted: int) -> int:
-    """The place of the count nearest to the wanted one; of equally near ones the last, at the higher threshold."""
-    away = np.abs(boxes - wanted)
+def nearest_count(boxes: Int[np.ndarray, "threshold"], target: int) -> int:
+    """The index of the count nearest to the target; of equally near ones the last, at the higher threshold."""
+    away = np.abs(boxes - target)
     return len(away) - 1 - int(away[::-1].argmin())
 
 
@@ -152,23 +152,23 @@ def count_matched(
     """S1 without a reference: the full threshold at which it reports as many boxes as cheap does at its own.
 
     Args:
-        cheap: What the cheap mode reports, unit by unit, its scores probabilities.
-        full: What the full mode reports on the same units.
+        cheap: The cheap mode's detections, unit by unit, with probabilities as scores.
+        full: The full mode's detections on the same units.
         cheap_threshold: The cheap mode's threshold.
         grid: Thresholds to choose from; the nearest count is taken, ties to the higher threshold.
 
     Only frames on which both modes were run count.
     """
-    wanted, boxes = 0, np.zeros(len(grid), dtype=int)
+    cheap_boxes, boxes = 0, np.zeros(len(grid), dtype=int)
     for one, other in zip(cheap, full, strict=True):
         both = one.run & other.run
-        wanted += int(np.count_nonzero(both[one.frame] & (one.score >= cheap_threshold)))
+        cheap_boxes += int(np.count_nonzero(both[one.frame] & (one.score >= cheap_threshold)))
         score = np.sort(other.score[both[other.frame]])
         boxes += len(score) - np.searchsorted(score, np.asarray(grid, dtype=float), side="left")
-    if not wanted:
+    if not cheap_boxes:
         reason = f"the cheap mode reports nothing with a score of {cheap_threshold:g} or more"
         return OperatingPoint("S1", cheap_threshold, None, reason)
-    return OperatingPoint("S1", cheap_threshold, float(grid[nearest_count(boxes, wanted)]))
+    return OperatingPoint("S1", cheap_threshold, float(grid[nearest_count(boxes, cheap_boxes)]))
 
 
 class Tuned(NamedTuple):

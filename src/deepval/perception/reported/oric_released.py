@@ -3,8 +3,8 @@
 Two things differ from `ap_swap.contextual_gains`. AP is interpolated: best precision at no less recall, drawn as
 straight lines from (0, 1) over the points of the curve to (1, 0), and the area under them by trapezia at recalls 0,
 0.01, ..., 1. And every frame has a context of its own, drawn at random from the others. Matching and super-classes are
-this package's. Equal scores form one point, so that the order of detections does not matter: the released code leaves
-it open.
+this package's. Equal scores form one point, so that the order of detections does not matter; the released code does
+not define that order.
 """
 
 from collections.abc import Iterator
@@ -42,22 +42,22 @@ def released_gains(
     for frame, context in enumerate(contexts(frames, rng=rng, size=size)):
         inside[:] = False
         inside[context] = True
-        wanted = objects[context].sum(axis=0) + objects[frame]
-        for both, count in zip(lists, wanted.tolist(), strict=True):
+        counts = objects[context].sum(axis=0) + objects[frame]
+        for both, count in zip(lists, counts.tolist(), strict=True):
             own, put = both.weak[frame], both.strong[frame]
             if count and (len(own) or len(put)):
-                around = both.place[np.flatnonzero(inside.take(both.frame))]
+                around = both.rank[np.flatnonzero(inside.take(both.frame))]
                 gain[frame] += _interpolated_ap(both, around, put, count) - _interpolated_ap(both, around, own, count)
-        gain[frame] *= (len(context) + 1) / max(np.count_nonzero(wanted), 1)
+        gain[frame] *= (len(context) + 1) / max(np.count_nonzero(counts), 1)
     return gain
 
 
 class _Both(NamedTuple):
-    """Detections of one super-class of both modes by falling score, and where the weak ones and each frame's stand."""
+    """Detections of one super-class of both modes by falling score, with the ranks of the weak and of each frame's."""
 
     right: Bool[np.ndarray, "det"]
     level: Int[np.ndarray, "det"] | None
-    place: Int[np.ndarray, "weak"]
+    rank: Int[np.ndarray, "weak"]
     frame: Int[np.ndarray, "weak"]
     weak: tuple[Int[np.ndarray, "_"], ...]
     strong: tuple[Int[np.ndarray, "_"], ...]
@@ -66,41 +66,41 @@ class _Both(NamedTuple):
 def _both(weak: GradedFrames, strong: GradedFrames, frames: int) -> _Both:
     score = np.concatenate([weak.score, strong.score])
     order = np.argsort(-score, kind="stable")
-    place = np.empty(len(order), dtype=int)
-    place[order] = np.arange(len(order))
+    rank = np.empty(len(order), dtype=int)
+    rank[order] = np.arange(len(order))
     fallen = np.diff(score[order], prepend=np.inf) != 0
-    mine, theirs = place[: len(weak.frame)], place[len(weak.frame) :]
-    by_place = np.argsort(mine)
+    mine, theirs = rank[: len(weak.frame)], rank[len(weak.frame) :]
+    by_rank = np.argsort(mine)
     return _Both(
         np.concatenate([weak.right, strong.right])[order],
         None if fallen.all() else np.cumsum(fallen),
-        mine[by_place],
-        weak.frame[by_place],
+        mine[by_rank],
+        weak.frame[by_rank],
         _by_frame(weak.frame, mine, frames),
         _by_frame(strong.frame, theirs, frames),
     )
 
 
 def _by_frame(
-    frame: Int[np.ndarray, "det"], place: Int[np.ndarray, "det"], frames: int
+    frame: Int[np.ndarray, "det"], rank: Int[np.ndarray, "det"], frames: int
 ) -> tuple[Int[np.ndarray, "_"], ...]:
     order = np.argsort(frame, kind="stable")
-    return tuple(np.split(place[order], np.searchsorted(frame[order], np.arange(1, frames))))
+    return tuple(np.split(rank[order], np.searchsorted(frame[order], np.arange(1, frames))))
 
 
 def _interpolated_ap(both: _Both, around: Int[np.ndarray, "_"], own: Int[np.ndarray, "_"], objects: int) -> float:
-    """AP of the detections at these places; 0 where there are none."""
+    """AP of the detections at these ranks; 0 without detections."""
     chosen = np.concatenate([around, own])
     if not len(chosen):
         return 0.0
     chosen.sort(kind="stable")  # two runs: merged, not sorted anew
-    found, counted = np.cumsum(both.right.take(chosen)), np.arange(1, len(chosen) + 1)
+    right, counted = np.cumsum(both.right.take(chosen)), np.arange(1, len(chosen) + 1)
     if both.level is not None:
         level = both.level.take(chosen)
         ends = np.append(level[1:] != level[:-1], True)
-        found, counted = found[ends], counted[ends]
-    recall = np.concatenate([[0.0], found / objects, [1.0]])
-    precision = np.concatenate([[1.0], found / counted, [0.0]])
+        right, counted = right[ends], counted[ends]
+    recall = np.concatenate([[0.0], right / objects, [1.0]])
+    precision = np.concatenate([[1.0], right / counted, [0.0]])
     best = np.maximum.accumulate(precision[::-1])[::-1]
     drawn = np.interp(RECALLS, recall, best)
     return float((STEPS * (drawn[1:] + drawn[:-1])).sum() / 2)

@@ -1,1 +1,1 @@
-"""Running a detector: images -> detections, unit by unit, and what each mode costs."""
+"""Running a detector: images -> detections, unit by unit, and the cost of each mode."""

@@ -1,4 +1,4 @@
-"""Turns the raw output arrays of a detection network into scored boxes in pixels of the network's input.
+"""Raw output arrays of a detection network -> scored boxes in pixels of the network's input.
 
 Layouts, for C classes: `yolov8` [batch, 4+C, anchors]; `yolov5` [batch, anchors, 5+C] with an objectness; `yolox` the
 same with one anchor per cell of its grids (YOLOv5 has three), raw, or in pixels already (`yolox-decoded`); `detr`
@@ -27,7 +27,7 @@ class Grid(NamedTuple):
 
 
 def grid(anchors: int, input_hw_px: tuple[int, int]) -> Grid | None:
-    """The grid of an input that has one anchor per cell, or None where that makes another number of anchors."""
+    """The grid of an input that has one anchor per cell, or None where the number of anchors differs."""
     rows_px, columns_px = input_hw_px
     for strides in STRIDES_PX:
         sides = [(rows_px // stride, columns_px // stride) for stride in strides]
@@ -40,16 +40,16 @@ def grid(anchors: int, input_hw_px: tuple[int, int]) -> Grid | None:
 
 
 def pixels(raw: Float[np.ndarray, "4 anchor"], cells: Grid) -> Float[np.ndarray, "4 anchor"]:
-    """The boxes (cx, cy, w, h) of raw outputs; infinite where a size is beyond all numbers."""
+    """The boxes (cx, cy, w, h) of raw outputs; infinite where a size overflows."""
     with np.errstate(over="ignore"):
         return np.concatenate([raw[:2] + cells.corner, np.exp(raw[2:])]) * cells.stride_px
 
 
-def told_apart(table: Float[np.ndarray, "anchor column"], cells: Grid) -> OneAnchorPerCell:
-    """Whose output has one anchor per cell, told from that of any image.
+def grid_style(table: Float[np.ndarray, "anchor column"], cells: Grid) -> OneAnchorPerCell:
+    """The style of an output with one anchor per cell, recognised from the output of any image.
 
-    Centres in pixels lie near their cells, raw ones near 0. An objectness of 1 everywhere is YOLOv6's, which has none:
-    it takes images as YOLOv5 does.
+    Centres in pixels lie near their cells, raw ones near 0. An objectness of 1 everywhere means YOLOv6, which has none
+    and takes images as YOLOv5 does.
     """
     if (table[:, 4] == 1).all():
         return "yolov5"
@@ -69,12 +69,12 @@ LOGITS = ("logits", "pred_logits")
 
 
 class FrameError(InputError):
-    """One frame that cannot be used, while others may be: a broken image, or boxes that are no numbers."""
+    """A single frame that cannot be used: a broken image, or boxes that are not finite numbers."""
 
 
 @dataclass(frozen=True)
 class DecodedBoxes:
-    """Boxes (x1, y1, x2, y2) in pixels of the network's input, a score in 0..1 and a class index each."""
+    """Boxes (x1, y1, x2, y2) in pixels of the network's input, with a score in 0..1 and a class index per box."""
 
     boxes_px: Float[np.ndarray, "det 4"]
     scores: Float[np.ndarray, "det"]
@@ -86,7 +86,7 @@ def matching_styles(
 ) -> tuple[Style, ...]:
     """Every style whose layout agrees with the output shapes for an input (None: of any size).
 
-    A length of None agrees with nothing, but for the number of anchors, which then may be anyone's.
+    A length of None agrees with no layout, except for the number of anchors, where it agrees with all.
     """
     pair = _logits_and_boxes(shapes, classes)
     if pair is not None:
@@ -95,15 +95,15 @@ def matching_styles(
     if len(tables) != 1:
         return ()
     _, rows, columns = tables[0]
-    found: list[Style] = []
+    styles: list[Style] = []
     if rows == 4 + classes:
-        found.append("yolov8")
+        styles.append("yolov8")
     if columns == 5 + classes:
-        either = rows is None or input_hw_px is None or grid(rows, input_hw_px) is not None
-        found += ONE_PER_CELL if either else ("yolov5",)
+        may_be_grid = rows is None or input_hw_px is None or grid(rows, input_hw_px) is not None
+        styles += ONE_PER_CELL if may_be_grid else ("yolov5",)
     if columns == 4 + classes:
-        found.append("detr")
-    return tuple(found)
+        styles.append("detr")
+    return tuple(styles)
 
 
 def likely_style(
@@ -112,24 +112,25 @@ def likely_style(
     *,
     input_hw_px: tuple[int, int],
 ) -> Style | None:
-    """The style of a blank image's outputs, or None where it cannot be told."""
+    """The style of a blank image's outputs, or None where several styles fit."""
     shapes = {name: array.shape for name, array in outputs.items()}
-    found = matching_styles(shapes, len(names), input_hw_px=input_hw_px)
+    styles = matching_styles(shapes, len(names), input_hw_px=input_hw_px)
     pair = _logits_and_boxes(shapes, len(names))
     if pair is not None:
         return _likely_by_query(outputs[pair[0]][0], names)
-    if found == ONE_PER_CELL:
+    if styles == ONE_PER_CELL:
         table = next(array for array in outputs.values() if array.ndim == 3)[0]
         cells = grid(len(table), input_hw_px)
-        return None if cells is None else told_apart(table, cells)
-    return found[0] if len(found) == 1 else None
+        return None if cells is None else grid_style(table, cells)
+    return styles[0] if len(styles) == 1 else None
 
 
 def _likely_by_query(logits: Float[np.ndarray, "det classes"], names: Sequence[str]) -> Style | None:
     """`detr-softmax` where the last class is called no object, or there are COCO's 92.
 
-    Otherwise a blank image tells: nearly all of its queries are no object, so that a last logit without a name should
-    be the highest of most. If one with a name is, and sure, it may mean no object too, and the user has to say.
+    Otherwise a blank image decides: nearly all of its queries are no object, so that a last logit without a name should
+    be the highest of most. A named last logit that is the highest, and sure, may mean no object too: None, and the user
+    has to name the style.
     """
     if logits.shape[1] == COCO_AND_NO_OBJECT or names[-1].strip().lower() in NO_OBJECT:
         return "detr-softmax"
@@ -162,43 +163,44 @@ def candidates(
             f"The model's scores must be probabilities, and lie in {best.min():.3g}..{best.max():.3g} "
             f"with style {style!r}: export the model with its sigmoid, or give the right style."
         )
-    kept = np.flatnonzero(best >= min_score)
-    cx, cy, width, height = boxes[:, kept]
+    selected = np.flatnonzero(best >= min_score)
+    cx, cy, width, height = boxes[:, selected]
     corners = np.stack([cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2], axis=1)
     if style in BY_QUERY:
         rows_px, columns_px = input_hw_px
         corners = corners * np.array([columns_px, rows_px, columns_px, rows_px], dtype=corners.dtype)
     if not np.isfinite(corners).all():
         raise FrameError("the model's boxes are not finite numbers")
-    return DecodedBoxes(corners, best[kept], probabilities[:, kept].argmax(axis=0))
+    return DecodedBoxes(corners, best[selected], probabilities[:, selected].argmax(axis=0))
 
 
-def nms(found: DecodedBoxes, *, iou_max: float, max_boxes: int) -> Int[np.ndarray, "kept"]:
-    """Positions that class-wise non-maximum suppression keeps, best score first (equal scores: first row).
+def nms(decoded: DecodedBoxes, *, iou_max: float, max_boxes: int) -> Int[np.ndarray, "kept"]:
+    """Indices of the boxes left by class-wise non-maximum suppression, best score first (equal scores: first row).
 
-    Greedy and exact: a box goes when an earlier kept box of its class overlaps it with IoU > `iou_max`.
+    Greedy and exact: a box is dropped when an earlier selected box of its class overlaps it with IoU > `iou_max`.
     IoU = intersection / union of the boxes' areas, computed in double precision.
     """
-    order = np.argsort(-found.scores, kind="stable")
-    x1, y1, x2, y2 = found.boxes_px[order].T.astype(np.float64)
+    order = np.argsort(-decoded.scores, kind="stable")
+    x1, y1, x2, y2 = decoded.boxes_px[order].T.astype(np.float64)
     area = (x2 - x1) * (y2 - y1)
-    labels = found.labels[order]
+    labels = decoded.labels[order]
     alive = np.arange(order.size)
-    kept: list[int] = []
-    while alive.size and len(kept) < max_boxes:
+    selected: list[int] = []
+    while alive.size and len(selected) < max_boxes:
         head, rest = alive[0], alive[1:]
-        kept.append(head)
+        selected.append(head)
         width = np.minimum(x2[head], x2[rest]) - np.maximum(x1[head], x1[rest])
         height = np.minimum(y2[head], y2[rest]) - np.maximum(y1[head], y1[rest])
         overlap = np.maximum(width, 0.0) * np.maximum(height, 0.0)
+        # IoU > limit without a division, so that boxes without area need no special case.
         clash = overlap > iou_max * (area[head] + area[rest] - overlap)
         alive = rest[~(clash & (labels[rest] == labels[head]))]
-    return order[np.array(kept, dtype=np.intp)]
+    return order[np.array(selected, dtype=np.intp)]
 
 
-def best_first(found: DecodedBoxes, *, max_boxes: int) -> Int[np.ndarray, "kept"]:
-    """Positions of the `max_boxes` highest scores, best first (equal scores: first row)."""
-    return np.argsort(-found.scores, kind="stable")[:max_boxes]
+def best_first(decoded: DecodedBoxes, *, max_boxes: int) -> Int[np.ndarray, "kept"]:
+    """Indices of the `max_boxes` highest scores, best first (equal scores: first row)."""
+    return np.argsort(-decoded.scores, kind="stable")[:max_boxes]
 
 
 def _logits_and_boxes(shapes: Mapping[str, Sequence[int | None]], classes: int) -> tuple[str, str] | None:
@@ -237,12 +239,13 @@ def _boxes_and_probabilities(
 
 def _softmax(logits: Float[np.ndarray, "classes det"]) -> Float[np.ndarray, "classes det"]:
     with np.errstate(invalid="ignore"):
+        # Less the largest logit, so that no power overflows.
         powers = np.exp(logits - logits.max(axis=0))
     return powers / powers.sum(axis=0)
 
 
 def unsupported(shapes: Mapping[str, Sequence[int | None]], classes: int, style: str) -> str:
-    """The sentence for outputs that no style, or not the asked style, or more than one style explains."""
+    """The error message for outputs that fit no style, not the requested style, or more than one style."""
     listed = ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, shape in shapes.items())
     return (
         f"For {classes} class names the model's output must be [batch, {4 + classes}, anchors] (yolov8), "

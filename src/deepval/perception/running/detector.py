@@ -1,6 +1,6 @@
-"""Turns a camera image into scored boxes with any YOLO-style or DETR-style ONNX model, at any resolution.
+"""A camera image -> scored boxes, with any YOLO-style or DETR-style ONNX model, at any resolution.
 
-YOLO: letterbox (see `letterboxed`), score = best class probability (times objectness for `yolov5`), kept from
+YOLO: letterbox (see `letterboxed`), score = best class probability (times objectness for `yolov5`), at least
 0.10, class-wise NMS that drops IoU > 0.7, at most 300 boxes; padding subtracted, divided by the axis' scale,
 clipped to the image. YOLOX the same, but for its own input (see `cornered`). DETR: plain resize to S x S, with
 ImageNet's mean and spread for `detr-softmax`; scores from 0.10, no NMS, the 300 best. One class per box.
@@ -25,12 +25,12 @@ from deepval.perception.running.onnx_model import OnnxModel
 
 PAD_VALUE = 114
 IMAGENET_MEAN, IMAGENET_SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of red, green and blue between 0 and 1."""
+"""Mean and standard deviation of red, green and blue in 0 to 1."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the resized image lies in the input: original = (input - (left, top)) / (scale_x, scale_y)."""
+    """Position of the resized image in the input: original = (input - (left, top)) / (scale_x, scale_y)."""
 
     image_hw_px: tuple[int, int]
     input_hw_px: tuple[int, int]
@@ -55,7 +55,7 @@ def letterboxed(
     stride: int = 32,
     fixed_hw_px: tuple[int, int] | None = None,
 ) -> Prepared:
-    """The image resized into size x size with its aspect kept, padded with 114 to multiples of `stride`.
+    """The image resized into size x size with its aspect ratio, padded with 114 to multiples of `stride`.
 
     r = min(S/H, S/W); bilinear resize to nw, nh = round(W r), round(H r); dw = ((S - nw) mod stride) / 2;
     padding left = round(dw - 0.1), right = round(dw + 0.1), the same for top and bottom; BGR to RGB; NCHW;
@@ -103,7 +103,7 @@ def stretched(
 ) -> Prepared:
     """The image resized (bilinear) to size x size whatever its aspect; BGR to RGB; NCHW; / 255.
 
-    Where `normalised`, ImageNet's mean is taken off then, and the rest divided by its spread.
+    Where `normalised`, ImageNet's mean is then subtracted and the result divided by its standard deviation.
     """
     height, width = image_bgr.shape[:2]
     rows, columns = fixed_hw_px or (size, size)
@@ -141,7 +141,7 @@ PROBE_SIZE = 640
 
 @dataclass(frozen=True)
 class DetectorConfig:
-    """How a model is run: everything here can change the boxes, so a cache is bound to it."""
+    """Settings of a model's run: all of them can change the boxes, so a cache is bound to them."""
 
     style: str = "auto"
     min_score: float = 0.10
@@ -194,7 +194,7 @@ def load_detector(
         weights: ONNX file.
         names: JSON file of class names; None takes them from the model's own metadata.
         config: Style, thresholds, threads; None for the defaults.
-        spinning: Whether threads of ONNX Runtime spin while they wait: sooner at work, but they keep a core busy. The
+        spinning: Whether threads of ONNX Runtime spin while they wait: they start sooner, but keep a core busy. The
             boxes are the same.
     """
     config = config or DetectorConfig()
@@ -204,8 +204,8 @@ def load_detector(
             f"{weights} takes one image at a time, and {config.batch} were asked for: leave --batch out, or export it "
             "with a dynamic batch."
         )
-    found = onnx_model.class_names(model, names)
-    return Detector(model, _style(model, config.style, found), found, config)
+    class_names = onnx_model.class_names(model, names)
+    return Detector(model, _style(model, config.style, class_names), class_names, config)
 
 
 def check_size(detector: Detector, size: int) -> None:
@@ -233,7 +233,7 @@ def decoded_image(data: bytes) -> Shaped[np.ndarray, "h w 3"]:
     if not data:
         raise FrameError("the file is empty")
     # Older OpenCV fills the missing part of a truncated JPEG with grey: an end mark must follow the last start of scan.
-    # Looked for from the end, so that not all of the file is searched.
+    # The search starts at the end, so that it does not read the whole file.
     end = data.rfind(b"\xff\xd9")
     if data[:2] == b"\xff\xd8" and (end < 0 or data.find(b"\xff\xda", end) >= 0):
         raise FrameError("the JPEG file is truncated")
@@ -272,7 +272,7 @@ def inferred_together(detector: Detector, tensors: Sequence[Float[np.ndarray, "1
             f"The model must give one row of {odd[0]} per image, and gives {outputs[odd[0]].shape} for {len(tensors)}: "
             "leave --batch out."
         )
-    return [{name: array[place : place + 1] for name, array in outputs.items()} for place in range(len(tensors))]
+    return [{name: array[index : index + 1] for name, array in outputs.items()} for index in range(len(tensors))]
 
 
 def finished(
@@ -280,7 +280,7 @@ def finished(
 ) -> FrameDetections:
     """The boxes of one image, in its own pixels, from the model's raw outputs."""
     config = detector.config
-    found = decoding.candidates(
+    decoded = decoding.candidates(
         outputs,
         detector.style,
         classes=len(detector.names),
@@ -288,13 +288,13 @@ def finished(
         min_score=config.min_score,
     )
     if detector.style in BY_QUERY:
-        kept = decoding.best_first(found, max_boxes=config.max_boxes)
+        selected = decoding.best_first(decoded, max_boxes=config.max_boxes)
     else:
-        kept = decoding.nms(found, iou_max=config.nms_iou, max_boxes=config.max_boxes)
+        selected = decoding.nms(decoded, iou_max=config.nms_iou, max_boxes=config.max_boxes)
     return FrameDetections(
-        boxes_in_image(found.boxes_px[kept], placement),
-        found.scores[kept],
-        np.array(detector.names)[found.labels[kept]],
+        boxes_in_image(decoded.boxes_px[selected], placement),
+        decoded.scores[selected],
+        np.array(detector.names)[decoded.labels[selected]],
     )
 
 
@@ -305,22 +305,22 @@ def detect(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size: 
     return finished(detector, inferred(detector, ready.tensor), ready.placement)
 
 
-def _style(model: OnnxModel, asked: str, names: tuple[str, ...]) -> Style:
+def _style(model: OnnxModel, requested: str, names: tuple[str, ...]) -> Style:
     """The style that fits the shapes in the file, or a blank image's outputs where those leave it open."""
     shapes: Mapping[str, Sequence[int | None]] = model.declared_shapes
-    found = decoding.matching_styles(shapes, len(names), input_hw_px=model.fixed_hw_px)
-    if asked not in found and (len(found) != 1 or found == ("detr-softmax",)):
+    styles = decoding.matching_styles(shapes, len(names), input_hw_px=model.fixed_hw_px)
+    if requested not in styles and (len(styles) != 1 or styles == ("detr-softmax",)):
         hw_px = model.fixed_hw_px or (PROBE_SIZE, PROBE_SIZE)
         outputs = _outputs_of_a_blank(model, hw_px)
         shapes = {name: array.shape for name, array in outputs.items()}
-        if asked == "auto":
+        if requested == "auto":
             likely = decoding.likely_style(outputs, names, input_hw_px=hw_px)
-            found = (likely,) if likely else ()
+            styles = (likely,) if likely else ()
         else:
-            found = decoding.matching_styles(shapes, len(names), input_hw_px=hw_px)
-    chosen: list[Style] = [style for style in found if asked in ("auto", style)]
+            styles = decoding.matching_styles(shapes, len(names), input_hw_px=hw_px)
+    chosen: list[Style] = [style for style in styles if requested in ("auto", style)]
     if len(chosen) != 1:
-        raise InputError(decoding.unsupported(shapes, len(names), asked))
+        raise InputError(decoding.unsupported(shapes, len(names), requested))
     return chosen[0]
 
 
@@ -336,22 +336,22 @@ def mode_timing(
 ) -> Timing:
     """Times of `samples` calls over the encoded images in turn: one image per call, file already in memory.
 
-    Thread pools are held to as many threads as the session while this runs.
+    Thread pools are limited to the session's number of threads while this runs.
     """
     check_size(detector, size)
-    onnx_model.vision("cv2")  # loaded before its threads are held
+    onnx_model.vision("cv2")  # loaded before its threads are limited
     stages = {
         "decode": decoded_image,
         "preprocess": lambda image: prepared(detector, image, size=size),
         "inference": lambda ready: (inferred(detector, ready.tensor), ready.placement),
-        "postprocess": lambda found: finished(detector, *found),
+        "postprocess": lambda raw: finished(detector, *raw),
     }
     with held_to(detector.config.threads):
         return measured(stages, images, calls=samples, warmup=warmup)
 
 
 def cost_entry(timing: Timing, detector: Detector, *, size: int, weights_sha256: str) -> Entry:
-    """What the costs file says of a mode: median and 95th percentile from encoded file to boxes and of each stage.
+    """A mode's entry in the costs file: median and 95th percentile from encoded file to boxes and of each stage.
 
     `ms` is from encoded file to boxes (decode included), `no_decode_ms` the same without decoding.
     """

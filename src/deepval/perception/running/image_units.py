@@ -1,4 +1,4 @@
-"""Turns a folder of images into units of numbered frames."""
+"""A folder of images or a data set -> units of numbered frames."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ Units = Mapping[str, Sequence[tuple[int, Path]]]
 
 
 def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
-    """Units of a folder: each subfolder with images is one, or the folder itself when the images lie in it.
+    """Units of a folder: every subfolder with images, or the folder itself where it contains the images.
 
     A frame's id is the number that its file is named after (`000012.jpg` is 12). Where a file of the unit is
     named otherwise, the unit's frames are numbered from 0 in natural order of the names (`a2` before `a10`).
@@ -39,7 +39,7 @@ def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
 
 
 def units_of_scenes(scenes: Iterable[Scene]) -> dict[str, list[tuple[int, Path]]]:
-    """Units of a data set: a frame's id is its number where frames are numbered, else its place in the unit, from 0."""
+    """Units of a data set: a frame's id is its number where frames are numbered, else its index in the unit, from 0."""
     units = {}
     for scene in scenes:
         ids = scene.frame_ids.astype(str)
@@ -56,7 +56,7 @@ def units_of_scenes(scenes: Iterable[Scene]) -> dict[str, list[tuple[int, Path]]
 
 
 def checked_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
-    """The units, frames in order; InputError for a unit without images or a frame id given twice."""
+    """The units, frames in order; InputError for a unit without images or a duplicate frame id."""
     if not units:
         raise InputError("At least one unit with images is needed, and there is none.")
     for unit, frames in units.items():
@@ -73,7 +73,7 @@ def image_bytes(path: Path) -> bytes:
     try:
         return reading.content(path, "an image")
     except InputError as error:
-        # No path of the machine: reasons are kept in the cache.
+        # No path of the machine, because the cache stores the reasons.
         why = str(error).rpartition("; ")[2].rstrip(".")
         raise FrameError(f"the file cannot be read ({why})") from error
 

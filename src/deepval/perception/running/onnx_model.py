@@ -1,4 +1,4 @@
-"""Opens an ONNX detection model: its session, the layout of its input, its class names and its hash."""
+"""An ONNX file -> an open detection model: its session, the layout of its input, its class names and its hash."""
 
 import re
 from ast import literal_eval
@@ -23,7 +23,7 @@ PROVIDERS = {
     "tensorrt": "TensorrtExecutionProvider",
     "coreml": "CoreMLExecutionProvider",
 }
-"""What ONNX Runtime calls the processors that it runs a model on."""
+"""ONNX Runtime's names of the processors that can run a model."""
 HALF_BY_TYPE = {"tensor(float)": False, "tensor(float16)": True}
 
 
@@ -40,14 +40,14 @@ class OnnxModel:
 
     @property
     def stride(self) -> int:
-        """What the sides of a dynamic input are multiples of, as the model says, else 32."""
+        """The sides of a dynamic input are multiples of this number: the model's metadata, at least 32."""
         stated = self.metadata.get("stride", "")
         return max(32, int(stated)) if stated.isdigit() else 32
 
     @property
     def declared_shapes(self) -> dict[str, list[int | None]]:
-        """The outputs' shapes as the file states them, None for a length that it leaves open."""
-        return {output.name: _known_lengths(output.shape) for output in self.session.get_outputs()}
+        """The outputs' shapes as the file states them, None for an open length."""
+        return {output.name: _fixed_lengths(output.shape) for output in self.session.get_outputs()}
 
 
 def vision(module: str) -> ModuleType:
@@ -62,10 +62,10 @@ def open_model(weights: Path, *, threads: int, provider: str, spinning: bool = T
         raise InputError(f"The weights must be an ONNX file, and there is none at {weights}.")
     available = onnxruntime.get_available_providers()
     if provider not in available:
-        known = {full: name for name, full in PROVIDERS.items()}
-        here = ", ".join(str(known.get(each, each)) for each in available)
+        short = {full: name for name, full in PROVIDERS.items()}
+        here = ", ".join(str(short.get(option, option)) for option in available)
         raise InputError(
-            f"The provider must be one that ONNX Runtime has here ({here}), and is {known.get(provider, provider)}: "
+            f"The provider must be one that ONNX Runtime has here ({here}), and is {short.get(provider, provider)}: "
             "install the build of onnxruntime that has it, or take another --provider."
         )
     session = open_session(str(weights), name=str(weights), threads=threads, provider=provider, spinning=spinning)
@@ -105,7 +105,7 @@ def run(model: OnnxModel, tensor: Float[np.ndarray, "image 3 h w"]) -> dict[str,
     feed = tensor.astype(np.float16) if model.half else tensor
     try:
         arrays = model.session.run(None, {model.input_name: feed})
-    except (*_runtime_errors(), RuntimeError) as error:  # of the last kind are devices that are lost
+    except (*_runtime_errors(), RuntimeError) as error:  # RuntimeError: the device is lost
         columns, rows = tensor.shape[3], tensor.shape[2]
         raise InputError(f"The model cannot be run at {columns} x {rows}: {_first_line(error)}.") from error
     return {output.name: array for output, array in zip(model.session.get_outputs(), arrays, strict=True)}
@@ -124,17 +124,17 @@ def class_names(model: OnnxModel, names: Path | None) -> tuple[str, ...]:
     if isinstance(content, dict):
         by_index = {str(key): value for key, value in content.items()}
         content = [by_index.get(str(index)) for index in range(len(by_index))]
-    found = tuple(name for name in content if isinstance(name, str)) if isinstance(content, list) else ()
-    if not found or len(found) != len(content):
+    texts = tuple(name for name in content if isinstance(name, str)) if isinstance(content, list) else ()
+    if not texts or len(texts) != len(content):
         raise InputError(
             "The class names must be a list of text or a mapping of 0..C-1 to text, and are not in "
             f"{names or 'the model'}."
         )
-    return found
+    return texts
 
 
 def weights_sha256(weights: Path) -> str:
-    """SHA-256 of an ONNX file as `sha256sum` gives it, continued over files in which it keeps its tensors."""
+    """SHA-256 of an ONNX file as from `sha256sum`, continued over the files of its external tensors."""
     data = reading.content(weights)
     # The file of an external tensor is the value of a protobuf entry with the key "location".
     entries = re.finditer(rb"\n\x08location\x12([\x01-\x7f])", data)
@@ -144,7 +144,7 @@ def weights_sha256(weights: Path) -> str:
 
 
 def _runtime_errors() -> tuple[type[Exception], ...]:
-    """What ONNX Runtime raises; its errors share no base class of their own."""
+    """The exceptions of ONNX Runtime, which have no common base class of their own."""
     state = vars(vision("onnxruntime.capi.onnxruntime_pybind11_state"))
     return tuple(v for v in state.values() if isinstance(v, type) and issubclass(v, Exception))
 
@@ -152,7 +152,7 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
 def _input_layout(session: Any, weights: Path) -> tuple[str, bool, tuple[int, int] | None]:
     inputs = session.get_inputs()
     first = inputs[0]
-    lengths = _known_lengths(first.shape)
+    lengths = _fixed_lengths(first.shape)
     if len(inputs) == 1 and len(lengths) == 4 and first.type in HALF_BY_TYPE:
         batch, channels, rows, columns = lengths
         if batch in (None, 1) and channels in (None, 3) and (rows is None) == (columns is None):
@@ -173,7 +173,7 @@ def _refuse_other_tasks(metadata: Mapping[str, str], weights: Path) -> None:
         raise InputError(f"The model must be exported without embedded NMS, and {weights} says that it has it.")
 
 
-def _known_lengths(shape: list[Any]) -> list[int | None]:
+def _fixed_lengths(shape: list[Any]) -> list[int | None]:
     return [length if isinstance(length, int) else None for length in shape]
 
 

@@ -1,4 +1,4 @@
-"""Runs one detector at several resolutions over images: fills the cache unit by unit and measures latencies.
+"""Images and one detector at several resolutions -> a cache filled unit by unit, and latencies.
 
 The function behind `deepval perceive`. A mode is named `<weights file>-<resolution>`, as `yolov8s-320`.
 Killed at any moment and run again, it goes on after the last unit written and ends with the same bytes.
@@ -49,7 +49,7 @@ IN_WORK = 2
 
 @dataclass(frozen=True)
 class Progress:
-    """What was just done: a frame run, a finished unit skipped, or a mode's latency measured (unit empty).
+    """The step just done: a frame run, a finished unit skipped, or a mode's latency measured (unit empty).
 
     `done` and `total` count frames of all modes and timed calls.
     """
@@ -63,9 +63,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class ModeSummary:
-    """What the cache now holds of a mode for the units asked for.
+    """The content of the cache for a mode and the requested units.
 
-    `units_run` counts those run this time; `note` says where its latency was measured and is not tight.
+    `units_run` counts the units of this run; `note` reports a latency whose measurement is noisy.
     """
 
     mode: str
@@ -80,7 +80,7 @@ class ModeSummary:
 
 @dataclass(frozen=True)
 class Perceived:
-    """The files that a run wrote and a summary per mode, in the order of the resolutions given."""
+    """The files that a run wrote and a summary per mode, in the order of the resolutions."""
 
     manifest: Path
     costs: Path | None
@@ -112,14 +112,14 @@ def perceive(
         sizes: Resolutions; later runs may add units and resolutions to a cache.
         names: JSON file of class names; None takes them from the model's metadata.
         config: Style, thresholds, threads; None for the defaults.
-        mode_prefix: What modes are named after; None for the name of the weights file.
+        mode_prefix: First part of the modes' names; None for the name of the weights file.
         on_error: A missing or broken image stops the run (`raise`) or is a failed frame (`record`).
-        costs: Costs file to add `[modes.<name>]` to; None for `costs.toml` in the cache folder. A mode that
-            the file has is not measured again.
+        costs: Costs file to add `[modes.<name>]` to; None for `costs.toml` in the cache folder. A mode in
+            the file is not measured again.
         latency_samples: Timed calls per mode; 0 measures nothing.
         latency_warmup: Calls per mode before the timed ones.
-        engine: Who runs the units; this process where None. Others must reach images, weights and cache by the same
-            names, and tell their progress by the unit.
+        engine: Runs the units; None is this process. Other engines must reach images, weights and cache by the same
+            names, and report their progress by the unit.
         progress: Called after every step.
     """
     if on_error not in ("raise", "record"):
@@ -130,7 +130,7 @@ def perceive(
     modes = _named_modes(detector, sizes, mode_prefix or weights.stem)
     recipe = _recipe(detector, weights, digest)
     costs = costs or cache / "costs.toml"
-    # Looked at before the run, which may take hours, so that a costs file at odds with it stops it at once.
+    # Before the run, which may take hours, so that a conflicting costs file stops it at once.
     unmeasured = _unmeasured(costs, modes, digest) if latency_samples else {}
     frames = len(modes) * sum(map(len, units.values()))
     tally = _Tally(frames + len(unmeasured) * latency_samples, progress)
@@ -169,7 +169,7 @@ def perceive(
 
 
 class _Tally:
-    """Counts what is done and passes it on."""
+    """Counts the steps done and reports them."""
 
     def __init__(self, total: int, progress: Callable[[Progress], None] | None) -> None:
         self.total = total
@@ -183,7 +183,7 @@ class _Tally:
 
 
 class _Undone(NamedTuple):
-    """A unit, and the modes that it is still to be run at."""
+    """A unit, and the modes in which it is not done yet."""
 
     unit: str
     frames: list[tuple[int, Path]]
@@ -191,8 +191,8 @@ class _Undone(NamedTuple):
 
 
 def _undone(cache: Path, units: Units, *, modes: Mapping[str, int], record: bool, tally: _Tally) -> list[_Undone]:
-    """What is to be run; a unit that is done is compared with its images and left as it is."""
-    found = []
+    """The units to run; a finished unit is checked against its images and left unchanged."""
+    undone = []
     for unit, frames in units.items():
         hashes: dict[int, str | None] = {}
         left = {mode: size for mode, size in modes.items() if not store.unit_done(cache, mode, unit)}
@@ -201,8 +201,8 @@ def _undone(cache: Path, units: Units, *, modes: Mapping[str, int], record: bool
             store.check_unit(cache, mode, unit=unit, frames=hashes, allow_failed=record)
             tally.add(len(frames), "skip", mode, unit)
         if left:
-            found.append(_Undone(unit, list(frames), left))
-    return found
+            undone.append(_Undone(unit, list(frames), left))
+    return undone
 
 
 @lru_cache(maxsize=1)
@@ -221,9 +221,9 @@ def _run(
     item: _Undone,
     tick: Callable[[str, str], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Run a unit at all its modes, write each, and return their entries of the manifest.
+    """Run a unit in all its modes, write its files, and return the manifest's entries by mode.
 
-    Two groups of images are in work at a time, so that one is decoded while the other is in the detector.
+    Two groups of images are processed at a time: one is decoded while the other is in the detector.
     """
     detector = _loaded(*loading)
     records: dict[str, list[FrameRecord]] = {mode: [] for mode in item.modes}
@@ -250,7 +250,10 @@ def _run(
                 take(pending.popleft().result())
         for future in pending:
             take(future.result())
-    return {mode: store.unit_files(cache, mode, unit=item.unit, records=found) for mode, found in records.items()}
+    return {
+        mode: store.unit_files(cache, mode, unit=item.unit, records=mode_records)
+        for mode, mode_records in records.items()
+    }
 
 
 def _calls_at_once(config: DetectorConfig) -> int:
@@ -264,7 +267,7 @@ def _group_records(
     network: BoundedSemaphore,
     frames: Sequence[tuple[int, Path]],
 ) -> list[tuple[str, FrameRecord, Path]]:
-    """The records of a group of frames at every mode; each image is decoded once."""
+    """The records of a group of frames in every mode; an image is decoded once."""
     pictures = [_picture(detector, modes, path) for _, path in frames]
     records = []
     for mode in modes:
@@ -275,7 +278,7 @@ def _group_records(
 
 
 class _Picture(NamedTuple):
-    """What lies in an image file, ready for the detector at every mode, or why it cannot be used."""
+    """The content of an image file, ready for the detector in every mode, or the reason why it cannot be used."""
 
     digest: str | None
     hw_px: tuple[int, int] | None
@@ -297,16 +300,16 @@ def _picture(detector: Detector, modes: Mapping[str, int], path: Path) -> _Pictu
 
 def _outputs(detector: Detector, ready: Sequence[Prepared | None]) -> list[Outputs | None]:
     """The model's outputs for each image that is ready; images of one shape go through it together."""
-    found: list[Outputs | None] = [None] * len(ready)
+    outputs: list[Outputs | None] = [None] * len(ready)
     shapes: dict[tuple[int, ...], list[int]] = {}
-    for place, each in enumerate(ready):
-        if each is not None:
-            shapes.setdefault(each.tensor.shape, []).append(place)
-    for places in shapes.values():
-        tensors = [each.tensor for place in places if (each := ready[place]) is not None]
-        for place, outputs in zip(places, inferred_together(detector, tensors), strict=True):
-            found[place] = outputs
-    return found
+    for index, prepared_image in enumerate(ready):
+        if prepared_image is not None:
+            shapes.setdefault(prepared_image.tensor.shape, []).append(index)
+    for indices in shapes.values():
+        tensors = [prepared_image.tensor for index in indices if (prepared_image := ready[index]) is not None]
+        for index, image_outputs in zip(indices, inferred_together(detector, tensors), strict=True):
+            outputs[index] = image_outputs
+    return outputs
 
 
 def _recorded(
@@ -316,7 +319,7 @@ def _recorded(
     pictures: Sequence[_Picture],
     outputs: Sequence[Outputs | None],
 ) -> list[tuple[str, FrameRecord, Path]]:
-    """What is kept of each frame at a mode."""
+    """The records of frames in a mode."""
     records = []
     for (frame, path), picture, raw in zip(frames, pictures, outputs, strict=True):
         boxes, why = None, picture.reason
@@ -330,15 +333,15 @@ def _recorded(
 
 
 def _unmeasured(costs: Path, modes: Mapping[str, int], digest: str) -> dict[str, int]:
-    """The modes that the costs file lacks, the cheapest first, as a costs file has them."""
-    known = read_entries(costs, "modes")
+    """The modes that the costs file lacks, the cheapest first, the order of a costs file."""
+    measured = read_entries(costs, "modes")
     for mode in modes:
-        if known.get(mode, {}).get("weights_sha256", digest) != digest:
+        if measured.get(mode, {}).get("weights_sha256", digest) != digest:
             raise InputError(
                 f"{costs} holds the latency of mode {mode} for other weights: delete that entry, or use "
                 "another costs file."
             )
-    return {mode: size for mode, size in sorted(modes.items(), key=itemgetter(1)) if mode not in known}
+    return {mode: size for mode, size in sorted(modes.items(), key=itemgetter(1)) if mode not in measured}
 
 
 def _sample(units: Units, samples: int) -> list[bytes]:
@@ -358,10 +361,10 @@ def _sample(units: Units, samples: int) -> list[bytes]:
 
 
 def _recipe(detector: Detector, weights: Path, digest: str) -> dict[str, Any]:
-    """Everything that settles the boxes of an image at a resolution."""
+    """All settings on which the boxes of an image at a resolution depend."""
     settings = asdict(detector.config)
     if settings["batch"] == 1:
-        del settings["batch"]  # as caches were written before there were batches
+        del settings["batch"]  # absent in caches from before batches existed
     return {
         "weights": weights.name,
         "weights_sha256": digest,
@@ -384,14 +387,14 @@ def _named_modes(detector: Detector, sizes: Sequence[int], prefix: str) -> dict[
 
 
 def _summary(cache: Path, mode: str, size: int, units: Sequence[str], units_run: int) -> ModeSummary:
-    held = store.read_mode(cache, mode)
-    asked = np.isin(held.run_seq, units)
+    cached = store.read_mode(cache, mode)
+    requested = np.isin(cached.run_seq, units)
     return ModeSummary(
         mode=mode,
         size=size,
         units=len(units),
         units_run=units_run,
-        frames=int(asked.sum()),
-        failed=int((asked & held.run_failed).sum()),
-        boxes=int(np.isin(held.seq, units).sum()),
+        frames=int(requested.sum()),
+        failed=int((requested & cached.run_failed).sum()),
+        boxes=int(np.isin(cached.seq, units).sum()),
     )

@@ -1,1 +1,1 @@
-"""The simulated detector: a profile fitted to real detections -> what it would report."""
+"""The simulated detector: a profile fitted to real detections -> simulated detections."""

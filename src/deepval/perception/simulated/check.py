@@ -1,4 +1,4 @@
-"""A profile against the outcomes it was fitted on: simulated and measured figures side by side."""
+"""A profile and the outcomes it was fitted on -> simulated and measured figures side by side."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ VEHICLES = ("Car", "Van", "Truck", "Misc")
 
 
 class ProfileFigure(NamedTuple):
-    """One measured figure, what the profile simulates for it, and how many objects, boxes or frames it rests on."""
+    """One measured figure, its simulated value, and the number of objects, boxes or frames behind it."""
 
     name: str
     measured: float
@@ -31,14 +31,14 @@ class ProfileFigure(NamedTuple):
 Source = Callable[[Specimen], Detections]
 
 
-def above(found: Detections, threshold: float) -> Detections:
+def above(detections: Detections, threshold: float) -> Detections:
     """The detections with at least that score."""
-    return found.where(found.score >= threshold)
+    return detections.where(detections.score >= threshold)
 
 
-def hits(found: Detections, truth: Truth) -> np.ndarray:
-    """Per reference object: 1 found, 0 missed, -1 not judged (too small, too hidden, mode not run)."""
-    match = matching(found, truth)
+def hits(detections: Detections, truth: Truth) -> np.ndarray:
+    """Per reference object: 1 detected, 0 missed, -1 not judged (too small, too hidden, mode not run)."""
+    match = matching(detections, truth)
     result = np.full(len(truth), -1)
     result[match.missed] = 0
     result[match.partner[match.partner >= 0]] = 1
@@ -54,12 +54,12 @@ def tallies(samples: Sequence[Specimen], source: Source, *, threshold: float) ->
         entry[0] += float(np.sum(value))
         entry[1] += float(np.size(value))
 
-    found_by: dict[tuple[str, int], np.ndarray] = {}
+    hits_by: dict[tuple[str, int], np.ndarray] = {}
     for sample in samples:
         truth, every = sample.truth, source(sample)
-        found = above(every, threshold)
-        hit = hits(found, truth)
-        found_by[sample.scene.unit, sample.size] = hit
+        detections = above(every, threshold)
+        hit = hits(detections, truth)
+        hits_by[sample.scene.unit, sample.size] = hit
         vehicle, judged = np.isin(truth.cls, VEHICLES), hit >= 0
         height_px = truth.height_px * sample.size / KITTI_SIZE_PX[0]
         label = f"{sample.size}{' low' if sample.scene.unit == '0000' else ''}"
@@ -68,16 +68,16 @@ def tallies(samples: Sequence[Specimen], source: Source, *, threshold: float) ->
             add(f"recall vehicle {low:g}-{high:g} px", hit[band] == 1)
         add(f"recall vehicle at {label}", hit[judged & vehicle] == 1)
         add(f"recall person at {label}", hit[judged & ~vehicle] == 1)
-        wrong = matching(found, truth).false_positive
+        wrong = matching(detections, truth).false_positive
         run = sample.detections.run
-        add(f"false positives per frame at {label}", np.bincount(found.frame[wrong], minlength=len(run))[run])
-        add(f"boxes per frame at {label}", np.bincount(found.frame, minlength=len(run))[run])
+        add(f"false positives per frame at {label}", np.bincount(detections.frame[wrong], minlength=len(run))[run])
+        add(f"boxes per frame at {label}", np.bincount(detections.frame, minlength=len(run))[run])
         third = run & np.concatenate([[False], run[:-1]]) & np.concatenate([[False] * 2, run[:-2]])
-        add(f"boxes that persist at {label}", persistent(found)[third[found.frame]])
+        add(f"boxes that persist at {label}", persistent(detections)[third[detections.frame]])
         both = np.isin(truth.frame - 1, np.flatnonzero(run))
         add("objects seen again in the next frame", next_frame(hit, truth)[both & (hit == 1)])
-    for (unit, size), hit in found_by.items():
-        full = found_by.get((unit, 2 * size))
+    for (unit, size), hit in hits_by.items():
+        full = hits_by.get((unit, 2 * size))
         if full is not None:
             seen = (hit >= 0) & (full == 1)
             add(f"seen at {size} if seen at {2 * size}", hit[seen] == 1)
@@ -87,7 +87,7 @@ def tallies(samples: Sequence[Specimen], source: Source, *, threshold: float) ->
 
 
 def next_frame(hit: np.ndarray, truth: Truth) -> np.ndarray:
-    """Whether the same track was found one frame earlier, per object."""
+    """Whether the same track was detected one frame earlier, per object."""
     earlier = {(int(t), int(f)) for t, f, h in zip(truth.objects.track, truth.frame, hit, strict=True) if h == 1}
     return np.array([(int(t), int(f) - 1) in earlier for t, f in zip(truth.objects.track, truth.frame, strict=True)])
 
@@ -103,7 +103,7 @@ def goodness(
 ) -> list[ProfileFigure]:
     """Measured figures and their mean over simulated draws on the same objects and frames.
 
-    `streets` are the units' own conditions; a unit without draws them.
+    `streets` are the units' own conditions; a unit without an entry draws them.
     """
     measured = tallies(samples, lambda sample: sample.detections, threshold=threshold)
     total: dict[str, list[float]] = {}
@@ -117,9 +117,9 @@ def goodness(
                 drawn[unit] = draw(profile, sample.scene, truth=sample.truth, rng=rng, conditions=own)
 
         def simulated(sample: Specimen, drawn: dict = drawn) -> Detections:
-            found = detected(drawn[sample.scene.unit], sample.size)
-            kept = found.where(sample.detections.run[found.frame])
-            return replace(kept, status=sample.detections.status)
+            reported = detected(drawn[sample.scene.unit], sample.size)
+            on_run_frames = reported.where(sample.detections.run[reported.frame])
+            return replace(on_run_frames, status=sample.detections.status)
 
         for name, (value, count) in tallies(samples, simulated, threshold=threshold).items():
             entry = total.setdefault(name, [0.0, 0.0])
@@ -136,10 +136,10 @@ def agreement(
 ) -> dict[str, tuple[int, int]]:
     """Of the full mode's sure boxes, how many the cheap mode has too (IoU >= 0.5), and how many there are.
 
-    By height band in pixels at the cheap mode, whose long side is `size`. It needs no reference, so it can be asked of
+    By height band in pixels at the cheap mode, whose long side is `size`. It needs no reference, so it works on
     pictures without labels.
     """
-    found: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, int]] = {}
     for weak, strong in zip(cheap, full, strict=True):
         strong, weak = above(strong, sure), above(weak, threshold)
         pairs = frame_pairs(strong.frame, weak.frame)
@@ -148,9 +148,9 @@ def agreement(
         height_px = (strong.box_px[:, 3] - strong.box_px[:, 1]) * size / KITTI_SIZE_PX[0]
         for low, high in pairwise(BANDS_PX):
             band = (height_px >= low) & (height_px < high)
-            hits, count = found.get(f"{low:g}-{high:g} px", (0, 0))
-            found[f"{low:g}-{high:g} px"] = (hits + int(shared[band].sum()), count + int(band.sum()))
-    return found
+            hits, count = counts.get(f"{low:g}-{high:g} px", (0, 0))
+            counts[f"{low:g}-{high:g} px"] = (hits + int(shared[band].sum()), count + int(band.sum()))
+    return counts
 
 
 def goodness_lines(figures: Sequence[ProfileFigure]) -> list[str]:

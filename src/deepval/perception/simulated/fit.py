@@ -1,6 +1,6 @@
 """Matched outcomes of a detector at several resolutions -> its profile: docs/definitions.md, Simulated detector.
 
-The latent score is fitted by censored maximum likelihood (what is not reported lies below the floor), its shares over
+The latent score is fitted by censored maximum likelihood (unreported objects lie below the floor), its shares over
 objects, time and resolution by the likelihood of pairs, phantoms by their counts over resolution, score and height.
 """
 
@@ -18,19 +18,19 @@ from deepval.perception.simulated.simulation import Conditions
 from deepval.perception.simulated.strays import FLOOR, TOP, fit_doubles, fit_ghosts, fit_phantoms
 
 HEIGHT_KNOTS_PX = (4.0, 7.0, 10.0, 15.0, 25.0, 50.0)
-# Range tells hardly more than height does, and in these data it also tells the picture sets apart: it is held near 0.
+# Range adds hardly anything to height, and in these data it also separates the picture sets: the prior keeps it near 0.
 RANGE_PRIOR = 500.0
 FREEDOM = 4
 LAGS = (0, 1, 2, 4, 8, 16)
 
 
 def basis(height_px: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row knot"]:
-    """Weights of the height knots for piecewise linear interpolation in ln height, going on below the first."""
-    place = np.log(HEIGHT_KNOTS_PX)
-    x = np.minimum(np.log(height_px), place[-1])
-    low = np.clip(np.searchsorted(place, x, side="right") - 1, 0, len(place) - 2)
-    share = (x - place[low]) / (place[low + 1] - place[low])
-    weight = np.zeros((len(x), len(place)))
+    """Weights of the height knots for piecewise linear interpolation in ln height, extrapolated below the first."""
+    ln_knots = np.log(HEIGHT_KNOTS_PX)
+    x = np.minimum(np.log(height_px), ln_knots[-1])
+    low = np.clip(np.searchsorted(ln_knots, x, side="right") - 1, 0, len(ln_knots) - 2)
+    share = (x - ln_knots[low]) / (ln_knots[low + 1] - ln_knots[low])
+    weight = np.zeros((len(x), len(ln_knots)))
     weight[np.arange(len(x)), low] = 1 - share
     weight[np.arange(len(x)), low + 1] = share
     return weight
@@ -50,6 +50,7 @@ def fit_scores(rows: Outcome) -> tuple[ScoreLaw, Float[np.ndarray, "row"]]:
     seen, least = rows.seen, logit(FLOOR, top=TOP)
     target = np.where(seen, logit(np.where(seen, rows.score, FLOOR), top=TOP), least)
 
+    # Sums of exponentials: the score rises with height for every x, without constraints.
     def coefficients(x: np.ndarray) -> np.ndarray:
         return np.concatenate([np.cumsum(np.concatenate([x[:1], np.exp(x[1:knots])])), x[knots:-1]])
 
@@ -62,12 +63,12 @@ def fit_scores(rows: Outcome) -> tuple[ScoreLaw, Float[np.ndarray, "row"]]:
 
     start = np.concatenate([[-4.0], np.zeros(knots - 1), np.zeros(len(classes) + 3), [0.3]])
     x = minimize(loss, start, method="L-BFGS-B", options={"maxiter": 500, "maxfun": 100000}).x
-    found, spread = coefficients(x), float(np.exp(x[-1]))
-    effects = found[knots:]
+    fitted, spread = coefficients(x), float(np.exp(x[-1]))
+    effects = fitted[knots:]
     levels = np.cumsum(effects[len(classes) : len(classes) + 2])
     scores = ScoreLaw(
         height_px=HEIGHT_KNOTS_PX,
-        height_logit=tuple(found[:knots]),
+        height_logit=tuple(fitted[:knots]),
         class_logit={"Car": 0.0} | dict(zip(classes, map(float, effects[: len(classes)]), strict=True)),
         occlusion_logit=(0.0, float(levels[0]), float(levels[1]), float(levels[1])),
         range_logit=float(effects[-1]),
@@ -76,11 +77,11 @@ def fit_scores(rows: Outcome) -> tuple[ScoreLaw, Float[np.ndarray, "row"]]:
         floor=FLOOR,
         noise=Noise(0.4, 0.4, 1.0, 1.0),
     )
-    return scores, (target - design @ found) / spread
+    return scores, (target - design @ fitted) / spread
 
 
 class RowPairs(NamedTuple):
-    """Pairs of rows of one object: how many frames and how much ln resolution lie between them."""
+    """Pairs of rows of one object: the number of frames and the ln resolution between them."""
 
     first: Int[np.ndarray, "pair"]
     second: Int[np.ndarray, "pair"]
@@ -115,7 +116,7 @@ def both_below(h: np.ndarray, k: np.ndarray, correlation: np.ndarray) -> np.ndar
 
 
 def pair_correlation(x: np.ndarray, pairs: RowPairs, dt_s: float) -> tuple[Noise, np.ndarray]:
-    """The noise of unbounded parameters, and the correlation it gives each pair."""
+    """The noise of unbounded parameters, and the correlation of each pair under it."""
     share = np.exp(np.append(x[:2], 0.0))
     share = share / share.sum()
     noise = Noise(float(share[0]), float(share[1]), float(np.exp(x[2])), float(np.exp(x[3])))
@@ -131,7 +132,7 @@ def fit_noise(
     rng: np.random.Generator,
     most_pairs: int = 20_000,
 ) -> Noise:
-    """Shares of the latent score's noise by the likelihood of pairs; bounds stand in where nothing was reported."""
+    """Shares of the latent score's noise by the likelihood of pairs; unreported objects enter by their bounds."""
     from scipy.optimize import minimize
     from scipy.special import log_ndtr
 
@@ -142,13 +143,13 @@ def fit_noise(
     a, b = residual[pairs.first], residual[pairs.second]
     seen_a, seen_b = rows.seen[pairs.first], rows.seen[pairs.second]
     both, none = seen_a & seen_b, ~seen_a & ~seen_b
-    known, bound = np.where(seen_a, a, b), np.where(seen_a, b, a)
+    observed, bound = np.where(seen_a, a, b), np.where(seen_a, b, a)
 
     def loss(x: np.ndarray) -> float:
         _, r = pair_correlation(x, pairs, dt_s)
         rest = 1 - r**2
         full = -0.5 * np.log(rest) - (a * a - 2 * r * a * b + b * b) / (2 * rest)
-        half = -0.5 * known**2 + log_ndtr((bound - r * known) / np.sqrt(rest))
+        half = -0.5 * observed**2 + log_ndtr((bound - r * observed) / np.sqrt(rest))
         likelihood = np.where(both, full, half)
         likelihood[none] = np.log(np.maximum(both_below(a[none], b[none], r[none]), 1e-12))
         return -float(likelihood.sum())
@@ -199,7 +200,7 @@ def fit_edges(rows: Outcome) -> FittedEdges:
 
 
 def fit_boxes(rows: Outcome, *, dt_s: float) -> Boxes:
-    """Edges of vehicles and persons, and how their noise is shared over objects, time and resolution."""
+    """Edges of vehicles and persons, and the shares of their noise over objects, time and resolution."""
     rows = rows.where(rows.seen)
     person = is_person(rows.cls)
     vehicle, walker = fit_edges(rows.where(~person)), fit_edges(rows.where(person))
@@ -233,16 +234,16 @@ def fit_confusion(rows: Outcome) -> dict[str, dict[str, float]]:
     """Reported classes of each true class, as shares of the tracks' reports; below 1 % left out."""
     confusion = {}
     for name in np.unique(rows.cls):
-        told, count = np.unique(rows.told[(rows.cls == name) & rows.seen], return_counts=True)
+        reported, count = np.unique(rows.reported[(rows.cls == name) & rows.seen], return_counts=True)
         share = count / max(count.sum(), 1)
         share = np.where(share >= 0.01, share, 0.0)
         if count.sum() >= 20:
-            confusion[str(name)] = {str(t): float(s) for t, s in zip(told, share / share.sum(), strict=True) if s}
+            confusion[str(name)] = {str(t): float(s) for t, s in zip(reported, share / share.sum(), strict=True) if s}
     return confusion
 
 
 def frames_run(samples: Sequence[Specimen]) -> tuple[Int[np.ndarray, "unit size"], list[int]]:
-    """How many frames of each unit each resolution was run on, and the resolutions."""
+    """Frames run by unit and resolution, and the resolutions."""
     units, sizes = unit_names(samples), sorted({sample.size for sample in samples})
     frames = np.zeros((len(units), len(sizes)), dtype=int)
     for sample in samples:
@@ -251,7 +252,7 @@ def frames_run(samples: Sequence[Specimen]) -> tuple[Int[np.ndarray, "unit size"
 
 
 def streets(samples: Sequence[Specimen]) -> dict[str, Conditions]:
-    """Each unit's own number and size of phantoms over the profile's."""
+    """The number and size of phantoms by unit, relative to the profile's."""
     ghosts = fit_ghosts(gathered(samples)[1], *frames_run(samples))
     number, size = (np.exp(column - column.mean()) for column in (ghosts.ln_per_frame, ghosts.ln_height))
     names = unit_names(samples)

@@ -1,4 +1,4 @@
-"""Modes without a file, on any data set: nothing, the reference itself, and the shipped detection profile at any size.
+"""Scenes and truth -> detections of modes without a file: none, the reference, the shipped profile at any size.
 
 docs/own-detections.md, Modes without a file.
 """
@@ -26,7 +26,7 @@ from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 BUILT_IN = "built-in"
-"""What stands in place of a file's name as the source of these modes."""
+"""The source of these modes, instead of a file's name."""
 SIZES_PX = (160, 1280)
 KITTI_FOCAL_PX = 721.5
 """Focal length of the pictures that the profile was fitted on."""
@@ -34,7 +34,7 @@ HIDDEN = 3
 
 
 class BuiltIn(ModeReader):
-    """A mode that is told by its name, and where it is random by a seed."""
+    """A mode that is defined by its name, and a random one also by a seed."""
 
     @property
     def scores(self) -> ScoreKind:
@@ -43,18 +43,18 @@ class BuiltIn(ModeReader):
 
     @property
     def given(self) -> bool:
-        """What it reports follows from what it is; nobody can have forgotten to run it."""
+        """Its report follows from its definition, so that a unit without detections is no omission."""
         return True
 
     @property
     def made(self) -> dict[str, Any]:
-        """What it reports: part of a cell's id."""
+        """Its definition: part of a cell's id."""
         return {"source": BUILT_IN, "scores": self.scores, **self.reports}
 
     @property
     @abstractmethod
     def reports(self) -> dict[str, Any]:
-        """What it reports, in a cell's definition."""
+        """The content of its report, for a cell's definition."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Nothing(BuiltIn):
 
     @property
     def reports(self) -> dict[str, Any]:
-        """Nothing, and how far nothing reaches."""
+        """No detections, and the field of view of the absent sensor."""
         return {"reports": "nothing", "all_around": self.all_around}
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
-        """None at all, on every frame."""
+        """No detections on every frame."""
         return Detections(
             unit=scene.unit,
             frame=np.zeros(0, dtype=int),
@@ -108,16 +108,16 @@ class EveryReference(BuiltIn):
             status=np.full(len(scene), DONE),
             track=objects.track,
             cuboid_m=upright_boxes_m(truth, road_z_m=scene.camera.road_z_m),
-            velocity_mps=known_velocity_mps(truth, scene),
+            velocity_mps=reference_velocity_mps(truth, scene),
             cuboid_frame="ego",
         )
 
 
-def known_velocity_mps(truth: Truth, scene: Scene) -> Float[np.ndarray, "obj 2"]:
-    """Velocities of the reference objects; where only a closing speed is known, the one ahead that gives it."""
+def reference_velocity_mps(truth: Truth, scene: Scene) -> Float[np.ndarray, "obj 2"]:
+    """Velocities of the reference objects; from the closing speed, straight ahead, where the truth has no other."""
     ahead_mps = scene.ego_speed_mps[truth.frame] - truth.objects.closing_mps
-    told_mps = truth.objects.velocity_mps
-    return np.where(np.isnan(told_mps), np.column_stack([ahead_mps, np.zeros(len(truth))]), told_mps)
+    logged_mps = truth.objects.velocity_mps
+    return np.where(np.isnan(logged_mps), np.column_stack([ahead_mps, np.zeros(len(truth))]), logged_mps)
 
 
 def upright_boxes_m(truth: Truth, *, road_z_m: float) -> Float[np.ndarray, "obj 7"]:
@@ -142,10 +142,10 @@ def upright_boxes_m(truth: Truth, *, road_z_m: float) -> Float[np.ndarray, "obj 
 
 @dataclass(frozen=True)
 class Profiled(BuiltIn):
-    """What the shipped detection profile would report of a data set's objects at one picture size.
+    """Simulated detections of the shipped detection profile at one picture size.
 
     All sizes read the same draw, which depends on the seed and the unit's name alone, so that modes agree and disagree
-    with each other and over time as the profile says.
+    with each other and over time according to the profile.
     """
 
     size: int
@@ -162,7 +162,7 @@ class Profiled(BuiltIn):
         return {"profile": profile.name, "profile_sha256": digest, "size": self.size, "seed": self.seed}
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
-        """What the detector reports on one unit."""
+        """The simulated detections on one unit."""
         rng = np.random.default_rng([self.seed, int(sha256(scene.unit.encode())[:16], 16)])
         profile, _ = _shipped()
         conditions = seen_through(scene.camera, street(profile, rng))
@@ -178,7 +178,7 @@ def seen_through(camera: Camera, conditions: Conditions) -> Conditions:
 
 
 def seen_by_camera(truth: Truth) -> Truth:
-    """The truth with what such a detector may see: in the image, not hidden (level 3), of a class that it knows."""
+    """The objects visible to such a detector: in the image, not hidden (level 3), of a class that it detects."""
     inside = np.isfinite(truth.box_px).all(axis=1) & proper(truth.box_px)
     seen = truth.where(inside & (truth.occlusion < HIDDEN) & (super_class(truth.cls) != "static"))
     names = [NUSCENES_CLASSES.get(name, name) for name in seen.cls.tolist()]
@@ -195,16 +195,16 @@ NAMES = "none, none-camera, reference, profile-320, profile-640 (or another size
 
 
 def built_in_mode(name: str, *, seed: int = 0) -> BuiltIn | None:
-    """The mode without a file of that name; None where there is none."""
+    """The built-in mode of that name; None for another name."""
     sized = re.fullmatch(r"profile-([1-9][0-9]{0,5})", name)
     if sized:
         return Profiled(int(sized[1]), seed)
     return {"none": Nothing(), "none-camera": Nothing(all_around=False), "reference": EveryReference()}.get(name)
 
 
-def built_in_name(made: Mapping[str, Any]) -> str:
-    """The name of the mode without a file that a cell's definition tells of."""
-    if "profile" in made:
-        return f"profile-{made['size']}"
+def built_in_name(definition: Mapping[str, Any]) -> str:
+    """The name of the built-in mode in a cell's definition."""
+    if "profile" in definition:
+        return f"profile-{definition['size']}"
     named = {name: built_in_mode(name) for name in ("none", "none-camera", "reference")}
-    return next(name for name, mode in named.items() if mode is not None and mode.reports.items() <= made.items())
+    return next(name for name, mode in named.items() if mode is not None and mode.reports.items() <= definition.items())

@@ -1,6 +1,6 @@
-"""Detections against a reference at several resolutions -> rows of outcomes that a profile is fitted on.
+"""Detections and reference at several resolutions -> outcomes, the rows on which a profile is fitted.
 
-Every object at every resolution with what was reported of it, and every box that no object accounts for.
+Every object at every resolution with its detection, and every box without an object.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from deepval.perception.simulated.simulation import KITTI_SIZE_PX
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
-# A loose box on an object is a bad box, not a miss and an invention: half of the unmatched boxes are such.
+# A loose box on an object is a bad box, not a miss and a false positive: half of the unmatched boxes are loose.
 LOOSE = MatchSettings(least_iou=0.3, ignored_iou=0.3, least_height_px=10.0, most_occluded=3)
 
 
@@ -35,14 +35,14 @@ class Specimen(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Every reference object at every resolution: what it was, and what was reported (score NaN: nothing)."""
+    """Every reference object at every resolution: its properties and its detection (score NaN: not detected)."""
 
     size: Int[np.ndarray, "row"]
     unit: Int[np.ndarray, "row"]
     frame: Int[np.ndarray, "row"]
     track: Int[np.ndarray, "row"]
     cls: Shaped[np.ndarray, "row"]
-    told: Shaped[np.ndarray, "row"]
+    reported: Shaped[np.ndarray, "row"]
     height_px: Float[np.ndarray, "row"]
     occlusion: Int[np.ndarray, "row"]
     range_m: Float[np.ndarray, "row"]
@@ -64,7 +64,8 @@ class Outcome:
 class Stray:
     """Boxes without an object of their own: doubles lie on an object (`double`), phantoms do not.
 
-    `person` says that the object of highest overlap is none of the vehicles; `off` are the edges against it.
+    `person`: the object of highest overlap is not a vehicle; `off`: the box's edges relative to it; `again`: the box
+    overlaps one of the frame before.
     """
 
     size: Int[np.ndarray, "det"]
@@ -76,19 +77,19 @@ class Stray:
     person: Bool[np.ndarray, "det"]
     off: Float[np.ndarray, "det 4"]
     bottom: Float[np.ndarray, "det"]
-    kept: Bool[np.ndarray, "det"]
+    again: Bool[np.ndarray, "det"]
 
 
 def one_person(cls: Shaped[np.ndarray, "obj"]) -> Shaped[np.ndarray, "obj"]:
-    """COCO knows riders as persons: for matching, cyclists and sitting persons are persons."""
+    """COCO labels riders as persons: for matching, cyclists and sitting persons are persons."""
     return np.where(np.isin(cls, ["Cyclist", "Person_sitting"]), "Pedestrian", cls).astype("<U14")
 
 
 def outcome_of(sample: Specimen, unit: int) -> tuple[Outcome, Stray]:
-    """What one mode made of one unit, with loose matching."""
-    truth, found = sample.truth, sample.detections
+    """Outcomes and stray boxes of one mode on one unit, with loose matching."""
+    truth, detections = sample.truth, sample.detections
     loose = matching(
-        replace(found, cls=one_person(found.cls)),
+        replace(detections, cls=one_person(detections.cls)),
         replace(truth, objects=replace(truth.objects, cls=one_person(truth.cls))),
         settings=LOOSE,
     )
@@ -96,42 +97,44 @@ def outcome_of(sample: Specimen, unit: int) -> tuple[Outcome, Stray]:
     partner = np.full(len(truth), -1)
     partner[loose.partner[hit]] = np.flatnonzero(hit)
     score = np.full(len(truth), np.nan)
-    score[loose.partner[hit]] = found.score[hit]
-    told = np.full(len(truth), "", dtype="<U14")
-    told[loose.partner[hit]] = found.cls[hit]
+    score[loose.partner[hit]] = detections.score[hit]
+    reported = np.full(len(truth), "", dtype="<U14")
+    reported[loose.partner[hit]] = detections.cls[hit]
     wide_px, tall_px = truth.box_px[:, 2] - truth.box_px[:, 0], truth.height_px
     unit_px = np.maximum(np.stack([wide_px, tall_px, wide_px, tall_px], axis=-1), 1.0)
     edges = np.full((len(truth), 4), np.nan)
-    if len(found):
-        edges = np.where(partner[:, None] >= 0, (found.box_px[partner] - truth.box_px) / unit_px, np.nan)
+    if len(detections):
+        edges = np.where(partner[:, None] >= 0, (detections.box_px[partner] - truth.box_px) / unit_px, np.nan)
     width_px = sample.scene.camera.width_px or KITTI_SIZE_PX[0]
     cut = (truth.box_px[:, 0] <= 1) | (truth.box_px[:, 2] >= width_px - 20) | (truth.box_px[:, 3] >= 366)
-    judged = found.run[truth.frame] & (truth.height_px >= LOOSE.least_height_px)
+    judged = detections.run[truth.frame] & (truth.height_px >= LOOSE.least_height_px)
     scale = sample.size / width_px
     rows = Outcome(
-        np.full(len(truth), sample.size), np.full(len(truth), unit), truth.frame, truth.objects.track, truth.cls, told,
-        truth.height_px * scale, truth.occlusion, truth.objects.near_m, score, edges, cut,
+        np.full(len(truth), sample.size), np.full(len(truth), unit), truth.frame, truth.objects.track, truth.cls,
+        reported, truth.height_px * scale, truth.occlusion, truth.objects.near_m, score, edges, cut,
     )  # fmt: skip
     return rows.where(judged), strays(sample, loose.false_positive, unit=unit)
 
 
 def strays(sample: Specimen, wrong: Bool[np.ndarray, "det"], *, unit: int) -> Stray:
-    """The unmatched boxes of a mode; `bottom` is how far below the road contact of their height they end."""
-    found, truth, camera = sample.detections.where(wrong), sample.truth, sample.scene.camera
-    pairs = frame_pairs(found.frame, truth.frame)
-    best = best_partner(pairs, iou(found.box_px[pairs.first], truth.box_px[pairs.second]), len(found))
+    """The unmatched boxes of a mode; `bottom` is how far they end below the road contact of their height."""
+    boxes, truth, camera = sample.detections.where(wrong), sample.truth, sample.scene.camera
+    pairs = frame_pairs(boxes.frame, truth.frame)
+    best = best_partner(pairs, iou(boxes.box_px[pairs.first], truth.box_px[pairs.second]), len(boxes))
     near_px = truth.box_px[best.place]
     unit_px = np.tile(near_px[:, 2:] - near_px[:, :2], 2)
-    tall_px = found.box_px[:, 3] - found.box_px[:, 1]
-    depth_m = camera.fy_px * looked_up(found.cls, HEIGHT_M) / tall_px
+    tall_px = boxes.box_px[:, 3] - boxes.box_px[:, 1]
+    depth_m = camera.fy_px * looked_up(boxes.cls, HEIGHT_M) / tall_px
     contact_px = camera.cy_px + camera.fy_px * camera.height_m / depth_m
     whole = sample.detections
-    before = frame_pairs(found.frame, whole.frame, lag=1)
-    kept = best_partner(before, iou(found.box_px[before.first], whole.box_px[before.second]), len(found)).overlap >= 0.3
+    before = frame_pairs(boxes.frame, whole.frame, lag=1)
+    again = (
+        best_partner(before, iou(boxes.box_px[before.first], whole.box_px[before.second]), len(boxes)).overlap >= 0.3
+    )
     return Stray(
-        np.full(len(found), sample.size), np.full(len(found), unit), found.cls, found.score, found.box_px,
-        best.overlap >= 0.3, is_person(truth.cls)[best.place], (found.box_px - near_px) / np.maximum(unit_px, 1.0),
-        (found.box_px[:, 3] - contact_px) / tall_px, kept,
+        np.full(len(boxes), sample.size), np.full(len(boxes), unit), boxes.cls, boxes.score, boxes.box_px,
+        best.overlap >= 0.3, is_person(truth.cls)[best.place], (boxes.box_px - near_px) / np.maximum(unit_px, 1.0),
+        (boxes.box_px[:, 3] - contact_px) / tall_px, again,
     )  # fmt: skip
 
 

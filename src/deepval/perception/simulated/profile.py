@@ -1,9 +1,10 @@
-"""A detector's profile, what it would report of objects it never saw: docs/definitions.md, Simulated detector.
+"""A TOML file <-> a detector's profile, which simulates it on new objects: docs/definitions.md, Simulated detector.
 
 A thing in the picture has a latent score at every resolution: it grows with the thing's height in pixels at that
 resolution, depends on class, occlusion and range, and has parts that belong to the object, drift over time and
 resolution, or are fresh in each frame. score = top * sigmoid(latent); it is reported where score >= floor.
-False positives are second boxes on objects (doubles) and things that are not there (phantoms) with scores alike.
+False positives are second boxes on objects (doubles) and things that do not exist (phantoms), with scores of the same
+form.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ Table = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Noise:
-    """How a unit-variance disturbance is split: a share of the object, a share that drifts, the rest fresh.
+    """The shares of a unit-variance disturbance: one per object, one that drifts, the rest fresh in every frame.
 
     The drifting part decays with `memory_s` over time and with `size_scale` over the logarithm of resolution.
     """
@@ -45,7 +46,7 @@ class Noise:
 class ScoreLaw:
     """The latent score: piecewise linear in ln(height in px at the mode), plus class, occlusion and range.
 
-    Range counts as `range_logit` * ln(range / 20 m). `spread` is the standard deviation of what is left, which
+    Range counts as `range_logit` * ln(range / 20 m). `spread` is the standard deviation of the residual, which
     `noise` splits. Classes that were never seen take the figure of Car.
     """
 
@@ -108,11 +109,11 @@ class Doubles:
 
 @dataclass(frozen=True)
 class Phantoms:
-    """Things that are not there: how many stand in a frame, for how long, how tall, where and how they score.
+    """Things that do not exist: their number in a frame, lifetime, height, position and score.
 
     Streets differ: a unit's phantoms are `per_frame` * exp(`unit_spread` * normal) many, and the mean of their ln
-    height spreads by `ln_height_unit`. In the lane only a share `in_lane` of what the places tell stands: an empty road
-    has little to be mistaken.
+    height spreads by `ln_height_unit`. The lane has only a share `in_lane` of the phantoms that the
+    quantiles of the position imply: an empty road has few things to mistake.
     Latent score = logit + slope * ln(height in px at the mode / 20) + spread * noise. `place` are the quantiles
     0, 0.1, ..., 1 of the box's middle over the image width; the bottom edge lies `bottom` +- `bottom_spread` box
     heights below the road contact that the class height implies. `aspect` is width / height by class.
@@ -137,7 +138,7 @@ class Phantoms:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a detector reports of the objects in a picture, at any resolution.
+    """The law of a detector's reports on the objects in a picture, at any resolution.
 
     `confusion` gives, for each true class, the probability of each reported class.
     """
@@ -154,15 +155,15 @@ class Profile:
         knots = self.scores.height_px
         if len(knots) != len(self.scores.height_logit) or (np.diff(knots) <= 0).any():
             raise InputError(f"profile {self.name}: heights must increase and have one latent score each.")
-        for told, shares in self.confusion.items():
+        for true_class, shares in self.confusion.items():
             if abs(sum(shares.values()) - 1) > 1e-3:
-                raise InputError(f"profile {self.name}: the reported classes of {told} must sum to 1.")
+                raise InputError(f"profile {self.name}: the reported classes of {true_class} must sum to 1.")
 
 
 def with_fallback(table: Table, cls: Shaped[np.ndarray, "obj"], *, fallback: str = "Car") -> Float[np.ndarray, "obj"]:
-    """A class's number, that of the fallback class where the class was never seen."""
-    known = {str(name): table.get(str(name), table[fallback]) for name in np.unique(cls)}
-    return looked_up(cls, known)
+    """A class's number, or that of the fallback class for a class outside the table."""
+    numbers = {str(name): table.get(str(name), table[fallback]) for name in np.unique(cls)}
+    return looked_up(cls, numbers)
 
 
 def expected_logit(
@@ -173,7 +174,7 @@ def expected_logit(
     occlusion: Int[np.ndarray, "obj"],
     range_m: Float[np.ndarray, "obj"],
 ) -> Float[np.ndarray, "obj"]:
-    """Mean latent score of objects whose height is given in pixels at the mode's resolution."""
+    """Mean latent score of objects; their height is in pixels at the mode's resolution."""
     scores = profile.scores
     grown = np.interp(np.log(np.maximum(height_px, 0.5)), np.log(scores.height_px), scores.height_logit)
     # Below the first knot the line goes on downwards: nothing is seen at one pixel.
@@ -197,7 +198,7 @@ def logit(score: Any, *, top: float) -> Any:
 
 
 def write_profile(profile: Profile, path: Path | str, *, head: str) -> None:
-    """Write a profile as TOML with `head` (what made it) as comments above."""
+    """Write a profile as TOML with `head` (its origin) as comments above."""
     lines = [f"# {line}".rstrip() for line in head.splitlines()]
     lines += [f"{key} = {toml(value)}" for key, value in asdict(profile).items() if not isinstance(value, dict)]
     for key, value in asdict(profile).items():
@@ -212,7 +213,7 @@ def section(name: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML; numbers keep four significant digits, which is more than the data hold."""
+    """A value as TOML; numbers keep four significant digits, which is more than the data justify."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Profile + reference objects -> what the detector would report, at any resolution.
+"""A profile and reference objects -> simulated detections, at any resolution.
 
 Everything random is drawn once per unit (`draw`); a mode then only reads its resolution off the draw (`detected`), so
-that modes agree and disagree as the profile says, whichever are asked for and in whatever order.
+that modes agree and disagree according to the profile, for any selection and order of modes.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ OBJECT, DOUBLE, PHANTOM = 0, 1, 2
 
 @dataclass(frozen=True)
 class Conditions:
-    """What light, weather and place do to a detector: shifted latent scores, haze with range, more phantoms."""
+    """Effects of light, weather and street on a detector: shifted latent scores, haze with range, more phantoms."""
 
     shift: float = 0.0
     haze_per_m: float = 0.0
@@ -34,9 +34,9 @@ class Conditions:
 
 
 class Things(NamedTuple):
-    """All that may be reported, sorted by frame: objects, their doubles, phantoms (`kind`), with boxes in the image.
+    """Things that may be reported, sorted by frame: objects, their doubles, phantoms (`kind`), with image boxes.
 
-    `identity` ties the rows of one thing together; `cls` is the true class, `told` the class that is reported.
+    `identity` ties the rows of one thing together; `cls` is the true class, `told` the reported one.
     """
 
     kind: Int[np.ndarray, "thing"]
@@ -80,13 +80,13 @@ def draw(
     rng: np.random.Generator,
     conditions: Conditions | None = None,
 ) -> Draw:
-    """Everything random about how the detector sees a unit, for all resolutions at once.
+    """All random quantities of a unit's simulation, for all resolutions at once.
 
-    Where no conditions are given, the light is plain and the unit draws its own number of phantoms.
+    Without conditions, the light is plain and the unit draws its own number of phantoms.
     """
     plain = street(profile, rng)
     conditions = conditions or plain
-    # What has no image box is not in the image, and nothing can be reported of it.
+    # An object without an image box is outside the image and cannot be reported.
     truth = truth.where(np.isfinite(truth.height_px))
     size_px = (scene.camera.width_px or KITTI_SIZE_PX[0], scene.camera.height_px or KITTI_SIZE_PX[1])
     things = joined(
@@ -105,19 +105,19 @@ def draw(
 
 def object_things(profile: Profile, truth: Truth, *, rng: np.random.Generator) -> Things:
     """Reference objects and their doubles; the reported class of a track is drawn once, that of a double again."""
-    track, place = np.unique(truth.objects.track, return_inverse=True)
+    track, identity = np.unique(truth.objects.track, return_inverse=True)
     first = np.zeros(len(track), dtype=int)
-    first[place[::-1]] = np.arange(len(truth))[::-1]
+    first[identity[::-1]] = np.arange(len(truth))[::-1]
     parts = []
     for kind in (OBJECT, DOUBLE):
-        told = reported_classes(profile, truth.cls[first], rng=rng)
+        reported = reported_classes(profile, truth.cls[first], rng=rng)
         parts.append(
             Things(
                 np.full(len(truth), kind),
                 truth.frame,
-                place,
+                identity,
                 truth.cls.astype("<U14"),
-                told[place],
+                reported[identity],
                 truth.box_px,
                 truth.occlusion,
                 truth.objects.near_m,
@@ -138,16 +138,16 @@ def joined(one: Things, other: Things) -> Things:
 def reported_classes(
     profile: Profile, cls: Shaped[np.ndarray, "obj"], *, rng: np.random.Generator
 ) -> Shaped[np.ndarray, "obj"]:
-    """A reported class for each object; classes that were never seen are reported as what they are."""
-    told = cls.astype("<U14")
+    """A reported class for each object; a class outside the profile is reported as itself."""
+    reported = cls.astype("<U14")
     chance = rng.random(len(cls))
     for name in np.unique(cls):
         shares = profile.confusion.get(str(name))
         if shares:
             mine = cls == name
-            place = np.searchsorted(np.cumsum(list(shares.values())), chance[mine])
-            told[mine] = np.array(list(shares), dtype="<U14")[np.minimum(place, len(shares) - 1)]
-    return told
+            column = np.searchsorted(np.cumsum(list(shares.values())), chance[mine])
+            reported[mine] = np.array(list(shares), dtype="<U14")[np.minimum(column, len(shares) - 1)]
+    return reported
 
 
 def phantom_things(
@@ -155,7 +155,7 @@ def phantom_things(
 ) -> Things:
     """Phantoms that stand still, grow as the vehicle comes nearer, and vanish.
 
-    Height and place are those of the middle of their time, so that what is seen at any time is as was measured.
+    Height and position refer to the middle of their lifetime, so that phantoms at any time are distributed as measured.
     """
     phantoms, frames = profile.phantoms, len(scene)
     dt_s = float(np.median(np.diff(scene.time_s))) if frames > 1 else 0.1
@@ -195,8 +195,8 @@ def phantom_things(
     keep = left_m > 1.5
     order = np.argsort(frame[keep], kind="stable")
     rows = (frame, identity, cls[identity], cls[identity], box_px, np.zeros(len(frame), dtype=int), left_m)
-    frame, identity, cls, told, box_px, occlusion, left_m = (column[keep][order] for column in rows)
-    return Things(np.full(len(frame), PHANTOM), frame, identity, cls, told, box_px, occlusion, left_m)
+    frame, identity, cls, reported, box_px, occlusion, left_m = (column[keep][order] for column in rows)
+    return Things(np.full(len(frame), PHANTOM), frame, identity, cls, reported, box_px, occlusion, left_m)
 
 
 def in_lane(
@@ -220,7 +220,7 @@ def street(profile: Profile, rng: np.random.Generator) -> Conditions:
 
 
 def disturbance(things: Things, noise: Noise, *, fields: int, dt_s: float, rng: np.random.Generator) -> Disturbance:
-    """Noise that lasts as long as the thing, and noise that forgets with `memory_s` from frame to frame."""
+    """Noise that lasts as long as the thing, and noise that decays with `memory_s` from frame to frame."""
     count = int(things.identity.max()) + 1 if len(things.identity) else 0
     lasting = rng.standard_normal((count, fields))
     state = rng.standard_normal((count, fields, len(KNOTS_PX)))
@@ -232,33 +232,33 @@ def disturbance(things: Things, noise: Noise, *, fields: int, dt_s: float, rng: 
         if not len(rows):
             continue
         who, now = things.identity[rows], things.frame[rows[0]]
-        kept = np.where(seen[who] < 0, 1.0, np.exp(-(now - seen[who]) * dt_s / noise.memory_s))[:, None, None]
-        state[who] = kept * state[who] + np.sqrt(1 - kept**2) * fresh[rows]
+        correlation = np.where(seen[who] < 0, 1.0, np.exp(-(now - seen[who]) * dt_s / noise.memory_s))[:, None, None]
+        state[who] = correlation * state[who] + np.sqrt(1 - correlation**2) * fresh[rows]
         drifting[rows], seen[who] = state[who], now
     return Disturbance(lasting[things.identity], drifting)
 
 
 def loading(size: float, size_scale: float) -> Float[np.ndarray, "knot"]:
     """Weights on the resolution knots: drifting noise of a mode, of unit variance, correlated as exp(-d ln size)."""
-    place = np.log(KNOTS_PX)
-    covariance = np.exp(-np.abs(place[:, None] - place[None, :]) / size_scale)
-    near = np.interp(np.log(size), place, np.arange(len(place)))
-    low = min(int(near), len(place) - 2)
-    weight = np.zeros(len(place))
+    ln_knots = np.log(KNOTS_PX)
+    covariance = np.exp(-np.abs(ln_knots[:, None] - ln_knots[None, :]) / size_scale)
+    near = np.interp(np.log(size), ln_knots, np.arange(len(ln_knots)))
+    low = min(int(near), len(ln_knots) - 2)
+    weight = np.zeros(len(ln_knots))
     weight[low], weight[low + 1] = 1 - (near - low), near - low
     loaded = np.linalg.cholesky(covariance).T @ weight
     return loaded / np.linalg.norm(loaded)
 
 
 def blended(
-    noise: Noise, found: Disturbance, *, size: int, rng: np.random.Generator
+    noise: Noise, drawn: Disturbance, *, size: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "thing field"]:
     """Unit-variance noise of a mode: lasting, drifting and fresh parts in the noise's shares."""
     fresh = max(1 - noise.of_object - noise.drifting, 0.0)
     return (
-        np.sqrt(noise.of_object) * found.lasting
-        + np.sqrt(noise.drifting) * (found.drifting @ loading(size, noise.size_scale))
-        + np.sqrt(fresh) * rng.standard_normal(found.lasting.shape)
+        np.sqrt(noise.of_object) * drawn.lasting
+        + np.sqrt(noise.drifting) * (drawn.drifting @ loading(size, noise.size_scale))
+        + np.sqrt(fresh) * rng.standard_normal(drawn.lasting.shape)
     )
 
 
@@ -273,7 +273,7 @@ def latent_scores(drawn: Draw, *, size: int, rng: np.random.Generator) -> Float[
     doubles, person = profile.doubles, is_person(things.cls)
     offset = np.where(person, doubles.person_logit, doubles.vehicle_logit)
     mean = np.where(phantom, ghostly, mean + offset * (things.kind == DOUBLE))
-    # Haze hides what is far; phantoms come from the same pixels, so it hides them too.
+    # Haze hides far things; phantoms come from the same pixels, so it hides them too.
     mean = mean + conditions.shift * ~phantom - conditions.haze_per_m * np.maximum(things.range_m, 0.0)
     spread = np.array([profile.scores.spread, doubles.vehicle_spread, profile.phantoms.spread])[things.kind]
     spread[(things.kind == DOUBLE) & person] = doubles.person_spread
@@ -309,7 +309,7 @@ def noisy_boxes(
 
 
 def detected(drawn: Draw, size: int) -> Detections:
-    """What a mode of that resolution (the picture's long side in pixels) reports of a draw."""
+    """The detections of a draw in a mode of that resolution (the picture's long side in pixels)."""
     rng = np.random.default_rng([drawn.seed, size])
     scores, things = drawn.profile.scores, drawn.things
     latent = latent_scores(drawn, size=size, rng=rng)

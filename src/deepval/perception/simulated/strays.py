@@ -18,24 +18,24 @@ HEIGHT_EDGES_PX = np.array([0.0, 20.0, 30.0, 45.0, 70.0, 110.0, 1e4])
 
 
 def fit_doubles(rows: Outcome, stray: Stray, scores: ScoreLaw, *, mean: Float[np.ndarray, "row"]) -> Doubles:
-    """Logit offset and spread of second boxes, so that as many lie above 0.10 and 0.25 as were found; their edges."""
+    """Logit offset and spread of second boxes, that reproduce the observed counts above 0.10 and 0.25; their edges."""
     from scipy.optimize import least_squares
     from scipy.special import ndtr
 
     def fitted(*, person: bool) -> tuple[float, float]:
         mine, level = stray.double & (stray.person == person), mean[is_person(rows.cls) == person]
-        found = [float((mine & (stray.score >= least)).sum()) for least in (0.10, 0.25)]
+        observed = [float((mine & (stray.score >= least)).sum()) for least in (0.10, 0.25)]
 
         def gap(x: np.ndarray) -> list[float]:
             above = [ndtr((level + x[0] - logit(least, top=TOP)) / np.exp(x[1])).sum() for least in (0.10, 0.25)]
-            return [float(np.log((a + 1) / (f + 1))) for a, f in zip(above, found, strict=True)]
+            return [float(np.log((a + 1) / (f + 1))) for a, f in zip(above, observed, strict=True)]
 
         x = least_squares(gap, np.array([-3.0, np.log(scores.spread)]), bounds=([-12, -1.5], [2, 1.5])).x
         return float(x[0]), float(np.exp(x[1]))
 
     vehicle, person = fitted(person=False), fitted(person=True)
     inward = stray.off[stray.double] * np.array([1.0, 1.0, -1.0, -1.0])
-    # Tenths of a normal lie beyond 1.2816: the two sides are told by their own tenth, wild boxes aside.
+    # Tenths of a normal lie beyond 1.2816: each side is estimated from its own tenth, robust to wild boxes.
     out, into = np.quantile(inward, (0.1, 0.9)) * np.array([-1, 1]) / 1.2816
     return Doubles(vehicle[0], person[0], vehicle[1], person[1], inward=float(into), outward=float(max(out, 0.0)))
 
@@ -51,16 +51,16 @@ def phantom_expectation(x: np.ndarray, sizes: Sequence[int]) -> Float[np.ndarray
     bins = np.digitize(np.exp(node), HEIGHT_EDGES_PX) - 1
     edge = logit(np.minimum(SCORE_EDGES, TOP * 0.999), top=TOP)
     result = np.zeros((len(sizes), len(HEIGHT_EDGES_PX) - 1, len(SCORE_EDGES) - 1))
-    for place, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         mean = level + slope * (node + np.log(size / KITTI_SIZE_PX[0]) - np.log(20.0))
         above = ndtr((mean[:, None] - edge) / np.exp(spread))
         above[:, -1] = 0.0
-        np.add.at(result[place], bins, density[:, None] * (above[:, :-1] - above[:, 1:]))
+        np.add.at(result[index], bins, density[:, None] * (above[:, :-1] - above[:, 1:]))
     return result
 
 
 class Ghosts(NamedTuple):
-    """Fitted phantoms: ln number in a frame and ln height in pixels of each unit, and what units share.
+    """Fitted phantoms: ln number in a frame and ln height in pixels by unit, and the parameters that units share.
 
     `shape` is ln spread of ln height, logit, slope, ln spread of the latent score.
     """
@@ -80,8 +80,8 @@ def fit_ghosts(stray: Stray, frames: Int[np.ndarray, "unit size"], sizes: Sequen
     count = np.zeros((units, len(sizes), len(HEIGHT_EDGES_PX) - 1, len(SCORE_EDGES) - 1))
     height_bin = np.digitize(tall_px, HEIGHT_EDGES_PX) - 1
     score_bin = np.clip(np.digitize(stray.score, SCORE_EDGES) - 1, 0, len(SCORE_EDGES) - 2)
-    place = (stray.unit, np.searchsorted(sizes, stray.size), height_bin, score_bin)
-    np.add.at(count, tuple(column[ghost] for column in place), 1)
+    bin_index = (stray.unit, np.searchsorted(sizes, stray.size), height_bin, score_bin)
+    np.add.at(count, tuple(column[ghost] for column in bin_index), 1)
 
     def loss(x: np.ndarray) -> float:
         rate, height, shape = x[:units], x[units : 2 * units], x[2 * units :]
@@ -98,19 +98,19 @@ def fit_ghosts(stray: Stray, frames: Int[np.ndarray, "unit size"], sizes: Sequen
 
 
 def fit_phantoms(stray: Stray, ghosts: Ghosts, *, camera: Camera, noise: Noise, dt_s: float) -> Phantoms:
-    """Phantoms: numbers and scores as fitted; place, class, shape and lasting from those with score >= 0.15."""
+    """Phantoms: numbers and scores as fitted; position, class, shape and lifetime from boxes with score >= 0.15."""
     clear = ~stray.double & (stray.score >= 0.15)
     tall_px = stray.box_px[:, 3] - stray.box_px[:, 1]
     middle = (stray.box_px[:, 0] + stray.box_px[:, 2]) / 2 / KITTI_SIZE_PX[0]
     aspect = (stray.box_px[:, 2] - stray.box_px[:, 0]) / tall_px
     names, counts = np.unique(stray.cls[clear], return_counts=True)
-    # Bottoms are told by their middle half: a box on a roof or a shop window has no road contact at all.
+    # Bottoms are estimated from their middle half: a box on a roof or a shop window has no road contact at all.
     bottom = np.quantile(stray.bottom[clear], (0.25, 0.5, 0.75))
     tall_spread, level, slope, spread = map(float, ghosts.shape)
     at_mode = np.log(tall_px[clear] * stray.size[clear] / KITTI_SIZE_PX[0] / 20.0)
     now = logit(stray.score[clear], top=TOP)
     again = seen_again(now, level + slope * at_mode, spread=np.exp(spread), noise=noise, dt_s=dt_s)
-    stays = min(float(stray.kept[clear].mean()) / again, 0.98)
+    stays = min(float(stray.again[clear].mean()) / again, 0.98)
     rate, height = ghosts.ln_per_frame, ghosts.ln_height
     return Phantoms(
         per_frame=float(np.exp(rate.mean())),
@@ -132,7 +132,7 @@ def fit_phantoms(stray: Stray, ghosts: Ghosts, *, camera: Camera, noise: Noise, 
 
 
 def lane_factor(stray: Stray, clear: Bool[np.ndarray, "det"], *, camera: Camera) -> float:
-    """Phantoms in the lane over what independent places and heights would put there; units count alike."""
+    """Phantoms in the lane over the number expected from independent positions and heights; units weigh the same."""
     measured, expected = [], []
     for unit in np.unique(stray.unit[clear]):
         box_px, cls = stray.box_px[clear & (stray.unit == unit)], stray.cls[clear & (stray.unit == unit)]
@@ -149,9 +149,9 @@ def lane_factor(stray: Stray, clear: Bool[np.ndarray, "det"], *, camera: Camera)
 def seen_again(
     now: Float[np.ndarray, "det"], mean: Float[np.ndarray, "det"], *, spread: float, noise: Noise, dt_s: float
 ) -> float:
-    """Probability that what scores `now` was above the floor one frame earlier too, if it stood there."""
+    """Probability that a phantom with latent score `now` was above the floor one frame earlier too, if it existed."""
     from scipy.special import ndtr
 
-    kept = noise.of_object + noise.drifting * np.exp(-dt_s / noise.memory_s)
-    before = mean + kept * (now - mean)
-    return float(ndtr((before - logit(FLOOR, top=TOP)) / (spread * np.sqrt(1 - kept**2))).mean())
+    correlation = noise.of_object + noise.drifting * np.exp(-dt_s / noise.memory_s)
+    before = mean + correlation * (now - mean)
+    return float(ndtr((before - logit(FLOOR, top=TOP)) / (spread * np.sqrt(1 - correlation**2))).mean())
