@@ -28,7 +28,7 @@ from deepval.protocol import standings as standings_module
 from deepval.protocol.cards import Card
 from deepval.protocol.history import History
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
-from deepval.protocol.resolved_pairs import _pair_by_pair, _draw_ranks, resolved
+from deepval.protocol.resolved_pairs import _draw_ranks, _pair_by_pair, resolved
 from deepval.protocol.standings import rank_intervals, standings
 from deepval.protocol.submission_reader import Reader
 from deepval.protocol.submissions import Submission, check

@@ -71,8 +71,8 @@ def _draw_ranks(samples: Float[np.ndarray, "allocator draw"]) -> DrawRanks | Non
         heads = np.maximum.accumulate(np.where(new, values, -np.inf), axis=1)
         if (values - heads > ROUNDING).any():
             return None  # small steps add up to a large one: equality is not transitive
-        group = (np.cumsum(new, axis=1) - 1).astype(ranks.dtype)
-        np.put_along_axis(ranks[:, first : first + step].T, order, group, axis=1)
+        rank = (np.cumsum(new, axis=1) - 1).astype(ranks.dtype)
+        np.put_along_axis(ranks[:, first : first + step].T, order, rank, axis=1)
     return ranks
 
 
@@ -102,8 +102,8 @@ def _by_counting(samples: Float[np.ndarray, "allocator draw"], ranks: DrawRanks,
             close.append(np.column_stack([np.full(np.count_nonzero(between), one), part[between]]))
         beaten[one] += np.count_nonzero(won)
         better[others] += won
-    noted, back = _by_intervals(np.concatenate(close), samples, draws), np.argsort(order)
-    return (better + noted[0])[back], (beaten + noted[1])[back]
+    by_interval, back = _by_intervals(np.concatenate(close), samples, draws), np.argsort(order)
+    return (better + by_interval[0])[back], (beaten + by_interval[1])[back]
 
 
 def _by_extremes(
@@ -115,9 +115,9 @@ def _by_extremes(
 ) -> tuple[Bool[np.ndarray, "other"], Bool[np.ndarray, "other"]]:
     """Which others one allocator beats, judged by its worst and best draws; and which pairs these draws decide.
 
-    If another allocator overtakes it, then mostly in its worst draws. In all other draws its rank is at least that of
-    the last of its worst draws. Another one can overtake it there at most as often as that one reaches this rank at
-    all, which its ranks in `descending` order bound.
+    Another allocator overtakes it in its worst draws, if anywhere. In all other draws its rank is at least that of the
+    last of its worst draws, so another one overtakes it there at most as often as the other one reaches this rank at
+    all. The other one's ranks in `descending` order bound that number.
     """
     order = np.argsort(mine, kind="stable")
     worst, best = order[: WORST * doubtful.stop], order[-BEST * doubtful.stop :]

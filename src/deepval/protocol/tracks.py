@@ -76,7 +76,7 @@ class TrackCell:
         definition: Everything that the cell depends on; its id contains the hash of this.
         needs: The files that it is built from.
         costs: The whole cost profile, None where the track has none.
-        published: Whether the track publishes hashes of its files, so that a built cell can be identified with this one.
+        published: Whether the track publishes hashes of its files, so that a built cell can be compared with it.
     """
 
     track: str
