@@ -83,7 +83,7 @@ def read_scores(path: Path, cell: WantedScores, *, name: str) -> Scores:
         unit = cell.scored.unit_ids[cell.scored.unit[first]]
         raise InputError(
             f"{path}: every validation and test input needs a score; input {str(cell.scored.input[first])!r} of unit "
-            f"{str(unit)!r} has none{f', nor have {len(missing) - 1:,} more' if len(absent) > 1 else ''}."
+            f"{str(unit)!r} has none{f', nor have {len(missing) - 1:,} more' if len(missing) > 1 else ''}."
         )
     return scores
 
