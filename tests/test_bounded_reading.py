@@ -171,7 +171,7 @@ def test_scores_of_every_mode_come_through(folder, cells):
     path = folder.parent / "wanted.npz"
     submissions.write_wanted(path, {CELL: told})
     with reader(path) as reads:
-        found = submissions._checked(folder, {CELL: told}, reads, Limits()).submission.scores[CELL]
+        found = submissions._check_folder(folder, {CELL: told}, reads, Limits()).submission.scores[CELL]
     assert found.modes == ("middle", "full")
     assert found.values.tolist() == [[i, -i] for i in range(len(rows))]
 

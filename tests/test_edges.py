@@ -125,8 +125,8 @@ def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
         (tmp_path / place / "braking").mkdir(parents=True)
         result.save(tmp_path / place / "braking" / "result.json")
     files = [tmp_path / place / "braking" / "result.json" for place in ("one", "two")]
-    assert set(reporting._named(list(map(str, files)), "result")) == {"one/braking", "two/braking"}
-    assert set(reporting._named([str(files[0]), f"b={files[1]}"], "result")) == {"braking", "b"}
+    assert set(reporting._files_by_cell(list(map(str, files)), "result")) == {"one/braking", "two/braking"}
+    assert set(reporting._files_by_cell([str(files[0]), f"b={files[1]}"], "result")) == {"braking", "b"}
     done = invoke("report", *files, "--figures", tmp_path / "figures")
     assert done.exit_code == 0, done.output
     assert {path.name for path in (tmp_path / "figures").glob("gap-*.pdf")} == {

@@ -28,7 +28,7 @@ from deepval.protocol import standings as standings_module
 from deepval.protocol.cards import Card
 from deepval.protocol.history import History
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
-from deepval.protocol.resolved_pairs import _pair_by_pair, _places, resolved
+from deepval.protocol.resolved_pairs import _draw_ranks, _pair_by_pair, resolved
 from deepval.protocol.standings import rank_intervals, standings
 from deepval.protocol.submission_reader import Reader
 from deepval.protocol.submissions import Submission, check
@@ -220,7 +220,7 @@ def test_many_pairs_are_resolved_as_pairs_are(draws):
     samples[7] = samples[6] + np.where(np.arange(draws) <= draws // 40, -0.1, 0.1)
     found, slow = resolved(samples, drawn(draws)), _pair_by_pair(samples, drawn(draws))
     assert [part.tolist() for part in found] == [part.tolist() for part in slow]
-    assert _places(samples) is not None
+    assert _draw_ranks(samples) is not None
     assert found[0].sum() == found[1].sum() > 0
 
 

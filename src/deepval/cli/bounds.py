@@ -68,12 +68,12 @@ def check(option: str, value: Any) -> None:
 def number(text: str, option: str) -> float:
     """A number in a text of an option, such as that after NAME=; it must be finite."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+        value = math.nan
+    if not math.isfinite(value):
         raise InputError(f"{option} must hold finite numbers; found {text!r}.")
-    return found
+    return value
 
 
 def check_outputs(command: str, values: Mapping[str, Any]) -> None:

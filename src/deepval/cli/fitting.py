@@ -51,7 +51,7 @@ def profile(
 
     Example: deepval profile gate-ridge.json --cell cells/braking-monocular --out costs.toml --batch 64
     """
-    # Looked at before anything is measured, so that a costs file that cannot be read stops it at once.
+    # Read before the measurement, so that an unreadable costs file is reported at once.
     read_entries(out, "allocators")
     name, stages, items = stages_of(target, cell)
     cards = measured_cards(
@@ -78,35 +78,35 @@ def stages_of(target: str, cell: Path | None) -> tuple[str, Stages, Items]:
     frames = _frames(built)
     steps = dict(allocator.stages())
     first = next(iter(steps))
-    return called(target), steps | {first: lambda items: steps[first](_seen(items))}, frames
+    return called(target), steps | {first: lambda items: steps[first](_glances(items))}, frames
 
 
-class _Arrived(NamedTuple):
-    """A frame with what is remembered when it arrives."""
+class _FrameWithPast(NamedTuple):
+    """A frame with the memory of earlier frames at its arrival."""
 
     frame: Frame
     past: Past
     mode: CheapMode
 
 
-def _seen(items: _Arrived | list[_Arrived]) -> Glance | list[Glance]:
+def _glances(items: _FrameWithPast | list[_FrameWithPast]) -> Glance | list[Glance]:
     if isinstance(items, list):
         return [glance(item.frame, item.past, mode=item.mode) for item in items]
     return glance(items.frame, items.past, mode=items.mode)
 
 
-def _frames(built: BuiltCell) -> list[_Arrived]:
+def _frames(built: BuiltCell) -> list[_FrameWithPast]:
     """The frames of the cell's validation units on which the cheap mode was run, as a router receives them."""
-    found = []
+    frames = []
     for view in built.views:
         if view.scene.unit not in built.split.validation:
             continue
         past = Past()
         for frame in frames_of(view):
             if frame.run:
-                found.append(_Arrived(frame, past, view.mode))
+                frames.append(_FrameWithPast(frame, past, view.mode))
             past = glance(frame, past, mode=view.mode).after
-    return found
+    return frames
 
 
 def _lines(card: CostCard) -> list[str]:
@@ -177,19 +177,21 @@ def train(
     source = open_dataset(kind, root, **options.maps_of(kind, maps))
     chosen = _units(source, units)
     options.check_roads(source, chosen)
-    read = [
+    samples_by_unit = [
         unit_samples(*source.read_unit(unit), every_s=every, ego_only=not others)
         for unit in options.watch(chosen, f"units of {source.name}")
     ]
-    made = run(samples_of(read, cells), out, settings, source=_source(source, chosen), watch=options.watch)
-    told = made.manifest
+    trained = run(
+        samples_of(samples_by_unit, cells), out, settings, source=_source(source, chosen), watch=options.watch
+    )
+    manifest = trained.manifest
     if json:
-        typer.echo(options.as_json({"folder": str(out), **told}), nl=False)
+        typer.echo(options.as_json({"folder": str(out), **manifest}), nl=False)
         return
     say(
-        f"{made.weights} and {made.masks}: {told['steps']:,} steps on {told['samples']:,} samples of "
-        f"{counted(len(chosen), 'unit')}, loss {told['loss']['first']:.4f} to {told['loss']['last']:.4f}; "
-        f"{told['label']}."
+        f"{trained.weights} and {trained.masks}: {manifest['steps']:,} steps on {manifest['samples']:,} samples of "
+        f"{counted(len(chosen), 'unit')}, loss {manifest['loss']['first']:.4f} to {manifest['loss']['last']:.4f}; "
+        f"{manifest['label']}."
     )
 
 
@@ -201,7 +203,7 @@ def _units(source: Dataset, text: str) -> tuple[str, ...]:
 
 
 def _source(source: Dataset, units: tuple[str, ...]) -> dict[str, Any]:
-    """What the samples were made from, for the manifest."""
+    """The source of the samples, for the manifest."""
     files = {name: file_digest(path) for unit in units for name, path in source.files(unit).items()}
     return {"dataset": source.name, "units": list(units), "files_sha256": digest_of(files)}
 
@@ -247,8 +249,8 @@ def fit(
     """
     if (not allocator) == (like is None):
         raise InputError("Give --allocator, or --like with the file of one: exactly one of them.")
-    told = {"--target": target, "--units": units, "--seed": seed}
-    ignored = [option for option, given in told.items() if given is not None]
+    refit_options = {"--target": target, "--units": units, "--seed": seed}
+    ignored = [option for option, value in refit_options.items() if value is not None]
     if like is not None and ignored:
         raise InputError(f"--like takes target, units and seed from its file: leave {' and '.join(ignored)} out.")
     many = allocator is not None and (len(allocator) > 1 or ALL in allocator)
@@ -256,41 +258,41 @@ def fit(
         check_writable(out, folder=many)
     built = read_cell(cell)
     items: list[Any] = _recipes(built, allocator or []) if like is None else [read_allocator(like)]
-    told_of = {"target": target, "units": options.unit_list(units, ROLES) or "fit", "seed": seed or 0}
-    work = partial(fitting.fit_on, built, **told_of) if like is None else partial(fitting.refit, built)
-    described = []
-    with who.hired() as made_by:
-        alone = made_by.here and len(items) == 1
-        fitted = made_by.map(partial(work, watch=options.watch) if alone else work, items)
+    arguments = {"target": target, "units": options.unit_list(units, ROLES) or "fit", "seed": seed or 0}
+    work = partial(fitting.fit_on, built, **arguments) if like is None else partial(fitting.refit, built)
+    written = []
+    with who.hired() as engine:
+        alone = engine.here and len(items) == 1
+        fitted = engine.map(partial(work, watch=options.watch) if alone else work, items)
         watched = items if alone else options.watch(items, f"allocators of {cell.name}")
-        for _, made in zip(watched, fitted, strict=True):
-            folder = out / f"{made.name}.json" if many and out is not None else out
-            place = folder or fitting.fitted_file(cell, made.name)
-            write_atomically(place, made.to_json(), make_folder=out is None or many)
-            described.append((place, made))
+        for _, fitted_allocator in zip(watched, fitted, strict=True):
+            path = out / f"{fitted_allocator.name}.json" if many and out is not None else out
+            file = path or fitting.fitted_file(cell, fitted_allocator.name)
+            write_atomically(file, fitted_allocator.to_json(), make_folder=out is None or many)
+            written.append((file, fitted_allocator))
     if json:
-        content = [_described(place, made) for place, made in described]
+        content = [_summary(file, fitted_allocator) for file, fitted_allocator in written]
         typer.echo(options.as_json(content if many else content[0]), nl=False)
         return
-    for place, made in described:
-        used = made.training
+    for file, fitted_allocator in written:
+        used = fitted_allocator.training
         fitted_on = f"{counted(used.inputs, 'input')} of {counted(len(used.units), 'unit')}"
-        say(f"{place}: {made.name} for {used.target}, fitted on {fitted_on}.")
+        say(f"{file}: {fitted_allocator.name} for {used.target}, fitted on {fitted_on}.")
 
 
 def _recipes(cell: BuiltCell, names: list[str]) -> list[str]:
-    """Recipes by name, each once; `all` for those that make sense on the cell and need no extra."""
+    """Names of recipes without repetition; `all` stands for those that suit the cell and need no extra."""
     from deepval.cells.fitting import recipes_for
 
-    found = [name for told in names for name in (recipes_for(cell) if told == ALL else [told])]
-    for name in found:
+    recipes = [name for text in names for name in (recipes_for(cell) if text == ALL else [text])]
+    for name in recipes:
         recipe_named(name)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(recipes))
 
 
-def _described(place: Path, made: FittedAllocator) -> dict[str, Any]:
-    used = made.training
-    content = {"allocator": made.name, "file": str(place), "target": used.target, "units": list(used.units)}
+def _summary(file: Path, allocator: FittedAllocator) -> dict[str, Any]:
+    used = allocator.training
+    content = {"allocator": allocator.name, "file": str(file), "target": used.target, "units": list(used.units)}
     return content | {"inputs": used.inputs, "seed": used.seed}
 
 
@@ -321,28 +323,33 @@ def score(
         if out.suffix not in (".csv", ".parquet"):
             raise InputError(f"{out}: the name must end in .csv or .parquet.")
         check_writable(out)
-    asked = options.unit_list(units, ROLES) or ()
-    found = fitting.calibration_scores(read_cell(cell), allocator, units=asked, watch=options.watch)
-    if not len(found.input):
-        raise InputError(f"{found.name} has no score for any of the {found.inputs:,} inputs: {found.reason}.")
-    columns = found.columns()
-    place = out or cell / SCORES / f"{fitting.called(allocator)}.csv"
-    content = parquet_bytes(columns) if place.suffix == ".parquet" else csv_text(columns)
-    write_atomically(place, content, make_folder=out is None)
+    requested_units = options.unit_list(units, ROLES) or ()
+    scored = fitting.calibration_scores(read_cell(cell), allocator, units=requested_units, watch=options.watch)
+    if not len(scored.input):
+        raise InputError(f"{scored.name} has no score for any of the {scored.inputs:,} inputs: {scored.reason}.")
+    columns = scored.columns()
+    file = out or cell / SCORES / f"{fitting.called(allocator)}.csv"
+    content = parquet_bytes(columns) if file.suffix == ".parquet" else csv_text(columns)
+    write_atomically(file, content, make_folder=out is None)
     if json:
-        content = {"allocator": found.name, "kind": found.kind, "file": str(place), "inputs": found.inputs}
-        more = {"scored": len(found.input), "coverage": found.coverage, "reason": found.reason, "fits": _fits(found)}
+        content = {"allocator": scored.name, "kind": scored.kind, "file": str(file), "inputs": scored.inputs}
+        more = {
+            "scored": len(scored.input),
+            "coverage": scored.coverage,
+            "reason": scored.reason,
+            "fits": _fits(scored),
+        }
         typer.echo(options.as_json(content | more), nl=False)
         return
-    without = "" if found.reason is None else f"; {found.inputs - len(found.input):,} without, as {found.reason}"
+    without = "" if scored.reason is None else f"; {scored.inputs - len(scored.input):,} without, as {scored.reason}"
     say(
-        f"{place}: {len(found.input):,} of {found.inputs:,} inputs scored by {found.name} "
-        f"(coverage {found.coverage:.1%}{without}){_fit_words(found)}."
+        f"{file}: {len(scored.input):,} of {scored.inputs:,} inputs scored by {scored.name} "
+        f"(coverage {scored.coverage:.1%}{without}){_fit_words(scored)}."
     )
 
 
 def _fits(scored: fitting.Scored) -> list[dict[str, int]]:
-    """For each fit behind scores: its number of units, and the inputs that it scored, also those of its own units."""
+    """For each fit behind scores: number of its units, of inputs that it scored, and of those that are of its units."""
     fit = scored.fit
     if fit is None:
         return []
@@ -354,7 +361,7 @@ def _fits(scored: fitting.Scored) -> list[dict[str, int]]:
 
 
 def _fit_words(scored: fitting.Scored) -> str:
-    """What must be known of the fits behind scores, for the end of a sentence."""
+    """Facts about the fits behind scores, as the end of a sentence."""
     fits = _fits(scored)
     words = [
         f"{fit['inputs_in_fit']:,} of them are of units that it was fitted on" for fit in fits if fit["inputs_in_fit"]
@@ -385,20 +392,25 @@ def export(
         raise InputError(f"{out}: the name must end in .onnx.")
     check_writable(out)
     built = read_cell(cell)
-    made = fitting.allocator_named(allocator, cell)
-    if isinstance(made, PixelRouter):
-        write_atomically(out, made.model)
-        facts = {"allocator": made.name, "file": str(out), "rows": 0, "difference": 0.0}
-        told = "the graph that it is served by, from picture to log_odds"
-    elif isinstance(made, Learned):
-        found = exported(made, fitting.rows_on(built, made))
-        write_atomically(out, found.graph)
-        facts = {"allocator": made.name, "file": str(out), "rows": found.rows, "difference": found.difference}
-        same = "all to the bit" if found.equal == found.rows else f"{found.equal:,} of them to the bit"
-        told = f"on {found.rows:,} rows ONNX Runtime scores as we do within {found.difference:.2g}, {same}"
+    fitted = fitting.allocator_named(allocator, cell)
+    if isinstance(fitted, PixelRouter):
+        write_atomically(out, fitted.model)
+        facts = {"allocator": fitted.name, "file": str(out), "rows": 0, "difference": 0.0}
+        description = "the graph that it is served by, from picture to log_odds"
+    elif isinstance(fitted, Learned):
+        checked = exported(fitted, fitting.rows_on(built, fitted))
+        write_atomically(out, checked.graph)
+        facts = {
+            "allocator": fitted.name,
+            "file": str(out),
+            "rows": checked.rows,
+            "difference": checked.difference,
+        }
+        same = "all to the bit" if checked.equal == checked.rows else f"{checked.equal:,} of them to the bit"
+        description = f"on {checked.rows:,} rows ONNX Runtime scores as we do within {checked.difference:.2g}, {same}"
     else:
-        raise InputError(f"{made.name} is not fitted: only what `deepval fit` wrote is exported.")
+        raise InputError(f"{fitted.name} is not fitted: only what `deepval fit` wrote is exported.")
     if json:
         typer.echo(options.as_json(facts), nl=False)
         return
-    say(f"{out}: {made.name}; {told}.")
+    say(f"{out}: {fitted.name}; {description}.")

@@ -130,39 +130,43 @@ def evaluate(
 
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
     """
-    shown = _form(form, json=json)
+    output_form = _form(form, json=json)
     number = options.draws(draws)
-    wanted = options.difference(resolve, form=shown, draws=number)
+    target_difference = options.difference(resolve, form=output_form, draws=number)
     if simultaneous and number == 0:
         raise InputError("--simultaneous adds intervals, which need draws: leave --draws 0 out.")
     if out:
         check_writable(out)
     files = options.score_files(scores)
-    long = on_disk(values, files, memory)
-    case = read_case(values, costs=costs, modes=options.mode_list(modes)) if long is None else head_of(long, costs)
+    table_on_disk = on_disk(values, files, memory)
+    case = (
+        read_case(values, costs=costs, modes=options.mode_list(modes))
+        if table_on_disk is None
+        else head_of(table_on_disk, costs)
+    )
     following = followed(plan, {str(values): case})
     note = None
-    if long is None:
+    if table_on_disk is None:
         scored = case.scores(files)
-        held = case.units(options.unit_list(calibrate, case.roles))
+        calibration_units = case.units(options.unit_list(calibrate, case.roles))
         role = units if following is None else units or "test"
-        chosen, note = case.judged_units(options.unit_list(role, case.roles), scored, calibration=held)
-        if held is not None:
+        chosen, note = case.judged_units(options.unit_list(role, case.roles), scored, calibration=calibration_units)
+        if calibration_units is not None:
             note_unknown_fits(scored)
     else:
-        chosen, held = options.unit_list(units), options.unit_list(calibrate)
+        chosen, calibration_units = options.unit_list(units), options.unit_list(calibrate)
         scored = heads_of(case, files)
-        refuse(long, {"--apgr": apgr})
+        refuse(table_on_disk, {"--apgr": apgr})
     budgets = options.budgets(case, scored, alpha, budget, rails=rails, skipping=skipping)
     result = deepval.evaluate(
-        case.table if long is None else replace(long, costs=case.table.costs),
-        scored if long is None else files,
+        case.table if table_on_disk is None else replace(table_on_disk, costs=case.table.costs),
+        scored if table_on_disk is None else files,
         budgets,
         draws=number,
         seed=seed,
-        modes=None if long is None else options.mode_list(modes),
+        modes=None if table_on_disk is None else options.mode_list(modes),
         units=chosen,
-        calibration=held,
+        calibration=calibration_units,
         by=by or (),
         missing=options.one_of(missing, ("error", "worst"), "--missing"),
         missing_costs=case.missing_costs(scored, budgets, requested=bool(budget)),
@@ -177,19 +181,19 @@ def evaluate(
     noted(case, "evaluate", chosen, scored, following)
     if out:
         result.save(out)
-    options.show(result, shown, whole=whole)
+    options.show(result, output_form, whole=whole)
     if following is not None:
         rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
-        show_plan(following, made_by(following, {str(values): chosen}, rows), err=shown != "console")
-    if wanted is not None:
-        options.print_resolution(result if whole else excerpt(result, options.MOST_ROWS), wanted)
+        show_plan(following, made_by(following, {str(values): chosen}, rows), err=output_form != "console")
+    if target_difference is not None:
+        options.print_resolution(result if whole else excerpt(result, options.MOST_ROWS), target_difference)
 
 
 def _form(form: str | None, *, json: bool) -> str:
-    shown = options.one_of(form or ("json" if json else "console"), tuple(FORMS), "--format")
-    if json and shown != "json":
-        raise InputError(f"--json prints JSON and --format {shown} something else: give one of them.")
-    return shown
+    name = options.one_of(form or ("json" if json else "console"), tuple(FORMS), "--format")
+    if json and name != "json":
+        raise InputError(f"--json prints JSON and --format {name} something else: give one of them.")
+    return name
 
 
 def compare(
@@ -262,14 +266,14 @@ def compare(
     number = options.draws(draws)
     role = units if following is None else units or "test"
     scores = {name: case.scores(_files(sides)) for name, case in cases.items()}
-    held = {
+    calibration_units = {
         name: case.units(options.unit_list(calibrate, case.roles), usual="validation" if causal else None)
         for name, case in cases.items()
     }
     chosen: dict[str, list[str] | None] = {}
     for name, case in cases.items():
         listed = options.unit_list(role, case.roles)
-        chosen[name], _ = case.judged_units(listed, scores[name], calibration=held[name])
+        chosen[name], _ = case.judged_units(listed, scores[name], calibration=calibration_units[name])
     units_of = {name: case.table.unit_ids if (named := chosen[name]) is None else named for name, case in cases.items()}
     seeds = seeds_by_units(units_of, seed)
     results = {}
@@ -277,8 +281,8 @@ def compare(
     looks = []
     for name, case in cases.items():
         named = scores[name]
-        pair = [side._replace(allocator=_named(side.allocator)).text for side in sides]
-        if held[name] is not None:
+        pair = [side._replace(allocator=_name_of(side.allocator)).text for side in sides]
+        if calibration_units[name] is not None:
             note_unknown_fits(named)
         results[name] = deepval.evaluate(
             case.table,
@@ -287,7 +291,7 @@ def compare(
             draws=number,
             seed=seeds[name],
             units=chosen[name],
-            calibration=held[name],
+            calibration=calibration_units[name],
             missing=options.one_of(missing, ("error", "worst"), "--missing"),
             watch=options.watch,
         )
@@ -310,8 +314,8 @@ def compare(
         nl=False,
     )
     if following is not None:
-        told = [(row.candidate, row.baseline, row.budget, row.of, row.verdict) for row in rows]
-        show_plan(following, made_by(following, chosen, told), err=json)
+        verdicts = [(row.candidate, row.baseline, row.budget, row.of, row.verdict) for row in rows]
+        show_plan(following, made_by(following, chosen, verdicts), err=json)
     if gate and rows and all(row.verdict is None for row in rows):
         raise InputError(f"--fail-if needs a verdict; there is none: {rows[0].reason}.")
     bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
@@ -337,11 +341,11 @@ def _compare_areas(results: Mapping[str, Result], one: str, other: str, *, gate:
 
 
 def _cases(paths: Sequence[Path], *, costs: Path | None, modes: list[str] | None) -> dict[str, Case]:
-    """What is compared on, by its path."""
-    found = {str(path): read_case(path, costs=costs, modes=modes) for path in paths}
-    if len(found) < len(paths):
+    """The cells or values files to compare on, by path."""
+    cases = {str(path): read_case(path, costs=costs, modes=modes) for path in paths}
+    if len(cases) < len(paths):
         raise InputError("Cells must be different ones; one is given twice.")
-    return found
+    return cases
 
 
 def _files(sides: Iterable[Named]) -> dict[str, Path]:
@@ -349,6 +353,6 @@ def _files(sides: Iterable[Named]) -> dict[str, Path]:
     return options.score_files(dict.fromkeys(side.allocator for side in sides))
 
 
-def _named(text: str) -> str:
+def _name_of(text: str) -> str:
     (name,) = options.score_files([text])
     return name

@@ -25,7 +25,7 @@ KEPT = {
     "demo": "Cells and results that are finished stay, whole; the same command starts again and ends with the same.",
 }
 WHOLE = "Files are written whole or not at all: those finished stay, the others are as before. Run it again."
-"""What is kept of a command that was stopped, and how to go on: of some, and of all others."""
+"""Message after Ctrl-C, by command and for all other commands: what stays, and how to continue."""
 
 
 class GroupedCommand(TyperCommand):
@@ -54,47 +54,47 @@ class GroupedCommand(TyperCommand):
 
 
 def _repeated(params: Sequence[Any], words: Sequence[str]) -> list[str]:
-    """The words with `-s a b` as `-s a -s b`, once all that is to stand without an option is there."""
-    places = [param for param in params if param.param_type_name == "argument"]
-    wanted = sum(bool(param.required) for param in places)
-    endless = any(param.nargs < 0 for param in places)
-    named = {text: param for param in params if param.param_type_name == "option" for text in param.opts}
-    made: list[str] = []
-    left, bare, listed = list(words), 0, ""
-    while left:
-        word = left.pop(0)
+    """The words with `-s a b` expanded to `-s a -s b`, once all required arguments are there."""
+    arguments = [param for param in params if param.param_type_name == "argument"]
+    required = sum(bool(param.required) for param in arguments)
+    endless = any(param.nargs < 0 for param in arguments)
+    options_by_name = {text: param for param in params if param.param_type_name == "option" for text in param.opts}
+    expanded: list[str] = []
+    remaining, bare, repeatable = list(words), 0, ""
+    while remaining:
+        word = remaining.pop(0)
         if word == "--":
-            return [*made, word, *left]
+            return [*expanded, word, *remaining]
         if word.startswith("-") and len(word) > 1:
-            option = named.get(word)
+            option = options_by_name.get(word)
             takes = option is not None and not option.is_flag and not getattr(option, "count", False)
-            listed = word if takes and option is not None and option.multiple else ""
-            made.append(word)
-            made += left[: int(takes)]
-            left = left[int(takes) :]
-        elif listed and bare >= wanted and not endless:
-            made += [listed, word]
+            repeatable = word if takes and option is not None and option.multiple else ""
+            expanded.append(word)
+            expanded += remaining[: int(takes)]
+            remaining = remaining[int(takes) :]
+        elif repeatable and bare >= required and not endless:
+            expanded += [repeatable, word]
         else:
-            bare, listed = bare + 1, ""
-            made.append(word)
-    return made
+            bare, repeatable = bare + 1, ""
+            expanded.append(word)
+    return expanded
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by name, each made when it is asked for."""
+    """The commands by name; each is imported on request."""
 
     def __init__(self, modules: Mapping[str, str]) -> None:
         self.modules = modules
 
     def __getitem__(self, name: str) -> Any:
         with loading():
-            made = getattr(import_module(f"deepval.cli.{self.modules[name]}"), name.replace("-", "_"))
-        if isinstance(made, typer.Typer):
-            group = typer.main.get_group(made)
+            command = getattr(import_module(f"deepval.cli.{self.modules[name]}"), name.replace("-", "_"))
+        if isinstance(command, typer.Typer):
+            group = typer.main.get_group(command)
             group.name = name
             return group
         alone = typer.Typer(**LOOK)
-        alone.command(name, cls=GroupedCommand)(spread(made))
+        alone.command(name, cls=GroupedCommand)(spread(command))
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:

@@ -93,7 +93,7 @@ def perceive(
     source = _pictures(images, dataset, root, units)
     runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
     config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
-    with who.hired() as made_by, options.step_bar() as step:
+    with who.hired() as engine, options.step_bar() as step:
         done = run(
             source,
             out,
@@ -103,7 +103,7 @@ def perceive(
             config=config,
             on_error=on_error,
             latency_samples=samples,
-            engine=made_by,
+            engine=engine,
             progress=lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
         )
     if json:
@@ -216,7 +216,7 @@ def build(
     chosen = options.unit_list(units)
     rules = _rules(system or ["braking"], weights, masks)
     geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
-    kept = [options.one_of(name, _class_names(kind), "--class") for name in only or []]
+    classes = [options.one_of(name, _class_names(kind), "--class") for name in only or []]
     modes = mode or list(sources.DEFAULT_MODES)
     seeded = kind == "synthetic" or any((_built_in(text) or "").startswith("profile-") for text in modes)
     _refuse_ignored(kind, {"--root": root, "--scores-are": scores} if kind == "synthetic" else {})
@@ -225,60 +225,65 @@ def build(
     if kind != "synthetic" and (root is None or not mode):
         raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
     start = seed or 0
-    limits, kinds = _named(threshold, "--threshold", modes), _named(scores, "--scores-are", modes)
+    limits, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
     if kind == "synthetic":
         least = {name: float(limits.get(name, limits.get("", sources.DEFAULT_THRESHOLD))) for name in modes}
-        material = sources.synthetic(modes, seed=start, threshold=least, classes=kept or None, units=chosen)
+        material = sources.synthetic(modes, seed=start, threshold=least, classes=classes or None, units=chosen)
     else:
-        files = [_mode_file(text, limits, kinds, kept, start) for text in modes]
+        files = [_mode_file(text, limits, kinds, classes, start) for text in modes]
         material = sources.from_files(open_dataset(kind, root, **roads), files, units=chosen)
     if any(isinstance(rule, LearnedPlanner) for rule in rules):
         options.check_roads(material.source, material.units)
     if costs is not None:
-        check_modes(costs, [made.name for made in material.modes])
-    wanted = spec.specs(
+        check_modes(costs, [mode_spec.name for mode_spec in material.modes])
+    cell_specs = spec.specs(
         material, geometries=geometries, systems=rules, persistence=persistence, changes=_changes(change)
     )
     if count_matched:
-        wanted = _count_matched(wanted, limits)
-    places = {place: out / f"{place.system}-{place.geometry}" for place in wanted}
-    stand = (
-        {} if strict else {place: standing(place, at, costs=costs, pictures=pictures) for place, at in places.items()}
+        cell_specs = _count_matched(cell_specs, limits)
+    folders = {cell_spec: out / f"{cell_spec.system}-{cell_spec.geometry}" for cell_spec in cell_specs}
+    up_to_date = (
+        {}
+        if strict
+        else {
+            cell_spec: standing(cell_spec, folder, costs=costs, pictures=pictures)
+            for cell_spec, folder in folders.items()
+        }
     )
-    made: dict[spec.CellSpec, _Made] = {
-        place: _Made(places[place], found.cell.id, found.frames, found.cell.table, now=False)
-        for place, found in stand.items()
-        if found is not None
+    cells_by_spec: dict[spec.CellSpec, _CellResult] = {
+        cell_spec: _CellResult(folders[cell_spec], current.cell.id, current.frames, current.cell.table, now=False)
+        for cell_spec, current in up_to_date.items()
+        if current is not None
     }
-    missing = [place for place in wanted if place not in made]
-    with who.hired() as made_by:
+    missing = [cell_spec for cell_spec in cell_specs if cell_spec not in cells_by_spec]
+    with who.hired() as engine:
         cells = rebuilt(
-            missing, out, places.__getitem__, costs=costs, pictures=pictures, strict=strict,
-            map_units=made_by.map, watch=options.watch,
+            missing, out, folders.__getitem__, costs=costs, pictures=pictures, strict=strict,
+            map_units=engine.map, watch=options.watch,
         )  # fmt: skip
         for cell in cells if missing else ():
-            made[cell.spec] = _Made(places[cell.spec], cell.id, len(cell.shared.inputs), cell.table)
-    found = [made[place] for place in wanted]
-    too_few = wanted[0].roles.too_few
+            cells_by_spec[cell.spec] = _CellResult(folders[cell.spec], cell.id, len(cell.shared.inputs), cell.table)
+    results = [cells_by_spec[cell_spec] for cell_spec in cell_specs]
+    too_few = cell_specs[0].roles.too_few
     if too_few is not None:
         note = f"{too_few}: all of {kind} are judged on, nothing is held out, and no allocator can be fitted here."
         warnings.warn(InputWarning(note), stacklevel=2)
     if json:
-        typer.echo(options.as_json([_described(each) for each in found]), nl=False)
+        typer.echo(options.as_json([_summary(result) for result in results]), nl=False)
         return
-    for each in found:
-        before = "" if each.now else "stands as it was built; "
-        say(f"{each.folder}: {before}{_judges(each)}{_sentence(each.table.summary())}")
+    for result in results:
+        before = "" if result.now else "stands as it was built; "
+        say(f"{result.folder}: {before}{_judged_share(result)}{_sentence(result.table.summary())}")
 
 
-def _count_matched(wanted: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
-    """The cells with the full mode at its count-matched threshold, which is told."""
+def _count_matched(cell_specs: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
+    """The cells with the full mode at its count-matched threshold; prints that threshold."""
     from deepval.analyses.judged import count_matched_specs
 
-    full = wanted[0].modes[-1].name
+    full = cell_specs[0].modes[-1].name
     if {full, ""} & limits.keys():
         raise InputError(f"--count-matched finds the threshold of {full}: name another mode with --threshold.")
-    matched = count_matched_specs(wanted)
+    matched = count_matched_specs(cell_specs)
     say(
         f"{full}: counts match from a score of {matched[0].modes[-1].threshold:g} on "
         f"({len(matched[0].roles.train)} training units)",
@@ -293,32 +298,32 @@ def _class_names(dataset: str) -> tuple[str, ...]:
 
 
 def _rules(names: list[str], weights: Path | None, masks: Path | None) -> list[str | System]:
-    """Downstream systems by name, those of the learned planner with its files."""
+    """Downstream systems: the learned planner's with its files, all others by name."""
     for name in names:
         options.one_of(name, (*SYSTEMS, *LEARNED), "--system")
     learned = [name for name in names if name in LEARNED]
     if not learned:
-        given = [option for option, value in (("--weights", weights), ("--masks", masks)) if value is not None]
-        if given:
-            raise InputError(f"{given[0]} is of the systems {', '.join(LEARNED)}, and none is built: leave it out.")
+        unused = [option for option, value in (("--weights", weights), ("--masks", masks)) if value is not None]
+        if unused:
+            raise InputError(f"{unused[0]} is of the systems {', '.join(LEARNED)}, and none is built: leave it out.")
         return list(names)
     if weights is None or masks is None:
         raise InputError(f"--system {learned[0]} needs --weights and --masks: {GET}.")
-    made = dict(zip(learned, learned_planners(learned, weights=weights, masks=masks), strict=True))
-    return [made.get(name, name) for name in names]
+    planners = dict(zip(learned, learned_planners(learned, weights=weights, masks=masks), strict=True))
+    return [planners.get(name, name) for name in names]
 
 
 def _changes(texts: list[str] | None) -> dict[str, float]:
     """Constants of systems by name, from NAME=NUMBER."""
-    found: dict[str, float] = {}
+    constants: dict[str, float] = {}
     for text in texts or []:
         name, equals, value = text.partition("=")
         if not equals or not _finite(value):
             raise InputError(f"--set must be NAME=NUMBER; found {text!r}.")
-        if name in found:
+        if name in constants:
             raise InputError(f"--set must be given once for {name}; found {text!r} as well.")
-        found[name] = float(value)
-    return found
+        constants[name] = float(value)
+    return constants
 
 
 def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:
@@ -338,7 +343,7 @@ def _mode_file(
         raise InputError(
             f"--mode of a data set on disk must be NAME=DETECTIONS, or a mode without a file: {NAMES}; found {text!r}."
         )
-    # What is said of all modes' scores is said of their files.
+    # A kind of scores for all modes applies only to modes with a file.
     limit = limits.get(name, limits.get(""))
     kind = kinds.get(name, kinds.get("") if without_file is None else None)
     scores: Any = None if kind is None else options.one_of(kind, SCORE_KINDS, "--scores-are")
@@ -354,25 +359,25 @@ def _mode_file(
 
 
 def _built_in(text: str) -> str | None:
-    """The mode without a file that is meant by its name, or by NAME=ITS-NAME where no file is called so."""
-    _, equals, told = text.rpartition("=")
-    return None if built_in_mode(told) is None or (equals and reading.exists(Path(told))) else told
+    """The mode without a file that a text names, plainly or as NAME=MODE; None where a file of that name exists."""
+    _, equals, mode_name = text.rpartition("=")
+    return None if built_in_mode(mode_name) is None or (equals and reading.exists(Path(mode_name))) else mode_name
 
 
-def _named(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, str]:
-    """NAME=VALUE by name of a mode; a bare VALUE holds for every mode and stands under the empty name."""
-    known = [text.partition("=")[0] for text in modes]
-    found: dict[str, str] = {}
+def _by_mode(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, str]:
+    """Values by mode, from NAME=VALUE; a bare VALUE applies to every mode and has the empty name."""
+    names = [text.partition("=")[0] for text in modes]
+    values: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.rpartition("=")
-        if equals and name not in known:
-            raise InputError(f"{option} must be of a mode ({', '.join(known)}); found {text!r}{meant(name, known)}")
-        if name in found:
+        if equals and name not in names:
+            raise InputError(f"{option} must be of a mode ({', '.join(names)}); found {text!r}{meant(name, names)}")
+        if name in values:
             raise InputError(f"{option} must be given once for {name or 'all modes'}; found {text!r} as well.")
         if option == "--threshold" and not _finite(value):
             raise InputError(f"{option} must be a number or NAME=NUMBER; found {text!r}.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _finite(text: str) -> bool:
@@ -382,8 +387,8 @@ def _finite(text: str) -> bool:
         return False
 
 
-class _Made(NamedTuple):
-    """A cell that was built now, or that stood there."""
+class _CellResult(NamedTuple):
+    """A cell that this command built or found up to date."""
 
     folder: Path
     id: str
@@ -392,18 +397,18 @@ class _Made(NamedTuple):
     now: bool = True
 
 
-def _described(made: _Made) -> dict[str, Any]:
+def _summary(cell: _CellResult) -> dict[str, Any]:
     from dataclasses import asdict
 
-    found = {"folder": str(made.folder), "id": made.id, "frames": made.frames}
-    return found | options.without_nan(asdict(made.table.summary()))
+    content = {"folder": str(cell.folder), "id": cell.id, "frames": cell.frames}
+    return content | options.without_nan(asdict(cell.table.summary()))
 
 
-def _judges(made: _Made) -> str:
-    """What the system leaves out of the frames that both ends of the ladder were run on, where it does."""
+def _judged_share(cell: _CellResult) -> str:
+    """The share of frames that the system judges, of those on which both the cheapest and the fullest mode ran."""
     from deepval.report.tables import percent
 
-    judged, frames = len(made.table), made.frames
+    judged, frames = len(cell.table), cell.frames
     return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
 
 
@@ -413,7 +418,7 @@ def _sentence(summary: Any) -> str:
     if not summary.affected:
         return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"
     affected = percent(summary.affected / summary.inputs, 1)
-    # Nothing helped, or nothing to lose: a share of nothing is undefined, not a number.
+    # Where no input is helped, the ratio is undefined.
     ratio = "undefined" if math.isnan(summary.harm_ratio) else number(summary.harm_ratio)
     shares = summary.all_full_share, summary.oracle_share
     start = (

@@ -217,15 +217,15 @@ def check_roads(source: "Dataset", units: Sequence[str]) -> None:
         )
 
 
-def score_files(given: Iterable[str] | None) -> dict[str, Path]:
+def score_files(texts: Iterable[str] | None) -> dict[str, Path]:
     """Score files by allocator: NAME=FILE, or the name of the file."""
-    return named_files(given or (), "Allocators", lambda path: path.stem)
+    return named_files(texts or (), "Allocators", lambda path: path.stem)
 
 
-def named_files(given: Iterable[str], who: str, name_of: Callable[[Path], str]) -> dict[str, Path]:
+def named_files(texts: Iterable[str], who: str, name_of: Callable[[Path], str]) -> dict[str, Path]:
     """Files by name: NAME=FILE, or what `name_of` calls a bare FILE; a name that is given twice is refused."""
     named: dict[str, Path] = {}
-    for text in given:
+    for text in texts:
         name, equals, file = text.partition("=")
         path = Path(file if equals else text)
         name = name if equals else name_of(path)
@@ -248,34 +248,34 @@ def budgets(
     """Budgets of the kinds asked for; by default selection and what charges some of the scores, or `every` one."""
     convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
     accounting: Accounting = "skipping" if skipping else "cascade"
-    wanted = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention, every=every)]
-    if rails is not None and "energy" not in wanted:
+    budget_kinds = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention, every=every)]
+    if rails is not None and "energy" not in budget_kinds:
         raise InputError(
             f"--rails is of energy budgets, and none is judged: give --costs that have {rails!r} throughout."
         )
-    if skipping and set(wanted) == {"selection"}:
+    if skipping and set(budget_kinds) == {"selection"}:
         raise InputError(
             "--skipping is of measured budgets (latency, energy, money), and none is judged: give --costs."
         )
     levels = alphas or (0.1, 0.2, 0.3, 0.5)
     return [
         Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
-        for kind in wanted
+        for kind in budget_kinds
         for a in levels
     ]
 
 
-def difference(given: float | None, *, form: str, draws: int | Literal["exact"]) -> float | None:
+def difference(value: float | None, *, form: str, draws: int | Literal["exact"]) -> float | None:
     """The difference to resolve, checked before anything is judged."""
-    if given is None:
+    if value is None:
         return None
-    if not given:
-        raise InputError(f"--resolve must be a difference other than 0; found {given:g}.")
+    if not value:
+        raise InputError(f"--resolve must be a difference other than 0; found {value:g}.")
     if form != "console" or draws == 0:
         raise InputError(
             "--resolve is a table on the console, and needs draws: leave --json, --format or --draws 0 out."
         )
-    return given
+    return value
 
 
 def at_least(number: int, least: int, option: str) -> int:
@@ -298,13 +298,13 @@ def draws(text: str) -> int | Literal["exact"]:
 
 def weights(texts: Iterable[str] | None) -> dict[str, float]:
     """Weights of loss terms from NAME=NUMBER."""
-    found = {}
+    weights_by_term = {}
     for text in texts or ():
         name, _, number = text.rpartition("=")
         if not name:
             raise InputError(f"--weight must be NAME=NUMBER; found {text!r}.")
-        found[name] = bounds.number(number, "--weight NAME=NUMBER")
-    return found
+        weights_by_term[name] = bounds.number(number, "--weight NAME=NUMBER")
+    return weights_by_term
 
 
 def unit_list(text: str | None, roles: Sequence[str] = ()) -> list[str] | None:
@@ -363,8 +363,8 @@ def print_resolution(result: Result, difference: float) -> None:
         if row.versus_random_spread is None:
             say(f"  {row.allocator}, {row.kind} {row.alpha:g}: unknown ({row.reason})")
         else:
-            wanted = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
-            say(f"  {row.allocator}, {row.budget.label}: {wanted:,} (there are {row.units})")
+            units_needed = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
+            say(f"  {row.allocator}, {row.budget.label}: {units_needed:,} (there are {row.units})")
 
 
 def as_json(content: Any) -> str:

@@ -116,11 +116,11 @@ def reproduce(
     check_writable(out, folder=True)
     if costs is not None:
         read_costs(costs)
-    _check_names(analyses or [], [each.name for each in ANALYSES], "--analysis")
+    _check_names(analyses or [], [item.name for item in ANALYSES], "--analysis")
     _check_names(allocators or [], list(RECIPES), "--allocator")
     if plan is not None:
         registered(plan)
-    with who.hired() as made_by:
+    with who.hired() as engine:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,
@@ -128,7 +128,7 @@ def reproduce(
             costs=costs or BOARD,
             recipes=None if allocators is None else tuple(allocators),
             analyses=analyses,
-            engine=made_by,
+            engine=engine,
             watch=options.watch,
         )
     content = write_report(done, out, None if plan is None else followed(plan, done.cells))
@@ -139,17 +139,17 @@ def reproduce(
     typer.echo(
         f"{len(done.cells)} cells, {len(done.outcomes)} analyses, {len(beside['figures'])} figures beside the paper's."
     )
-    for each in dict.fromkeys(line for lines in done.lacking.values() for line in lines):
-        typer.echo(f"  not built, for want of: {each}")
+    for item in dict.fromkeys(line for lines in done.lacking.values() for line in lines):
+        typer.echo(f"  not built, for want of: {item}")
     for at in done.cells:
         typer.echo(f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record")
     typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")
 
 
-def _check_names(given: Sequence[str], known: Sequence[str], option: str) -> None:
-    wrong = [name for name in given if name not in known]
-    if wrong:
-        raise InputError(f"{option} must be one of {', '.join(known)}; found {wrong[0]!r}.")
+def _check_names(names: Sequence[str], allowed: Sequence[str], option: str) -> None:
+    unknown = [name for name in names if name not in allowed]
+    if unknown:
+        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {unknown[0]!r}.")
 
 
 Cells = Annotated[Path, typer.Option("--cells", help="Folder of cells made by `deepval build`.")]
@@ -167,11 +167,11 @@ def cells(
     """
     if data is not None and not reading.is_folder(data):
         raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
-    found = tracks.read_tracks(track)
+    selected_tracks = tracks.read_tracks(track)
     if json:
-        typer.echo(options.as_json([_track(item, data) for item in found]), nl=False)
+        typer.echo(options.as_json([_track(item, data) for item in selected_tracks]), nl=False)
         return
-    for item in found:
+    for item in selected_tracks:
         say(f"{item.name}: {item.title} ({counted(len(item.cells), 'cell')})")
         shared: dict[str, list[str]] = {}
         for cell in item.cells:

@@ -38,23 +38,23 @@ def register(
     """
     from deepval.cells.folder import read_cell
 
-    wanted = plans.read_plan(plan).cells
-    found = {cell.id: openings(cell.folder, cell.id) for cell in map(read_cell, cells or ())}
-    other = [cell for cell in found if cell not in wanted]
-    if other:
-        raise InputError(f"{plan}: cells that are given must be in the plan; {other[0]!r} is not.")
-    made = plans.register(plan, found)
+    plan_cells = plans.read_plan(plan).cells
+    opened = {cell.id: openings(cell.folder, cell.id) for cell in map(read_cell, cells or ())}
+    unplanned = [cell for cell in opened if cell not in plan_cells]
+    if unplanned:
+        raise InputError(f"{plan}: cells that are given must be in the plan; {unplanned[0]!r} is not.")
+    registration = plans.register(plan, opened)
     if json:
-        typer.echo(options.as_json({"plan": made.plan, "opened": dict(made.opened)}), nl=False)
+        typer.echo(options.as_json({"plan": registration.plan, "opened": dict(registration.opened)}), nl=False)
         return
-    say(f"{plans.log_path(plan)}: plan {made.plan}")
-    for sentence in _when(made):
+    say(f"{plans.log_path(plan)}: plan {registration.plan}")
+    for sentence in _when(registration):
         say(sentence)
 
 
-def _when(made: Registration) -> list[str]:
-    """Per cell, what had been seen of it when the plan was registered."""
-    return [f"{cell}: registered {_looks(looks)}." for cell, looks in sorted(made.opened.items())]
+def _when(registration: Registration) -> list[str]:
+    """Per cell, how often its test units had been opened when the plan was registered."""
+    return [f"{cell}: registered {_looks(looks)}." for cell, looks in sorted(registration.opened.items())]
 
 
 def _looks(number: int | None) -> str:
@@ -85,11 +85,15 @@ def followed(plan: Path | None, cases: Mapping[str, Case]) -> Followed | None:
     """The plan to follow on these cells; None where none is given."""
     if plan is None:
         return None
-    found, registration = plans.registered(plan)
-    bare = [name for name, case in cases.items() if case.cell is None]
-    if bare:
-        raise InputError(f"{bare[0]}: --plan names cells by id, and a values file has none: give the cell's folder.")
-    return Followed(found, registration, {name: case.cell for name, case in cases.items() if case.cell is not None})
+    comparison_plan, registration = plans.registered(plan)
+    without_cell = [name for name, case in cases.items() if case.cell is None]
+    if without_cell:
+        raise InputError(
+            f"{without_cell[0]}: --plan names cells by id, and a values file has none: give the cell's folder."
+        )
+    return Followed(
+        comparison_plan, registration, {name: case.cell for name, case in cases.items() if case.cell is not None}
+    )
 
 
 def noted(
@@ -124,12 +128,12 @@ def show_plan(plan: Followed, made: Sequence[Made], *, err: bool) -> None:
         texts = (name, budget, item.planned.of, item.planned.direction, item.verdict or MISSING, expected)
         lines.append(tuple(map(TableCell, texts)))
     rest = plan.plan.unplanned(made)
-    said = ", ".join(f"{m.candidate} against {m.baseline}, {m.budget.label}" for m in rest[:3])
+    examples = ", ".join(f"{m.candidate} against {m.baseline}, {m.budget.label}" for m in rest[:3])
     more = ", ..." if len(rest) > 3 else ""
     notes = [
         f"Plan {plan.registration.plan[:12]}.",
         *_when(plan.registration),
-        f"Not planned: {len(rest)} of {len(made)} comparisons{f' ({said}{more})' if rest else ''}."
+        f"Not planned: {len(rest)} of {len(made)} comparisons{f' ({examples}{more})' if rest else ''}."
         if made
         else "Other units than the test units were judged, which no plan is about.",
         *(f"{cell.id}: {_times(openings(cell.folder, cell.id))} on record by now." for cell in plan.cells.values()),

@@ -69,7 +69,7 @@ def report(
 
     Example: deepval report demo/braking-monocular/result.json demo/braking-oracle/result.json --out report.html
     """
-    files = _named(results, RESULT)
+    files = _files_by_cell(results, RESULT)
     page = PAGE if out is None and figures is None else out
     if images and page is None:
         raise InputError("--images puts pictures into the page, and --figures alone makes none: give --out as well.")
@@ -79,38 +79,38 @@ def report(
         check_writable(page)
     if figures is not None:
         check_writable(figures, folder=True)
-    found = _results(files)
-    shown = _given(frames, list(found))
-    # Made before figures are written: what is wrong with the page is said while nothing is there yet.
-    text = None if page is None else page_text(found, frames=shown, images=images, image_root=image_root)
+    loaded = _results(files)
+    frame_files = _frame_files(frames, list(loaded))
+    # Rendered before figures are written: a fault of the page is reported before any file exists.
+    text = None if page is None else page_text(loaded, frames=frame_files, images=images, image_root=image_root)
     if figures is not None:
-        _write_figures(figures, found, frames=shown)
+        _write_figures(figures, loaded, frames=frame_files)
     if page is not None and text is not None:
         write_atomically(page, text)
-        cells = "1 cell" if len(found) == 1 else f"{len(found)} cells"
+        cells = "1 cell" if len(loaded) == 1 else f"{len(loaded)} cells"
         say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 
 def _results(files: Mapping[str, Path]) -> dict[str, Kept]:
-    """Results by name; of a cell's folder all that lie there, or the judgement of the scores beside it."""
-    found: dict[str, Kept] = {}
+    """Results by name; of a cell's folder all results in it, or else the judgement of the scores beside the cell."""
+    results: dict[str, Kept] = {}
     for name, path in files.items():
         saved = sorted(reading.matching(path, f"{RESULT}*.json")) if reading.is_folder(path) else [path]
         more = {_title(name, file) if reading.is_folder(path) else name: kept(file) for file in saved}
-        twice = sorted(more.keys() & found)
+        twice = sorted(more.keys() & results)
         if twice:
             raise InputError(f"Cells need different names; {twice[0]!r} is given twice. Write NAME=FILE.")
-        found |= more or {name: Kept(path, _judged(path))}
-    return found
+        results |= more or {name: Kept(path, _judgement(path))}
+    return results
 
 
 def _title(cell: str, file: Path) -> str:
-    """What a result in a cell's folder is called: result-board.json of a cell is `cell, board`."""
+    """Name of a result in a cell's folder: `cell, board` for result-board.json."""
     more = file.stem.removeprefix(RESULT).strip("-_.")
     return f"{cell}, {more}" if more else cell
 
 
-def _judged(folder: Path) -> Result:
+def _judgement(folder: Path) -> Result:
     """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
     case = read_case(folder)
     scores = case.scores({})
@@ -141,8 +141,8 @@ def page_text(
     from deepval.report import html
 
     loaded = {name: item.result for name, item in results.items()}
-    shown = _shown(results, frames or {})
-    return html.render(loaded, shown, images=_pictures(shown, image_root) if images else None)
+    frames_by_cell = _frames_by_cell(results, frames or {})
+    return html.render(loaded, frames_by_cell, images=_pictures(frames_by_cell, image_root) if images else None)
 
 
 def _write_figures(folder: Path, results: Mapping[str, Kept], *, frames: Mapping[str, Path]) -> None:
@@ -150,7 +150,7 @@ def _write_figures(folder: Path, results: Mapping[str, Kept], *, frames: Mapping
 
     loaded = {name: item.result for name, item in results.items()}
     gains = {name: _gains(path) for name, path in _beside(results, "evidence.parquet").items()}
-    written, left_out = write_figures(folder, loaded, _shown(results, frames), gains=gains)
+    written, left_out = write_figures(folder, loaded, _frames_by_cell(results, frames), gains=gains)
     for path in written:
         typer.echo(str(path))
     for name, reason in left_out.items():
@@ -161,26 +161,26 @@ def _gains(path: Path) -> dict[str, float]:
     """The perception gain of every input, from the evidence of a cell."""
     from deepval.tables.columns import read
 
-    found = read(path)
+    evidence = read(path)
     cheap, full = f"cheap_{PERCEPTION_LOSS}", f"full_{PERCEPTION_LOSS}"
-    found.require("input", cheap, full)
-    gains = found.numbers(cheap) - found.numbers(full)
-    return dict(zip(map(str, found.ids("input").tolist()), gains.tolist(), strict=True))
+    evidence.require("input", cheap, full)
+    gains = evidence.numbers(cheap) - evidence.numbers(full)
+    return dict(zip(map(str, evidence.ids("input").tolist()), gains.tolist(), strict=True))
 
 
 def _beside(results: Mapping[str, Kept], file: str) -> dict[str, Path]:
-    """Files of a name that lie beside results, by cell."""
-    found = {name: item.folder / file for name, item in results.items()}
-    return {name: path for name, path in found.items() if reading.is_file(path)}
+    """The existing files of this name beside results, by cell."""
+    candidates = {name: item.folder / file for name, item in results.items()}
+    return {name: path for name, path in candidates.items() if reading.is_file(path)}
 
 
-def _shown(results: Mapping[str, Kept], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+def _frames_by_cell(results: Mapping[str, Kept], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     from deepval.cells.frame_files import read_frames
 
     return {name: read_frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}
 
 
-def _named(texts: list[str], usual: str) -> dict[str, Path]:
+def _files_by_cell(texts: list[str], usual: str) -> dict[str, Path]:
     """Files by cell: NAME=FILE, or the name of the file, or of its folder where the file has the usual name."""
 
     def name_of(path: Path) -> str:
@@ -191,37 +191,37 @@ def _named(texts: list[str], usual: str) -> dict[str, Path]:
     paths = [Path(text) for text in texts if "=" not in text]
     names = {path: name_of(path) for path in dict.fromkeys(paths)}
     alike = [path for path, name in names.items() if list(names.values()).count(name) > 1]
-    apart = dict(zip(alike, _apart(alike), strict=True))
+    apart = dict(zip(alike, _distinct_names(alike), strict=True))
     return options.named_files(texts, "Cells", lambda path: apart.get(path) or name_of(path))
 
 
-def _apart(paths: list[Path]) -> list[str]:
-    """Paths by as many of their last parts as tell them apart, joined: one/braking, two/braking."""
+def _distinct_names(paths: list[Path]) -> list[str]:
+    """Names from as many last parts of each path as distinguish them: one/braking, two/braking."""
     parts = [reading.resolved(path).parts for path in paths]
     most = max(map(len, parts), default=0)
     depth = next((d for d in range(2, most) if len({own[-d:] for own in parts}) == len(parts)), most)
     return ["/".join(own[-depth:]).removesuffix(f"/{RESULT}.json").removesuffix(".json") for own in parts]
 
 
-def _given(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
-    found = _named(texts or [], FRAMES)
-    if len(found) == len(cells) == 1:
-        return {cells[0]: next(iter(found.values()))}
-    unknown = [name for name in found if name not in cells]
+def _frame_files(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
+    files = _files_by_cell(texts or [], FRAMES)
+    if len(files) == len(cells) == 1:
+        return {cells[0]: next(iter(files.values()))}
+    unknown = [name for name in files if name not in cells]
     if unknown:
         raise InputError(f"--frames must be of one of {', '.join(cells)}; found {unknown[0]!r}. Write NAME=FILE.")
-    return found
+    return files
 
 
 def _pictures(frames: dict[str, dict[str, Any]], root: Path | None) -> dict[str, str]:
     from deepval.cells.explorer import pictures
 
-    found: dict[str, str] = {}
+    images_by_input: dict[str, str] = {}
     for item in frames.values():
-        missing = [frame for frame in item["frames"] if f"{item['dataset']}/{frame['input']}" not in found]
-        found |= pictures(item | {"frames": missing}, root=root)
-    if not found:
+        missing = [frame for frame in item["frames"] if f"{item['dataset']}/{frame['input']}" not in images_by_input]
+        images_by_input |= pictures(item | {"frames": missing}, root=root)
+    if not images_by_input:
         number = sum(len(item["frames"]) for item in frames.values())
         why = f"the {number} frames to look at name none" if number else "there are no frames to look at"
         warnings.warn(f"--images found no picture: {why}. The page is made without.", InputWarning, stacklevel=2)
-    return found
+    return images_by_input

@@ -18,17 +18,19 @@ class Several:
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """The command with an option for every field of its parameters that stand for several."""
-    given = inspect.signature(command).parameters
-    groups = {name: each.annotation for name, each in given.items() if _is_several(each.annotation)}
+    parameters = inspect.signature(command).parameters
+    groups = {name: parameter.annotation for name, parameter in parameters.items() if _is_several(parameter.annotation)}
     if not groups:
         return command
 
     @wraps(command)
     def run(**named: Any) -> None:
-        made = {name: kind(**{f.name: named.pop(f.name) for f in _asked(kind)}) for name, kind in groups.items()}
-        command(**named, **made)
+        group_values = {
+            name: kind(**{f.name: named.pop(f.name) for f in _init_fields(kind)}) for name, kind in groups.items()
+        }
+        command(**named, **group_values)
 
-    options = [option for each in given.values() for option in _options(each)]
+    options = [option for parameter in parameters.values() for option in _options(parameter)]
     vars(run)["__signature__"] = inspect.Signature(options)
     run.__annotations__ = {option.name: option.annotation for option in options} | {"return": None}
     return run
@@ -38,12 +40,12 @@ def _is_several(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Several)
 
 
-def _asked(kind: type[Several]) -> list[Field[Any]]:
+def _init_fields(kind: type[Several]) -> list[Field[Any]]:
     return [field for field in fields(kind) if field.init]
 
 
 def _options(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """What a parameter stands for; all are given by name, as arguments stand in their order anyway."""
+    """The options that a parameter stands for; keyword-only, as typer takes arguments in order of declaration."""
     if not _is_several(parameter.annotation):
         return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
     other: Mapping[str, Any] = {} if parameter.default is parameter.empty else vars(parameter.default)
@@ -54,5 +56,5 @@ def _options(parameter: inspect.Parameter) -> list[inspect.Parameter]:
             default=other.get(field.name, parameter.empty if field.default is MISSING else field.default),
             annotation=field.type,
         )
-        for field in _asked(parameter.annotation)
+        for field in _init_fields(parameter.annotation)
     ]

@@ -1,6 +1,6 @@
-"""card.toml -> what a submission says of itself, or every fault in it.
+"""card.toml -> a submission's description of itself, or every fault in the file.
 
-A name is plain ASCII, so that it can neither be a formula nor markup; free text is bounded and shown as text.
+A name is plain ASCII, so that it can be neither a formula nor markup. Free text is bounded and displayed as text.
 """
 
 import re
@@ -24,35 +24,35 @@ RULES = {
     "handle": "of at most 39 lower-case letters, digits and single hyphens between them",
 }
 DEPLOYABLE = ("image", "cheap-detections", "previous-frames", "calibration", "ego")
-"""What an allocator may look at: known before escalation."""
+"""Inputs that an allocator may use: they exist before escalation."""
 DIAGNOSTIC = ("full-detections", "reference", "future-frames", "decision-values")
 ENTRIES = ("name", "handle", "inputs", "cells", "notes", "costs")
 SERVED = ("single", "batched")
 DEEPEST = 16
-"""Parts of a key in a line, and lists and tables within each other."""
+"""Most parts of a key in a line, and deepest nesting of lists and tables."""
 STRINGS = re.compile(
     r"""\"{3}(?:\\.?|[^\\])*?(?:\"{3,5}|\Z)|'{3}.*?(?:'{3,5}|\Z)|\"(?:\\.?|[^\"\\\n])*+\"?|'[^'\n]*+'?|\#[^\n]*+""",
     re.DOTALL,
 )
-"""Text and comments of a TOML file: what dots and brackets do not count in.
+"""Strings and comments of a TOML file; dots and brackets in them do not count.
 
-A text without an end, which the parser refuses, reaches to the end of its line or of the file: no quote is tried twice,
-so that the time grows with the length of the file alone.
+A string without an end, which the parser refuses, extends to the end of its line or of the file. No quote is matched
+twice, so that the time grows linearly with the length of the file.
 """
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a submission says of itself.
+    """A submission's description of itself.
 
     Attributes:
         name: The allocator's name.
-        handle: Who submits.
-        inputs: What it looks at.
-        cells: Cells that it says it scores, None where it does not say.
+        handle: The submitter's handle.
+        inputs: The inputs that the allocator uses.
+        cells: Cells that it declares to score; None where it declares none.
         costs: Per cost profile, its cost per input by convention.
-        measured: Per cost profile, how that was measured, and whether in single calls or batches.
-        notes: Anything else; shown as text.
+        measured: Per cost profile, how the cost was measured, and whether in single calls or batches.
+        notes: Free text.
     """
 
     name: str
@@ -65,17 +65,17 @@ class Card:
 
     @property
     def key(self) -> str:
-        """Handle and name: what a leaderboard calls it."""
+        """Handle and name: its name on a leaderboard."""
         return f"{self.handle}/{self.name}"
 
 
 def folded(text: str) -> str:
-    """A handle, a name or both as they are compared: without case, spaces, dots, hyphens and underscores."""
+    """A handle, a name or both in the form for comparison: without case, spaces, dots, hyphens and underscores."""
     return re.sub(r"[ ._-]", "", text.lower())
 
 
 def card_content(data: bytes) -> dict[str, Any]:
-    """The entries in a card's bytes, whatever they say; how deep they nest is bounded before they are parsed."""
+    """The entries of a card, unchecked; the depth of their nesting is bounded before they are parsed."""
     try:
         _check_depth(data.decode("utf-8-sig"))
     except ValueError as error:
@@ -84,20 +84,21 @@ def card_content(data: bytes) -> dict[str, Any]:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse keys and lists that nest deeply: the parser's memory grows with the square of a key's parts."""
+    """Refuse keys and lists that nest deeply: the parser's memory grows with the square of a key's length in parts."""
     depth = 0
-    for number, line in enumerate(STRINGS.sub(_lines, text).split("\n"), 1):
+    for number, line in enumerate(STRINGS.sub(_line_ends, text).split("\n"), 1):
         depth += sum(map(line.count, "[{")) - sum(map(line.count, "]}"))
         if max(depth, line.count("."), *map(line.count, "[{")) > DEEPEST:
             raise InputError(f"keys and lists may nest {DEEPEST} deep; line {number} goes deeper")
 
 
-def _lines(string: re.Match[str]) -> str:
+def _line_ends(string: re.Match[str]) -> str:
+    """The line ends of a string or comment, which keep the line numbers of messages right."""
     return "\n" * string[0].count("\n")
 
 
 def card_of(content: Mapping[str, Any]) -> tuple[Card | None, list[str]]:
-    """The card with these entries, or one sentence for each fault."""
+    """The card with these entries, or None and one sentence for each fault."""
     problems = [f"{CARD}: {problem}" for problem in _faults(content)]
     return (None if problems else _card(content)), problems
 
@@ -118,17 +119,17 @@ def _card(content: Mapping[str, Any]) -> Card:
 def _faults(content: Mapping[str, Any]) -> Iterator[str]:
     for entry in content:
         if entry not in ENTRIES:
-            yield f"entries are {', '.join(ENTRIES)}; found {_shown(entry)} (results are computed, never reported)."
+            yield f"entries are {', '.join(ENTRIES)}; found {_quoted(entry)} (results are computed, never reported)."
     for entry, pattern in (("name", NAME), ("handle", HANDLE)):
         value = content.get(entry)
         if not isinstance(value, str) or not _plain(value, pattern):
             taken = ", ".join(REFERENCES)
-            yield f"{entry!r} must be text {RULES[entry]}, and be none of {taken}; found {_shown(value)}."
+            yield f"{entry!r} must be text {RULES[entry]}, and be none of {taken}; found {_quoted(value)}."
     yield from _faults_of_inputs(content.get("inputs"))
-    if "cells" in content and not _texts(content["cells"]):
-        yield f"'cells' must be a list of names of cells; found {_shown(content['cells'])}."
+    if "cells" in content and not _is_list_of_names(content["cells"]):
+        yield f"'cells' must be a list of names of cells; found {_quoted(content['cells'])}."
     notes = content.get("notes", "")
-    if not isinstance(notes, str) or len(notes) > LONGEST_NOTES or _control(notes):
+    if not isinstance(notes, str) or len(notes) > LONGEST_NOTES or _has_control_characters(notes):
         yield f"'notes' must be text of at most {LONGEST_NOTES:,} characters without control characters."
     costs = content.get("costs", {})
     if not isinstance(costs, dict):
@@ -139,51 +140,51 @@ def _faults(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plain(text: str, pattern: re.Pattern[str]) -> bool:
-    """Whether a text is of this form, single spaces between its words, and does not read like a reference."""
+    """Whether a text has this form, has single spaces between words, and does not resemble a reference's name."""
     single = text.split(" ") == text.split()
     return bool(pattern.fullmatch(text)) and single and folded(text) not in {*map(folded, REFERENCES)}
 
 
 def _faults_of_inputs(inputs: Any) -> Iterator[str]:
-    if not _texts(inputs):
-        yield f"'inputs' must list what the allocator looks at, among {', '.join(DEPLOYABLE)}; found {_shown(inputs)}."
+    if not _is_list_of_names(inputs):
+        yield f"'inputs' must list what the allocator looks at, among {', '.join(DEPLOYABLE)}; found {_quoted(inputs)}."
         return
     for word in inputs:
         if word in DIAGNOSTIC:
             yield f"'inputs' declares {word!r}, unknown before escalation: diagnostic signals are not ranked."
         elif word not in DEPLOYABLE:
-            yield f"'inputs' must be among {', '.join(DEPLOYABLE)}; found {_shown(word)}."
+            yield f"'inputs' must be among {', '.join(DEPLOYABLE)}; found {_quoted(word)}."
 
 
 def _faults_of_costs(profile: str, entry: Any) -> Iterator[str]:
-    what = f"costs of profile {_shown(profile)}"
+    what = f"costs of profile {_quoted(profile)}"
     if not NAME.fullmatch(profile) or not isinstance(entry, dict):
         yield f"{what} must be a table under a plain name, such as [costs.jetson-agx-xavier]."
         return
     for convention in CONVENTIONS:
         cost = entry.get(convention, 0.0)
         if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < 1e9:
-            yield f"{what}: {convention} must be a number, not negative; found {_shown(cost)}."
+            yield f"{what}: {convention} must be a number, not negative; found {_quoted(cost)}."
     if entry.get("served") not in SERVED:
-        yield f"{what}: 'served' must be one of {', '.join(SERVED)}; found {_shown(entry.get('served'))}."
+        yield f"{what}: 'served' must be one of {', '.join(SERVED)}; found {_quoted(entry.get('served'))}."
     measured = entry.get("measured")
-    if not isinstance(measured, str) or not 0 < len(measured) <= LONGEST_NOTES or _control(measured):
-        yield f"{what}: 'measured' must say in a line how the cost was measured; found {_shown(measured)}."
+    if not isinstance(measured, str) or not 0 < len(measured) <= LONGEST_NOTES or _has_control_characters(measured):
+        yield f"{what}: 'measured' must say in a line how the cost was measured; found {_quoted(measured)}."
     unknown = sorted(set(entry) - {*CONVENTIONS, "served", "measured"})
     if unknown:
-        yield f"{what}: entries are {', '.join(CONVENTIONS)}, served, measured; found {_shown(unknown[0])}."
+        yield f"{what}: entries are {', '.join(CONVENTIONS)}, served, measured; found {_quoted(unknown[0])}."
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     try:
         return quoted(value)
-    except ValueError:  # Python writes no integer of more than 4,300 digits
+    except ValueError:  # Python prints no integer of more than 4,300 digits
         return "a number without end"
 
 
-def _texts(value: Any) -> bool:
+def _is_list_of_names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) and NAME.fullmatch(item) for item in value)
 
 
-def _control(text: str) -> bool:
+def _has_control_characters(text: str) -> bool:
     return any(unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in "\n\t" for sign in text)

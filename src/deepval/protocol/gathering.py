@@ -1,7 +1,7 @@
-"""What somebody names (folders, specification files, tracks) -> built cells, and why others cannot be built here.
+"""Names of folders, specification files and tracks -> built cells, and why other cells cannot be built here.
 
-Cells of specifications and tracks are built into a work folder, one folder per cell id, and used again as long as they
-are whole and the code that builds cells is the same. A build that was stopped is simply asked for again.
+Cells of specifications and tracks are built in a work folder, one folder per cell id. They are reused as long as their
+files are unaltered and the code that builds cells is the same. To resume a stopped build, request the same cells again.
 """
 
 import json
@@ -25,17 +25,17 @@ from deepval.protocol.keeping import rebuilt, standing
 from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
 
 WORK = Path("deepval-work")
-"""Where cells are built unless somebody says otherwise."""
+"""Default folder in which cells are built."""
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """Cells at hand.
+    """Cells that are available for judging.
 
     Attributes:
-        cells: Built cells, each under the path of its folder, or of its folder in the work folder.
-        specs: Of those that were specified, the specification with the data at hand, by the same names.
-        lacking: What this machine or version lacks to build a track's cell, in words, by the cell's id.
+        cells: Built cells by the path of their folder, which may lie in the work folder.
+        specs: Specifications, with their data, of the cells that were built from one; by the same paths.
+        lacking: What this machine or version lacks to build a track's cell, as sentences by the cell's id.
     """
 
     cells: Mapping[str, BuiltCell] = field(default_factory=dict)
@@ -44,8 +44,14 @@ class Gathered:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What names stand for, before anything is built: folders of cells, cells to build, and what is lacking."""
+class CellSources:
+    """The cells that names refer to, before any is built.
+
+    Attributes:
+        folders: Folders of cells that are built.
+        wanted: Groups of cells to build.
+        lacking: What this machine or version lacks to build a track's cell, as sentences by the cell's id.
+    """
 
     folders: tuple[Path, ...]
     wanted: tuple[Wanted, ...]
@@ -55,48 +61,48 @@ class Found:
 def gathered(
     names: Sequence[str | Path], *, data: Path | None = None, work: Path = WORK, watch: Watch = unwatched
 ) -> Gathered:
-    """The cells that are named, those of specifications and tracks built in the work folder.
+    """The named cells; those of specifications and tracks are built in the work folder.
 
     Args:
-        names: Cell folders, folders of such, specification files, a cell's manifest, or tracks by name.
+        names: Cell folders, folders of cell folders, specification files, a cell's manifest, or names of tracks.
         data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
         work: Folder to build in.
-        watch: Who is told how far it is.
+        watch: Reports progress.
     """
-    found = meant(names, data=data)
-    cells = {str(folder): read_cell(folder) for folder in found.folders}
-    at_hand: dict[str, CellSpec] = {}
-    for wanted in found.wanted:
-        for spec, cell in built_cells(wanted, work, watch=watch):
-            cells[str(cell.folder)], at_hand[str(cell.folder)] = cell, spec
-    return Gathered(cells, at_hand, found.lacking)
+    sources = meant(names, data=data)
+    cells = {str(folder): read_cell(folder) for folder in sources.folders}
+    cell_specs: dict[str, CellSpec] = {}
+    for group in sources.wanted:
+        for spec, cell in built_cells(group, work, watch=watch):
+            cells[str(cell.folder)], cell_specs[str(cell.folder)] = cell, spec
+    return Gathered(cells, cell_specs, sources.lacking)
 
 
-def meant(names: Sequence[str | Path], *, data: Path | None = None) -> Found:
-    """What is named; an error where something is given twice, or is nothing that exists."""
-    inside: list[Path] = []
-    wanted: list[Wanted] = []
+def meant(names: Sequence[str | Path], *, data: Path | None = None) -> CellSources:
+    """The cells that names refer to; an error where a name does not exist or a cell appears twice."""
+    folders: list[Path] = []
+    to_build: list[Wanted] = []
     lacking: dict[str, tuple[str, ...]] = {}
     for name in map(str, names):
         path = Path(name)
         if path.name == MANIFEST and reading.is_file(path) and not is_specification(path):
-            inside.append(path.parent)
+            folders.append(path.parent)
         elif is_specification(path):
-            wanted += read_specification(path, data)
+            to_build += read_specification(path, data)
         elif name in NAMES and not reading.exists(path):
             cells, missing = track_cells(read_track(name), data)
-            wanted += cells
+            to_build += cells
             lacking |= missing
         elif reading.exists(path):
-            inside += _cells_in(path)
+            folders += _cells_in(path)
         else:
             raise InputError(
                 f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json) or a track "
                 f"({', '.join(NAMES)}); there is no such file, and no such track{nearest(name, NAMES)}"
             )
-    _refuse_repeated([str(reading.resolved(folder)) for folder in inside])
-    _refuse_repeated([spec.id for each in wanted for spec in each.specs])
-    return Found(tuple(inside), tuple(wanted), lacking)
+    _refuse_repeated([str(reading.resolved(folder)) for folder in folders])
+    _refuse_repeated([spec.id for group in to_build for spec in group.specs])
+    return CellSources(tuple(folders), tuple(to_build), lacking)
 
 
 def _refuse_repeated(names: Sequence[str]) -> None:
@@ -114,7 +120,7 @@ def _cells_in(folder: Path) -> list[Path]:
 
 
 def track_cells(track: Track, data: Path | None) -> tuple[list[Wanted], dict[str, tuple[str, ...]]]:
-    """Cells of a track that can be built here, those of one pair of modes together; and what others lack."""
+    """A track's cells that can be built here, grouped by pair of modes; and what the other cells lack."""
     pairs: dict[str, list[TrackCell]] = {}
     lacking = {}
     for cell in track.cells:
@@ -124,21 +130,22 @@ def track_cells(track: Track, data: Path | None) -> tuple[list[Wanted], dict[str
         else:
             kind = (cell.definition["modes"], cell.definition["dataset"], cell.definition["costs"])
             pairs.setdefault(json.dumps(kind, sort_keys=True), []).append(cell)
-    return [_of_pair(cells, data) for cells in pairs.values()], lacking
+    return [_pair_to_build(cells, data) for cells in pairs.values()], lacking
 
 
-def _of_pair(cells: Sequence[TrackCell], data: Path | None) -> Wanted:
+def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> Wanted:
+    """Specifications of cells that share a pair of modes; an error where one differs from the track's definition."""
     material = _material(cells[0], data)
-    made = []
+    cell_specs = []
     for cell in cells:
-        told = cell.spec
-        (spec,) = specs(material, geometries=[told.geometry], systems=[told.system])
-        apart = told.differences(spec)
-        if apart:
-            raise InputError(f"{cell.id}: what is built must be the track's cell; {apart[0]}.")
-        made.append(spec)
+        expected = cell.spec
+        (spec,) = specs(material, geometries=[expected.geometry], systems=[expected.system])
+        differences = expected.differences(spec)
+        if differences:
+            raise InputError(f"{cell.id}: what is built must be the track's cell; {differences[0]}.")
+        cell_specs.append(spec)
     costs = cells[0].definition["costs"]
-    return Wanted(tuple(made), Path(costs["profile"]) if costs else None)
+    return Wanted(tuple(cell_specs), Path(costs["profile"]) if costs else None)
 
 
 def _material(cell: TrackCell, data: Path | None) -> Material:
@@ -159,22 +166,22 @@ def _material(cell: TrackCell, data: Path | None) -> Material:
     return from_files(Kitti(root), files)
 
 
-def built_cells(wanted: Wanted, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
-    """The specified cells in the work folder, those built that are not there, not whole, or of other code."""
-    missing = unbuilt(wanted, work)
+def built_cells(group: Wanted, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
+    """The specified cells in the work folder; missing, altered or outdated ones are built first."""
+    missing = unbuilt(group, work)
     if missing:
         check_writable(work, folder=True)
-        for _ in rebuilt(missing, work, lambda spec: place_of(spec, work), costs=wanted.costs, watch=watch):
+        for _ in rebuilt(missing, work, lambda spec: place_of(spec, work), costs=group.costs, watch=watch):
             pass
-    for spec in wanted.specs:
+    for spec in group.specs:
         yield spec, read_cell(place_of(spec, work))
 
 
 def place_of(spec: CellSpec, work: Path) -> Path:
-    """Where a specified cell is built."""
+    """The folder in which a specified cell is built."""
     return work / "cells" / spec.id
 
 
-def unbuilt(wanted: Wanted, work: Path) -> list[CellSpec]:
-    """Those of the cells that are not in the work folder, not whole, or built by other code."""
-    return [spec for spec in wanted.specs if standing(spec, place_of(spec, work), costs=wanted.costs) is None]
+def unbuilt(group: Wanted, work: Path) -> list[CellSpec]:
+    """The cells that are missing from the work folder, altered, or built by other code."""
+    return [spec for spec in group.specs if standing(spec, place_of(spec, work), costs=group.costs) is None]

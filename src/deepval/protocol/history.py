@@ -1,9 +1,9 @@
-"""history.json beside the submissions -> what the board has accepted so far, so that copies and changes can be seen.
+"""history.json beside the submissions -> the versions that the board has accepted so far, to detect copies and changes.
 
-A leaderboard is written with the history that the next one starts from: the earlier versions and the present ones,
-each once. Whoever maintains the board puts it there. It holds hashes of files, the folder of each submission, a sketch
-of how each file of scores ranks its inputs and, as there is no clock, in which turn of the leaderboard each version was
-new, so that of two equal submissions the earlier is known.
+Every leaderboard is written with the history that the next one starts from: earlier and present versions, each once.
+The maintainer of the board puts the file beside the submissions. It contains hashes of files, the folder of each
+submission, a sketch of how each file of scores ranks its inputs and, as there is no clock, the turn of the leaderboard
+in which each version was new. The turn determines which of two equal submissions is the earlier one.
 """
 
 import base64
@@ -22,11 +22,11 @@ HISTORY = "history.json"
 LARGEST_HISTORY = 64 * 2**20
 LONGEST_SKETCH = 256
 Versions = dict[str, list[dict[str, str]]]
-"""Per submission, the SHA-256 of its files in every version, the oldest first."""
+"""Per submission, the SHA-256 of its files in every version, oldest first."""
 
 
 class ScoreFile(NamedTuple):
-    """A file of scores that the board accepted: whose, for which cell, in which turn, its hash and its sketch."""
+    """A file of scores that the board accepted: its submission, cell, turn, hash and sketch."""
 
     key: str
     cell: str
@@ -36,17 +36,17 @@ class ScoreFile(NamedTuple):
 
     @property
     def handle(self) -> str:
-        """Who submitted it."""
+        """Handle of the submitter."""
         return self.key.partition("/")[0]
 
 
 @dataclass(frozen=True)
 class History:
-    """What the board accepted.
+    """The versions that the board accepted.
 
     Attributes:
-        versions: Per submission, the SHA-256 of its files in every version, the oldest first.
-        turns: The turn in which each version was new (0 where a history does not say).
+        versions: Per submission, the SHA-256 of its files in every version, oldest first.
+        turns: The turn in which each version was new (0 where the file does not contain it).
         folders: The folder of each submission's last version.
         sketches: Per SHA-256 of a file of scores, how it ranks a sample of the test inputs.
     """
@@ -76,7 +76,7 @@ def read_history(folder: Path) -> History:
     try:
         content = json_content(data, path)
         versions = {str(k): [_version(item) for item in v] for k, v in content["versions"].items() if v}
-        "".join(versions).encode()
+        "".join(versions).encode()  # as in `_version`
         turns = {key: _turns(content.get("turns", {}).get(key), len(items)) for key, items in versions.items()}
         folders = _version(content.get("folders", {}))
         sketches = {str(sha): _sketch(text) for sha, text in content.get("sketches", {}).items()}
@@ -94,7 +94,7 @@ def _no_history(path: Path) -> InputError:
 
 def _version(item: Mapping[str, str]) -> dict[str, str]:
     version = {str(name): str(digest) for name, digest in item.items()}
-    "".join([*version, *version.values()]).encode()  # both are shown; half a surrogate pair is a ValueError
+    "".join([*version, *version.values()]).encode()  # both are printed; a lone surrogate raises ValueError here
     return version
 
 
@@ -113,7 +113,7 @@ def _sketch(text: str) -> bytes:
 
 
 def continued(history: History, accepted: Sequence[Submission], sketches: Mapping[str, bytes] | None = None) -> History:
-    """The history with the present versions at its end, unless they are the last already.
+    """The history with the present versions appended, except those that equal the last recorded version.
 
     Args:
         history: The history so far.

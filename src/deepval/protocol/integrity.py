@@ -1,17 +1,18 @@
-"""Submissions beside the cells -> notes that a reader should see, and flags that keep a submission out of the ranks.
+"""Submissions and cells -> notes for the reader of the leaderboard, and flags that exclude a submission from the ranks.
 
-A note is a question. A flag is a reason to doubt what is ranked: answers of the test units, the ranking of another
-handle, a card that contradicts itself or a measured cost. A flagged submission is judged and shown apart; neither is a
-refusal.
+A note is a question. A flag is a reason to doubt the ranking of a submission: it uses the losses of the test units, it
+repeats the ranking of another handle, or its card contradicts itself or a measured cost. A flagged submission is judged
+and listed in a table of its own. Neither a note nor a flag is a refusal.
 
-Answers of the test units: A(part) is the Spearman correlation of scores and decision values over the affected inputs of
-a part. What is known before escalation tells of validation units as much as of test units, so the excess
-A(test) - max(A(validation), 0) should be about 0 or below. Validation and test units are resampled separately; a note
-is made iff the lower bound of the 95 % interval of the excess is above `MARGIN`, in a cell or in the mean over cells.
+Use of test losses: A(part) is the Spearman correlation of scores and decision values over the affected inputs of a
+part. Signals that exist before escalation are as informative on validation units as on test units, so the excess
+A(test) - max(A(validation), 0) should be about 0 or below. Validation and test units are resampled separately. A
+submission is flagged iff the lower bound of the 95 % interval of the excess is above `MARGIN`, in a cell or in the mean
+over cells.
 
 Copies: two submissions are alike in a cell iff their rankings of the test inputs agree, or nearly agree while their
-scores are a linear function of each other but for noise. `tools/honest_pairs.py` measures how often that is so of
-allocators that were fitted apart.
+scores are linear functions of each other up to noise. `tools/honest_pairs.py` measures how often allocators
+that were fitted independently are alike.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,26 +38,26 @@ from deepval.tables.values import ValueTable
 MARGIN = 0.2
 """How far the lower bound of the excess must lie above 0."""
 FEWEST_AFFECTED = 20
-"""Affected inputs that validation and test units must have, each, for the correlations to say anything."""
+"""Affected inputs that validation and test units must each have for a meaningful correlation."""
 WORKED_FOR = {"image": 1.0, "cheap-detections": 0.01, "previous-frames": 0.01}
-"""Inputs that cost something to look at, and the share of `LEAST` that this takes at least."""
+"""Inputs that take work to process, and the least share of `LEAST` that this takes."""
 LEAST: Mapping[Convention, float] = {"ms": 0.01, "mj": 0.001, "mj_all": 0.001}
-"""What looking at an image takes at least: reading its 1.4 MB at the 137 GB/s of a Jetson AGX Xavier, at 0.1 W."""
+"""Least cost of processing an image: reading its 1.4 MB at the 137 GB/s of a Jetson AGX Xavier, at 0.1 W."""
 RANKS_ALIKE = 0.99
-"""Agreement of rankings from which on two submissions are alike."""
+"""Least agreement of rankings at which two submissions are alike."""
 VALUES_ALIKE, RANKS_NEAR = 0.998, 0.3
-"""Correlation of scores from which on they are alike too, where rankings agree at least this much.
+"""Least correlation of scores at which two submissions are alike too, and the least agreement of rankings for that.
 
-Noise that is small beside the spread of scores shuffles the many inputs whose scores are nearly equal.
+Noise that is small compared with the spread of scores reorders the many inputs whose scores are nearly equal.
 """
 COARSEST = 0.5
-"""Least spread of the coarser ranking, as a share of the finer one's: few levels do not tell where they are from."""
+"""Least spread of the coarser ranking, as a share of the finer one's: few levels fit too many rankings."""
 FEWEST_COMPARED = 20
-"""Test inputs with fewer of which only equal rankings are alike."""
+"""With fewer test inputs than this, only equal rankings are alike."""
 MOST_NAMED = 3
-"""Others that a note or a flag names."""
+"""Most submissions that a note or a flag names."""
 BLOCK = 512
-"""Submissions that are compared with all others at once."""
+"""Number of submissions that are compared with all others in one step."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,14 @@ class Excess(Record):
     """How much better scores track decision values on test than on validation units.
 
     Attributes:
-        cell: The cell; None for the mean over all cells in which something is known.
+        cell: The cell; None for the mean over all cells in which the excess is defined.
         validation: Spearman correlation over the affected inputs of the validation units.
-        test: The same of the test units.
+        test: The same for the test units.
         excess: test - max(validation, 0).
         lo: Lower bound of its 95 % interval.
         hi: Upper bound.
         noted: Whether the lower bound is above the margin.
-        reason: Why nothing is known.
+        reason: Why the excess is undefined.
     """
 
     cell: str | None
@@ -90,25 +91,25 @@ Part = Float[np.ndarray, "resample"]
 def excesses(
     cells: Mapping[str, TrackedCell], scores: Mapping[str, Scores], *, draws: int = 1000, seed: int = 0
 ) -> tuple[Excess, ...]:
-    """The excess of every scored cell, and of their mean where something is known of two or more."""
+    """The excess of every scored cell, and of their mean where it is defined in two or more cells."""
     seeds = child_seeds(seed, 2)
-    found: list[Excess] = []
-    known_parts: list[tuple[Part, Part]] = []
+    results: list[Excess] = []
+    defined_parts: list[tuple[Part, Part]] = []
     for name, item in scores.items():
         split = cells[name].split
-        validation = _tracked(cells[name].scored, item, split.validation, draws=draws, seed=seeds[0])
-        test = _tracked(cells[name].scored, item, split.test, draws=draws, seed=seeds[1])
+        validation = _part_correlations(cells[name].scored, item, split.validation, draws=draws, seed=seeds[0])
+        test = _part_correlations(cells[name].scored, item, split.test, draws=draws, seed=seeds[1])
         if isinstance(validation, str) or isinstance(test, str):
             part, reason = ("validation", validation) if isinstance(validation, str) else ("test", test)
-            found.append(Excess(name, reason=f"{part} units: {reason}"))
+            results.append(Excess(name, reason=f"{part} units: {reason}"))
         else:
-            known_parts.append((validation, test))
-            found.append(_excess(name, [(validation, test)]))
-    return (*found, _excess(None, known_parts)) if len(known_parts) > 1 else tuple(found)
+            defined_parts.append((validation, test))
+            results.append(_excess(name, [(validation, test)]))
+    return (*results, _excess(None, defined_parts)) if len(defined_parts) > 1 else tuple(results)
 
 
 def _excess(cell: str | None, parts: Sequence[tuple[Part, Part]]) -> Excess:
-    """The mean over parts; a draw counts where validation and test are defined in every part."""
+    """The excess of the mean over cells; a draw counts where both correlations are defined in every cell."""
     validation = np.mean([v for v, _ in parts], axis=0)
     test = np.mean([t for _, t in parts], axis=0)
     difference = np.mean([t - np.maximum(v, 0.0) for v, t in parts], axis=0)
@@ -125,8 +126,8 @@ def _excess(cell: str | None, parts: Sequence[tuple[Part, Part]]) -> Excess:
     )
 
 
-def _tracked(table: ValueTable, scores: Scores, units: Sequence[str], *, draws: int, seed: int) -> Part | str:
-    """Correlation in the part and in every draw of its units, NaN where undefined; or why there is none."""
+def _part_correlations(table: ValueTable, scores: Scores, units: Sequence[str], *, draws: int, seed: int) -> Part | str:
+    """Correlation in the part and in every draw of its units, NaN where undefined; or why it is undefined."""
     affected = _affected(table, tuple(units))
     if isinstance(affected, str):
         return affected
@@ -146,19 +147,19 @@ class _Affected(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _affected(table: ValueTable, units: tuple[str, ...]) -> _Affected | str:
-    """What a part shows whoever is asked about it, or why it shows nothing."""
-    place = positions(table.unit_ids, np.sort(np.asarray(units)))[table.unit]
-    rows = np.flatnonzero((place >= 0) & (table.decision_values != 0))
+    """The affected inputs of a part, which all submissions share; or why the correlation is undefined."""
+    unit_index = positions(table.unit_ids, np.sort(np.asarray(units)))[table.unit]
+    rows = np.flatnonzero((unit_index >= 0) & (table.decision_values != 0))
     if len(rows) < FEWEST_AFFECTED:
         return f"fewer than {FEWEST_AFFECTED} affected inputs"
-    if len(np.unique(place[rows])) < 2:
+    if len(np.unique(unit_index[rows])) < 2:
         return "affected inputs in a single unit"
-    return _Affected(rows, _ranks(table.decision_values[rows]), place[rows])
+    return _Affected(rows, _ranks(table.decision_values[rows]), unit_index[rows])
 
 
 @lru_cache(maxsize=8)
 def _counts(units: int, draws: int, seed: int) -> Float[np.ndarray, "resample unit"]:
-    """The units as they are, and draws of them: the same for every submission."""
+    """Counts of the units in the sample itself (first row) and in its draws; the same for every submission."""
     return np.vstack([np.ones(units), make_draws(units, draws, seed).counts])
 
 
@@ -169,6 +170,7 @@ def _correlations(
     counts: Float[np.ndarray, "resample unit"],
 ) -> Float[np.ndarray, "resample"]:
     """Pearson correlation in every resample of units; NaN where one side does not vary."""
+    # Centred values keep the sums below accurate; sums per unit make each draw a weighted sum over units.
     a, b = one - one.mean(), other - other.mean()
     weights = np.ones_like(a), a, b, a * a, b * b, a * b
     moments = [np.bincount(unit, weights=w, minlength=counts.shape[1]) for w in weights]
@@ -185,26 +187,26 @@ def _ranks(values: Shaped[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
 
 
 def contradictions(submission: Submission, cells: Mapping[str, TrackedCell]) -> list[str]:
-    """Where a card and its scores do not fit together, one sentence each: notes, then flags."""
+    """One sentence for each contradiction between a card and its scores: notes, then flags."""
     return [*card_notes(submission), *card_flags(submission, cells)]
 
 
 def card_notes(submission: Submission) -> list[str]:
-    """What a card leaves out or promises, and scores that say nothing."""
+    """Notes: cells that only the card or only the scores have, and constant scores."""
     card, notes = submission.card, []
     if card.cells is not None:
-        scored, told = {*submission.scores}, {*card.cells}
-        notes += [f"the card declares cell {name}, which has no scores" for name in sorted(told - scored)]
-        notes += [f"cell {name} has scores and is not declared on the card" for name in sorted(scored - told)]
-    constant = [name for name, scores in submission.scores.items() if _constant(scores)]
+        scored, declared = {*submission.scores}, {*card.cells}
+        notes += [f"the card declares cell {name}, which has no scores" for name in sorted(declared - scored)]
+        notes += [f"cell {name} has scores and is not declared on the card" for name in sorted(scored - declared)]
+    constant = [name for name, scores in submission.scores.items() if _is_constant(scores)]
     return notes + [f"scores of cell {name} are constant: they rank as random does" for name in constant]
 
 
 def card_flags(submission: Submission, cells: Mapping[str, TrackedCell]) -> list[str]:
-    """Where a card cannot be true of its scores, or tells another cost than was measured."""
+    """Flags: a card that its scores contradict, costs that are too low, or that differ from a measurement."""
     card, flags = submission.card, []
     if not card.inputs:
-        varied = [name for name, scores in submission.scores.items() if not _constant(scores)]
+        varied = [name for name, scores in submission.scores.items() if not _is_constant(scores)]
         flags += [f"the card says that nothing is looked at; scores of cell {n} differ between inputs" for n in varied]
     used = sorted(WORKED_FOR.keys() & set(card.inputs))
     share = max((WORKED_FOR[name] for name in used), default=0.0)
@@ -215,15 +217,15 @@ def card_flags(submission: Submission, cells: Mapping[str, TrackedCell]) -> list
             f"{', '.join(used)}, which takes at least {share * LEAST[unit]:g} {UNITS[unit]}"
             for unit in low
         ]
-    return flags + _costs_told_otherwise(submission, cells)
+    return flags + _cost_contradictions(submission, cells)
 
 
-def _constant(scores: Scores) -> bool:
+def _is_constant(scores: Scores) -> bool:
     return bool(np.all(scores.values == scores.values.flat[0]))
 
 
-def _costs_told_otherwise(submission: Submission, cells: Mapping[str, TrackedCell]) -> list[str]:
-    """Where a cell's cost profile measured an allocator of this name and found another cost."""
+def _cost_contradictions(submission: Submission, cells: Mapping[str, TrackedCell]) -> list[str]:
+    """Costs on the card that differ from those of an allocator of this name in a cell's cost profile."""
     card, notes = submission.card, dict[str, None]()
     for cell in (cells[name] for name in submission.scores):
         if cell.table.costs is None or cell.profile is None:
@@ -232,13 +234,13 @@ def _costs_told_otherwise(submission: Submission, cells: Mapping[str, TrackedCel
         profiled = measured.get(card.name.lower().replace(" ", "-"), {})
         for convention, cost in card.costs.get(cell.profile, {}).items():
             if convention in profiled and profiled[convention] != cost:
-                told = f"the card says {cost:g} {convention}, the profile {cell.profile} {profiled[convention]:g}"
-                notes[told] = None
+                sentence = f"the card says {cost:g} {convention}, the profile {cell.profile} {profiled[convention]:g}"
+                notes[sentence] = None
     return list(notes)
 
 
 class Copies(NamedTuple):
-    """What a submission shares with others: reasons to keep it out of the ranks, and notes."""
+    """Likenesses of a submission to others: those that exclude it from the ranks, and those that are only noted."""
 
     flags: list[str]
     notes: list[str]
@@ -247,10 +249,10 @@ class Copies(NamedTuple):
 def copies(
     submissions: Sequence[Submission], cells: Mapping[str, TrackedCell], history: History
 ) -> tuple[list[Copies], dict[str, bytes]]:
-    """Per submission, others that are alike in a cell; and the sketches of all rankings by the hash of their file.
+    """Per submission, the others that are alike in a cell; and the sketches of all rankings by the hash of their file.
 
-    Between two handles that is a flag, unless the history shows that this one was alike to its present scores in an
-    earlier turn. Rankings that the board accepted before count as well, though they were replaced or removed.
+    A likeness between two handles is a flag, unless the history shows that this handle had a ranking like its present
+    one in an earlier turn. Rankings that the board accepted earlier count even if they were replaced or removed.
     """
     flagged, noted = (np.zeros((len(submissions), len(submissions)), dtype=bool) for _ in range(2))
     earlier: list[dict[str, None]] = [{} for _ in submissions]
@@ -274,23 +276,23 @@ def copies(
         keys = [submissions[i].card.key for i in entered]
         for row, key in present.replaced(past.get(name, []), handles[entered], keys, since):
             earlier[int(entered[row])][key] = None
-    here = {item.card.key for item in submissions}
-    found = []
+    present_keys = {item.card.key for item in submissions}
+    results = []
     for i, item in enumerate(submissions):
         pairs = [
             [submissions[j] for j in np.flatnonzero(part).tolist()] for part in (flagged[i], noted[i] & ~flagged[i])
         ]
         flags, notes = ([_likeness(item, other) for other in part[:MOST_NAMED]] for part in pairs)
-        before = [key for key in sorted(earlier[i]) if not any(key == other.card.key for other in pairs[0])]
+        earlier_keys = [key for key in sorted(earlier[i]) if not any(key == other.card.key for other in pairs[0])]
         flags += [
-            f"the ranking of {key}, {'in an earlier version' if key in here else 'which left the board'}"
-            for key in before[:MOST_NAMED]
+            f"the ranking of {key}, {'in an earlier version' if key in present_keys else 'which left the board'}"
+            for key in earlier_keys[:MOST_NAMED]
         ]
         for sentences, part in ((flags, pairs[0]), (notes, pairs[1])):
             if len(part) > MOST_NAMED:
                 sentences.append(f"as much alike with {len(part) - MOST_NAMED:,} more submissions")
-        found.append(Copies(flags, notes))
-    return found, sketches
+        results.append(Copies(flags, notes))
+    return results, sketches
 
 
 def _likeness(item: Submission, other: Submission) -> str:
@@ -308,33 +310,33 @@ class Rankings(NamedTuple):
 
     @classmethod
     def of(cls, scores: Sequence[Shaped[np.ndarray, "input"]]) -> "Rankings":
-        """The rankings of rows of scores, of the same inputs each."""
-        # The mean rank is (n + 1) / 2 whatever the ties, so that a constant row is exactly 0.
+        """The rankings of rows of scores; all rows score the same inputs."""
+        # The mean rank is (n + 1) / 2 with or without ties, so that a constant row becomes exactly 0.
         ranks = np.array([(_ranks(row) - (len(row) + 1) / 2) / len(row) for row in scores], dtype=np.float32)
         return cls(ranks, np.einsum("ij,ij->i", ranks, ranks))
 
     def rows(self, rows: slice) -> "Rankings":
-        """Some of them."""
+        """The selected rows."""
         return Rankings(self.ranks[rows], self.spread[rows])
 
     def agreement(self, other: "Rankings") -> Float[np.ndarray, "row other"]:
-        """Covariance of ranks over the smaller variance: 1 where one ranking is the other, or rounds it.
+        """Covariance of ranks over the smaller variance: 1 where one ranking equals the other or is a rounding of it.
 
-        The mean rank of tied inputs is the mean of the ranks that they have without the ties, so that the covariance
-        with a rounded ranking is the variance of that. 0 where a ranking is constant.
+        Tied inputs share the mean of the ranks that they have without the ties. The covariance with a rounded ranking
+        is therefore the variance of the rounded one. 0 where a ranking is constant.
         """
         low = np.minimum.outer(self.spread, other.spread)
         return np.where(low > 0, self.ranks @ other.ranks.T, 0.0) / np.where(low > 0, low, 1.0)
 
     def alike(self, other: "Rankings") -> Bool[np.ndarray, "row other"]:
-        """Which rankings agree, of those where the coarser one has enough spread to tell."""
+        """Which pairs of rankings agree while the coarser one has enough spread."""
         low, high = np.minimum.outer(self.spread, other.spread), np.maximum.outer(self.spread, other.spread)
         least = RANKS_ALIKE if self.ranks.shape[1] >= FEWEST_COMPARED else 1 - 1e-6
         return (self.agreement(other) >= least) & (low >= COARSEST * high)
 
 
 class _ScoredCell(NamedTuple):
-    """Scores of submissions on a cell's test inputs, as they are compared."""
+    """Scores of submissions on a cell's test inputs, prepared for comparison."""
 
     rankings: Rankings
     values: Float[np.ndarray, "submission input"]
@@ -345,6 +347,7 @@ class _ScoredCell(NamedTuple):
     def of(cls, cell: TrackedCell, submissions: Sequence[Submission]) -> "_ScoredCell":
         table = cell.scored
         rows = np.flatnonzero(np.isin(table.unit_ids[table.unit], cell.split.test))
+        # The order of hashes picks the same inputs in every run, without a seed.
         sample = rows[np.argsort([sha256(str(name).encode()) for name in table.input[rows]])[:LONGEST_SKETCH]]
         scores = [item.scores[cell.name].values for item in submissions]
         scores = [values if values.ndim == 1 else values[:, -1] for values in scores]
@@ -357,7 +360,7 @@ class _ScoredCell(NamedTuple):
         )
 
     def pairs(self) -> Iterator[tuple[Int[np.ndarray, "row"], Bool[np.ndarray, "row submission"]]]:
-        """Blocks of rows, and with which others each is alike."""
+        """Blocks of rows, and the submissions that each row is like."""
         for start in range(0, len(self.files), BLOCK):
             block = slice(start, start + BLOCK)
             rows = np.arange(len(self.files))[block]
@@ -368,7 +371,7 @@ class _ScoredCell(NamedTuple):
     def since(
         self, past: Sequence[ScoreFile], handles: Shaped[np.ndarray, "submission"]
     ) -> Float[np.ndarray, "submission"]:
-        """The first turn in which a handle had a ranking alike to its present one, infinite where that is now."""
+        """The first turn in which a handle had a ranking like its present one; infinite where it is new."""
         own: dict[str, list[ScoreFile]] = {}
         for file in past:
             own.setdefault(file.handle, []).append(file)
@@ -387,18 +390,18 @@ class _ScoredCell(NamedTuple):
         keys: Sequence[str],
         since: Float[np.ndarray, "submission"],
     ) -> Iterator[tuple[int, str]]:
-        """Rows that are alike to a ranking of another handle that the board accepted no later, and whose that was."""
+        """Rows that are like an earlier or equally old ranking of another handle, and the key of that ranking."""
         files = [file for file in past if file.sketch is not None and len(file.sketch) == len(self.sketches[0])]
         now = dict(zip(keys, self.files, strict=True))
         files = [file for file in files if now.get(file.key) != file.sha256]
         if not files or not self.sketches[0]:
             return
-        before = Rankings.of([np.frombuffer(file.sketch or b"", np.uint8) for file in files])
+        earlier = Rankings.of([np.frombuffer(file.sketch or b"", np.uint8) for file in files])
         owners, turns = np.array([file.handle for file in files]), np.array([file.turn for file in files])
         for start in range(0, len(self.files), BLOCK):
             block = slice(start, start + BLOCK)
-            here = Rankings.of([np.frombuffer(text, np.uint8) for text in self.sketches[block]])
-            alike = here.alike(before)
+            present = Rankings.of([np.frombuffer(text, np.uint8) for text in self.sketches[block]])
+            alike = present.alike(earlier)
             alike &= (handles[block, None] != owners[None]) & (turns[None] <= since[block, None])
             for row in np.flatnonzero(alike.any(axis=1)).tolist():
                 for column in np.flatnonzero(alike[row])[: 2 * MOST_NAMED].tolist():
@@ -411,19 +414,20 @@ def alike_pairs(
     one_values: Float[np.ndarray, "row input"],
     other_values: Float[np.ndarray, "submission input"],
 ) -> Bool[np.ndarray, "row submission"]:
-    """Which scores are taken for copies of which: by their rankings, and by values of zero mean and unit length."""
+    """Which scores count as copies of which: by their rankings, and by values of zero mean and unit length."""
     near = (one.agreement(other) >= RANKS_NEAR) & (one.ranks.shape[1] >= FEWEST_COMPARED)
     return one.alike(other) | (near & (one_values @ other_values.T >= VALUES_ALIKE))
 
 
 def sketch(scores: Float[np.ndarray, "input"]) -> bytes:
-    """Ranks in 256 steps, a byte for every input."""
+    """Ranks rounded to 256 levels, one byte per input."""
     if len(scores) < 2:
         return b""
     return np.round((_ranks(scores) - 1) * 255 / (len(scores) - 1)).astype(np.uint8).tobytes()
 
 
 def _same_ranking(own: bytes, others: Sequence[bytes | None]) -> list[bool]:
+    """Which sketches of the same inputs are like a submission's own."""
     comparable = [i for i, text in enumerate(others) if text and len(text) == len(own)]
     same = [False] * len(others)
     if comparable:
@@ -439,14 +443,14 @@ def standardised(scores: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input
     largest = np.max(np.abs(scores), initial=0.0)
     if not 0 < largest < np.inf:
         return np.zeros(len(scores))
-    centred = scores / largest
+    centred = scores / largest  # first scaled, so that squares of large scores do not overflow
     centred = centred - centred.mean()
     length = np.linalg.norm(centred)
     return centred / length if length > 0 else np.zeros(len(scores))
 
 
 def changes(versions: Sequence[Mapping[str, str]], now: Mapping[str, str]) -> str | None:
-    """What a resubmission changed since its first version; None where nothing was ever different."""
+    """The files that a resubmission changed since its last different version; None where there is none."""
     earlier = [dict(version) for version in versions if dict(version) != dict(now)]
     if not earlier:
         return None

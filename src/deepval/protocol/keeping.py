@@ -1,7 +1,7 @@
-"""A computation and all that it rests on -> a folder of its files, made once and named by the hash of all of it.
+"""A computation and its inputs -> a folder with its files, computed once and named by the hash of those inputs.
 
-Files are written whole, the list of their hashes last: what a kill leaves is no result, what is damaged
-is made anew.
+Each file is written atomically, and the list of their hashes is written last. A killed run therefore leaves no valid
+result, and a damaged result is computed again.
 """
 
 import re
@@ -47,53 +47,55 @@ from deepval.version import __version__
 ROOT = Path(deepval.__file__).parent
 IMPORT = re.compile(r"^\s*(?:from (deepval[\w.]*) import (\([^)]*\)|[^\n]*)|import (deepval[\w.]*))", re.MULTILINE)
 DATA = ".toml"
-"""Data that computations rest on; the paper's figures are laid beside and change nothing."""
+"""Ending of the data files that computations depend on; other files beside the code change no result."""
 
 
 @cache
 def code_digest(*names: str) -> str:
-    """SHA-256 over the sources of modules, of all that they import here, and of the data files beside those."""
+    """SHA-256 over the sources of modules, the modules of this package that they import, and data files beside them."""
     paths = {path for name in names for path in _closure(name)}
-    files = paths | {each for path in paths for each in _data(path.parent)}
+    files = paths | {file for path in paths for file in _data(path.parent)}
     return digest_of({path.relative_to(ROOT).as_posix(): _digest(path) for path in sorted(files)})
 
 
 @cache
 def _closure(name: str) -> frozenset[Path]:
-    found: dict[str, Path] = {}
-    waiting = [name]
-    while waiting:
-        module = waiting.pop()
+    """Source files of a module and of every module of the package that it imports, directly or not."""
+    paths: dict[str, Path] = {}
+    queue = [name]
+    while queue:
+        module = queue.pop()
         path = _path(module)
-        if module in found or path is None:
+        if module in paths or path is None:
             continue
-        found[module] = path
-        waiting += _imported(path)
-    return frozenset(found.values())
+        paths[module] = path
+        queue += _imported(path)
+    return frozenset(paths.values())
 
 
 @cache
 def _imported(path: Path) -> tuple[str, ...]:
-    """Modules of the package that a source file names in an import, wherever in it."""
-    found: list[str] = []
+    """Modules of the package that a source file imports, at its top or inside a function."""
+    modules: list[str] = []
     for module, names, alone in IMPORT.findall(path.read_text(encoding="utf-8")):
-        # What is imported from a package may be a module; where it is a name, there is no such file.
-        found += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))] if module else [alone]
-    return tuple(found)
+        # A name imported from a package may be a module. `_path` drops it where no such file exists.
+        modules += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))] if module else [alone]
+    return tuple(modules)
 
 
 @cache
 def _path(module: str) -> Path | None:
-    inside = ROOT.joinpath(*module.split(".")[1:])
-    places = (inside / "__init__.py", inside.with_suffix(".py"))
-    return next((place for place in places if place.is_file()), None)
+    """The source file of a module; None where there is none."""
+    base = ROOT.joinpath(*module.split(".")[1:])
+    candidates = (base / "__init__.py", base.with_suffix(".py"))
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
 @cache
 def _data(folder: Path) -> tuple[Path, ...]:
-    """Data files in a folder of modules, and in folders in it that hold no modules."""
-    plain = [inner for inner in folder.iterdir() if inner.is_dir() and not (inner / "__init__.py").exists()]
-    return tuple(each for place in (folder, *plain) for each in place.iterdir() if each.suffix == DATA)
+    """Data files in a folder of modules and in those of its subfolders that contain no modules."""
+    data_folders = [path for path in folder.iterdir() if path.is_dir() and not (path / "__init__.py").exists()]
+    return tuple(file for parent in (folder, *data_folders) for file in parent.iterdir() if file.suffix == DATA)
 
 
 @cache
@@ -108,96 +110,102 @@ READS = "deepval.protocol.submission_child"
 
 
 class KeptReadings:
-    """Says of folders what was said before, or else asks a reader; `wanted` is plain data that tells what for."""
+    """Returns a reader's stored answer for an unchanged folder, or else asks a reader.
 
-    def __init__(self, cache: Path, wanted: Any) -> None:
-        self._path, self._about = cache / FILE, {"code": code_digest(READS), "wanted": wanted}
-        self._before = _read(self._path)
-        self._now: dict[str, bytes] = {}
+    `purpose` is plain data that an answer depends on besides the folder: the cells that are to be scored.
+    """
 
-    def said(self, folder: Path, reader: Reader, limits: Limits, most: int) -> bytes:
-        """What is said of a folder."""
+    def __init__(self, cache: Path, purpose: Any) -> None:
+        self._path, self._inputs = cache / FILE, {"code": code_digest(READS), "wanted": purpose}
+        self._stored = _read(self._path)
+        self._current: dict[str, bytes] = {}
+
+    def answer(self, folder: Path, reader: Reader, limits: Limits, most: int) -> bytes:
+        """The reader's answer for a folder, stored or new."""
         try:
             files = file_digests(folder)
         except (InputError, OSError):
-            return reader.said(folder, limits, most)  # it says why
-        key = digest_of(self._about | {"files": files})
-        said = self._before.get(key)
-        if said is None:
-            said = reader.said(folder, limits, most)
-        if _files_of(said) == files:
-            self._now[key] = said
-        return said
+            return reader.said(folder, limits, most)  # the reader reports the reason
+        key = digest_of(self._inputs | {"files": files})
+        answer = self._stored.get(key)
+        if answer is None:
+            answer = reader.said(folder, limits, most)
+        # The folder may have changed while it was read: store an answer only if it is of the hashed files.
+        if _files_of(answer) == files:
+            self._current[key] = answer
+        return answer
 
     def write(self) -> None:
-        """Keep what was said of the folders that were asked for, and nothing else."""
-        if self._now.keys() != self._before.keys():
-            lengths = {key: len(said) for key, said in sorted(self._now.items())}
-            write_sealed(self._path, SCHEMA, lengths, [self._now[key] for key in lengths])
+        """Write the answers for the folders of this run; answers for other folders are dropped."""
+        if self._current.keys() != self._stored.keys():
+            lengths = {key: len(answer) for key, answer in sorted(self._current.items())}
+            write_sealed(self._path, SCHEMA, lengths, [self._current[key] for key in lengths])
 
 
 def _read(path: Path) -> dict[str, bytes]:
-    lengths, said = sealed_or_none(path, SCHEMA, WHAT) or ({}, b"")
-    found, begin = {}, 0
+    """The stored answers by key; empty where the file is missing or damaged."""
+    lengths, content = sealed_or_none(path, SCHEMA, WHAT) or ({}, b"")
+    answers, begin = {}, 0
     for key, length in lengths.items():
-        found[key] = said[begin : begin + length]
+        answers[key] = content[begin : begin + length]
         begin += length
-    return found
+    return answers
 
 
-def _files_of(said: bytes) -> Mapping[str, str] | None:
-    """The hashes of the files that a reader found, None where it says no such thing."""
+def _files_of(answer: bytes) -> Mapping[str, str] | None:
+    """The file hashes in a reader's answer; None where the answer has none."""
     try:
-        return json_content(said.partition(b"\n")[0], "what a reader said")["files"]
+        return json_content(answer.partition(b"\n")[0], "what a reader said")["files"]
     except (InputError, TypeError, KeyError):
         return None
 
 
 LIST, REFUSED = "kept.json", "refused.txt"
-"""Files of a folder: the list of the others with their hashes; the sentence with which a computation was refused."""
+"""Files of a folder: the list of the other files with their hashes; the reason why a computation was refused."""
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "pyarrow")
-"""Whose versions may change a number."""
+"""Libraries whose versions may change a number."""
 
 
 @cache
 def versions() -> dict[str, str]:
-    """What every result rests on beside its own code and data."""
+    """Versions that every result depends on, besides its own code and data."""
     return {"deepval": __version__, **{name: version(name) for name in LIBRARIES}}
 
 
 def place(root: Path, kind: str, rests_on: Mapping[str, Any]) -> Path:
-    """The folder of what rests on these."""
+    """The folder of the result that depends on these inputs."""
     return root / kind / digest_of({**rests_on, "versions": versions()})[:24]
 
 
 def is_kept(folder: Path) -> bool:
-    """Whether everything that was kept in a folder is there, as it was written."""
+    """Whether a folder still contains all its files, unaltered."""
     try:
-        told = read_json(folder / LIST)
-        return all(file_digest(folder / str(name)) == digest for name, digest in told["files"].items())
+        listing = read_json(folder / LIST)
+        return all(file_digest(folder / str(name)) == digest for name, digest in listing["files"].items())
     except (InputError, KeyError, TypeError, AttributeError):
         return False
 
 
 def contents(folder: Path) -> dict[str, bytes] | None:
-    """Everything that was kept in a folder, each file as it was written; None where it is not whole."""
+    """The content of each file of a folder by name; None where a file is missing or altered."""
     try:
-        told = read_json(folder / LIST)["files"]
-        found = {str(name): reading.content(folder / str(name)) for name in told}
-        return found if {name: sha256(data) for name, data in found.items()} == told else None
+        digests = read_json(folder / LIST)["files"]
+        files = {str(name): reading.content(folder / str(name)) for name in digests}
+        return files if {name: sha256(data) for name, data in files.items()} == digests else None
     except (InputError, KeyError, TypeError, AttributeError):
         return None
 
 
 def kept(root: Path, kind: str, rests_on: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]) -> Path:
-    """The folder of what rests on these: as it was kept, or made now."""
+    """The folder of the result that depends on these inputs; `make` computes it where it is missing or altered."""
     folder = place(root, kind, rests_on)
     if not is_kept(folder):
         files = dict(make())
         for name, data in files.items():
             write_atomically(folder / name, data, make_folder=True, durable=False)
-        listed = {"rests_on": dict(rests_on), "files": {name: sha256(data) for name, data in files.items()}}
-        write_atomically(folder / LIST, json_text(listed, sort_keys=True), make_folder=True, durable=False)
+        # The list goes last: `is_kept` accepts a folder only if it is there.
+        listing = {"rests_on": dict(rests_on), "files": {name: sha256(data) for name, data in files.items()}}
+        write_atomically(folder / LIST, json_text(listing, sort_keys=True), make_folder=True, durable=False)
     return folder
 
 
@@ -207,11 +215,11 @@ KEPT, UNITS, PART = "kept", "units", "part.npz"
 
 @dataclass(frozen=True, eq=False)
 class KeptUnits(PartStore):
-    """Parts that are kept in a folder.
+    """Stores the parts of cells in a folder.
 
     Attributes:
         root: The folder that cells are built in.
-        used: Folders of the parts that were asked for, by slot.
+        used: Names of the folders of the requested parts, by slot.
         written: Folders of the parts that were written.
     """
 
@@ -220,48 +228,48 @@ class KeptUnits(PartStore):
     written: list[Path] = field(default_factory=list)
 
     def found(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
-        """What is kept, whole; None where nothing is."""
-        folder = place(*self._at(slot), _named(rests_on))
+        """The stored arrays; None where they are missing or altered."""
+        folder = place(*self._at(slot), _part_key(rests_on))
         self.used.setdefault(slot, set()).add(folder.name)
-        files = contents(folder)
-        return None if files is None else npz_arrays(files[PART])
+        stored = contents(folder)
+        return None if stored is None else npz_arrays(stored[PART])
 
     def keep(self, slot: str, rests_on: Mapping[str, Any], arrays: Arrays) -> None:
-        """Keep arrays."""
-        named = _named(rests_on)
-        self.written.append(place(*self._at(slot), named))
-        kept(*self._at(slot), named, lambda: {PART: npz_bytes(arrays)})
+        """Store arrays."""
+        key = _part_key(rests_on)
+        self.written.append(place(*self._at(slot), key))
+        kept(*self._at(slot), key, lambda: {PART: npz_bytes(arrays)})
 
     def _at(self, slot: str) -> tuple[Path, str]:
         return self.root / KEPT, f"{UNITS}/{slot}"
 
     def sweep(self) -> None:
-        """Remove the parts that no cell is made of any more."""
-        standing = _standing_slots(self.root)
+        """Remove the parts that no cell uses any more."""
+        current_slots = _current_slots(self.root)
         for slot in reading.inside(self.root / KEPT / UNITS):
             if slot.name in self.used:
-                old = [part for part in reading.inside(slot) if part.name not in self.used[slot.name]]
+                obsolete = [part for part in reading.inside(slot) if part.name not in self.used[slot.name]]
             else:
-                old = [] if slot.name in standing else [slot]
-            for part in old:
+                obsolete = [] if slot.name in current_slots else [slot]
+            for part in obsolete:
                 rmtree(part, ignore_errors=True)
 
     def forget(self) -> None:
-        """Remove what was written now."""
+        """Remove the parts that this run wrote."""
         for part in self.written:
             rmtree(part, ignore_errors=True)
-            with suppress(OSError):  # other parts may lie there
+            with suppress(OSError):  # the folder may contain other parts
                 part.parent.rmdir()
 
 
 @contextmanager
 def kept_units(root: Path) -> Iterator[KeptUnits]:
-    """Keeps what is made of units for cells that are built in a folder; when all are built, what is old goes.
+    """Stores per-unit parts of the cells that are built in a folder; removes unused parts when all cells are built.
 
-    What is refused writes nothing; what is stopped otherwise goes on from what was kept.
+    A refused build leaves nothing behind. A build that was stopped otherwise continues from the stored parts.
     """
     store, folder = KeptUnits(root), root / KEPT / UNITS
-    new = [place for place in (folder, *folder.parents) if not reading.exists(place)]
+    new = [parent for parent in (folder, *folder.parents) if not reading.exists(parent)]
     with locked(folder):
         try:
             yield store
@@ -269,42 +277,42 @@ def kept_units(root: Path) -> Iterator[KeptUnits]:
             raise
         except InputError:
             store.forget()
-            for place in new:
-                with suppress(OSError):  # what others wrote stays
-                    place.rmdir()
+            for parent in new:
+                with suppress(OSError):  # the files of other processes stay
+                    parent.rmdir()
             raise
-    # Where somebody else builds in this folder, the last of all removes what is old.
+    # If another process builds in this folder, the one that finishes last removes unused parts.
     with suppress(InputError), locked(folder, "busy"):
         store.sweep()
 
 
-def _named(rests_on: Mapping[str, Any]) -> dict[str, Any]:
-    """A part by what it is of, and by the hash of all that it rests on: its list stays short."""
-    told = {name: rests_on.get(name) for name in ("part", "unit")}
-    return {**told, "sha256": digest_of({**rests_on, "code": code_digest(CODE)})}
+def _part_key(rests_on: Mapping[str, Any]) -> dict[str, Any]:
+    """The key of a part: its kind, its unit and one hash of all its inputs, so that its file list stays short."""
+    label = {name: rests_on.get(name) for name in ("part", "unit")}
+    return {**label, "sha256": digest_of({**rests_on, "code": code_digest(CODE)})}
 
 
-def _standing_slots(root: Path) -> set[str]:
-    """The slots of all cells in a folder, and in the folder of cells in it."""
-    found: set[str] = set()
-    for path in (each for pattern in ("*", "cells/*") for each in reading.matching(root, f"{pattern}/{MANIFEST}")):
+def _current_slots(root: Path) -> set[str]:
+    """The slots of all cells in a folder and in its subfolder `cells`."""
+    slot_names: set[str] = set()
+    for path in (path for pattern in ("*", "cells/*") for path in reading.matching(root, f"{pattern}/{MANIFEST}")):
         with suppress(InputError, KeyError, TypeError):
-            found.update(slots(read_manifest(path.parent).definition))
-    return found
+            slot_names.update(slots(read_manifest(path.parent).definition))
+    return slot_names
 
 
 BUILT_BY = "built-by.json"
-"""Beside a cell: the digest of the code that built it, and on how many frames both ends of its ladder were run."""
+"""File beside a cell: digest of the code that built it; number of frames on which its cheapest and fullest mode ran."""
 BUILDER = "deepval.cells.folder"
 
 
 @dataclass(frozen=True)
 class StandingCell:
-    """A cell that need not be built.
+    """A cell in a folder that is up to date.
 
     Attributes:
         cell: The cell.
-        frames: On how many frames both ends of its ladder were run.
+        frames: Number of frames on which both its cheapest and its fullest mode ran.
     """
 
     cell: BuiltCell
@@ -314,7 +322,7 @@ class StandingCell:
 def rebuilt(
     missing: Sequence[CellSpec],
     root: Path,
-    place: Callable[[CellSpec], Path],
+    folder_of: Callable[[CellSpec], Path],
     *,
     costs: Path | None,
     pictures: bool = False,
@@ -322,45 +330,45 @@ def rebuilt(
     map_units: Map = map,
     watch: Watch = unwatched,
 ) -> Iterator[Cell]:
-    """Cells that do not stand, each built and written; of units that did not change what was kept of them is used.
+    """Builds and writes cells that are not up to date; the stored parts of unchanged units are reused.
 
     Args:
-        missing: What to build: cells that share a data set and modes.
-        root: The folder that they are built in, which keeps what is made of units.
-        place: The folder of each.
-        costs: Costs to put into each.
-        pictures: Whether to keep small pictures; nobody knows whether these changed, so every unit is read again.
+        missing: Cells to build; they share a data set and modes.
+        root: The folder in which they are built and the parts of units are stored.
+        folder_of: Returns the folder of a cell.
+        costs: Costs to put into each cell.
+        pictures: Whether to store thumbnails. Changes of images are not detected, so every unit is then read again.
         strict: Whether a unit in which a mode reports nothing is an error.
         map_units: How units are mapped.
-        watch: Who is told how far it is.
+        watch: Reports progress.
     """
     with nullcontext() if pictures else kept_units(root) as store:
         for cell in built(missing, strict=strict, map_units=map_units, watch=watch, store=store):
-            folder = place(cell.spec)
+            folder = folder_of(cell.spec)
             write(cell, folder, costs=costs, pictures=pictures)
             note_builder(cell, folder)
             yield cell
 
 
 def note_builder(cell: Cell, folder: Path) -> None:
-    """Write beside a cell what its next build is compared with."""
-    told = {"code": code_digest(BUILDER), "frames": len(cell.shared.inputs)}
-    write_atomically(folder / BUILT_BY, json_text(told, sort_keys=True))
+    """Write the file beside a cell that decides whether the cell is up to date."""
+    content = {"code": code_digest(BUILDER), "frames": len(cell.shared.inputs)}
+    write_atomically(folder / BUILT_BY, json_text(content, sort_keys=True))
 
 
 def standing(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool = False) -> StandingCell | None:
-    """The cell in a folder where it is the specified one, every file unaltered, with these costs, of this code."""
+    """The cell in a folder if it is the specified one, unaltered, with these costs, built by this code; else None."""
     try:
-        told = read_json(folder / BUILT_BY)
-        code, frames = str(told["code"]), int(told["frames"])
+        content = read_json(folder / BUILT_BY)
+        code, frames = str(content["code"]), int(content["frames"])
         cell = read_cell(folder)
     except (InputError, KeyError, TypeError, ValueError):
         return None
-    files, wanted = cell.manifest.files, None if costs is None else sha256(costs_bytes(costs))
+    files, costs_digest = cell.manifest.files, None if costs is None else sha256(costs_bytes(costs))
     same = (
         code == code_digest(BUILDER)
         and digest_of(cell.definition) == digest_of(plain(spec.definition))
-        and files.get("costs.toml") == wanted
+        and files.get("costs.toml") == costs_digest
         and any(name.startswith(f"{PICTURES}/") for name in files) == pictures
     )
     return StandingCell(cell, frames) if same else None

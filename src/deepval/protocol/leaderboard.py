@@ -1,11 +1,12 @@
 """A folder of submissions and a folder of cells -> a leaderboard, the same bytes for the same bytes.
 
-There is no clock in it, no order of directories and no path of the machine. Only scores that passed every check are
-judged, on test units alone; nothing that a card says of results enters. A refused submission is listed with its reasons
-and the leaderboard stands; a flagged one is judged, has no rank, counts in nobody's, and stands apart with the reasons.
+It depends on no clock, no order of directories and no path of the machine. Only scores that passed every check are
+judged, on test units alone; results that a card claims are ignored. A refused submission is listed with its reasons and
+does not stop the leaderboard. A flagged submission is judged, has no rank, does not affect the ranks of others, and is
+listed in a table of its own with the reasons.
 
-A proposal, such as a pull request, is judged against a base, the board's own folder: who was first comes from the base
-alone, and a submission of the base that the proposal removes stays on the board.
+A proposal, such as a pull request, is judged against a base, the board's own folder: the base alone decides which
+submission was first, and a submission of the base that the proposal removes stays on the board.
 """
 
 import os
@@ -46,30 +47,30 @@ def leaderboard(
     """The leaderboard as plain lists, dicts and numbers.
 
     Args:
-        submissions: Folder of submissions' folders, and history.json where there is one.
+        submissions: Folder with one folder per submission, and history.json where there is one.
         cells: Folder of cells made by `deepval build`.
-        base: The board's own folder of submissions, where `submissions` is a proposal to change it: its history.json
-            counts and that of the proposal does not. A folder that does not exist is an empty board.
+        base: The board's own folder of submissions, where `submissions` is a proposal to change it. Its history.json
+            is used and that of the proposal is ignored. A folder that does not exist is an empty board.
         draws: Number of bootstrap draws of units.
-        seed: Seed of the draws; each data set has a child of it.
-        cache: Folder in which judgements are kept: submissions that are as they were are not judged again.
-        watch: Who is told how far long loops are.
+        seed: Seed of the draws; each data set uses a child seed.
+        cache: Folder of cached judgements: unchanged submissions are not judged again.
+        watch: Reports the progress of long loops.
     """
     built = read_cells(cells)
     folders, board = _folders(Path(submissions)), _Board.read(Path(submissions) if base is None else base)
-    lost = [] if base is None else board.changed(folders)
-    checked = check_all([*folders, *lost], built, cache=cache, watch=watch)
-    proposed, before = checked[: len(folders)], checked[len(folders) :]
-    restored = _restored(proposed, before)
-    history = board.history if base is None else _recorded(board, proposed, before)
-    accepted, refused = _sifted([*proposed, *restored], history)
+    base_folders = [] if base is None else board.changed(folders)
+    checked = check_all([*folders, *base_folders], built, cache=cache, watch=watch)
+    proposal, before = checked[: len(folders)], checked[len(folders) :]
+    removed_entries = _removed_by_proposal(proposal, before)
+    history = board.history if base is None else _completed_history(board, proposal, before)
+    accepted, refused = _sort_out([*proposal, *removed_entries], history)
     tracks = [name for name in (*NAMES, LOCAL) if any(cell.track == name for cell in built.values())]
     copied, sketches = integrity.copies(accepted, built, history)
     entries = [
         _entry(item, built, history.versions.get(item.card.key, []), alike, draws=draws, seed=seed)
         for item, alike in watch([*zip(accepted, copied, strict=True)], "looking at integrity")
     ]
-    removed = sorted(item.card.key for item in _passed(restored))
+    removed = sorted(item.card.key for item in _submissions(removed_entries))
     for entry in entries:
         if entry["allocator"] in removed:
             entry["integrity"].append("the proposal removes it; it is judged as it stands on the board")
@@ -80,7 +81,7 @@ def leaderboard(
         "draws": {"number": draws, "seed": seed},
         "cells": {name: _cell(cell) for name, cell in built.items()},
         "tracks": [
-            _track(name, _of_track(name, built), accepted, flagged, draws=draws, seed=seed, cache=cache)
+            _track(name, _cells_of_track(name, built), accepted, flagged, draws=draws, seed=seed, cache=cache)
             for name in watch(tracks, "judging tracks")
         ],
         "submissions": entries,
@@ -92,7 +93,7 @@ def leaderboard(
 
 
 def write_leaderboard(content: Mapping[str, Any], folder: Path | str) -> None:
-    """leaderboard.json, .md and .html, and history.json for the next time."""
+    """Write leaderboard.json, .md and .html, and history.json for the next leaderboard."""
     board = {name: part for name, part in content.items() if name != "history"}
     history = json_text(history_file(content["history"]), sort_keys=True, ensure_ascii=True)
     write_atomically(Path(folder) / HISTORY, history, make_folder=True)
@@ -102,12 +103,12 @@ def write_leaderboard(content: Mapping[str, Any], folder: Path | str) -> None:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Submissions' folders by name; plain files beside them and hidden entries are none."""
+    """The folders of submissions, sorted by name; plain files and hidden entries are skipped."""
     if not reading.is_folder(folder):
         raise InputError(f"{folder}: must be a folder of submissions; there is no such folder.")
     with os.scandir(folder) as entries:
-        found = [entry.name for entry in entries if not entry.name.startswith(".") and not reading.is_file(entry.path)]
-    return [folder / name for name in sorted(found)]
+        names = [entry.name for entry in entries if not entry.name.startswith(".") and not reading.is_file(entry.path)]
+    return [folder / name for name in sorted(names)]
 
 
 class _Board(NamedTuple):
@@ -123,58 +124,60 @@ class _Board(NamedTuple):
         return cls(read_history(folder), {path: _files(path) for path in _folders(folder)})
 
     def changed(self, folders: Sequence[Path]) -> list[Path]:
-        """The board's folders that are not among others, or with other files."""
+        """The board's folders that are missing among `folders` or have other files there."""
         others = {path.name: path for path in folders}
         return [path for path, files in self.folders.items() if files is None or _files(others.get(path.name)) != files]
 
     def holds(self, item: Submission) -> bool:
-        """Whether the board has this submission as it is."""
+        """Whether the board contains this submission with the same files."""
         return any(plain_name(path.name) == item.folder and files == item.files for path, files in self.folders.items())
 
 
 def _files(folder: Path | None) -> dict[str, str] | None:
-    """Hashes of the files of a submission's folder, None where it has none or holds what no submission may hold."""
+    """Hashes of the files of a submission's folder; None where it is missing or contains a file that is not allowed."""
     try:
         return None if folder is None else file_digests(folder)
     except (InputError, OSError):
         return None
 
 
-def _passed(checked: Sequence[Checked]) -> list[Submission]:
+def _submissions(checked: Sequence[Checked]) -> list[Submission]:
+    """The submissions that passed all checks."""
     return [item.submission for item in checked if item.submission is not None]
 
 
-def _restored(proposed: Sequence[Checked], before: Sequence[Checked]) -> list[Checked]:
-    """Submissions of the board whose name no folder of the proposal claims any more."""
-    claimed = {item.card.key for item in _passed(proposed)}
+def _removed_by_proposal(proposed: Sequence[Checked], before: Sequence[Checked]) -> list[Checked]:
+    """Submissions of the board whose name no folder of the proposal claims."""
+    claimed = {item.card.key for item in _submissions(proposed)}
     return [item for item in before if item.submission is not None and item.submission.card.key not in claimed]
 
 
-def _recorded(board: _Board, proposed: Sequence[Checked], before: Sequence[Checked]) -> History:
-    """The board's history with those submissions of its folder that it lacks, of which one folder has the name."""
+def _completed_history(board: _Board, proposed: Sequence[Checked], before: Sequence[Checked]) -> History:
+    """The board's history with those submissions of its folder that it lacks and whose name is unique there."""
     names = {folded(key) for key in board.history.versions}
-    present = [item for item in [*_passed(proposed), *_passed(before)] if board.holds(item)]
+    present = [item for item in [*_submissions(proposed), *_submissions(before)] if board.holds(item)]
     claims = Counter(folded(item.card.key) for item in present)
     lacking = [i for i in present if folded(i.card.key) not in names and claims[folded(i.card.key)] == 1]
     return continued(board.history, lacking)
 
 
 def _differs(item: Submission, history: History) -> bool:
-    """Whether a submission has other files than the last version that the history has of it."""
+    """Whether a submission has other files than its last version in the history."""
     versions = history.versions.get(item.card.key)
     return bool(versions) and versions[-1] != item.files
 
 
-def _sifted(checked: Sequence[Checked], history: History) -> tuple[list[Submission], list[dict[str, Any]]]:
-    """Submissions sorted by handle and name, and those refused.
+def _sort_out(checked: Sequence[Checked], history: History) -> tuple[list[Submission], list[dict[str, Any]]]:
+    """Accepted submissions sorted by handle and name, and refused ones.
 
-    Handles and names that differ in case or spacing are the same. The spelling, the folder and the files that the
-    history has are the established ones: others are refused alone. Where it has none, all that claim a name are.
+    Handles and names that differ only in case or spacing are the same. The spelling, the folder and the files in the
+    history are the established ones, and only other claimants are refused. A name without a history that several
+    folders claim is refused for all of them.
     """
     refused = [(item.folder, list(item.problems)) for item in checked if item.submission is None]
     accepted: list[Submission] = []
     handles, keys = _spellings(key.partition("/")[0] for key in history.versions), _spellings(history.versions)
-    passed = _passed(checked)
+    passed = _submissions(checked)
     spelled = _spellings(item.card.handle for item in passed)
     claims: dict[str, list[Submission]] = {}
     for item in passed:
@@ -199,15 +202,15 @@ def _sifted(checked: Sequence[Checked], history: History) -> tuple[list[Submissi
 
 
 def _spellings(texts: Iterable[str]) -> dict[str, list[str]]:
-    """Per folded text, how it is spelled."""
-    found: dict[str, list[str]] = {}
+    """Per folded text, its spellings."""
+    spellings: dict[str, list[str]] = {}
     for text in dict.fromkeys(texts):
-        found.setdefault(folded(text), []).append(text)
-    return found
+        spellings.setdefault(folded(text), []).append(text)
+    return spellings
 
 
 def _owner(items: Sequence[Submission], history: History) -> Submission | None:
-    """Of submissions with an established name, the one that the history means; None where it does not say."""
+    """Of submissions with the same established name, the one in the history; None where that is ambiguous."""
     if len(items) == 1:
         return items[0]
     in_folder = [item for item in items if history.folders.get(item.card.key) == item.folder]
@@ -215,7 +218,7 @@ def _owner(items: Sequence[Submission], history: History) -> Submission | None:
     return next((part[0] for part in (in_folder, unchanged) if len(part) == 1), None)
 
 
-def _of_track(name: str, built: Mapping[str, TrackedCell]) -> dict[str, TrackedCell]:
+def _cells_of_track(name: str, built: Mapping[str, TrackedCell]) -> dict[str, TrackedCell]:
     return {key: cell for key, cell in built.items() if cell.track == name}
 
 
@@ -229,31 +232,31 @@ def _track(
     seed: int,
     cache: Path | None,
 ) -> dict[str, Any]:
-    told = None if name == LOCAL else read_track(name)
-    alphas, headline = (ALPHAS, HEADLINE) if told is None else (told.alphas, told.headline_alpha)
+    track = None if name == LOCAL else read_track(name)
+    alphas, headline = (ALPHAS, HEADLINE) if track is None else (track.alphas, track.headline_alpha)
     rows = track_standings(name, cells, accepted, flagged, alphas=alphas, draws=draws, seed=seed, cache=cache)
     overall, single = rows["overall"], rows["by_cell"]
-    absent = {item.card.key: sorted({*cells} - {*item.scores}) for item in accepted if {*cells} & {*item.scores}}
-    ranked = [row for row in _apart(overall, flagged)[0] if row["verdict"] in ("better", "worse", "unresolved")]
+    missing_cells = {item.card.key: sorted({*cells} - {*item.scores}) for item in accepted if {*cells} & {*item.scores}}
+    ranked = [row for row in _split_flagged(overall, flagged)[0] if row["verdict"] in ("better", "worse", "unresolved")]
     return {
         "track": name,
-        "title": "Cells that no track file describes" if told is None else told.title,
+        "title": "Cells that no track file describes" if track is None else track.title,
         "cells": list(cells),
-        "cells_of_track": None if told is None else len(told.cells),
+        "cells_of_track": None if track is None else len(track.cells),
         "headline_alpha": headline,
         "comparisons": len(ranked),
-        "overall": _apart(overall, flagged)[0],
-        "by_cell": {key: _apart(rows, flagged)[0] for key, rows in single.items()},
+        "overall": _split_flagged(overall, flagged)[0],
+        "by_cell": {key: _split_flagged(rows, flagged)[0] for key, rows in single.items()},
         "flagged": {
-            "overall": _apart(overall, flagged)[1],
-            "by_cell": {key: _apart(rows, flagged)[1] for key, rows in single.items()},
+            "overall": _split_flagged(overall, flagged)[1],
+            "by_cell": {key: _split_flagged(rows, flagged)[1] for key, rows in single.items()},
         },
-        "incomplete": {key: missing for key, missing in absent.items() if missing},
+        "incomplete": {key: missing for key, missing in missing_cells.items() if missing},
     }
 
 
-def _apart(rows: Sequence[Mapping[str, Any]], flagged: Collection[str]) -> tuple[list[Any], list[Any]]:
-    """Rows that are ranked, and those of flagged submissions."""
+def _split_flagged(rows: Sequence[Mapping[str, Any]], flagged: Collection[str]) -> tuple[list[Any], list[Any]]:
+    """Rows of ranked submissions and references, and rows of flagged submissions."""
     parts: tuple[list[Any], list[Any]] = [], []
     for row in rows:
         parts[row["allocator"] in flagged].append(row)
@@ -278,7 +281,7 @@ def _cell(cell: TrackedCell) -> dict[str, Any]:
 
 
 def _unlike(cell: TrackedCell) -> dict[str, Any] | None:
-    """The track's cell that a local one is called after, and why it is not that one."""
+    """The track's cell with the name of a local cell, and the differences between the two."""
     like = cell.likeness
     return None if like is None or not like.differences else {"cell": like.cell.id, "because": list(like.differences)}
 

@@ -1,4 +1,4 @@
-"""A leaderboard's content -> a Markdown page and a small HTML page: no script, no network, every text escaped."""
+"""A leaderboard's content -> a Markdown page and a small HTML page without scripts or network access, text escaped."""
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,14 +76,14 @@ def _opening(board: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reasons(board: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """Per flagged submission, why it is not ranked."""
+    """Per flagged submission, the reasons why it is not ranked."""
     return {entry["allocator"]: entry["flags"] for entry in board["submissions"] if entry["flags"]}
 
 
 def _tables(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]]) -> Iterator[Table]:
     """The track's mean under every kind of budget at the headline share, then each of its cells by selection.
 
-    After each table, if there are any, the flagged submissions in one of their own.
+    Flagged submissions follow each table in a table of their own.
     """
     of = track["cells_of_track"]
     built = f"{len(track['cells'])} cells" if of is None else f"{len(track['cells'])} of {of} cells"
@@ -94,15 +94,17 @@ def _tables(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]]) -> I
         if budget.alpha == track["headline_alpha"]:
             title = f"Overall, {built}, {budget.label}"
             yield _table(title, _at(budget, track["overall"]), notes if budget.kind == "selection" else [])
-            yield from _flagged(title, _at(budget, flagged["overall"]), reasons)
+            yield from _flagged_table(title, _at(budget, flagged["overall"]), reasons)
     headline = BudgetKey("selection", track["headline_alpha"])
     for cell, rows in track["by_cell"].items():
         title = f"{cell}, {headline.label}"
         yield _table(title, _at(headline, rows), [])
-        yield from _flagged(title, _at(headline, flagged["by_cell"][cell]), reasons)
+        yield from _flagged_table(title, _at(headline, flagged["by_cell"][cell]), reasons)
 
 
-def _flagged(title: str, rows: Sequence[Mapping[str, Any]], reasons: Mapping[str, Sequence[str]]) -> Iterator[Table]:
+def _flagged_table(
+    title: str, rows: Sequence[Mapping[str, Any]], reasons: Mapping[str, Sequence[str]]
+) -> Iterator[Table]:
     names = sorted({row["allocator"] for row in rows})
     if names:
         yield _table(
@@ -146,15 +148,15 @@ def _lists(board: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     noted += [f"{entry['allocator']}: {remark}" for entry in entries for remark in entry["remarks"]]
     unlike = [(name, cell["unlike"]) for name, cell in board["cells"].items() if cell["unlike"]]
     if unlike:
-        told = [f"{name} is not {like['cell']}: {'; '.join(like['because'])}." for name, like in unlike]
-        yield "Cells called after official ones", told
+        differences = [f"{name} is not {like['cell']}: {'; '.join(like['because'])}." for name, like in unlike]
+        yield "Cells called after official ones", differences
     yield "Integrity notes", noted or ["None."]
-    yield "Submissions", [_about(entry) for entry in entries] or ["None."]
+    yield "Submissions", [_description(entry) for entry in entries] or ["None."]
     refused = [f"{item['folder']}: {' '.join(item['reasons'])}" for item in board["refused"]]
     yield "Refused", refused or ["None."]
 
 
-def _about(entry: Mapping[str, Any]) -> str:
+def _description(entry: Mapping[str, Any]) -> str:
     looks = ", ".join(entry["inputs"]) or "nothing"
     costs = [
         f"{' and '.join(f'{cost:g} {UNITS[unit]}' for unit, cost in figures.items())} under {profile}: "

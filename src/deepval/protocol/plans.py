@@ -1,8 +1,8 @@
-"""A TOML file of comparisons -> a plan with a hash, its registration in a log beside, and what was done of it.
+"""A TOML file of comparisons -> a plan with a hash, its registration in a log beside the file, and its outcomes.
 
 The log has one line per registered plan: the plan itself, its SHA-256, how often the test units of its cells had been
-opened by then, and the SHA-256 of all lines before, so that no line can be changed or taken out unseen. There are no
-times in it; who needs one commits the log, or sends the hash to somebody.
+opened by then, and the SHA-256 of all lines before it, so that a changed or removed line is detected. The log contains
+no times. To prove a date, commit the log or send the hash to a third party.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,22 +19,22 @@ from deepval.results import KINDS, BudgetKey
 from deepval.tables.shares import checked_share
 
 DIRECTIONS = {"better": ("better",), "worse": ("worse",), "different": ("better", "worse")}
-"""What a plan may expect, and the verdicts that bear it out."""
+"""The directions that a plan may expect, and the verdicts that confirm each."""
 NEEDED, OPTIONAL = ("candidate", "baseline", "cells", "alphas"), ("budget", "of", "direction")
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One comparison that is declared before it is made.
+    """One comparison that is declared before it is carried out.
 
     Attributes:
-        candidate: The allocator in question, with @POLICY under a causal policy.
-        baseline: What it is compared with; random for the verdicts of `evaluate`.
-        cells: Ids of the cells, sorted; the mean over them where there are several.
-        alphas: The budgets' shares.
+        candidate: The allocator under test, with @POLICY under a causal policy.
+        baseline: The allocator to compare with; random for the verdicts of `evaluate`.
+        cells: Ids of the cells, sorted; several cells are compared by their mean.
+        alphas: Budgets as shares.
         budget: selection, latency, energy or money.
-        of: What is compared: gain, benefit or harm.
-        direction: What is expected: better, worse or different.
+        of: The compared quantity: gain, benefit or harm.
+        direction: The expected direction: better, worse or different.
     """
 
     candidate: str
@@ -48,7 +48,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Made:
-    """One comparison that was made, with its verdict."""
+    """One comparison that was carried out, with its verdict."""
 
     candidate: str
     baseline: str
@@ -60,7 +60,7 @@ class Made:
 
 @dataclass(frozen=True)
 class PlannedOutcome:
-    """A planned comparison at one budget: its verdict, and whether that is what was expected; None if not made."""
+    """A planned comparison at one budget: its verdict and whether it is as expected; None if not carried out."""
 
     planned: Planned
     alpha: float
@@ -74,7 +74,7 @@ class Registration:
 
     Attributes:
         plan: SHA-256 of the plan.
-        opened: Per cell, how often its test units had been judged on by then; None where its folder was not named.
+        opened: Per cell, how often its test units had been judged by then; None where its folder was not named.
     """
 
     plan: str
@@ -83,39 +83,44 @@ class Registration:
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """Comparisons that are declared together."""
+    """Comparisons that are declared together in one file."""
 
     comparisons: tuple[Planned, ...]
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is declared, however the file is written."""
+        """SHA-256 of the declared comparisons; the layout of the file does not matter."""
         return digest_of(plain([asdict(item) for item in self.comparisons]))
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Ids of all cells that it names."""
+        """Ids of all cells that the plan names."""
         return tuple(sorted({cell for item in self.comparisons for cell in item.cells}))
 
-    def outcomes(self, made: Sequence[Made]) -> list[PlannedOutcome]:
-        """What became of each planned comparison on the cells at hand."""
-        return [_outcome(item, alpha, made) for item in self.comparisons for alpha in item.alphas]
+    def outcomes(self, actual: Sequence[Made]) -> list[PlannedOutcome]:
+        """The outcome of each planned comparison, given the comparisons that were carried out."""
+        return [_outcome(item, alpha, actual) for item in self.comparisons for alpha in item.alphas]
 
-    def unplanned(self, made: Iterable[Made]) -> list[Made]:
-        """Comparisons that were made and are not in the plan."""
-        return [m for m in made if not any(_is(item, a, m) for item in self.comparisons for a in item.alphas)]
+    def unplanned(self, actual: Iterable[Made]) -> list[Made]:
+        """Comparisons that were carried out and are not in the plan."""
+        return [m for m in actual if not any(_matches(item, a, m) for item in self.comparisons for a in item.alphas)]
 
 
-def _outcome(item: Planned, alpha: float, made: Sequence[Made]) -> PlannedOutcome:
-    found = next((m for m in made if _is(item, alpha, m)), None)
-    if found is None:
+def _outcome(item: Planned, alpha: float, actual: Sequence[Made]) -> PlannedOutcome:
+    match = next((m for m in actual if _matches(item, alpha, m)), None)
+    if match is None:
         return PlannedOutcome(item, alpha, None, None)
-    return PlannedOutcome(item, alpha, found.verdict, found.verdict in DIRECTIONS[item.direction])
+    return PlannedOutcome(item, alpha, match.verdict, match.verdict in DIRECTIONS[item.direction])
 
 
-def _is(item: Planned, alpha: float, made: Made) -> bool:
-    same = (item.candidate, item.baseline, item.cells, item.of) == (made.candidate, made.baseline, made.cells, made.of)
-    return same and made.budget.holds(kind=item.budget, alpha=alpha)
+def _matches(item: Planned, alpha: float, actual: Made) -> bool:
+    same = (item.candidate, item.baseline, item.cells, item.of) == (
+        actual.candidate,
+        actual.baseline,
+        actual.cells,
+        actual.of,
+    )
+    return same and actual.budget.holds(kind=item.budget, alpha=alpha)
 
 
 def read_plan(path: Path) -> ComparisonPlan:
@@ -123,17 +128,17 @@ def read_plan(path: Path) -> ComparisonPlan:
     content = read_toml(path)
     listed = content.pop("comparison", None)
     if content or not isinstance(listed, list) or not listed:
-        found = ", ".join(content) or "no [[comparison]]"
-        raise InputError(f"{path}: a plan must be tables [[comparison]] and nothing else; found {found}.")
+        problem = ", ".join(content) or "no [[comparison]]"
+        raise InputError(f"{path}: a plan must be tables [[comparison]] and nothing else; found {problem}.")
     return ComparisonPlan(tuple(_planned(item, f"{path}: comparison {i}") for i, item in enumerate(listed, 1)))
 
 
 def _planned(item: Any, where: str) -> Planned:
-    wrong = sorted(set(item) - {*NEEDED, *OPTIONAL}) if isinstance(item, dict) else ["no table"]
-    lacking = [] if wrong else [key for key in NEEDED if key not in item]
-    if wrong or lacking:
-        said = f"{wrong[0]!r} is none of them" if wrong else f"{lacking[0]!r} is missing"
-        raise InputError(f"{where}: must have {', '.join(NEEDED)} and may have {', '.join(OPTIONAL)}; {said}.")
+    unknown = sorted(set(item) - {*NEEDED, *OPTIONAL}) if isinstance(item, dict) else ["no table"]
+    missing = [] if unknown else [key for key in NEEDED if key not in item]
+    if unknown or missing:
+        problem = f"{unknown[0]!r} is none of them" if unknown else f"{missing[0]!r} is missing"
+        raise InputError(f"{where}: must have {', '.join(NEEDED)} and may have {', '.join(OPTIONAL)}; {problem}.")
     for key, allowed in (("budget", KINDS), ("of", STATISTICS), ("direction", tuple(DIRECTIONS))):
         if key in item and item[key] not in allowed:
             raise InputError(f"{where}: {key} must be one of {', '.join(allowed)}; found {item[key]!r}.")
@@ -148,37 +153,37 @@ def _planned(item: Any, where: str) -> Planned:
 
 
 def log_path(plan: Path) -> Path:
-    """Where a plan's registrations lie: plan.toml has plan.registered.jsonl beside it."""
+    """The log of a plan's registrations: plan.registered.jsonl beside plan.toml."""
     return plan.with_suffix(".registered.jsonl")
 
 
 def registrations(plan: Path) -> list[Registration]:
-    """The registrations in a plan's log, which must be as it was written, line by line."""
+    """The registrations in a plan's log; an error where a line was altered."""
     path = log_path(plan)
     data = reading.content(path) if reading.exists(path) else b""
-    found, before = [], b""
+    entries, before = [], b""
     for line in data.splitlines(keepends=True):
         try:
             content = json_content(line, path, "a log that `deepval register` wrote")
             whole = content["before"] == sha256(before) and content["registered"] == digest_of(content["plan"])
-            found.append(Registration(content["registered"], dict(content["opened"])))
+            entries.append(Registration(content["registered"], dict(content["opened"])))
         except (KeyError, TypeError) as error:
             raise InputError(
-                f"{path}: must be a log that `deepval register` wrote; line {len(found) + 1} is none."
+                f"{path}: must be a log that `deepval register` wrote; line {len(entries) + 1} is none."
             ) from error
         if not whole:
-            raise InputError(f"{path}: must be as `deepval register` wrote it; line {len(found)} was altered.")
+            raise InputError(f"{path}: must be as `deepval register` wrote it; line {len(entries)} was altered.")
         before += line
-    return found
+    return entries
 
 
 def register(path: Path, opened: Mapping[str, int | None]) -> Registration:
-    """Write a plan into the log beside it; a plan that is there already stays as it was registered first."""
+    """Append a plan to the log beside it; a plan that is in the log keeps its first registration."""
     plan = read_plan(path)
     with locked(reading.resolved(path).parent, f"{path}: another process is registering a plan there; try again."):
-        known = next((item for item in registrations(path) if item.plan == plan.digest), None)
-        if known is not None:
-            return known
+        earlier = next((item for item in registrations(path) if item.plan == plan.digest), None)
+        if earlier is not None:
+            return earlier
         log = log_path(path)
         before = reading.content(log) if reading.exists(log) else b""
         counts = {cell: opened.get(cell) for cell in plan.cells}
@@ -189,12 +194,12 @@ def register(path: Path, opened: Mapping[str, int | None]) -> Registration:
 
 
 def registered(path: Path) -> tuple[ComparisonPlan, Registration]:
-    """A plan, and its registration; raises where the file is not what was registered."""
+    """A plan and its registration; an error where the file differs from every registered plan."""
     plan = read_plan(path)
-    found = next((item for item in registrations(path) if item.plan == plan.digest), None)
-    if found is None:
+    registration = next((item for item in registrations(path) if item.plan == plan.digest), None)
+    if registration is None:
         raise InputError(
             f"{path}: must be registered as it is before it is followed, and {log_path(path)} does not hold "
             f"{plan.digest[:12]}: run `deepval register {path}` before test units are looked at."
         )
-    return plan, found
+    return plan, registration

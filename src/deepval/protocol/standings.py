@@ -1,8 +1,8 @@
 """Results of a track's cells -> standings: means over cells, and the ranks that paired differences allow.
 
 An allocator's rank is 1 + the number of others whose paired difference with it is resolved in their favour; allocators
-that nothing tells apart share it. Its rank interval reaches up to the number of allocators, itself included, that it
-does not resolvedly beat. Differences are taken draw by draw, as equal-weight means over the cells.
+without a resolved difference share a rank. Its worst rank is the number of allocators, itself included, that it does
+not resolvedly beat. Differences are taken draw by draw, as equal-weight means over the cells.
 """
 
 import warnings
@@ -40,33 +40,33 @@ from deepval.tables.costs import Convention, Costs
 
 SHOWN_REFERENCES = ("oracle", "all-full", "random")
 LADDER_REFERENCES = ("oracle-ladder", "random-ladder")
-"""Shown where every cell has them."""
+"""References that are listed only where every cell has them."""
 
 
 @dataclass(frozen=True)
 class Standing(BudgetRecord):
-    """One allocator's place among those judged on the same cells under one budget.
+    """One allocator's standing among those judged on the same cells under one budget.
 
     Attributes:
         allocator: Its name; references have no rank.
         kind: selection, latency, energy or money.
         alpha: The budget's share.
-        convention: What a measured budget counts.
+        convention: The unit of a measured budget.
         accounting: cascade or skipping under a measured budget.
         cells: Number of cells.
-        oracle: What nDG divides by, as in `Row`.
-        chance: What stands for random below, as in `Row`; ranks compare gains, whatever each is measured by.
-        rank: Best rank that it may have; None where it has none.
-        rank_hi: Worst rank that it may have.
+        oracle: The reference that nDG divides by, as in `Row`.
+        chance: The reference that stands for random below, as in `Row`; ranks compare gains whatever it is.
+        rank: Best possible rank; None where it has none.
+        rank_hi: Worst possible rank.
         versus_random: Mean over cells of (gain - random's gain) / all-cheap loss.
         versus_random_lo: Lower bound of its paired 95 % interval.
         versus_random_hi: Upper bound.
-        ndg: Mean over cells of nDG.
-        ndg_lo: Lower bound over the draws that every cell keeps.
+        ndg: Mean over cells of nDG (normalized decision gain: share of the oracle's gain).
+        ndg_lo: Lower bound over the draws in which every cell has a defined nDG.
         ndg_hi: Upper bound.
         gain_share: Mean over cells of gain / all-cheap loss.
-        benefit_share: The same of the benefit.
-        harm_share: The same of the harm, a positive number.
+        benefit_share: The same for the benefit.
+        harm_share: The same for the harm, a positive number.
         verdict: better, worse or unresolved against random; infeasible where it cannot pay for itself.
         reason: Why something is None.
     """
@@ -95,32 +95,32 @@ class Standing(BudgetRecord):
 
 
 def standings(results: Mapping[str, Result], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
-    """Everyone who is judged on all the cells, budget by budget: ranked first, then unranked, then references.
+    """Allocators that are judged on all the cells, budget by budget: ranked first, then unranked, then references.
 
     Args:
         results: Per cell, the same allocators under the same budgets.
-        unranked: Allocators that have no rank and count in nobody's.
+        unranked: Allocators that get no rank and do not affect the ranks of others.
     """
     return standings_held({cell: basis(result) for cell, result in results.items()}, unranked=unranked)
 
 
-def standings_held(held: Mapping[str, Basis], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
-    """The same of what results rest on."""
-    judged = {cell: _by_row(item) for cell, item in held.items()}
-    pooled = {(row.allocator, row.budget): row for row in pool_held(held)}
-    cells = list(held.values())
+def standings_held(bases: Mapping[str, Basis], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
+    """The same from the basis of each result."""
+    judged = {cell: _by_row(item) for cell, item in bases.items()}
+    pooled = {(row.allocator, row.budget): row for row in pool_held(bases)}
+    cells = list(bases.values())
     budgets = list(dict.fromkeys(item.row.budget for item in cells[0].judged))
     table: list[Standing] = []
     for budget in budgets:
         rows = {name: row for (name, key), row in pooled.items() if key == budget}
-        ladder = [name for name in LADDER_REFERENCES if all((name, budget) in judged[cell] for cell in held)]
+        ladder = [name for name in LADDER_REFERENCES if all((name, budget) in judged[cell] for cell in bases)]
         references = (*SHOWN_REFERENCES, *ladder)
-        members = {name: [judged[cell][name, budget] for cell in held] for name in (*rows, *references)}
+        members = {name: [judged[cell][name, budget] for cell in bases] for name in (*rows, *references)}
         ranked = {name: members[name] for name in rows if name not in unranked}
         ranks = _ranks(ranked, members["random"], cells)
-        placed = [_allocator(row, members[name], ranks.get(name)) for name, row in rows.items()]
-        table += sorted(placed, key=_place)
-        table += [_reference(name, budget, members[name], cells) for name in references]
+        allocators = [_allocator_standing(row, members[name], ranks.get(name)) for name, row in rows.items()]
+        table += sorted(allocators, key=_sort_key)
+        table += [_reference_standing(name, budget, members[name], cells) for name in references]
     return tuple(table)
 
 
@@ -136,20 +136,22 @@ def rank_intervals(
     }
 
 
-def _by_row(held: Basis) -> dict[tuple[str, BudgetKey], Judged]:
-    return {(item.row.allocator, item.row.budget): item for item in held.judged}
+def _by_row(cell_basis: Basis) -> dict[tuple[str, BudgetKey], Judged]:
+    return {(item.row.allocator, item.row.budget): item for item in cell_basis.judged}
 
 
 def _ranks(
     members: Mapping[str, Sequence[Judged]], random: Sequence[Judged], cells: Sequence[Basis]
 ) -> dict[str, tuple[int, int]]:
-    """Ranks by differences with plain random, whatever each is measured by: two allocators need one origin."""
-    able = {name: rows for name, rows in members.items() if all(row.sample for row in rows)}
-    samples = mean_gained(list(able.values()), random, cells)
-    return rank_intervals(dict(zip(able, samples, strict=True)), cells[0].totals.draws, resampled=can_resample(cells))
+    """Ranks by differences with plain random, whatever `chance` is: two allocators need the same origin."""
+    feasible = {name: rows for name, rows in members.items() if all(row.sample for row in rows)}
+    samples = mean_gained(list(feasible.values()), random, cells)
+    return rank_intervals(
+        dict(zip(feasible, samples, strict=True)), cells[0].totals.draws, resampled=can_resample(cells)
+    )
 
 
-def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
+def _allocator_standing(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
     best, worst = rank or (None, None)
     return Standing(
         row.allocator, **row.budget.fields, cells=row.cells, oracle=row.oracle, chance=row.chance,
@@ -167,7 +169,7 @@ def _allocator(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | N
     )  # fmt: skip
 
 
-def _reference(name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis]) -> Standing:
+def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis]) -> Standing:
     start = Standing(name, **budget.fields, cells=len(members), **yardsticks(members), reason=reasons(*members))
     if not all(member.sample for member in members):
         return start
@@ -183,6 +185,7 @@ def _reference(name: str, budget: BudgetKey, members: Sequence[Judged], cells: S
 
 
 def _shares(members: Sequence[Judged]) -> dict[str, Any]:
+    """Gain, benefit and harm as shares of the all-cheap loss, averaged over cells."""
     rows = [member.row for member in members]
 
     def share(part: float | None, row: Judged) -> float | None:
@@ -197,20 +200,21 @@ def _shares(members: Sequence[Judged]) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean; None where a value is undefined."""
     numbers = [value for value in values if value is not None]
     return float(np.mean(numbers)) if len(numbers) == len(values) else None
 
 
-def _place(row: Standing) -> tuple[float, float, float, str]:
-    """Ranked before unranked, then by rank and point estimate; the name settles the rest."""
+def _sort_key(row: Standing) -> tuple[float, float, float, str]:
+    """Ranked before unranked, then by rank and point estimate; the name breaks ties."""
     none = float("inf")
     return row.rank or none, row.rank_hi or none, -(row.versus_random or 0.0), row.allocator
 
 
 DATASETS = ("kitti", "nuscenes", "nuplan", "synthetic")
-"""Data sets whose draws have a seed of their own, in this order; others share one more."""
+"""Data sets whose draws have a seed of their own, in this order; all others share one seed."""
 PAID: Mapping[Convention, type[Latency | Energy | Money]] = {"ms": Latency, "mj": Energy, "usd": Money}
-"""Measured budgets of standings by what they count, where every cell of a track knows it of its modes."""
+"""Measured budgets of standings by convention; used where every cell of a track has that cost for its modes."""
 SCHEMA = "deepval/standings/1"
 WHAT = "standings kept by `deepval leaderboard`"
 
@@ -226,7 +230,7 @@ def track_standings(
     seed: int,
     cache: Path | None,
 ) -> dict[str, Any]:
-    """Rows over all cells (`overall`) and of each (`by_cell`), of ranked, flagged and references alike."""
+    """Rows over all cells (`overall`) and of each cell (`by_cell`): ranked and flagged submissions, and references."""
     entered = [(item.card, {key: item.scores[key].digest for key in cells if key in item.scores}) for item in accepted]
     rests_on = {
         "code": code_digest(__name__),
@@ -237,9 +241,9 @@ def track_standings(
         "draws": [draws, seed],
     }
     key, path = digest_of(plain(rests_on)), None if cache is None else cache / f"{name}.ranked"
-    kept, _ = (path and sealed_or_none(path, SCHEMA, WHAT)) or ({}, b"")
-    if kept.get("key") == key:
-        return kept["rows"]
+    stored, _ = (path and sealed_or_none(path, SCHEMA, WHAT)) or ({}, b"")
+    if stored.get("key") == key:
+        return stored["rows"]
     rows = _standings(cells, accepted, flagged, alphas, draws=draws, seed=seed, cache=cache)
     if path is not None:
         write_sealed(path, SCHEMA, {"key": key, "rows": rows})
@@ -256,34 +260,34 @@ def _standings(
     seed: int,
     cache: Path | None,
 ) -> dict[str, Any]:
-    """Rows over all cells and of each cell, as plain dicts."""
+    """The same as plain dicts, without looking into the cache of standings."""
     overall: list[Standing] = []
     single: dict[str, list[Standing]] = {key: [] for key in cells}
     seeds = _seeds(cells, seed)
     for convention in _conventions(cells):
-        held = {
-            key: _judged(cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[key], cache=cache)
+        bases = {
+            key: _cell_basis(cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[key], cache=cache)
             for key, cell in cells.items()
         }
-        overall += standings_held(held, unranked=flagged)
-        for key, judged in held.items():
+        overall += standings_held(bases, unranked=flagged)
+        for key, judged in bases.items():
             single[key] += standings_held({key: judged}, unranked=flagged)
     return {"overall": [*map(dict, overall)], "by_cell": {key: [*map(dict, rows)] for key, rows in single.items()}}
 
 
 def _seeds(cells: Mapping[str, TrackedCell], seed: int) -> dict[str, int]:
-    """The seed of each cell's draws: one per data set, or where its cells have several lists of units, one per list."""
-    known = {key: cell.split.dataset for key, cell in cells.items()}
-    places = {key: DATASETS.index(data) if data in DATASETS else len(DATASETS) for key, data in known.items()}
-    found = {}
-    for place, own in enumerate(child_seeds(seed, len(DATASETS) + 1)):
-        units = {key: cells[key].split.test for key in cells if places[key] == place}
-        found |= seeds_by_units(units, own) if units else {}
-    return found
+    """The seed of each cell's draws: one per data set, or one per list of units where its cells have several lists."""
+    datasets = {key: cell.split.dataset for key, cell in cells.items()}
+    positions = {key: DATASETS.index(data) if data in DATASETS else len(DATASETS) for key, data in datasets.items()}
+    seeds = {}
+    for position, dataset_seed in enumerate(child_seeds(seed, len(DATASETS) + 1)):
+        units = {key: cells[key].split.test for key in cells if positions[key] == position}
+        seeds |= seeds_by_units(units, dataset_seed) if units else {}
+    return seeds
 
 
 def _conventions(cells: Mapping[str, TrackedCell]) -> list[Convention | None]:
-    """Selection (None), and what every cell of the track has measured its modes in."""
+    """Selection (None), and the conventions in which every cell of the track has costs of all its modes."""
     measured: list[Convention | None] = [None]
     for convention in PAID:
         costs = [cell.table.costs for cell in cells.values()]
@@ -293,7 +297,7 @@ def _conventions(cells: Mapping[str, TrackedCell]) -> list[Convention | None]:
     return measured
 
 
-def _judged(
+def _cell_basis(
     cell: TrackedCell,
     accepted: Sequence[Submission],
     alphas: Sequence[float],
@@ -303,7 +307,7 @@ def _judged(
     seed: int,
     cache: Path | None,
 ) -> Basis:
-    """Submissions on a cell's test units; under a measured budget those that say what they cost."""
+    """Submissions on a cell's test units; under a measured budget, only those that declare their cost."""
     entered = [item for item in accepted if cell.name in item.scores]
     budgets: list[Budget] = [Selection(alpha) for alpha in alphas]
     if convention is not None and cell.table.costs is not None and cell.profile is not None:

@@ -1,9 +1,9 @@
-"""`python -m deepval.protocol.submission_child`: reads strangers' folders within bounds, and says what it found.
+"""`python -m deepval.protocol.submission_child`: names of untrusted folders -> files with their content or faults.
 
-It never looks at a folder itself: for each one that standard input names it forks a process that bounds its memory,
-processor time and output, reads the folder, writes what it found to a file and ends, so that libraries load once and no
-stranger meets another. The file is one line of JSON and then the scores as little-endian float64, cell after cell, so
-that whoever reads it runs and unpickles nothing.
+This process never opens a folder itself. For each folder that standard input names it forks a process that bounds its
+own memory, processor time and output, reads the folder, writes its findings to a file and ends. Libraries thus load
+once, and no folder can affect the reading of another. The file is one line of JSON followed by the scores as
+little-endian float64, cell after cell, so that its reader neither executes nor unpickles anything.
 """
 
 import contextlib
@@ -24,19 +24,19 @@ from deepval.protocol.submission_files import Reading, WantedScores, read_folder
 from deepval.tables.values import ValueTable
 
 PARTS = ("input", "unit_ids", "unit")
-"""Columns of a table that a reader is told."""
+"""Columns of a cell's table that a reader gets."""
 NO_MEMORY = 3
-"""Exit code where the memory was not enough."""
+"""Exit code where the memory limit was reached."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What reading a submission may take; without RLIMIT_AS, as on macOS, memory is not bounded.
+    """Limits for reading a submission; without RLIMIT_AS, as on macOS, memory is not bounded.
 
     Attributes:
         memory_bytes: Address space.
         cpu_s: Processor time.
-        wall_s: Time on the clock, which the parent watches.
+        wall_s: Elapsed time, which the parent process enforces.
     """
 
     memory_bytes: int = 2 * 2**30
@@ -45,7 +45,7 @@ class Limits:
 
 
 def write_wanted(path: Path, cells: Mapping[str, WantedScores]) -> None:
-    """Write what a reader must know of cells, without their losses."""
+    """Write the facts about cells that a reader needs, without their losses."""
     facts = [{"name": n, "modes": c.table.modes, "units": c.units, "profile": c.profile} for n, c in cells.items()]
     arrays: dict[str, Any] = {"facts": np.array(json.dumps(facts))}
     for number, cell in enumerate(cells.values()):
@@ -54,57 +54,57 @@ def write_wanted(path: Path, cells: Mapping[str, WantedScores]) -> None:
 
 
 def read_wanted(path: Path) -> dict[str, WantedScores]:
-    """What `write_wanted` wrote."""
-    found = {}
+    """The facts that `write_wanted` wrote; all losses are NaN."""
+    cells = {}
     with np.load(path, allow_pickle=False) as arrays:
         for number, fact in enumerate(json.loads(str(arrays["facts"]))):
             parts = {part: arrays[f"{number}.{part}"] for part in PARTS}
             losses = np.broadcast_to(np.nan, (len(parts["input"]), len(fact["modes"])))
             table = ValueTable(**parts, modes=tuple(fact["modes"]), losses=losses)
-            found[fact["name"]] = WantedScores(table, tuple(fact["units"]), fact["profile"])
-    return found
+            cells[fact["name"]] = WantedScores(table, tuple(fact["units"]), fact["profile"])
+    return cells
 
 
 def write_reading(reading: Reading, out: IO[bytes]) -> None:
-    """Write what was found as a line of JSON and the numbers that it announces."""
-    scores = [[cell, found.name, found.values.ndim] for cell, found in reading.scores.items()]
+    """Write a reading as a line of JSON and the scores that this line lists."""
+    scores = [[cell, item.name, item.values.ndim] for cell, item in reading.scores.items()]
     head = {name: getattr(reading, name) for name in ("problems", "card", "files", "remarks")} | {"scores": scores}
     out.write(json.dumps(head).encode() + b"\n")
-    for found in reading.scores.values():
-        out.write(np.ascontiguousarray(found.values, dtype="<f8").data)
+    for item in reading.scores.values():
+        out.write(np.ascontiguousarray(item.values, dtype="<f8").data)
     out.flush()
 
 
 def bound(memory_bytes: int, cpu_s: int, output_bytes: int) -> None:
-    """Bound this process for good, as far as the system can."""
+    """Limit this process irrevocably, as far as the operating system supports it."""
     try:
         import resource
-    except ImportError:  # Windows has none: the parent's clock is all there is
+    except ImportError:  # Windows has no limits: only the parent's time limit applies
         return
-    wanted = {"RLIMIT_AS": memory_bytes, "RLIMIT_CPU": cpu_s, "RLIMIT_FSIZE": output_bytes, "RLIMIT_CORE": 0}
-    for name, limit in wanted.items():
-        # The signal that tells of time comes a second before the one that tells nothing. A bound that is tighter
-        # already cannot be raised and need not be; macOS refuses RLIMIT_AS.
+    limits = {"RLIMIT_AS": memory_bytes, "RLIMIT_CPU": cpu_s, "RLIMIT_FSIZE": output_bytes, "RLIMIT_CORE": 0}
+    for name, limit in limits.items():
+        # The hard time limit is one second later: SIGXCPU, which names the reason, comes before SIGKILL. A limit that
+        # is tighter already cannot be raised and need not be; macOS refuses RLIMIT_AS.
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(getattr(resource, name), (limit, limit + (name == "RLIMIT_CPU")))
 
 
 class _NoPandas(MetaPathFinder):
-    """Says that there is no pandas: Arrow loads it without need, which takes longer than all else."""
+    """Hides pandas: Arrow would import it without need, and that takes longer than all other imports together."""
 
     def find_spec(self, fullname: str, *_: object) -> None:
         if fullname == "pandas":
             raise ModuleNotFoundError(name=fullname)
 
 
-def serve(wanted: str) -> None:
-    """Read every folder that a line of standard input names; answer each with how its reader ended."""
+def serve(cells_file: str) -> None:
+    """Read the folder that each line of standard input names; answer each line with the exit code of its reader."""
     sys.meta_path.insert(0, _NoPandas())
-    cells = read_wanted(Path(wanted))
-    _ = [cell.scored for cell in cells.values()]  # worked out once, and not in every fork
+    cells = read_wanted(Path(cells_file))
+    _ = [cell.scored for cell in cells.values()]  # computed once here and not in every fork
     for module in ("pyarrow.csv", "pyarrow.parquet"):
         import_module(module)
-    gc.freeze()  # what is shared is not written to, so that a fork copies little
+    gc.freeze()  # the collector then leaves shared pages unwritten, so that a fork copies little
     gc.disable()
     for line in sys.stdin:
         folder, out, *bounds = json.loads(line)
@@ -117,7 +117,7 @@ def serve(wanted: str) -> None:
 
 
 def _read(folder: Path, out: str, bounds: Sequence[int], cells: Mapping[str, WantedScores]) -> NoReturn:
-    """Read a folder in a process that ends with it; what asks and is answered is out of its reach."""
+    """Read a folder in this forked process and end it; the standard input and output of the parent are closed to it."""
     code = 1
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,9 +1,9 @@
-"""A folder with card.toml and scores/<cell>.csv or .parquet -> what it holds, or every reason why it is refused.
+"""A folder with card.toml and scores/<cell>.csv or .parquet -> its content, or every reason why it is refused.
 
 Everything that scoring needs is checked here, before scoring. Links, devices and unknown files are refused, sizes are
 bounded before reading, and nothing in the folder is executed or unpickled. Reasons name files relative to the folder,
-so that they do not depend on where it lies. What a file may still do while it is decoded is bounded from outside:
-`submissions` has this done by a process with little memory and time.
+so that they do not depend on its location. The memory and time that decoding a file may take are bounded from outside:
+`submissions` runs this module in a process with limits.
 """
 
 import os
@@ -37,12 +37,12 @@ TEXT = "BYTE_ARRAY"
 
 @dataclass(frozen=True, eq=False)
 class WantedScores:
-    """What must be known of a cell to read the scores of a stranger: no answer is.
+    """The facts about a cell that are needed to read untrusted scores; losses are not among them.
 
     Attributes:
-        table: All inputs with their units and the cell's modes; losses are not looked at.
-        units: Validation and test units: those whose inputs must be scored.
-        profile: Name of its cost profile, None where costs are unknown.
+        table: All inputs with their units and the cell's modes; its losses are not used.
+        units: Validation and test units, whose inputs must be scored.
+        profile: Name of its cost profile; None where costs are unknown.
     """
 
     table: ValueTable = field(repr=False)
@@ -61,39 +61,42 @@ def read_scores(path: Path, cell: WantedScores, *, name: str) -> Scores:
     Args:
         path: A .csv or .parquet file with columns `input` and `score`.
         cell: The cell that is scored.
-        name: What the scores are called.
+        name: Name of the scores.
     """
     size = path.stat().st_size
     if size > LARGEST_FILE:
         raise InputError(f"{path}: a score file may have {LARGEST_FILE:,} bytes; found {size:,}.")
-    wanted = ["score"] if len(cell.table.modes) == 2 else ["score", *(SCORE_PREFIX + m for m in cell.table.modes[1:])]
-    reader = _bounded_csv if path.suffix == ".csv" else _bounded_parquet
-    found = reader(path, most_rows=len(cell.table), allowed=["input", *wanted, FIT_UNITS, IN_FIT])
-    # What `deepval score` states of its fits cannot be checked here, and nothing rests on it.
-    found = columns.Columns(found.source, {k: v for k, v in found.data.items() if k not in (FIT_UNITS, IN_FIT)})
-    found.require("input")
-    _check_lengths(found)
-    _check_split(found, cell)
-    scores = align(cell.scored, name, columns.Columns(name, found.data))
-    absent = np.flatnonzero(~scores.covered)
-    if len(absent):
-        first = int(absent[0])
+    score_columns = (
+        ["score"] if len(cell.table.modes) == 2 else ["score", *(SCORE_PREFIX + m for m in cell.table.modes[1:])]
+    )
+    reader = _read_csv if path.suffix == ".csv" else _read_parquet
+    content = reader(path, most_rows=len(cell.table), allowed=["input", *score_columns, FIT_UNITS, IN_FIT])
+    # `deepval score` adds columns about its fits. They cannot be checked here and are not used.
+    content = columns.Columns(content.source, {k: v for k, v in content.data.items() if k not in (FIT_UNITS, IN_FIT)})
+    content.require("input")
+    _check_lengths(content)
+    _check_split(content, cell)
+    scores = align(cell.scored, name, columns.Columns(name, content.data))
+    missing = np.flatnonzero(~scores.covered)
+    if len(missing):
+        first = int(missing[0])
         unit = cell.scored.unit_ids[cell.scored.unit[first]]
         raise InputError(
             f"{path}: every validation and test input needs a score; input {str(cell.scored.input[first])!r} of unit "
-            f"{str(unit)!r} has none{f', nor have {len(absent) - 1:,} more' if len(absent) > 1 else ''}."
+            f"{str(unit)!r} has none{f', nor have {len(missing) - 1:,} more' if len(missing) > 1 else ''}."
         )
     return scores
 
 
-def _bounded_csv(path: Path, *, most_rows: int, allowed: Sequence[str]) -> columns.Columns:
+def _read_csv(path: Path, *, most_rows: int, allowed: Sequence[str]) -> columns.Columns:
+    """The columns of a CSV file; header and number of rows are checked before it is parsed."""
     with reading.opened(path) as file:
         head = file.read(LONGEST_HEADER)
         _check_header(path, head, allowed)
         lines, last = 0, b""
         block = head
         while block and lines <= most_rows + 1:
-            # A row ends in \n, \r or \r\n, as for Arrow; the pair may be cut by the end of a block.
+            # As in Arrow, a row ends in \n, \r or \r\n; the end of a block may split the pair.
             pairs = block.count(b"\r\n") + (last == b"\r" and block[:1] == b"\n")
             lines += block.count(b"\n") + block.count(b"\r") - pairs
             last, block = block[-1:], file.read(2**20)
@@ -112,7 +115,8 @@ def _check_header(path: Path, head: bytes, allowed: Sequence[str]) -> None:
         )
 
 
-def _bounded_parquet(path: Path, *, most_rows: int, allowed: Sequence[str]) -> columns.Columns:
+def _read_parquet(path: Path, *, most_rows: int, allowed: Sequence[str]) -> columns.Columns:
+    """The columns of a Parquet file; its footer is checked before any data are decoded."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -121,7 +125,8 @@ def _bounded_parquet(path: Path, *, most_rows: int, allowed: Sequence[str]) -> c
         try:
             parquet = pq.ParquetFile(columns.native(path))
             _check_footer(path, parquet.metadata, most_rows=most_rows, allowed=allowed)
-            coded = ["input"] if _physical(parquet.metadata).get("input") == TEXT else None
+            # Ids stay dictionary-coded, so that a long id that repeats is not copied into every row.
+            coded = ["input"] if _physical_types(parquet.metadata).get("input") == TEXT else None
             table = pq.ParquetFile(columns.native(path), read_dictionary=coded).read(use_threads=False)
         except MemoryError:
             raise
@@ -145,16 +150,16 @@ def _check_magic(path: Path, file: Any) -> None:
         raise InputError(f"{path}: the footer may have {LARGEST_FOOTER:,} bytes; it says {footer:,}.")
 
 
-def _physical(metadata: Any) -> dict[str, str]:
-    """Physical type of every leaf by its path."""
+def _physical_types(metadata: Any) -> dict[str, str]:
+    """Physical type of every leaf column by its path."""
     return {
         metadata.schema.column(i).path: metadata.schema.column(i).physical_type for i in range(metadata.num_columns)
     }
 
 
 def _check_footer(path: Path, metadata: Any, *, most_rows: int, allowed: Sequence[str]) -> None:
-    if metadata.num_columns > len(allowed) or not set(_physical(metadata)) <= set(allowed):
-        names = quoted(", ".join(_physical(metadata)))
+    if metadata.num_columns > len(allowed) or not set(_physical_types(metadata)) <= set(allowed):
+        names = quoted(", ".join(_physical_types(metadata)))
         raise InputError(f"{path}: columns must be among {', '.join(allowed)}; found {names}.")
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
@@ -172,22 +177,22 @@ def _check_footer(path: Path, metadata: Any, *, most_rows: int, allowed: Sequenc
             raise InputError(f"{path}: column {leaf.path!r} must hold plain numbers; found {leaf.physical_type}.")
 
 
-def _check_lengths(found: columns.Columns) -> None:
-    """Refuse long ids before they become an array whose rows are all as wide as the longest."""
-    ids = found.data["input"]
+def _check_lengths(content: columns.Columns) -> None:
+    """Refuse long ids before NumPy stores them: every row of the array is as wide as the longest id."""
+    ids = content.data["input"]
     if ids.dtype.kind != "O":
         return
     for row, value in enumerate(ids):
         if isinstance(value, str) and len(value) > LONGEST_ID:
             raise InputError(
-                f"{found.source}: an id may have {LONGEST_ID} characters; row {row + 1} has {len(value):,}: "
+                f"{content.source}: an id may have {LONGEST_ID} characters; row {row + 1} has {len(value):,}: "
                 f"{quoted(value)}."
             )
 
 
-def _check_split(found: columns.Columns, cell: WantedScores) -> None:
-    """Refuse rows of training units by name; ids that the cell does not know are refused when they are aligned."""
-    ids = found.ids("input")
+def _check_split(content: columns.Columns, cell: WantedScores) -> None:
+    """Refuse rows of training units and name one; `align` refuses ids that are not in the cell."""
+    ids = content.ids("input")
     if np.all(columns.positions(ids, cell.scored.input) >= 0):
         return
     rows = columns.positions(ids, cell.table.input)
@@ -196,7 +201,7 @@ def _check_split(found: columns.Columns, cell: WantedScores) -> None:
     if len(wrong):
         first = int(wrong[0])
         raise InputError(
-            f"{found.source}: only validation and test inputs may be scored; {columns.place(first, ids)} belongs to "
+            f"{content.source}: only validation and test inputs may be scored; {columns.place(first, ids)} belongs to "
             f"training unit {str(unit[first])!r}{f', as do {len(wrong) - 1:,} more' if len(wrong) > 1 else ''}."
         )
 
@@ -209,14 +214,14 @@ LONGEST_PROBLEM = 2000
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What a folder holds, or why it is refused.
+    """The content of a folder, or the reasons why it is refused.
 
     Attributes:
-        problems: One sentence for everything that is wrong; all else is empty where there is one.
+        problems: One sentence for each fault; all other attributes are empty where there is one.
         card: Content of the card.
         scores: Per cell, the scores of validation and test inputs.
         files: SHA-256 of every file.
-        remarks: What a reader may want to know, such as a last line without an end.
+        remarks: Harmless oddities, such as a last line without a line end.
     """
 
     problems: tuple[str, ...] = ()
@@ -227,7 +232,7 @@ class Reading:
 
 
 def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
-    """The submission in a folder, or everything that is wrong with it, one sentence each."""
+    """The submission in a folder, or one sentence for each of its faults."""
     try:
         _check_name(folder)
         files = _files(folder)
@@ -235,18 +240,18 @@ def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
         scores, remarks = _scores(folder, files, cells, problems)
         digests = _digests(folder, files)
     except InputError as error:
-        return _refused([_relative(error, folder)])
+        return _refused([_relative_text(error, folder)])
     except OSError as error:
         return _refused([f"every file must be readable; {error.strerror or type(error).__name__}."])
     if card:
-        problems += _unpaid(card, [cells[cell] for cell in scores])
+        problems += _missing_costs(card, [cells[cell] for cell in scores])
     if problems:
         return _refused(problems)
     return Reading((), card, scores, digests, remarks)
 
 
 def file_digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file of a submission; an error where it holds what no submission may hold."""
+    """SHA-256 of every file of a submission; an error where it contains a file that no submission may contain."""
     return _digests(folder, _files(folder))
 
 
@@ -259,7 +264,7 @@ def _refused(problems: Sequence[str]) -> Reading:
 
 
 def plain_name(name: str) -> str:
-    """A file's name as a reason shows it: as it is where it is plain, else quoted and short."""
+    """A file's name for use in a message: unchanged where it is plain, else quoted and shortened."""
     return name if re.fullmatch(r"[A-Za-z0-9 ._+()/-]{1,120}", name) else quoted(name)
 
 
@@ -271,7 +276,7 @@ def _check_name(folder: Path) -> None:
 
 
 def _card(data: bytes) -> tuple[dict[str, Any], list[str]]:
-    """A card's content, empty where something is wrong with it, and what that is."""
+    """A card's content, empty where it has faults; and one sentence for each fault."""
     try:
         content = card_content(data)
     except InputError as error:
@@ -280,30 +285,31 @@ def _card(data: bytes) -> tuple[dict[str, Any], list[str]]:
     return ({} if card is None else content), problems
 
 
-def _relative(error: Exception | str, folder: Path) -> str:
+def _relative_text(error: Exception | str, folder: Path) -> str:
+    """A message with paths relative to the folder."""
     return str(error).replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name)
 
 
 def _files(folder: Path) -> list[str]:
-    """Names of the files in a folder, sorted; anything but the card and scores is refused."""
-    found: dict[str, int] = {}
+    """Names of the files in a folder, sorted; files other than the card and scores are refused."""
+    sizes: dict[str, int] = {}
     for name, entry in _entries(folder, ""):
         if name == "scores" and entry.is_dir(follow_symlinks=False):
-            found |= {inner: _size(inner, item) for inner, item in _entries(folder / "scores", "scores/")}
+            sizes |= {inner: _size(inner, item) for inner, item in _entries(folder / "scores", "scores/")}
         elif name == CARD:
-            found[name] = _size(name, entry)
+            sizes[name] = _size(name, entry)
         else:
             raise InputError(f"{plain_name(name)}: a submission holds {CARD} and scores/<cell>.csv or .parquet only.")
-    if CARD not in found:
+    if CARD not in sizes:
         raise InputError(f"{CARD}: every submission needs one; there is none.")
-    if found[CARD] > LARGEST_CARD:
-        raise InputError(f"{CARD}: may have {LARGEST_CARD:,} bytes; found {found[CARD]:,}.")
-    large = [name for name, size in sorted(found.items()) if size > LARGEST_FILE]
+    if sizes[CARD] > LARGEST_CARD:
+        raise InputError(f"{CARD}: may have {LARGEST_CARD:,} bytes; found {sizes[CARD]:,}.")
+    large = [name for name, size in sorted(sizes.items()) if size > LARGEST_FILE]
     if large:
-        raise InputError(f"{plain_name(large[0])}: may have {LARGEST_FILE:,} bytes; found {found[large[0]]:,}.")
-    if sum(found.values()) > LARGEST_FOLDER:
-        raise InputError(f"a submission may have {LARGEST_FOLDER:,} bytes; found {sum(found.values()):,}.")
-    return sorted(found)
+        raise InputError(f"{plain_name(large[0])}: may have {LARGEST_FILE:,} bytes; found {sizes[large[0]]:,}.")
+    if sum(sizes.values()) > LARGEST_FOLDER:
+        raise InputError(f"a submission may have {LARGEST_FOLDER:,} bytes; found {sum(sizes.values()):,}.")
+    return sorted(sizes)
 
 
 def _entries(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -325,13 +331,14 @@ def _size(name: str, entry: os.DirEntry[str]) -> int:
 def _scores(
     folder: Path, files: Sequence[str], cells: Mapping[str, WantedScores], problems: list[str]
 ) -> tuple[dict[str, Scores], tuple[str, ...]]:
+    """Scores by cell, and remarks; faults are appended to `problems`."""
     scores: dict[str, Scores] = {}
     remarks: list[str] = []
     for name in (name for name in files if name != CARD):
         path = folder / name
         if path.suffix not in ENDINGS or path.stem not in cells:
-            known = ", ".join(cells)
-            problems.append(f"{plain_name(name)}: must be called <cell>.csv or .parquet; the cells here are {known}.")
+            names = ", ".join(cells)
+            problems.append(f"{plain_name(name)}: must be called <cell>.csv or .parquet; the cells here are {names}.")
             continue
         if path.stem in scores:
             problems.append(f"{name}: cell {path.stem!r} must have one file; it has two.")
@@ -340,16 +347,16 @@ def _scores(
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", InputWarning)
                 scores[path.stem] = read_scores(path, cells[path.stem], name=name)
-            remarks += [_relative(item.message, folder) for item in caught]
+            remarks += [_relative_text(item.message, folder) for item in caught]
         except InputError as error:
-            problems.append(_relative(error, folder))
+            problems.append(_relative_text(error, folder))
     if len(files) == 1:
         problems.append("scores/: at least one cell must be scored; there is no file.")
     return scores, tuple(remarks)
 
 
-def _unpaid(card: Mapping[str, Any], cells: Sequence[WantedScores]) -> list[str]:
-    """Measured budgets are judged wherever a cell has costs, so an allocator must say what it costs there."""
+def _missing_costs(card: Mapping[str, Any], cells: Sequence[WantedScores]) -> list[str]:
+    """One sentence for each cost profile without the allocator's latency, which measured budgets need."""
     profiles = sorted({cell.profile for cell in cells if cell.profile is not None})
     return [
         f"{CARD}: latency budgets need what the allocator costs; 'ms' is missing under [costs.{profile}]."

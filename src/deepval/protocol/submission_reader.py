@@ -1,7 +1,7 @@
-"""A process that reads strangers' folders (`submission_child`) -> what it says of each, within bounds.
+"""Untrusted folders -> the answers of a process that reads them within limits (`submission_child`).
 
-The process loads libraries once and forks for every folder; one that takes too long is ended with all that it began,
-and the next folder has a new one.
+The process loads libraries once and forks for every folder. If a folder takes too long, the process and its children
+are killed, and the next folder gets a new process.
 """
 
 import json
@@ -20,24 +20,24 @@ from deepval.protocol.submission_child import NO_MEMORY, Limits
 
 ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 ALONE |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Threads and pools of a reader reserve memory that would count although nobody uses it."""
+"""Fewer threads and memory pools: they reserve address space, which counts against the limit although it is unused."""
 
 
 class Reader:
-    """Reads one folder after another; `wanted` is the file that tells what cells want of them."""
+    """Reads one folder after another; `cells_file` lists the cells and the inputs that must be scored."""
 
-    def __init__(self, wanted: Path, name: str = "said") -> None:
-        self._wanted, self._out = wanted, wanted.with_name(name)
+    def __init__(self, cells_file: Path, name: str = "said") -> None:
+        self._cells_file, self._out = cells_file, cells_file.with_name(name)
         self._process: subprocess.Popen[bytes] | None = None
 
     def said(self, folder: Path, limits: Limits, most: int) -> bytes:
-        """What the process that reads a folder says, at most so many bytes."""
-        process = self._process = self._process or self._begun()
+        """The answer of the process that reads a folder, at most `most` bytes."""
+        process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        asked = [str(folder.absolute()), str(self._out), limits.memory_bytes, limits.cpu_s, most]
+        request = [str(folder.absolute()), str(self._out), limits.memory_bytes, limits.cpu_s, most]
         with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(asked).encode() + b"\n")
+            process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         if not select.select([process.stdout], [], [], limits.wall_s)[0]:
             self.end()
@@ -55,15 +55,15 @@ class Reader:
         finally:
             self._out.unlink(missing_ok=True)
 
-    def _begun(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "deepval.protocol.submission_child", self._wanted],
+            [sys.executable, "-P", "-m", "deepval.protocol.submission_child", self._cells_file],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env={**os.environ, **ALONE}, start_new_session=True,
         )  # fmt: skip
 
     def end(self) -> None:
-        """End the process and whatever it began."""
+        """Kill the process and its children."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -78,17 +78,17 @@ class Reader:
 
 
 @contextmanager
-def reader(wanted: Path, name: str = "said") -> Iterator[Reader]:
-    """A reader that is ended when it is no longer needed."""
-    made = Reader(wanted, name)
+def reader(cells_file: Path, name: str = "said") -> Iterator[Reader]:
+    """A reader whose process is killed when the context ends."""
+    process = Reader(cells_file, name)
     try:
-        yield made
+        yield process
     finally:
-        made.end()
+        process.end()
 
 
 def breakdown(code: int, limits: Limits) -> str:
-    """Why a reader that ended with this code said nothing."""
+    """The reason why a reader that ended with this exit code gave no answer."""
     if code == NO_MEMORY:
         return f"must be readable within {limits.memory_bytes // 2**20:,} MiB of memory; reading it takes more."
     if -code == getattr(signal, "SIGXCPU", None):

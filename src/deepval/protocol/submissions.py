@@ -1,8 +1,8 @@
-"""Folders of strangers -> submissions, or every reason why they are none; none can end or swell this process.
+"""Untrusted folders -> submissions, or every reason why a folder is refused; none can crash or bloat this process.
 
-Each folder is read by a process of its own (`submission_child`) whose memory, time and output are bounded. It is told
-which inputs a cell has and no answer, and says in plain text and numbers what it found; a process that breaks off is a
-reason to refuse. Nothing that it says is trusted: cards are checked again, and scores are numbers of a known shape.
+Each folder is read by a process of its own (`submission_child`) whose memory, time and output are bounded. That process
+gets the inputs of the cells but no losses, and returns its findings as plain text and numbers; if it crashes, the
+folder is refused. Its answer is not trusted: cards are checked again, and scores must be numbers of the right shape.
 """
 
 import json
@@ -28,21 +28,21 @@ from deepval.protocol.tracks import TrackedCell
 from deepval.tables.scores import Scores
 
 AT_ONCE = 2
-"""Folders that are read at the same time."""
+"""Number of folders that are read at the same time."""
 LARGEST_HEAD = 2**20
-"""Bytes of what a reader says besides the scores."""
+"""Largest answer of a reader without the scores, in bytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Submission:
-    """A folder that passed.
+    """A folder that passed all checks.
 
     Attributes:
-        folder: Its name.
-        card: What it says of itself.
+        folder: The folder's name.
+        card: Its description of itself.
         scores: Per cell, the scores of validation and test inputs.
         files: SHA-256 of every file.
-        remarks: What a reader may want to know, such as a last line without an end.
+        remarks: Harmless oddities, such as a last line without a line end.
     """
 
     folder: str
@@ -54,7 +54,7 @@ class Submission:
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """A submission, or why there is none."""
+    """A submission, or the reasons why its folder is refused."""
 
     folder: str
     submission: Submission | None
@@ -62,7 +62,7 @@ class Checked:
 
 
 def check(folder: Path | str, cells: Mapping[str, TrackedCell], limits: Limits | None = None) -> Checked:
-    """Everything that is wrong with a submission's folder, one sentence each; the submission where nothing is."""
+    """The submission in a folder, or one sentence for each of its faults."""
     (checked,) = check_all([Path(folder)], cells, limits)
     return checked
 
@@ -75,66 +75,67 @@ def check_all(
     cache: Path | None = None,
     watch: Watch = unwatched,
 ) -> list[Checked]:
-    """The same of many folders, in their order; with a cache, those that are as they were are not read again."""
-    told = wanted(cells)
-    kept = None if cache is None else KeptReadings(cache, [[c.name, c.digest, c.profile] for c in cells.values()])
+    """The same for many folders, in their order; with a cache, unchanged folders are not read again."""
+    scored_cells = wanted(cells)
+    stored = None if cache is None else KeptReadings(cache, [[c.name, c.digest, c.profile] for c in cells.values()])
     with tempfile.TemporaryDirectory(prefix="deepval-") as home:
         path = Path(home) / "wanted.npz"
-        write_wanted(path, told)
-        free: SimpleQueue[Reader] = SimpleQueue()
+        write_wanted(path, scored_cells)
+        idle: SimpleQueue[Reader] = SimpleQueue()
 
         def checked(folder: Path) -> Checked:
-            mine = free.get()
+            process = idle.get()
             try:
-                return _checked(folder, told, mine, limits or Limits(), kept)
+                return _check_folder(folder, scored_cells, process, limits or Limits(), stored)
             finally:
-                free.put(mine)
+                idle.put(process)
 
         pool = ThreadPoolExecutor(AT_ONCE)
         with ExitStack() as readers:
             for number in range(AT_ONCE):
-                free.put(readers.enter_context(reader(path, f"said-{number}")))
+                idle.put(readers.enter_context(reader(path, f"said-{number}")))
             try:
-                begun = [pool.submit(checked, folder) for folder in folders]
-                found = [future.result() for future in watch(begun, "checking submissions")]
+                futures = [pool.submit(checked, folder) for folder in folders]
+                results = [future.result() for future in watch(futures, "checking submissions")]
             finally:
                 pool.shutdown(cancel_futures=True)
-    if kept is not None:
-        kept.write()
-    return found
+    if stored is not None:
+        stored.write()
+    return results
 
 
 def wanted(cells: Mapping[str, TrackedCell]) -> dict[str, WantedScores]:
-    """What a reader is told of cells."""
+    """The facts about cells that a reader needs."""
     return {name: WantedScores(c.table, (*c.split.validation, *c.split.test), c.profile) for name, c in cells.items()}
 
 
-def _checked(
+def _check_folder(
     folder: Path,
     cells: Mapping[str, WantedScores],
     reader: Reader,
     limits: Limits,
-    kept: KeptReadings | None = None,
+    stored: KeptReadings | None = None,
 ) -> Checked:
     name = plain_name(folder.name)
     most = LARGEST_HEAD + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
     try:
-        said = _said(folder, reader, limits, most, kept)
+        answer = _answer(folder, reader, limits, most, stored)
     except InputError as error:
         return Checked(name, None, (str(error),))
     try:
-        return _understood(name, said, cells)
+        return _parsed(name, answer, cells)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Checked(name, None, ("must be readable; its reader says what no reader says.",))
 
 
-def _said(folder: Path, reader: Reader, limits: Limits, most: int, kept: KeptReadings | None) -> bytes:
-    """What is said of a folder."""
-    return reader.said(folder, limits, most) if kept is None else kept.said(folder, reader, limits, most)
+def _answer(folder: Path, reader: Reader, limits: Limits, most: int, stored: KeptReadings | None) -> bytes:
+    """The reader's answer for a folder, from the cache where there is one."""
+    return reader.said(folder, limits, most) if stored is None else stored.answer(folder, reader, limits, most)
 
 
-def _understood(name: str, said: bytes, cells: Mapping[str, WantedScores]) -> Checked:
-    head, _, numbers = said.partition(b"\n")
+def _parsed(name: str, answer: bytes, cells: Mapping[str, WantedScores]) -> Checked:
+    """The submission in a reader's answer; any error here means that the answer is malformed."""
+    head, _, numbers = answer.partition(b"\n")
     content = json.loads(head)
     problems = _texts(content["problems"])
     if problems:
@@ -150,11 +151,11 @@ def _understood(name: str, said: bytes, cells: Mapping[str, WantedScores]) -> Ch
         values = values.reshape(-1, len(modes)) if axes == 2 else values
         scores[cell] = Scores(file, values, np.ones(len(values), dtype=bool), modes if axes == 2 else ())
     files = dict(zip(_texts(content["files"]), _texts(content["files"].values()), strict=True))
-    if start != len(numbers) or any(np.isnan(found.values).any() for found in scores.values()):
+    if start != len(numbers) or any(np.isnan(item.values).any() for item in scores.values()):
         raise ValueError
     return Checked(name, Submission(name, card, scores, files, _texts(content["remarks"])), ())
 
 
-def _texts(found: Iterable[Any]) -> tuple[str, ...]:
-    """Texts as they are shown and written: whatever is no UTF-8 is spelled out."""
-    return tuple(str(text).encode("utf-8", "backslashreplace").decode() for text in found)
+def _texts(values: Iterable[Any]) -> tuple[str, ...]:
+    """Texts as they are printed and written; characters that UTF-8 cannot encode are escaped."""
+    return tuple(str(text).encode("utf-8", "backslashreplace").decode() for text in values)

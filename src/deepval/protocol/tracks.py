@@ -1,8 +1,8 @@
-"""Track files (TOML) -> tracks and their cells, what each needs, and whether this machine has it.
+"""Track files (TOML) -> tracks and their cells, the files that each cell needs, and whether this machine has them.
 
-A track fixes modes, thresholds, geometry, downstream system, split sizes and costs. The id of its cell carries the hash
-of all of that, the system's constants, the cost profile and the published hashes of files included. Which built cell is
-a track's own is decided in `official`, by its specification.
+A track fixes modes, thresholds, geometry, downstream system, split sizes and costs. The id of its cell contains the
+hash of all of these, including the system's constants, the cost profile and the published hashes of files. Whether a
+built cell is a track's own is decided by its specification, in `TrackedCell.official`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ PACKAGE = Path(deepval.__file__).parent
 NAMES = ("core", "external", "kitti-public", "synthetic")
 KITTI = "kitti_tracking"
 LEARNED_PLANNER = "learned-planner"
-"""What tracks call the learned planner, whose losses are systems of their own in `LEARNED`; it needs files."""
+"""Name of the learned planner in tracks. Its losses are systems of their own in `LEARNED`; it needs files."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class Need:
 
     Attributes:
         name: Its name in the track file.
-        patterns: Where the files lie in the data folder; any one of them will do.
-        count: How many there must be.
-        get: What to get and from whom, in words.
-        sha256: Hash of the one file, None where there are several or the track publishes none.
+        patterns: Patterns of the files in the data folder; one of them must match.
+        count: Required number of files.
+        get: Sentence on what to obtain and from where.
+        sha256: Hash of the file; None where there are several files or the track publishes no hash.
     """
 
     name: str
@@ -53,17 +53,17 @@ class Need:
     sha256: str | None = None
 
     def found(self, data: Path) -> int:
-        """How many of the files are there; counting stops at what is enough."""
-        return max(_counted(data, pattern, self.count) for pattern in self.patterns)
+        """Number of the files that exist; counting stops at the required number."""
+        return max(_count(data, pattern, self.count) for pattern in self.patterns)
 
     def lacking(self, data: Path | None) -> str | None:
-        """What this machine lacks of it, in words; None where it has all."""
-        found = 0 if data is None else self.found(data)
-        places = " or ".join(self.patterns)
-        if data is None or found < self.count:
-            return f"{self.get} ({found:,} of {self.count:,} found at {places})"
+        """The files that this machine lacks, as a phrase; None where it has all."""
+        count = 0 if data is None else self.found(data)
+        locations = " or ".join(self.patterns)
+        if data is None or count < self.count:
+            return f"{self.get} ({count:,} of {self.count:,} found at {locations})"
         if self.sha256 is not None and file_digest(next(reading.matching(data, self.patterns[0]))) != self.sha256:
-            return f"{self.get} (the file at {places} is another: its SHA-256 must be {self.sha256})"
+            return f"{self.get} (the file at {locations} is another: its SHA-256 must be {self.sha256})"
         return None
 
 
@@ -73,10 +73,10 @@ class TrackCell:
 
     Attributes:
         track: The track's name.
-        definition: Everything that it rests on: what its id is the hash of.
-        needs: The files it is built from.
+        definition: Everything that the cell depends on; its id contains the hash of this.
+        needs: The files that it is built from.
         costs: The whole cost profile, None where the track has none.
-        published: Whether the track says what its files hash to, so that a cell can be shown to be this one.
+        published: Whether the track publishes hashes of its files, so that a built cell can be compared with it.
     """
 
     track: str
@@ -92,7 +92,7 @@ class TrackCell:
 
     @cached_property
     def spec(self) -> CellSpec:
-        """The cell that a built one must equal to be this one."""
+        """The specification that a built cell must have to be this cell."""
         d = self.definition
         system = d["system"]
         return CellSpec(
@@ -109,13 +109,13 @@ class TrackCell:
 
     @property
     def name(self) -> str:
-        """Data set, modes, geometry, system and loss where a system has several."""
+        """Data set, modes, geometry, system, and the loss where a system has several."""
         d = self.definition
         loss = [] if d["loss"] is None else [d["loss"]]
         return "-".join([d["dataset"]["name"], *d["modes"], d["geometry"], d["system"]["name"], *loss])
 
     def missing(self, data: Path | None) -> list[str]:
-        """What this version or machine lacks to build the cell, in words; empty where it can be built."""
+        """What this version or machine lacks to build the cell, as phrases; empty where it can be built."""
         d = self.definition
         parts = (
             ("downstream system", d["system"]["name"], {*SYSTEMS, LEARNED_PLANNER}),
@@ -129,13 +129,13 @@ class TrackCell:
         return lacks or ([] if data is None else list(self._other_files(data)))
 
     def _other_files(self, data: Path) -> Iterator[str]:
-        """Folders of the data set that hold other files than the track's."""
-        told = self.definition["dataset"].get("files", {})
-        here = folder_digests_of(_files(Kitti(data / KITTI))) if told else {}
-        for folder in sorted({*told, *here}):
-            if told.get(folder) != here.get(folder):
-                wanted = f"must be {told[folder]}" if folder in told else "is not the track's"
-                yield f"the track's own files in {KITTI}/training/{folder} (the SHA-256 over those there {wanted})"
+        """Folders of the data set whose files differ from the track's."""
+        expected = self.definition["dataset"].get("files", {})
+        actual = folder_digests_of(_files(Kitti(data / KITTI))) if expected else {}
+        for folder in sorted({*expected, *actual}):
+            if expected.get(folder) != actual.get(folder):
+                rule = f"must be {expected[folder]}" if folder in expected else "is not the track's"
+                yield f"the track's own files in {KITTI}/training/{folder} (the SHA-256 over those there {rule})"
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,11 @@ class Track:
 
     Attributes:
         name: Its name.
-        title: What it is.
-        source: Where its figures come from.
-        not_given: What the source does not say.
-        alphas: Budgets that are judged.
-        headline_alpha: The budget that ranks.
+        title: Its title.
+        source: The source of its figures.
+        not_given: Details that the source does not state.
+        alphas: The judged budgets.
+        headline_alpha: The budget that determines the ranks.
         cells: Its cells.
     """
 
@@ -197,9 +197,9 @@ def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> 
     sha256 = {name: mode.get("sha256") for name, mode in modes.items()}
     needs = tuple(_need(name, content["materials"][name], sha256.get(name)) for name in entry["needs"])
     for geometry, named, loss in product(entry["geometry"], entry["system"], entry.get("loss", [None])):
-        # A loss that this version knows is a system of its own: the same planner, weighed otherwise.
-        known = f"{named}-{loss}" in SYSTEMS
-        system, loss = (f"{named}-{loss}", None) if known else (named, loss)
+        # A loss that this version implements is a system of its own: the same planner with other weights.
+        is_system = f"{named}-{loss}" in SYSTEMS
+        system, loss = (f"{named}-{loss}", None) if is_system else (named, loss)
         definition = {
             "dataset": dataset,
             "modes": modes,
@@ -212,13 +212,13 @@ def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> 
         yield TrackCell(track, definition, needs, costs, content.get("hashes") != "not published")
 
 
-def _mode(name: str, told: Mapping[str, Any], dataset: Mapping[str, Any]) -> ModeSpec:
+def _mode(name: str, entry: Mapping[str, Any], dataset: Mapping[str, Any]) -> ModeSpec:
     if dataset["name"] == "synthetic":
-        made = {"seed": dataset["seed"], "settings": dataset["settings"], "size": MODES[name]}
+        origin = {"seed": dataset["seed"], "settings": dataset["settings"], "size": MODES[name]}
     else:
-        made = {"sha256": told.get("sha256"), "scores": told["scores"]}
-    classes = told.get("classes")
-    return ModeSpec(name, made, told.get("threshold"), None if classes is None else tuple(classes))
+        origin = {"sha256": entry.get("sha256"), "scores": entry["scores"]}
+    classes = entry.get("classes")
+    return ModeSpec(name, origin, entry.get("threshold"), None if classes is None else tuple(classes))
 
 
 def _files(source: Dataset) -> dict[str, str]:
@@ -230,7 +230,7 @@ def _need(name: str, entry: Mapping[str, Any], sha256: str | None) -> Need:
     return Need(name, patterns, entry["count"], entry["get"], sha256)
 
 
-def _counted(data: Path, pattern: str, enough: int) -> int:
+def _count(data: Path, pattern: str, enough: int) -> int:
     return sum(
         1 for _, path in zip(range(enough), reading.matching(data, pattern), strict=False) if reading.is_file(path)
     )
@@ -250,26 +250,26 @@ def build_command(cell: TrackCell, data: Path | None) -> str | None:
 
 
 class Likeness(NamedTuple):
-    """The track's cell that a built one is called after, and in which points it is another."""
+    """The track's cell with the name of a built cell, and the differences between the two."""
 
     cell: TrackCell
     differences: tuple[str, ...]
 
 
 def likeness(spec: CellSpec, costs: Mapping[str, Any] | None) -> Likeness | None:
-    """The track's cell that a built one is, or else the namesake it comes nearest to; None where it has none.
+    """The track's cell with the built cell's name and the fewest differences; None where no track has that name.
 
     Args:
-        spec: What the built cell says of itself.
-        costs: The content of its costs file, None where it has none.
+        spec: Specification of the built cell.
+        costs: The content of its costs file; None where it has none.
     """
     namesakes = [cell for track in read_tracks() for cell in track.cells if cell.spec.name == spec.name]
-    told = [Likeness(cell, differences(cell, spec, costs)) for cell in namesakes]
-    return min(told, key=lambda item: len(item.differences), default=None)
+    likenesses = [Likeness(cell, differences(cell, spec, costs)) for cell in namesakes]
+    return min(likenesses, key=lambda item: len(item.differences), default=None)
 
 
 def differences(cell: TrackCell, spec: CellSpec, costs: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Every point in which a built cell is not a track's, one phrase each."""
+    """Every difference between a built cell and a track's cell, one phrase each."""
     if not cell.published:
         return (f"track {cell.track} publishes no hashes of its files, so that no cell can be shown to be its own",)
     loss = unlike({"loss": cell.definition["loss"]}, {"loss": None})
@@ -278,7 +278,7 @@ def differences(cell: TrackCell, spec: CellSpec, costs: Mapping[str, Any] | None
 
 COSTS = "costs.toml"
 LOCAL = "local"
-"""The track of cells that no track file describes, and the profile of costs without a name."""
+"""Name of the track of cells that no track file describes, and of cost profiles without a name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,10 +286,10 @@ class TrackedCell:
     """A cell on disk as the protocol sees it.
 
     Attributes:
-        name: Its folder's name: what a submission's score file is called.
+        name: Name of its folder, and of the score file in a submission.
         built: The cell itself.
-        profile: Name of its cost profile, None where costs are unknown.
-        likeness: The track's cell that it is called after and how it differs from it, None where no track has one.
+        profile: Name of its cost profile; None where costs are unknown.
+        likeness: The track's cell of the same name and the differences from it; None where no track has one.
     """
 
     name: str
@@ -299,7 +299,7 @@ class TrackedCell:
 
     @property
     def id(self) -> str:
-        """Its id, which rests on the hashes of everything that went in."""
+        """Its id, which contains the hash of its definition."""
         return self.built.id
 
     @property
@@ -319,7 +319,7 @@ class TrackedCell:
 
     @property
     def official(self) -> TrackCell | None:
-        """The track's cell that it is, None where it is none."""
+        """The track's cell that it equals; None where it equals none."""
         return None if self.likeness is None or self.likeness.differences else self.likeness.cell
 
     @property
@@ -334,36 +334,36 @@ class TrackedCell:
 
 
 def read_cells(folder: Path | str) -> dict[str, TrackedCell]:
-    """Every cell in a folder of cell folders, or of folders of them (then named outer-inner), sorted by name."""
+    """Every cell in a folder of cell folders, sorted by name; cells one level deeper are named outer-inner."""
     folder = Path(folder)
     if not reading.is_folder(folder):
         raise InputError(f"{folder}: must be a folder of cells made by `deepval build`; there is no such folder.")
     manifests = [*reading.matching(folder, "*/manifest.json"), *reading.matching(folder, "*/*/manifest.json")]
-    found: dict[str, TrackedCell] = {}
+    cells: dict[str, TrackedCell] = {}
     for manifest in sorted(manifests):
         name = "-".join(manifest.parent.relative_to(folder).parts)
-        if name in found:
+        if name in cells:
             raise InputError(f"{folder}: cells need different names; two are called {name!r}. Rename a folder.")
-        found[name] = _tracked(manifest.parent, name)
-    if not found:
+        cells[name] = _tracked_cell(manifest.parent, name)
+    if not cells:
         raise InputError(f"{folder}: must hold folders made by `deepval build`; no manifest.json lies in any.")
-    return dict(sorted(found.items()))
+    return dict(sorted(cells.items()))
 
 
-def _tracked(folder: Path, name: str) -> TrackedCell:
+def _tracked_cell(folder: Path, name: str) -> TrackedCell:
     built = read_cell(folder)
-    told = toml_content(built.manifest.content(COSTS), folder / COSTS) if COSTS in built.manifest.files else None
-    profile = None if told is None else told.get("profile", LOCAL)
+    costs = toml_content(built.manifest.content(COSTS), folder / COSTS) if COSTS in built.manifest.files else None
+    profile = None if costs is None else costs.get("profile", LOCAL)
     if not isinstance(profile, str | None):
         raise InputError(f"{folder / COSTS}: 'profile' must be a name; found {profile!r}.")
-    like = likeness(built.spec, told)
+    like = likeness(built.spec, costs)
     if like is not None and not like.differences:
-        like = Likeness(like.cell, tuple(_altered(built)))
+        like = Likeness(like.cell, tuple(_alterations(built)))
     return TrackedCell(name, built, profile, like)
 
 
-def _altered(built: BuiltCell) -> Iterator[str]:
-    """Where a manifest or a split does not follow from what the cell says that it rests on."""
+def _alterations(built: BuiltCell) -> Iterator[str]:
+    """Where a cell's id or split does not follow from its definition."""
     if not built.id.endswith(digest_of(built.definition)[:12]):
         yield "its id must be the hash of its definition; found another"
     if built.split != split(built.split.dataset, built.definition["dataset"]["units"]):
