@@ -133,26 +133,26 @@ def compare_over(
 
 def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
     """What the results of cells rest on, whose draws belong together."""
-    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to compare over").items()}
-    shared_draws(held)
-    return held
+    bases = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to compare over").items()}
+    shared_draws(bases)
+    return bases
 
 
 def compared_over(
-    held: Mapping[str, Basis], candidate: str, baseline: str, *, of: Statistic = "gain"
+    bases: Mapping[str, Basis], candidate: str, baseline: str, *, of: Statistic = "gain"
 ) -> tuple[PooledComparison, ...]:
     """As `compare_over`, of what `together` gives for the results or for more of them."""
     checked(of)
-    draws = next(iter(held.values())).totals.draws
-    ours = {name: contenders(item, candidate) for name, item in held.items()}
-    theirs = {name: contenders(item, baseline) for name, item in held.items()}
-    first = next(iter(held))
-    keys = [key for key in ours[first] if all(key in ours[name] and key in theirs[name] for name in held)]
+    draws = next(iter(bases.values())).totals.draws
+    ours = {name: contenders(item, candidate) for name, item in bases.items()}
+    theirs = {name: contenders(item, baseline) for name, item in bases.items()}
+    first = next(iter(bases))
+    keys = [key for key in ours[first] if all(key in ours[name] and key in theirs[name] for name in bases)]
     if not keys:
         raise InputError(f"{candidate!r} and {baseline!r} have no budget that every cell judges both under.")
     rows = []
     for key in keys:
-        pairs = [Pair(name, item, ours[name][key], theirs[name][key]) for name, item in held.items()]
+        pairs = [Pair(name, item, ours[name][key], theirs[name][key]) for name, item in bases.items()]
         rows.append(over_pairs(pairs, key, (candidate, baseline), of=of, draws=draws))
     return tuple(rows)
 
@@ -175,9 +175,9 @@ def over_pairs(
     for side, name in (("one", candidate), ("other", baseline)):
         out = [pair for pair in pairs if getattr(pair, side).sample is None]
         if out:
-            said = joined(f"{name}: {getattr(pair, side).row.reason} ({pair.cell})" for pair in out)
+            reason = joined(f"{name}: {getattr(pair, side).row.reason} ({pair.cell})" for pair in out)
             verdict = getattr(out[0], side).row.verdict if side == "one" else None
-            return PooledComparison(**start, verdict=verdict, reason=said)
+            return PooledComparison(**start, verdict=verdict, reason=reason)
     resampled = can_resample([pair.held for pair in pairs])
     drawn = slice(1, 1 + len(draws))
     differences = [pair.difference(of) for pair in pairs]
@@ -189,8 +189,8 @@ def over_pairs(
     ]
     unlike = _unlike(pairs) if of == "gain" else None
     ndg = mean_over_cells([pair.ndg() for pair in pairs]) if of == "gain" else np.full(drawn.stop, np.nan)
-    kept = np.all([pair.prized() for pair in pairs], axis=0) & ~np.isnan(ndg[drawn]) & resampled
-    of_ndg = draws.interval(ndg[drawn], kept & ~np.isnan(ndg[0])).snapped()
+    selected = np.all([pair.prized() for pair in pairs], axis=0) & ~np.isnan(ndg[drawn]) & resampled
+    of_ndg = draws.interval(ndg[drawn], selected & ~np.isnan(ndg[0])).snapped()
     return PooledComparison(
         **start,
         difference=known(mean[0]),
@@ -202,7 +202,7 @@ def over_pairs(
         ndg_hi=known(of_ndg.high),
         verdict=oriented(bounds, of).verdict,
         dropped=int(np.count_nonzero(~defined)) if defined.any() else 0,
-        ndg_dropped=int(np.count_nonzero(~kept)) if kept.any() else 0,
+        ndg_dropped=int(np.count_nonzero(~selected)) if selected.any() else 0,
         cells_better=alone.count("better"),
         cells_worse=alone.count("worse"),
         reason=joined([*(reasons(pair.one, pair.other) for pair in pairs), unlike]),
@@ -216,8 +216,8 @@ def mean_over_cells(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.nd
 
 def _unlike(pairs: Sequence[Pair]) -> str | None:
     """Why there is no difference in nDG where the two divide by different oracles."""
-    found = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
-    return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in found if ours != theirs)
+    oracles = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
+    return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in oracles if ours != theirs)
 
 
 def _rates_missed(pairs: Sequence[Pair]) -> int | None:

@@ -48,10 +48,10 @@ def ratio(
     if units < 2 or not len(draws):
         return Ratio(value, None, None, 0)
     over, under = (draws.counts @ sums).T
-    kept = under > 0
-    samples = np.divide(over, under, out=np.full(len(over), np.nan), where=kept)
-    found = draws.interval(samples, kept)
-    return Ratio(value, known(found.low), known(found.high), int(np.count_nonzero(~kept)))
+    selected = under > 0
+    samples = np.divide(over, under, out=np.full(len(over), np.nan), where=selected)
+    interval = draws.interval(samples, selected)
+    return Ratio(value, known(interval.low), known(interval.high), int(np.count_nonzero(~selected)))
 
 
 KEEP_PRIZE = 0.25
@@ -170,27 +170,33 @@ class Totals:
 
     def versus_each(self, differences: Difference) -> list[Versus]:
         """The same of several differences, a row each."""
-        share, loss, defined, kept = self._defined(differences)
+        share, loss, defined, selected = self._defined(differences)
         size, some = float(self.size[0]), defined.any(axis=1, keepdims=True)
         dropped = np.count_nonzero(~defined & some, axis=1)
         points = differences.share[:, 0].tolist(), differences.loss[:, 0].tolist()
-        found = []
+        results = []
         for point, of_loss_point, (of_share, spread), (of_loss, spread_of_loss), left_out in zip(
-            *points, self._said(share, defined), self._said(loss, kept), dropped.tolist(), strict=True
+            *points,
+            self._interval_and_spread(share, defined),
+            self._interval_and_spread(loss, selected),
+            dropped.tolist(),
+            strict=True,
         ):
             second, second_of_loss = self._second(point, spread), self._second(of_loss_point, spread_of_loss)
             intervals = of_share.snapped(), of_loss.snapped(size)
-            found.append(Versus(spread, *intervals, left_out, second.snapped(), second_of_loss.snapped(size)))
-        return found
+            results.append(Versus(spread, *intervals, left_out, second.snapped(), second_of_loss.snapped(size)))
+        return results
 
     def verdicts(self, differences: Difference) -> Sequence[Verdict | None]:
         """The verdicts alone of several differences, a row each."""
-        share, loss, defined, kept = self._defined(differences)
-        found: list[Verdict | None] = [interval.snapped().verdict for interval in self.draws.intervals(share, defined)]
-        if None not in found:
-            return found
-        size, of_loss = float(self.size[0]), self.draws.intervals(loss, kept)
-        return [verdict or interval.snapped(size).verdict for verdict, interval in zip(found, of_loss, strict=True)]
+        share, loss, defined, selected = self._defined(differences)
+        verdicts: list[Verdict | None] = [
+            interval.snapped().verdict for interval in self.draws.intervals(share, defined)
+        ]
+        if None not in verdicts:
+            return verdicts
+        size, of_loss = float(self.size[0]), self.draws.intervals(loss, selected)
+        return [verdict or interval.snapped(size).verdict for verdict, interval in zip(verdicts, of_loss, strict=True)]
 
     def _defined(self, differences: Difference) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Shares and losses in the draws, and which of them count."""
@@ -198,12 +204,12 @@ class Totals:
         defined = ~np.isnan(share) & self.resampled
         return share, loss, defined, np.where(defined.any(axis=1, keepdims=True), defined, self.resampled)
 
-    def _said(
-        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"]
+    def _interval_and_spread(
+        self, samples: Float[np.ndarray, "row draw"], selected: Bool[np.ndarray, "row draw"]
     ) -> Iterator[tuple[Interval, float]]:
         """Interval and standard deviation of each row over the draws that it keeps."""
-        spreads = self.draws.spreads(samples if kept.all() else np.where(kept, samples, np.nan))
-        return zip(self.draws.intervals(samples, kept), spreads.tolist(), strict=True)
+        spreads = self.draws.spreads(samples if selected.all() else np.where(selected, samples, np.nan))
+        return zip(self.draws.intervals(samples, selected), spreads.tolist(), strict=True)
 
     def _second(self, point: float, spread: float) -> Interval:
         """The second opinion of a difference from the draws in which it is known."""
