@@ -11,7 +11,7 @@ from deepval.judging import selections
 from deepval.judging.budgets import Allowance, Selection, allowance
 from deepval.judging.draws import Concentration, concentration
 from deepval.judging.gaps import split_gap
-from deepval.judging.resamples import Allocator, Resamples, Resampling, held
+from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory
 from deepval.judging.rows import Judged
 from deepval.judging.sifting import SiftedScores
 from deepval.judging.streams import Cap
@@ -73,7 +73,7 @@ def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: R
         return vars(split)
     if isinstance(scores, SiftedScores):
         return vars(split) | {"reason": Reason.NOT_IN_MEMORY.said()}
-    even = selections.break_even(held(resamples).table, scores.values, allowed)
+    even = selections.break_even(in_memory(resamples).table, scores.values, allowed)
     return vars(split) | {"break_even": even.largest, "break_even_set": even.spans}
 
 

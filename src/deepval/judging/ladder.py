@@ -22,7 +22,7 @@ from deepval.judging import fills, knapsack, plans, selections, spending
 from deepval.judging import plans as steps
 from deepval.judging.budgets import Allowance
 from deepval.judging.oracle import oracle_gain
-from deepval.judging.resamples import Resamples, Resampling, Sample, held
+from deepval.judging.resamples import Resamples, Resampling, Sample, in_memory
 from deepval.results import Optimum, Spending
 from deepval.tables import columns
 from deepval.tables.costs import CONVENTIONS, Convention
@@ -66,7 +66,7 @@ def oracles(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Samp
     """The best multi-fidelity plan of every resample under each budget; None for two modes or a skipping router."""
     if len(resamples.modes) == 2:
         return [None] * len(allowances)
-    return [_oracle(held(resamples), allowed) for allowed in allowances]
+    return [_oracle(in_memory(resamples), allowed) for allowed in allowances]
 
 
 def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
@@ -86,7 +86,7 @@ def chances(resampling: Resampling, allowances: Sequence[Allowance]) -> list[Sam
     """
     if len(resampling.modes) == 2:
         return [None] * len(allowances)
-    resamples = held(resampling)
+    resamples = in_memory(resampling)
     table = resamples.table
     parts = (*table.mode_values.T, *np.maximum(table.mode_values, 0.0).T)
     units = len(table.unit_ids)

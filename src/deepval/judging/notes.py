@@ -92,16 +92,16 @@ def notes_on_order(modes: Sequence[str], costs: Costs | None, *, gain: float, ha
     figures = {} if costs is None else costs.modes
     one, other = figures.get(cheap, {}), figures.get(full, {})
     less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
-    told = []
+    faults = []
     if less:
-        told.append(f"costs less than {cheap!r} ({', '.join(less)})")
+        faults.append(f"costs less than {cheap!r} ({', '.join(less)})")
     if gain < 0:
         ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {harm_ratio:.3g}"
-        told.append(f"harms more than it helps ({ratio})")
-    if not told:
+        faults.append(f"harms more than it helps ({ratio})")
+    if not faults:
         return []
     return [
-        f"The last mode, {full!r}, {' and '.join(told)}: is {full!r} really the full mode, and is a lower loss better? "
+        f"The last mode, {full!r}, {' and '.join(faults)}: is {full!r} really the full mode, and is a lower loss better? "
         "Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
     ]
 
@@ -123,14 +123,14 @@ def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) ->
     figures = next((a.costs for a in allowances if a.costs is not None), None)
     if figures is None:
         return None
-    told = figures.to_dict()
-    each: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
+    content = figures.to_dict()
+    per_input: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
     if table is None:
-        return told
-    for unit in each:
+        return content
+    for unit in per_input:
         for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
-            told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
-    return told
+            content["modes"][mode] = content["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
+    return content
 
 
 class Timed(NamedTuple):

@@ -43,10 +43,10 @@ from deepval.version import __version__
 
 def refuse(source: OnDisk, asked: Mapping[str, Any]) -> None:
     """Raise where something is asked for that needs the rows in memory; by what it is called in both worlds."""
-    found = next((name for name, given in asked.items() if given), None)
-    if found is not None:
+    name = next((name for name, value in asked.items() if value), None)
+    if name is not None:
         raise InputError(
-            f"{source.source}: {found} needs the table in memory, and it is larger ({source.why}): leave it out, or "
+            f"{source.source}: {name} needs the table in memory, and it is larger ({source.why}): leave it out, or "
             "allow more (memory=..., --memory)."
         )
 
@@ -68,17 +68,17 @@ def evaluate_on_disk(
     """Judge allocators on a table that stays in its files; arguments are those of `evaluate`."""
     check_names(scores)
     check_missing(missing)
-    wanted = budget_list(budgets, audits.ALPHAS)
+    budgets_to_judge = budget_list(budgets, audits.ALPHAS)
     table = scan_values(source.source, modes=modes, costs=source.costs, units=units, watch=watch)
-    given = scan_scores(table, scores, missing, watch)
-    allowances = [allowance(budget, table.modes, table.costs) for budget in wanted]
-    allowances = charging(given, allowances, missing_costs)
+    score_files = scan_scores(table, scores, missing, watch)
+    allowances = [allowance(budget, table.modes, table.costs) for budget in budgets_to_judge]
+    allowances = charging(score_files, allowances, missing_costs)
     drawn = make_draws(len(table.unit_ids), draws, seed)
     counts = resample_counts(drawn, len(table.unit_ids), leave_out_up_to=LEAVE_OUT_UP_TO)
     inputs = counts @ table.sizes
-    scan = Scan(table, given, watch)
+    scan = Scan(table, score_files, watch)
     best = [*(a.slots(inputs) for a in allowances), *(quota(inputs, alpha) for alpha in audits.ALPHAS)]
-    ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in given]
+    ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in score_files]
     scan.read(counts, np.column_stack([*best, _half_way(table.sample, table.step, best[0])]), ranked)
     ids, facts, rankings = tuple(map(str, table.unit_ids)), scan.facts, scan.rankings
     totals = drawn_totals(ids, scan.per_unit, drawn, counts)
@@ -93,7 +93,7 @@ def evaluate_on_disk(
         *notes_on_order(
             table.modes, table.costs, gain=facts.gain, harm_ratio=_share(facts.every_harm, facts.every_benefit)
         ),
-        *checked_on_disk(table, given, allowances),
+        *checked_on_disk(table, score_files, allowances),
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=3)
@@ -102,7 +102,7 @@ def evaluate_on_disk(
         provenance=Provenance(
             deepval=__version__,
             table=table.digest,
-            scores={item.name: ScoresUsed(item.digest, item.covered) for item in given},
+            scores={item.name: ScoresUsed(item.digest, item.covered) for item in score_files},
             costs=charged(allowances),
             draws=DrawsUsed(drawn.method, len(drawn), drawn.seed),
             units=ids,
@@ -182,16 +182,16 @@ def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
 def _half(oracle: Sifting, total: float) -> tuple[int, float]:
     """Fewest inputs that together hold half of the total, and what they hold of it."""
     numbers, sums = oracle.sieve.tables.sum(axis=2)
-    wanted = total / 2 * (1 - 1e-12)
-    block = min(int(np.searchsorted(np.cumsum(sums), wanted)), int(np.flatnonzero(numbers)[-1]))
-    before, held = float(sums[:block].sum()), int(numbers[:block].sum())
+    target = total / 2 * (1 - 1e-12)
+    block = min(int(np.searchsorted(np.cumsum(sums), target)), int(np.flatnonzero(numbers)[-1]))
+    before, inputs_before = float(sums[:block].sum()), int(numbers[:block].sum())
     if oracle.sieve.single[block]:
         value = float(oracle.sieve.edges[block])
-        more = max(1, math.ceil((wanted - before) / value))
-        return held + more, (before + more * value) / total
+        more = max(1, math.ceil((target - before) / value))
+        return inputs_before + more, (before + more * value) / total
     reached = before + np.cumsum(np.sort(oracle.block(block)["value"])[::-1])
-    at = min(int(np.searchsorted(reached, wanted)), len(reached) - 1)
-    return held + at + 1, float(reached[at]) / total
+    at = min(int(np.searchsorted(reached, target)), len(reached) - 1)
+    return inputs_before + at + 1, float(reached[at]) / total
 
 
 def _units(

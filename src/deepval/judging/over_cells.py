@@ -1,8 +1,8 @@
 """Results of several cells -> the mean over them of the paired difference between two contenders.
 
 Every cell has the same weight. Cells with the same units share their draws, so the mean of a draw is a draw of the
-mean; cells with other units have draws of their own. A draw in which any cell has no difference says nothing of the
-mean: it is left out and counted.
+mean; cells with other units have draws of their own. A draw in which the difference of some cell is undefined is left
+out and counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ class PooledComparison(BudgetRecord):
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Both contenders in one cell; samples end after the draws, for cells differ in how many units can be left out."""
+    """Both contenders in one cell. Samples end after the draws, because cells differ in the units to leave out."""
 
     cell: str
     held: Basis
@@ -98,7 +98,7 @@ class Pair:
     other: Contender
 
     def difference(self, of: Statistic) -> Difference:
-        """What is compared of them in every resample."""
+        """Their difference in every resample."""
         assert self.one.sample
         assert self.other.sample
         return self.held.totals.paired(part(self.one.sample, of), part(self.other.sample, of))
@@ -132,7 +132,7 @@ def compare_over(
 
 
 def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
-    """What the results of cells rest on, whose draws belong together."""
+    """The bases of the results of cells; raises where their draws cannot be combined."""
     bases = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to compare over").items()}
     shared_draws(bases)
     return bases
@@ -141,7 +141,7 @@ def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
 def compared_over(
     bases: Mapping[str, Basis], candidate: str, baseline: str, *, of: Statistic = "gain"
 ) -> tuple[PooledComparison, ...]:
-    """As `compare_over`, of what `together` gives for the results or for more of them."""
+    """`compare_over` for the bases of the results, which `together` returns."""
     checked(of)
     draws = next(iter(bases.values())).totals.draws
     ours = {name: contenders(item, candidate) for name, item in bases.items()}
@@ -160,12 +160,12 @@ def compared_over(
 def over_pairs(
     pairs: Sequence[Pair], key: BudgetKey, names: tuple[str, str], *, of: Statistic = "gain", draws: Draws
 ) -> PooledComparison:
-    """The mean over cells of the difference between the two contenders of each, whoever they are there.
+    """The mean over cells of the difference between two contenders, which may be others in each cell.
 
     Args:
         pairs: Both contenders in each cell.
         key: The budget.
-        names: What the contenders are called.
+        names: Names of the contenders in the result.
         of: What is compared.
         draws: The draws that the cells share (`shared_draws`).
     """
@@ -210,12 +210,12 @@ def over_pairs(
 
 
 def mean_over_cells(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.ndarray, "sample"]:
-    """The mean over cells, added in the order of size so that the order of the cells leaves no trace."""
+    """The mean over cells; values are added by size, so that the order of the cells does not affect rounding."""
     return np.sort(np.stack(cells), axis=0).mean(axis=0)
 
 
 def _unlike(pairs: Sequence[Pair]) -> str | None:
-    """Why there is no difference in nDG where the two divide by different oracles."""
+    """The reason why there is no difference in nDG, if the two divide by different oracles."""
     oracles = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
     return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in oracles if ours != theirs)
 

@@ -116,14 +116,14 @@ class FrozenThreshold(Policy):
         for alpha in alphas:
             _check_alpha(alpha)
         scores = _validation(validation_scores)
-        found = cuts(scores, [slots_of(alpha, scores.size) for alpha in alphas], order)
-        return [cls.at(cut, alpha * scores.size) for cut, alpha in zip(found, alphas, strict=True)]
+        score_cuts = cuts(scores, [slots_of(alpha, scores.size) for alpha in alphas], order)
+        return [cls.at(cut, alpha * scores.size) for cut, alpha in zip(score_cuts, alphas, strict=True)]
 
     @classmethod
-    def at(cls, cut: TiedCut, wanted: float) -> "FrozenThreshold":
+    def at(cls, cut: TiedCut, accepted: float) -> "FrozenThreshold":
         """The threshold at a cut that accepts so many in expectation."""
         theta = cut.score + 0.0  # of two zeros the one without a sign
-        return cls(theta, tie_acceptance=min(1.0, (wanted - cut.above) / cut.tied))
+        return cls(theta, tie_acceptance=min(1.0, (accepted - cut.above) / cut.tied))
 
     def expected(self, score: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
         """Expected acceptance per input: 1 above theta, p at theta, 0 below; for the exact expected gain."""
@@ -206,9 +206,9 @@ class CappedStream(UnitStream):
 
     def decide(self, score: float) -> bool:
         """Whether the next input of the unit is escalated."""
-        wanted = self.wants.decide(score)
+        requested = self.wants.decide(score)
         self.seen += 1
-        escalate = wanted and self.escalated < math.floor(1 + self.policy.alpha * self.seen + SLACK)
+        escalate = requested and self.escalated < math.floor(1 + self.policy.alpha * self.seen + SLACK)
         self.escalated += escalate
         return escalate
 
@@ -307,10 +307,10 @@ class BucketStream(UnitStream):
         """Whether the next input of the unit is escalated."""
         return self.step(self.wants.decide(score))
 
-    def step(self, wanted: int) -> bool:
+    def step(self, requested: int) -> bool:
         """The decision on an input that asks for one token or for none."""
         self.level = min(self.policy.cap, self.level + self.policy.alpha)
-        escalate = wanted > 0 and self.level >= 1 - SLACK
+        escalate = requested > 0 and self.level >= 1 - SLACK
         self.level -= escalate
         return escalate
 
@@ -374,9 +374,9 @@ def _replayed(
     """The decisions of a new stream per unit, stepped through what it needs to know of each row."""
     begins = first == np.arange(signal.size)
     stream, escalated = policy.start(), []
-    for known, new in zip(signal.tolist(), begins.tolist(), strict=True):
+    for value, new in zip(signal.tolist(), begins.tolist(), strict=True):
         stream = policy.start() if new else stream
-        escalated.append(stream.step(known))
+        escalated.append(stream.step(value))
     return np.array(escalated, dtype=bool)
 
 

@@ -1,4 +1,4 @@
-"""Scores and resamples -> what gain curves come to over all shares of the inputs: APGR, CPTs, areas between curves.
+"""Scores and resamples -> summaries of gain curves over all shares of the inputs: APGR, CPTs, areas between curves.
 
 A gain curve is the expected sum of decision values over the highest scores against the share of inputs escalated:
 linear within a group of equal scores, so its area and its first crossing of a level are exact in every draw.
@@ -19,20 +19,20 @@ from deepval.tables.scores import Scores
 from deepval.tables.shares import checked_share
 
 RECOVERED = (0.2, 0.5, 0.8)
-"""Parts of the gap at which calls are told, as RouteLLM does."""
+"""Parts of the gap at which the share of calls is reported, as in RouteLLM."""
 RANDOM, ORACLE = "random", "oracle"
 
 
 @dataclass(frozen=True, eq=False)
 class Fresh:
-    """What a fresh result keeps to say of whole curves: the resamples and the scores that were judged."""
+    """Data of a fresh result for whole curves: the resamples and the judged scores."""
 
     resamples: Resamples
     scores: tuple[Scores, ...]
 
     @property
     def gap(self) -> Bool[np.ndarray, "resample"]:
-        """Where the full mode is better in all than the cheap one; a sum that is rounding alone is no gap."""
+        """Whether the full mode has less total loss than the cheap one in each resample, beyond rounding error."""
         re = self.resamples
         return re.full_gain > 1e-12 * (2 * re.full_benefit - re.full_gain)
 

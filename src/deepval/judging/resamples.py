@@ -170,7 +170,7 @@ def order_of(scores: Scores) -> Int[np.ndarray, "input"] | None:
     return scores.order if len(scores.values) <= SORT_UP_TO else None
 
 
-def held(resamples: Resampling) -> Resamples:
+def in_memory(resamples: Resampling) -> Resamples:
     """The same with its table, for what is only ever asked of a table in memory."""
     assert isinstance(resamples, Resamples)
     return resamples

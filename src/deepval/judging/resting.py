@@ -14,7 +14,7 @@ from deepval.arrays import Float
 from deepval.judging import selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import LEVEL
-from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, held
+from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, in_memory
 from deepval.judging.rows import Judged, ranked_samples
 from deepval.results import BudgetKey, Row, in_words
 
@@ -45,13 +45,13 @@ def with_words(
         unit = next(changing, None)
         if unit is not None:
             rests_on[i] = resamples.unit_ids[unit]
-    found = list(judged)
+    rows = list(judged)
     for i in decided:
         row, unit = judged[i].row, rests_on.get(i)
         words = in_words(row.verdict, effective_units=resamples.effective_units, rests_on=unit)
-        said = vars(row) | {"verdict_words": words, "rests_on": unit, "units_left_out": units}
-        found[i] = replace(judged[i], row=Row(**said))
-    return found
+        fields = vars(row) | {"verdict_words": words, "rests_on": unit, "units_left_out": units}
+        rows[i] = replace(judged[i], row=Row(**fields))
+    return rows
 
 
 def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[int]]:
@@ -62,9 +62,11 @@ def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[
     spread = resamples.draws.spreads(samples)[:, None]
     weights = np.ones(len(resamples.draws)) if resamples.draws.weights is None else resamples.draws.weights
     missing = (resamples.draws.counts == 0) * weights[:, None]
-    known = (~np.isnan(samples)).astype(np.float64) @ missing
+    defined = (~np.isnan(samples)).astype(np.float64) @ missing
     turned, near = (
-        np.divide((samples <= bound).astype(np.float64) @ missing, known, out=np.ones_like(known), where=known > 0)
+        np.divide(
+            (samples <= bound).astype(np.float64) @ missing, defined, out=np.ones_like(defined), where=defined > 0
+        )
         for bound in (np.zeros_like(spread), NEAR * spread)
     )
     units = len(resamples.unit_ids)
@@ -97,12 +99,14 @@ class _Without:
         """The verdict of a row on all other units."""
         key = unit, item.row.allocator
         if key not in self.verdicts:
-            self.verdicts[key] = self._judged(unit, item.row.allocator)
+            self.verdicts[key] = self._verdicts_without(unit, item.row.allocator)
         return self.verdicts[key][item.row.budget]
 
-    def _judged(self, unit: int, allocator: str) -> dict[BudgetKey, str | None]:
-        wanted = {item.row.budget for item in self.decided if item.row.allocator == allocator}
-        allowances = [_on_others(self.resamples, unit, allowed) for allowed in self.allowances if allowed.key in wanted]
+    def _verdicts_without(self, unit: int, allocator: str) -> dict[BudgetKey, str | None]:
+        budget_keys = {item.row.budget for item in self.decided if item.row.allocator == allocator}
+        allowances = [
+            _on_others(self.resamples, unit, allowed) for allowed in self.allowances if allowed.key in budget_keys
+        ]
         if unit not in self.others:
             self.others[unit] = self.resamples.without(unit)
         others = self.others[unit]
@@ -112,11 +116,11 @@ class _Without:
             for allowed, one, other in zip(allowances, own, selections.at_random(others, allowances), strict=True)
             if one
         ]
-        verdicts: dict[BudgetKey, str | None] = dict.fromkeys(wanted, "infeasible")
+        verdicts: dict[BudgetKey, str | None] = dict.fromkeys(budget_keys, "infeasible")
         if pairs:
             keys, gains, chances = zip(*pairs, strict=True)
-            found = others.verdicts(others.paired(np.stack(gains), np.stack(chances)))
-            verdicts |= dict(zip(keys, found, strict=True))
+            decided = others.verdicts(others.paired(np.stack(gains), np.stack(chances)))
+            verdicts |= dict(zip(keys, decided, strict=True))
         return verdicts
 
 
@@ -124,5 +128,5 @@ def _on_others(resamples: Resampling, unit: int, allowed: Allowance) -> Allowanc
     """The allowance on the inputs of all units but one."""
     if not allowed.each:
         return allowed
-    table = held(resamples).table
+    table = in_memory(resamples).table
     return allowed.on(table.keep(table.unit != unit))

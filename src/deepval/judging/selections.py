@@ -11,7 +11,7 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.judging import gaps, oracle, spending, ties
 from deepval.judging.budgets import Allowance
-from deepval.judging.resamples import Allocator, Resamples, Resampling, Sample, held, order_of
+from deepval.judging.resamples import Allocator, Resamples, Resampling, Sample, in_memory, order_of
 from deepval.results import known
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
@@ -26,8 +26,8 @@ def ranked(
     """Samples of the highest scores of an allocator; `costs` is its own cost under each budget."""
 
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
-        table, counts = held(resamples).table, resamples.counts
-        score, quantities = _in_memory(scores).values, _quantities(held(resamples))
+        table, counts = in_memory(resamples).table, resamples.counts
+        score, quantities = _in_memory(scores).values, _quantities(in_memory(resamples))
         return spending.bought(score, quantities, table.unit, price=price, counts=counts, purse=purse)
 
     return _by_budget(resamples, allowances, costs, lambda slots: resamples.ranked(scores, slots), paid)
@@ -37,8 +37,8 @@ def best(resamples: Resampling, allowances: Sequence[Allowance], costs: Sequence
     """Samples of the oracle over the full mode under each budget; it is free if `costs` is None."""
 
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
-        table, counts = held(resamples).table, resamples.counts
-        values, quantities = table.decision_values, _quantities(held(resamples))
+        table, counts = in_memory(resamples).table, resamples.counts
+        values, quantities = table.decision_values, _quantities(in_memory(resamples))
         return spending.best_bought(values, quantities, table.unit, price=price, counts=counts, purse=purse)
 
     return _by_budget(resamples, allowances, costs or [0.0] * len(allowances), resamples.best, paid)
@@ -48,7 +48,7 @@ def at_random(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Sa
     """Samples of random selection in exact expectation under each budget."""
 
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
-        share = spending.chance(_drawn(held(resamples), price), purse)
+        share = spending.chance(_drawn(in_memory(resamples), price), purse)
         totals = np.stack([resamples.full_gain, resamples.full_benefit, resamples.inputs], axis=1)
         return share[:, :, None] * totals[:, None, :]
 
@@ -71,7 +71,7 @@ def ties_decide(
     taken = {i: k for i, k in number.items() if k}
     shares = dict(zip(taken, map(known, resamples.tied_shares(scores, list(taken.values()))), strict=True))
     return [
-        _tied_spend(held(resamples).table, _in_memory(scores), allowed, cost) if allowed.each else shares.get(i)
+        _tied_spend(in_memory(resamples).table, _in_memory(scores), allowed, cost) if allowed.each else shares.get(i)
         for i, (allowed, cost) in enumerate(zip(allowances, costs, strict=True))
     ]
 
@@ -97,7 +97,7 @@ def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Fl
 def best_gain(resamples: Resampling, allowed: Allowance, cost: float) -> float:
     """Gain of the oracle with the budget that an allocator of this cost leaves."""
     if allowed.each:
-        table = held(resamples).table
+        table = in_memory(resamples).table
         return float(best_weights(table, allowed, cost) @ table.decision_values)
     return resamples.best_gain(int(allowed.slots(int(resamples.inputs[0]), cost)))
 
@@ -158,7 +158,7 @@ def _by_budget(
     priced = dict.fromkeys((a.convention, a.accounting) for a in allowances if a.each)
     for key in priced:
         alike = [i for i, a in enumerate(allowances) if a.each and (a.convention, a.accounting) == key]
-        purse = np.column_stack([purses(held(resamples), allowances[i], costs[i]) for i in alike])
-        sums = paid(_price(held(resamples).table, allowances[alike[0]]), purse)
+        purse = np.column_stack([purses(in_memory(resamples), allowances[i], costs[i]) for i in alike])
+        sums = paid(_price(in_memory(resamples).table, allowances[alike[0]]), purse)
         samples |= {i: Sample(*sums[:, column].T) for column, i in enumerate(alike)}
     return [samples[i] for i in range(len(allowances))]

@@ -1,8 +1,8 @@
-"""Scores in time order, calibrated on other units -> what causal policies gain, and what causality costs.
+"""Scores in time order, calibrated on other units -> the gain of causal policies, and the cost of causality.
 
-A ranking sees the whole test split before it decides. These policies see one input of a unit after another, at the
-rate that the budget leaves after the allocator has paid for itself. State resets per unit, so a draw of units is a
-sum of unit totals.
+A ranking sees the whole test split before it decides. These policies see the inputs of a unit one after another, at the
+rate that the budget leaves after the cost of the allocator. The state resets at each unit, so a draw of units is a sum
+of unit totals.
 """
 
 import math
@@ -123,7 +123,7 @@ def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOL
 
 
 class Cap(NamedTuple):
-    """What the causal cap gains, in units of the loss."""
+    """Gain of the causal cap, in units of the loss."""
 
     gain: float
     benefit: float
@@ -132,7 +132,7 @@ class Cap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Acceptance:
-    """A policy's name, what was tuned in it, and which inputs it escalates (or with what probability)."""
+    """The name of a policy, its tuned parameter, and the probability that it escalates each input."""
 
     policy: str
     parameter: float | None
@@ -155,7 +155,7 @@ def streams(
     *,
     calibrated_on: tuple[ValueTable, Sequence[Scores]],
 ) -> tuple[list[Streamed], dict[tuple[str, int], Cap]]:
-    """Rows of every policy, and the causal cap's gain by allocator and number of the budget."""
+    """Rows of every policy, and the causal cap's gain by allocator and index of the budget."""
     calibration_table, calibration_scores = calibrated_on
     streamed_rows: list[Streamed] = []
     caps: dict[tuple[str, int], Cap] = {}
@@ -202,7 +202,7 @@ def streams(
 
 
 def times(table: ValueTable) -> Int[np.ndarray, "input"]:
-    """The position of each input in time, without which there is no streaming; all differ."""
+    """The position of each input in time; all differ. Raises where the table has no times."""
     if table.order is None:
         raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
     return table.time_rank
@@ -211,11 +211,11 @@ def times(table: ValueTable) -> Int[np.ndarray, "input"]:
 def _acceptances(
     score: Float[np.ndarray, "input"],
     table: ValueTable,
-    calibration_score: Float[np.ndarray, "held"],
+    calibration_score: Float[np.ndarray, "calibration"],
     calibration_table: ValueTable,
     rate: float,
 ) -> Iterator[Acceptance]:
-    """The four policies at a rate, calibrated and tuned on the held units."""
+    """The four policies at a rate, calibrated and tuned on the calibration units."""
     at = times(table)
     frozen = FrozenThreshold.calibrate(calibration_score, rate)
     yield Acceptance("frozen threshold", None, frozen.expected(score))
@@ -245,7 +245,7 @@ def _streamed(
     gain = resamples.counts @ totals.gain
     realised = float(totals.escalated.sum() / len(table))
     behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
-    # Where a draw holds nothing to gain there is no nDG, but two that gain the same there do not differ.
+    # A draw in which the oracle gains nothing has no nDG; if both gains are equal there, their difference is still 0.
     in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
     difference, resampled = resamples.paired(gain, chance), resamples.resampled
     compared = resampled and bool(prize[0] > 0)

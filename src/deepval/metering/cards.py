@@ -35,19 +35,19 @@ def read_entries(path: Path, kind: Kind) -> dict[str, Mapping[str, object]]:
 
 def write_entries(path: Path, kind: Kind, entries: Mapping[str, Entry]) -> None:
     """Put one `[<kind>.<name>]` table per entry at the end, in place of any of that name; the rest stays as it is."""
-    known = read_entries(path, kind)
+    entries_before = read_entries(path, kind)
     before = _text(path) if reading.exists(path) else ""
-    wanted = tomllib.loads(before)
-    wanted[kind] = {**known, **entries}
-    kept = _without(before, kind, set(known) & set(entries)).strip()
+    expected = tomllib.loads(before)
+    expected[kind] = {**entries_before, **entries}
+    rest = _without(before, kind, set(entries_before) & set(entries)).strip()
     tables = [f"[{kind}.{_key(name)}]\n{_lines(entry)}" for name, entry in entries.items()]
-    text = (kept + "\n\n" if kept else "") + "\n".join(tables)
+    text = (rest + "\n\n" if rest else "") + "\n".join(tables)
     # Text is cut by lines; whether the file still says what it should is checked on the whole.
     try:
         written = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _cannot(path, entries, str(error)) from error
-    if written != wanted:
+    if written != expected:
         raise _cannot(path, entries, "its tables are not written one by one")
     write_atomically(path, text, make_folder=True)
 
@@ -62,20 +62,20 @@ def _text(path: Path) -> str:
 
 def _without(text: str, kind: Kind, names: set[str]) -> str:
     """The text without the tables of those names; comments right above the next table stay."""
-    kept: list[str] = []
-    inside, held = False, []
+    lines: list[str] = []
+    inside, pending = False, []
     for line in text.splitlines(keepends=True):
         path = _header(line)
         if path is not None:
-            kept += held
-            held, inside = [], len(path) > 1 and path[0] == kind and path[1] in names
+            lines += pending
+            pending, inside = [], len(path) > 1 and path[0] == kind and path[1] in names
         if not inside:
-            kept.append(line)
+            lines.append(line)
         elif line.strip() and not line.lstrip().startswith("#"):
-            held = []
+            pending = []
         else:
-            held.append(line)
-    return "".join(kept + held)
+            pending.append(line)
+    return "".join(lines + pending)
 
 
 def _header(line: str) -> list[str] | None:
@@ -197,16 +197,16 @@ def measured_cards(
         threads: Threads that BLAS, OpenMP and OpenCV are held to; None leaves them as they are.
         energy: Whether energy is measured as well; without a sensor that is an error.
     """
-    found = rails() if energy else ()
+    sensors = rails() if energy else ()
     cards = []
-    with held_to(threads) as held:
+    with held_to(threads) as used_threads:
         for size in (None,) if batch is None else (None, batch):
             timing = measured(stages, items, tolerance=tolerance, seconds=seconds, batch=size)
             spent: Spent | str = NOT_ASKED
-            if found:
-                spent = spent_over_idle(lambda size=size: _served(stages, items, seconds=seconds, batch=size), found)
+            if sensors:
+                spent = spent_over_idle(lambda size=size: _served(stages, items, seconds=seconds, batch=size), sensors)
             called = name if size is None else f"{name}-batched"
-            cards.append(CostCard.of(called, timing, threads=held, energy=spent))
+            cards.append(CostCard.of(called, timing, threads=used_threads, energy=spent))
     return cards
 
 

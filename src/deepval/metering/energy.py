@@ -58,71 +58,71 @@ def rails(root: Path = Path("/sys"), *, library: Any = None) -> tuple[Rail, ...]
         root: Where sysfs is mounted.
         library: NVML, if it is not to be looked for.
     """
-    found: list[Rail] = []
+    readable: list[Rail] = []
     closed: list[str] = []
     for rail in _hwmon(root) or _iio(root) or [*_rapl(root), *_nvml(library)]:
         try:
             rail.read()
-            found.append(rail)
+            readable.append(rail)
         except OSError as error:
             closed.append(f"{rail.label} ({error.strerror})")
-    if not found and not closed:
+    if not readable and not closed:
         raise InputError(
             f"Energy needs a sensor, and this machine shows none (no INA3221 rails or RAPL zones under {root}, no "
             f"{NVML}): measure without energy, or on a machine that has one."
         )
     if closed:
         sentence = f"Energy sensors must be readable by this user, and {', '.join(closed)} cannot be read"
-        if not found:
+        if not readable:
             raise InputError(f"{sentence}: allow it, or measure without energy.")
         warnings.warn(f"{sentence}; the others are.", InputWarning, stacklevel=2)
-    return tuple(found)
+    return tuple(readable)
 
 
-def conventions(found: tuple[Rail, ...]) -> dict[Convention, tuple[Rail, ...]]:
+def conventions(rails_read: tuple[Rail, ...]) -> dict[Convention, tuple[Rail, ...]]:
     """The rails that each energy convention sums; a convention that they cannot serve is left out."""
-    inner = tuple(rail for rail in found if INPUT not in rail.feeds)
+    inner = tuple(rail for rail in rails_read if INPUT not in rail.feeds)
     module = tuple(rail for rail in inner if rail.feeds & PARTS)
     sums: dict[Convention, tuple[Rail, ...]] = {
         GPU_RAIL: tuple(rail for rail in inner if rail.feeds == {"GPU"}),
         MODULE: module if frozenset().union(*(rail.feeds for rail in module)) >= PARTS else (),
-        ALL_RAILS: tuple(rail for rail in found if INPUT in rail.feeds) or (inner if module != inner else ()),
+        ALL_RAILS: tuple(rail for rail in rails_read if INPUT in rail.feeds) or (inner if module != inner else ()),
     }
     return {convention: rails for convention, rails in sums.items() if rails}
 
 
 def _rapl(root: Path) -> list[Rail]:
     """Packages and their memory; cores are parts of a package, and the memory-mapped twins count the same again."""
-    found = []
+    zones = []
     for zone in sorted((root / "class/powercap").glob("intel-rapl:*")):
         kind = _text(zone / "name").partition("-")[0]
         if kind not in ("package", "dram"):
             continue
         feeds = PARTS if kind == "package" else frozenset({"DRAM"})
         wrap_mj = float(_text(zone / "max_energy_range_uj")) / 1e3
-        found.append(Rail(f"RAPL {zone.name}", feeds, _reader(zone / "energy_uj", 1e-3), counts=True, wrap_mj=wrap_mj))
-    return found
+        zones.append(Rail(f"RAPL {zone.name}", feeds, _reader(zone / "energy_uj", 1e-3), counts=True, wrap_mj=wrap_mj))
+    return zones
 
 
 def _hwmon(root: Path) -> list[Rail]:
-    found = []
+    channels = []
     for chip in sorted((root / "class/hwmon").glob("hwmon*")):
         if not (chip / "name").is_file() or _text(chip / "name") != "ina3221":
             continue
         for label in sorted(chip.glob("in[123]_label")):
             volts, amperes = chip / f"{label.stem[:3]}_input", chip / f"curr{label.stem[2]}_input"
             if volts.is_file() and amperes.is_file():
-                found += _rail(_text(label), _product(volts, amperes))
-    return found
+                channels += _rail(_text(label), _product(volts, amperes))
+    return channels
 
 
 def _iio(root: Path) -> list[Rail]:
-    found = []
+    channels = []
     for label in sorted((root / "bus/i2c/drivers/ina3221x").glob("*/iio:device*/rail_name_*")):
         power = label.with_name(f"in_power{label.name.rpartition('_')[2]}_input")
         if power.is_file():
-            found += _rail(_text(label), _reader(power, 1.0))
-    return found
+            channels += _rail(_text(label), _reader(power, 1.0))
+    return channels
 
 
 def _rail(label: str, read: Callable[[], float]) -> list[Rail]:
@@ -139,7 +139,7 @@ def _nvml(library: Any) -> list[Rail]:
             return []
     except OSError:
         return []
-    found = []
+    cards = []
     for index in range(count.value):
         handle = ctypes.c_void_p()
         if nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)):
@@ -147,8 +147,8 @@ def _nvml(library: Any) -> list[Rail]:
         counter = _asked(nvml.nvmlDeviceGetTotalEnergyConsumption, handle, ctypes.c_ulonglong, f"NVML card {index}")
         power = _asked(nvml.nvmlDeviceGetPowerUsage, handle, ctypes.c_uint, f"NVML card {index}")
         counts = _answers(counter)
-        found.append(Rail(f"NVML card {index}", frozenset({"GPU"}), counter if counts else power, counts=counts))
-    return found
+        cards.append(Rail(f"NVML card {index}", frozenset({"GPU"}), counter if counts else power, counts=counts))
+    return cards
 
 
 def _asked(function: Any, handle: ctypes.c_void_p, kind: Any, label: str) -> Callable[[], float]:
@@ -186,8 +186,8 @@ def _product(volts: Path, amperes: Path) -> Callable[[], float]:
 def processor() -> str:
     """The processor's name."""
     cpuinfo = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*: *(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
-    return found[1].strip() if found else platform.processor() or platform.machine()
+    match = re.search(r"model name\s*: *(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    return match[1].strip() if match else platform.processor() or platform.machine()
 
 
 def processors() -> int:
@@ -240,7 +240,7 @@ class Spent:
 
 def spent_over_idle(
     run: Callable[[], int],
-    found: Sequence[Rail] | None = None,
+    to_read: Sequence[Rail] | None = None,
     *,
     idle_s: float = 3.0,
     clock: Clock = time.perf_counter_ns,
@@ -255,7 +255,7 @@ def spent_over_idle(
         clock: Nanoseconds since some moment.
         sleep: Waits for so many seconds.
     """
-    chosen = tuple(found) if found is not None else rails()
+    chosen = tuple(to_read) if to_read is not None else rails()
     sums = conventions(chosen)
     idle, _ = _recorded(lambda: sleep(idle_s), chosen, clock)
     work, inputs = _recorded(run, chosen, clock)
@@ -289,20 +289,20 @@ class _Record:
     seconds: float
 
 
-def _recorded(action: Callable[[], Any], found: tuple[Rail, ...], clock: Clock) -> tuple[_Record, Any]:
+def _recorded(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock) -> tuple[_Record, Any]:
     """Millijoules by rail while the action runs and the seconds it took, and what it returned."""
-    seen: dict[Rail, list[tuple[float, float]]] = {rail: [] for rail in found}
+    seen: dict[Rail, list[tuple[float, float]]] = {rail: [] for rail in to_read}
 
     def look(part: Sequence[Rail]) -> None:
         for rail in part:
             seen[rail].append((clock() / 1e9, rail.read()))
 
-    look(found)
+    look(to_read)
     began = clock()
-    with _repeated(lambda: look([rail for rail in found if not rail.counts])):
+    with _repeated(lambda: look([rail for rail in to_read if not rail.counts])):
         result = action()
     seconds = (clock() - began) / 1e9
-    look(found)
+    look(to_read)
     return _Record({rail: used_mj(rail, *zip(*pairs, strict=True)) for rail, pairs in seen.items()}, seconds), result
 
 
