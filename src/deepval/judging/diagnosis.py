@@ -211,7 +211,7 @@ def diagnose(
         missing: As of `evaluate`.
         missing_costs: As of `evaluate`.
         difference: A share of the all-cheap loss: how many units would resolve it?
-        watch: Who is told how far long loops are.
+        watch: Reports the progress of long loops.
     """
     by_allocator, asked = dict(scores or {}), None if budgets is None else list(budgets)
     options: dict[str, Any] = {

@@ -87,7 +87,7 @@ def evaluate(
         weights: Weights of some terms other than those given: the losses are made again from the terms.
         memory: How much may be used, such as "1.5GB"; Parquet files that would take more are read piece by piece, which
             gives the same rows. Most of what is available where None; 0 reads every Parquet file so.
-        watch: Who is told how far long loops are.
+        watch: Reports the progress of long loops.
     """
     columns = checks.texts(by, "by")
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")

@@ -1,7 +1,7 @@
 """Parquet files larger than memory, scores and budgets -> the Result that judging them in memory would give.
 
-Everything is exact, and what follows from sums over units and over the highest scores is made by the same code as in
-memory. What needs the rows themselves is refused in a sentence, or None with a reason.
+All figures are exact. Figures that follow from sums over units and over the highest scores come from the same code as
+in memory. Options that need the rows themselves are refused with a message; such figures are None with a reason.
 """
 
 import math
@@ -42,7 +42,7 @@ from deepval.version import __version__
 
 
 def refuse(source: OnDisk, asked: Mapping[str, Any]) -> None:
-    """Raise where something is asked for that needs the rows in memory; by what it is called in both worlds."""
+    """Raise where an option is set that needs the rows in memory; keys name it in Python and on the command line."""
     name = next((name for name, value in asked.items() if value), None)
     if name is not None:
         raise InputError(
@@ -122,7 +122,7 @@ def evaluate_on_disk(
 
 
 def _slots(allowed: Allowance, name: str, inputs: Float[np.ndarray, "resample"]) -> Int[np.ndarray, "resample"]:
-    """How many inputs an allocator may escalate in every resample: none where no cost can be charged for it."""
+    """Number of inputs that an allocator may escalate in every resample: 0 where its cost is unknown."""
     if name in allowed.unpriced:
         return np.zeros(len(inputs), dtype=np.int64)
     return allowed.slots(inputs, allowed.cost_of(name))
@@ -131,7 +131,10 @@ def _slots(allowed: Allowance, name: str, inputs: Float[np.ndarray, "resample"])
 def _half_way(
     sample: Float[np.ndarray, "row"], step: int, other: Int[np.ndarray, "resample"]
 ) -> Int[np.ndarray, "resample"]:
-    """How many of the best inputs hold half of the value to gain, as a sample has it; of draws, nobody asks."""
+    """Number of best inputs with half of the possible gain, estimated from a sample.
+
+    Defined for the full sample only; draws do not need it and repeat `other`.
+    """
     best = np.sort(sample[sample > 0])[::-1] if len(sample) else sample
     reached = np.cumsum(best)
     half = other.copy()
@@ -144,7 +147,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
-    """What escalation does on the judged inputs, and how the value to gain is spread."""
+    """The effect of escalation on the judged inputs, and the spread of the possible gain."""
     table, facts, inputs = scan.table, scan.facts, len(scan.table)
     loss = float(resamples.cheap_loss[0])
     slots = np.array([int(quota(inputs, alpha)) for alpha in audits.ALPHAS])
@@ -170,7 +173,7 @@ def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
 
 
 def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
-    """How evenly the value to gain is spread over inputs; nobody asks for their Gini coefficient."""
+    """How evenly the possible gain is spread over inputs; the Gini coefficient is not computed."""
     if facts.top_row is None or not facts.benefit > 0:
         return Concentration(None, math.nan, math.nan, math.nan)
     effective = (facts.benefit / facts.scale) ** 2 / facts.squares
@@ -180,7 +183,7 @@ def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
 
 
 def _half(oracle: Sifting, total: float) -> tuple[int, float]:
-    """Fewest inputs that together hold half of the total, and what they hold of it."""
+    """Smallest number of inputs that together have half of the total, and their share of it."""
     numbers, sums = oracle.sieve.tables.sum(axis=2)
     target = total / 2 * (1 - 1e-12)
     block = min(int(np.searchsorted(np.cumsum(sums), target)), int(np.flatnonzero(numbers)[-1]))
@@ -197,7 +200,7 @@ def _half(oracle: Sifting, total: float) -> tuple[int, float]:
 def _units(
     resamples: ScannedResamples, scores: Sequence[SiftedScores], allowances: Sequence[Allowance]
 ) -> tuple[Unit, ...]:
-    """Each unit's part of the gain at the headline budget, where units are few enough to list."""
+    """The part of each unit in the gain at the headline budget; empty where units are too many to list."""
     if resamples.left_out.start == resamples.left_out.stop:
         return ()
     allowed, inputs = audits.headline(allowances), int(resamples.inputs[0])
@@ -215,5 +218,5 @@ def _units(
 
 
 def _gains(score: Sifting, slots: int) -> Float[np.ndarray, "unit"]:
-    """What every unit gains by the highest scores."""
+    """Gain of every unit over the highest scores."""
     return score.cut(slots).taken(slots)[1] if slots else np.zeros(score.sieve.tables.shape[2])

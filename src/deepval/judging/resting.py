@@ -1,8 +1,8 @@
-"""Decided verdicts and the draws behind them -> the unit that each rests on, if there is one, and the verdict in words.
+"""Decided verdicts and their draws -> the unit that each verdict rests on, if there is one, and the verdict in words.
 
-A verdict rests on a unit if judging the others alone, with as many draws of the same seed, gives another verdict.
-Judging again without every unit would take as many times as long. Draws that happen to miss a unit say beforehand
-whether that could be: only units without which the bound comes near 0 are left out in earnest, so what is told is true.
+A verdict rests on a unit if judging the other units alone, with as many draws of the same seed, gives another verdict.
+Judging again without every unit would be slow. Draws that contain no copy of a unit indicate whether it matters: only
+units without which the bound comes near 0 are left out and judged again, so every reported unit is verified.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ from deepval.judging.rows import Judged, ranked_samples
 from deepval.results import BudgetKey, Row, in_words
 
 FEWEST = 3
-"""Units from which on one can be left out and the rest drawn."""
+"""Smallest number of units at which one can be left out and the others drawn."""
 NEAR = 0.5
-"""Spreads from 0 within which a bound is near it: three standard errors of a bound over the draws that miss a unit."""
+"""Distance from 0, in spreads, of a near bound: three standard errors of a bound over the draws that miss a unit."""
 TRIED = 3
-"""Most units that are left out for one row, those first that matter most."""
+"""Largest number of units to leave out for one row, the most influential first."""
 FEW = 8
-"""Units up to which there is no such limit, and one draw near 0 is enough: single draws make the bounds of so few."""
+"""Up to this many units there is no limit and one draw near 0 suffices: with so few, single draws set the bounds."""
 SIGNS = {"better": 1.0, "worse": -1.0}
 
 
@@ -79,14 +79,14 @@ def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[
 
 
 def _towards(item: Judged, resamples: Resampling) -> Float[np.ndarray, "draw"]:
-    """What the verdict rests on in every draw, turned so that below 0 speaks against the verdict."""
+    """The difference in every draw, oriented so that values below 0 contradict the verdict."""
     difference = item.difference.loss if item.row.versus_random_lo is None else item.difference.share
     return SIGNS[item.row.verdict or ""] * difference[resamples.drawn]
 
 
 @dataclass(frozen=True, eq=False)
 class _Without:
-    """Judges decided rows again without a unit; what one unit and one allocator need is worked out once."""
+    """Judges decided rows again without a unit; results are stored per unit and allocator."""
 
     resamples: Resampling
     scores: Mapping[str, Allocator]

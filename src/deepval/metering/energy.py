@@ -1,7 +1,7 @@
 """Rails and a run -> millijoules per input over idle, by convention.
 
-Idle power is measured first, with nothing running, and subtracted for as long as the run takes. Rails that count are
-read before and after; rails that only show power are sampled meanwhile by a thread and integrated by trapezoids.
+Idle power is measured first, with nothing running, and subtracted over the duration of the run. Rails with an energy
+counter are read before and after. Rails that only report power are sampled by a thread and integrated by trapezoids.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ from deepval.metering.timing import Clock
 from deepval.tables.costs import ALL_RAILS, GPU_RAIL, MODULE, Convention
 
 PARTS = frozenset({"GPU", "CPU", "SOC"})
-"""What the module convention counts."""
+"""Parts that the module convention counts."""
 INPUT = "IN"
 """The rail that feeds all others."""
 NVML = "libnvidia-ml.so.1"
@@ -38,10 +38,10 @@ class Rail:
 
     Attributes:
         label: Its name on the machine.
-        feeds: What it supplies, such as {"GPU"}.
-        read: Millijoules so far if it counts, milliwatts now if not.
-        counts: Whether it counts energy by itself.
-        wrap_mj: Where a counter starts again from zero; None if it does not.
+        feeds: The parts that it supplies, such as {"GPU"}.
+        read: Returns millijoules so far if the sensor counts energy, current milliwatts if not.
+        counts: Whether the sensor counts energy.
+        wrap_mj: Value at which a counter restarts from zero; None if it does not.
     """
 
     label: str
@@ -52,11 +52,11 @@ class Rail:
 
 
 def rails(root: Path = Path("/sys"), *, library: Any = None) -> tuple[Rail, ...]:
-    """The rails of this machine that can be read; none, or none that may be read, is an error.
+    """The readable rails of this machine; raises where there is none, or none is readable.
 
     Args:
         root: Where sysfs is mounted.
-        library: NVML, if it is not to be looked for.
+        library: NVML; loaded from the system where None.
     """
     readable: list[Rail] = []
     closed: list[str] = []
@@ -80,7 +80,7 @@ def rails(root: Path = Path("/sys"), *, library: Any = None) -> tuple[Rail, ...]
 
 
 def conventions(rails_read: tuple[Rail, ...]) -> dict[Convention, tuple[Rail, ...]]:
-    """The rails that each energy convention sums; a convention that they cannot serve is left out."""
+    """The rails that each energy convention sums; a convention without the rails for it is left out."""
     inner = tuple(rail for rail in rails_read if INPUT not in rail.feeds)
     module = tuple(rail for rail in inner if rail.feeds & PARTS)
     sums: dict[Convention, tuple[Rail, ...]] = {
@@ -92,7 +92,7 @@ def conventions(rails_read: tuple[Rail, ...]) -> dict[Convention, tuple[Rail, ..
 
 
 def _rapl(root: Path) -> list[Rail]:
-    """Packages and their memory; cores are parts of a package, and the memory-mapped twins count the same again."""
+    """Packages and their memory. Cores belong to a package, and memory-mapped zones count the same energy twice."""
     zones = []
     for zone in sorted((root / "class/powercap").glob("intel-rapl:*")):
         kind = _text(zone / "name").partition("-")[0]
@@ -191,13 +191,13 @@ def processor() -> str:
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def held_to(threads: int | None) -> Iterator[int]:
-    """Hold the thread pools of BLAS, OpenMP and OpenCV that are loaded to so many; None leaves them as they are."""
+    """Limit the loaded thread pools of BLAS, OpenMP and OpenCV to `threads`; None sets no limit."""
     if threads is None:
         yield processors()
         return
@@ -224,7 +224,7 @@ class Spent:
     """Energy of a run over idle.
 
     Attributes:
-        mj: Millijoules per input by convention; only those that the rails serve and that rose above idle.
+        mj: Millijoules per input by convention; only conventions that the rails serve and that rose above idle.
         idle_mw: Idle power by convention.
         inputs: Inputs of the run.
         sensors: Labels of the rails.
@@ -246,14 +246,14 @@ def spent_over_idle(
     clock: Clock = time.perf_counter_ns,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Spent:
-    """Energy per input of a run over idle; `run` returns how many inputs it served.
+    """Energy per input of a run over idle; `run` returns the number of inputs that it served.
 
     Args:
-        run: What is measured; it should last seconds, as counters and samples are some milliseconds apart.
-        found: Rails to read; those of this machine unless given.
-        idle_s: For how long idle power is measured.
-        clock: Nanoseconds since some moment.
-        sleep: Waits for so many seconds.
+        run: The measured run; it should last seconds, because counters and samples are some milliseconds apart.
+        to_read: Rails to read; those of this machine where None.
+        idle_s: Duration of the measurement of idle power.
+        clock: Returns nanoseconds since a fixed moment.
+        sleep: Waits for a number of seconds.
     """
     chosen = tuple(to_read) if to_read is not None else rails()
     sums = conventions(chosen)
@@ -290,7 +290,7 @@ class _Record:
 
 
 def _recorded(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock) -> tuple[_Record, Any]:
-    """Millijoules by rail while the action runs and the seconds it took, and what it returned."""
+    """Millijoules by rail while the action runs and its duration in seconds, and its result."""
     seen: dict[Rail, list[tuple[float, float]]] = {rail: [] for rail in to_read}
 
     def look(part: Sequence[Rail]) -> None:
@@ -308,7 +308,7 @@ def _recorded(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock
 
 @contextmanager
 def _repeated(look: Callable[[], None]) -> Iterator[None]:
-    """Look again and again meanwhile; a sensor that fails on the way is an error in the end."""
+    """Call `look` periodically inside the context; raises at the end if a sensor failed."""
     done, failed = threading.Event(), []
 
     def loop() -> None:
