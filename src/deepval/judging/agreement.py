@@ -220,8 +220,8 @@ def tie_audits(
     wrong = [k for k in numbers if not 0 <= k <= s.size]
     if wrong:
         raise InputError(f"k must lie between 0 and the number of inputs, {s.size}, got {wrong[0]}: lower the budget.")
-    found = iter(cuts(s, [k for k in numbers if k], order))
-    at = [next(found) if k else TiedCut(math.inf, 0, 0) for k in numbers]
+    positive_cuts = iter(cuts(s, [k for k in numbers if k], order))
+    at = [next(positive_cuts) if k else TiedCut(math.inf, 0, 0) for k in numbers]
     return [
         TieAudit(k=k, above=cut.above, tied=cut.tied, slots=k - cut.above) for k, cut in zip(numbers, at, strict=True)
     ]
@@ -233,8 +233,8 @@ def reversal(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
     Where there is one, no single strict ranking is optimal for both systems at every budget.
     """
     v, other = _aligned(value, other_value)
-    wanted = np.flatnonzero((v > 0) & (other > 0))
-    ascending = wanted[np.lexsort((other[wanted], v[wanted]))]
+    both_help = np.flatnonzero((v > 0) & (other > 0))
+    ascending = both_help[np.lexsort((other[both_help], v[both_help]))]
     # Inputs tied in value stand in ascending order of the other, so a step down means value rose strictly.
     descents = np.flatnonzero(other[ascending[1:]] < other[ascending[:-1]])
     if descents.size == 0:

@@ -1,4 +1,4 @@
-"""Resamples and rows -> what surrounds them in a result: the setting, gaps, units, curves and half-widths."""
+"""Resamples and rows -> the other parts of a result: the setting, gaps, units, curves and half-widths."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -11,7 +11,7 @@ from deepval.judging import selections
 from deepval.judging.budgets import Allowance, Selection, allowance
 from deepval.judging.draws import Concentration, concentration
 from deepval.judging.gaps import split_gap
-from deepval.judging.resamples import Allocator, Resamples, Resampling, held
+from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory
 from deepval.judging.rows import Judged
 from deepval.judging.sifting import SiftedScores
 from deepval.judging.streams import Cap
@@ -43,7 +43,7 @@ def gaps(
     judged: Sequence[Judged],
     caps: Mapping[tuple[str, int], Cap],
 ) -> tuple[Gap, ...]:
-    """Where each allocator's gap goes under each budget; per-mode scores have no single ranking to account for."""
+    """The parts of each allocator's gap under each budget; per-mode scores have no single ranking to account for."""
     rows = iter(item.row for item in judged if item.row.allocator not in REFERENCES)
     return tuple(
         Gap(
@@ -73,12 +73,12 @@ def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: R
         return vars(split)
     if isinstance(scores, SiftedScores):
         return vars(split) | {"reason": Reason.NOT_IN_MEMORY.said()}
-    even = selections.break_even(held(resamples).table, scores.values, allowed)
+    even = selections.break_even(in_memory(resamples).table, scores.values, allowed)
     return vars(split) | {"break_even": even.largest, "break_even_set": even.spans}
 
 
 def headline(allowances: Sequence[Allowance]) -> Allowance:
-    """The budget that is meant where one is shown: selection before others, and 20 % of the inputs."""
+    """The budget to report where only one is shown: selection before others, and 20 % of the inputs."""
     selection = [a for a in allowances if a.costs is None]
     return next((a for a in selection if a.budget.alpha == HEADLINE), (selection or allowances)[0])
 
@@ -111,7 +111,7 @@ def unit_rows(
     oracle: Num[np.ndarray, "unit"],
     parts: Mapping[str, Num[np.ndarray, "unit"]],
 ) -> tuple[Unit, ...]:
-    """Each unit with what the oracle and each allocator gain in it."""
+    """Each unit with the gains of the oracle and of each allocator in it."""
     return tuple(
         Unit(
             unit=unit,
@@ -164,7 +164,7 @@ def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[H
 
 
 def setting(table: ValueTable) -> Setting:
-    """What escalation does on the judged inputs, and how the value to gain is spread."""
+    """The effect of escalation on the judged inputs, and the spread of the possible gain."""
     summaries = [table.summary(alpha) for alpha in ALPHAS]
     return Setting(
         inputs=len(table),
@@ -184,14 +184,14 @@ def setting(table: ValueTable) -> Setting:
 
 
 def _spread(table: ValueTable) -> Spread:
-    """How the value to gain is spread over units and over inputs."""
+    """How the possible gain is spread over units and over inputs."""
     units = np.bincount(table.unit, weights=table.benefits, minlength=len(table.unit_ids))
     by_input = concentration(table.benefits, table.input, positive=table.helpful[::-1])
     return spread(concentration(units, table.unit_ids), by_input)
 
 
 def spread(by_unit: Concentration, by_input: Concentration) -> Spread:
-    """How evenly the value to gain is spread, as a result says it."""
+    """How evenly the possible gain is spread, as a record of a result."""
     return Spread(
         by_unit.top_unit,
         known(by_unit.top_share),

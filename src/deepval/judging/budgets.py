@@ -119,11 +119,11 @@ def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
     return {"latency": Latency.convention, "energy": rails, "money": Money.convention}
 
 
-def budget_list(given: Any, usual: Sequence[float]) -> list[Budget]:
+def budget_list(source: Any, usual: Sequence[float]) -> list[Budget]:
     """Budgets as users give them: one or several, each a share of the inputs or a budget; `usual` shares where None."""
-    if given is None:
+    if source is None:
         return [Selection(alpha) for alpha in usual]
-    several = given.tolist() if isinstance(given, np.ndarray) else given
+    several = source.tolist() if isinstance(source, np.ndarray) else source
     if isinstance(several, Budget | Real | str | bytes | Mapping) or not isinstance(several, Iterable):
         several = [several]
     budgets = [item if isinstance(item, Budget) else _of_share(item) for item in several]
@@ -132,12 +132,12 @@ def budget_list(given: Any, usual: Sequence[float]) -> list[Budget]:
     return budgets
 
 
-def _of_share(given: Any) -> Selection:
-    if isinstance(given, Real) and not isinstance(given, bool):
-        return Selection(checked_share(given))
+def _of_share(share: Any) -> Selection:
+    if isinstance(share, Real) and not isinstance(share, bool):
+        return Selection(checked_share(share))
     raise InputError(
         f"A budget must be a share of the inputs such as 0.2, or Selection, Latency, Energy or Money; found "
-        f"{quoted(given)}."
+        f"{quoted(share)}."
     )
 
 

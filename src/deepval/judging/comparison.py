@@ -1,7 +1,7 @@
 """Results -> differences between allocators, and means over cells: paired draw by draw.
 
-compare() asks whether one allocator is better than another on the same inputs. pool() averages allocators over cells
-with equal weight; cells of one dataset share their draws, so the mean of a draw is a draw of the mean.
+compare() tests whether one allocator is better than another on the same inputs. pool() averages allocators over cells
+with equal weight. Cells of one dataset share their draws, so the mean over cells in a draw is a draw of the mean.
 """
 
 import warnings
@@ -32,7 +32,7 @@ from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, kno
 from deepval.tables.scores import REFERENCES
 
 AT_ONCE = 64
-"""Rows that are pooled in one go, few enough for the cache."""
+"""Rows to pool at a time: few enough for the cache."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,16 @@ def compare(result: Result, candidate: str, baseline: str, *, of: Statistic = "g
         of: What is compared: gain, or its parts benefit and harm.
     """
     checked(of)
-    held = basis(checks.instance(result, Result, "What is compared in"))
-    ours, theirs = contenders(held, candidate), contenders(held, baseline)
+    cell_basis = basis(checks.instance(result, Result, "What is compared in"))
+    ours, theirs = contenders(cell_basis, candidate), contenders(cell_basis, baseline)
     names = candidate, baseline
-    return tuple(_compared(held, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
+    return tuple(_compared(cell_basis, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
 
 
-def _compared(held: Basis, names: tuple[str, str], one: Contender, other: Contender, *, of: Statistic) -> Comparison:
-    row, re = one.row, held.totals
+def _compared(
+    cell_basis: Basis, names: tuple[str, str], one: Contender, other: Contender, *, of: Statistic
+) -> Comparison:
+    row, re = one.row, cell_basis.totals
     candidate, baseline = names
     start: dict[str, Any] = {"candidate": candidate, "baseline": baseline} | row.budget.fields
     start |= {"of": of, "draws": len(re.draws)}
@@ -200,50 +202,50 @@ def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     return pool_held({name: basis(item) for name, item in checks.by_cell(cells, Result, "Cells to pool").items()})
 
 
-def pool_held(held: Mapping[str, Basis]) -> tuple[Pooled, ...]:
-    """The same of what results rest on."""
-    draws, cells = shared_draws(held), list(held.values())
-    places = [{(item.row.allocator, item.row.budget): item for item in cell.judged} for cell in cells]
+def pool_held(bases: Mapping[str, Basis]) -> tuple[Pooled, ...]:
+    """`pool` for the bases of results."""
+    draws, cells = shared_draws(bases), list(bases.values())
+    rows_of_cells = [{(item.row.allocator, item.row.budget): item for item in cell.judged} for cell in cells]
     shared = {
-        (name, key): [place[name, key] for place in places]
-        for name, key in places[0]
-        if name not in REFERENCES and all((name, key) in place for place in places)
+        (name, key): [rows[name, key] for rows in rows_of_cells]
+        for name, key in rows_of_cells[0]
+        if name not in REFERENCES and all((name, key) in rows for rows in rows_of_cells)
     }
-    able = [place for place, members in shared.items() if all(member.sample for member in members)]
+    able = [key for key, members in shared.items() if all(member.sample for member in members)]
     pooled: dict[tuple[str, BudgetKey], Pooled] = {}
     for begin in range(0, len(able), AT_ONCE):
         part = able[begin : begin + AT_ONCE]
-        pooled |= zip(part, _pooled(part, [shared[place] for place in part], cells, draws), strict=True)
-    return tuple(pooled.get(place) or _infeasible(place, members, draws) for place, members in shared.items())
+        pooled |= zip(part, _pooled(part, [shared[key] for key in part], cells, draws), strict=True)
+    return tuple(pooled.get(key) or _infeasible(key, members, draws) for key, members in shared.items())
 
 
-def _infeasible(place: tuple[str, BudgetKey], members: Sequence[Judged], draws: Draws) -> Pooled:
+def _infeasible(key: tuple[str, BudgetKey], members: Sequence[Judged], draws: Draws) -> Pooled:
     row = next(member.row for member in members if member.sample is None)
-    return Pooled(**_opening(place, members), draws=len(draws), verdict=row.verdict, reason=row.reason)
+    return Pooled(**_opening(key, members), draws=len(draws), verdict=row.verdict, reason=row.reason)
 
 
-def _opening(place: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str, Any]:
-    name, key = place
-    return {"allocator": name} | key.fields | {"cells": len(members)} | yardsticks(members)
+def _opening(key: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str, Any]:
+    name, budget = key
+    return {"allocator": name} | budget.fields | {"cells": len(members)} | yardsticks(members)
 
 
 def _pooled(
-    places: Sequence[tuple[str, BudgetKey]], rows: Sequence[Sequence[Judged]], cells: Sequence[Basis], draws: Draws
+    keys: Sequence[tuple[str, BudgetKey]], rows: Sequence[Sequence[Judged]], cells: Sequence[Basis], draws: Draws
 ) -> Iterator[Pooled]:
     """Rows of allocators under their budgets, all of which can pay in every cell."""
     by_cell = list(zip(zip(*rows, strict=True), cells, strict=True))
     paired = [paired_rows(members) for members, _ in by_cell]
     prize = [np.stack([member.prize for member in members]) for members, _ in by_cell]
     each_ndg = [c.totals.ndg(gain_rows(members), p) for (members, c), p in zip(by_cell, prize, strict=True)]
-    kept = np.all([c.totals.prized(p) & (p[:, :1] > 0) for p, c in zip(prize, cells, strict=True)], axis=0)
+    selected = np.all([c.totals.prized(p) & (p[:, :1] > 0) for p, c in zip(prize, cells, strict=True)], axis=0)
     mean, ndg = _mean_drawn(paired, cells), _mean_drawn(each_ndg, cells)
     against = draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))
-    of_ndg = draws.intervals(ndg, kept & can_resample(cells))
-    dropped, undefined = np.count_nonzero(~kept, axis=1).tolist(), np.count_nonzero(np.isnan(mean), axis=1).tolist()
-    for i, (place, members) in enumerate(zip(places, rows, strict=True)):
+    of_ndg = draws.intervals(ndg, selected & can_resample(cells))
+    dropped, undefined = np.count_nonzero(~selected, axis=1).tolist(), np.count_nonzero(np.isnan(mean), axis=1).tolist()
+    for i, (key, members) in enumerate(zip(keys, rows, strict=True)):
         bounds = against[i].snapped()
         yield Pooled(
-            **_opening(place, members),
+            **_opening(key, members),
             versus_random=known(float(np.mean([p[i, 0] for p in paired]))),
             versus_random_lo=known(bounds.low),
             versus_random_hi=known(bounds.high),
@@ -278,8 +280,8 @@ def mean_paired(members: Sequence[Judged], cells: Sequence[Basis]) -> Float[np.n
 def mean_gained(
     rows: Sequence[Sequence[Judged]], origin: Sequence[Judged], cells: Sequence[Basis]
 ) -> Float[np.ndarray, "row draw"]:
-    """Mean over cells of what allocators gain more than one origin, as shares of all-cheap losses, draw by draw."""
-    found = [np.empty((0, len(cells[0].totals.draws)))]
+    """Mean over cells of the allocators' gains minus that of `origin`, as shares of all-cheap losses, draw by draw."""
+    blocks = [np.empty((0, len(cells[0].totals.draws)))]
     starts = [np.zeros(1) if base.sample is None else base.sample.gain for base in origin]
     for begin in range(0, len(rows), AT_ONCE):
         by_cell = zip(zip(*rows[begin : begin + AT_ONCE], strict=True), starts, cells, strict=True)
@@ -287,18 +289,18 @@ def mean_gained(
         for members, start, cell in by_cell:
             gains = gain_rows(members)
             shares.append(cell.totals.paired(gains, np.broadcast_to(start, gains.shape)).share)
-        found.append(_mean_drawn(shares, cells))
-    return np.concatenate(found)
+        blocks.append(_mean_drawn(shares, cells))
+    return np.concatenate(blocks)
 
 
 def yardsticks(members: Sequence[Judged]) -> dict[str, Any]:
-    """Which oracle and which chance the rows are measured by, each named once."""
+    """The names of the oracles and chances that the rows are measured by, each once."""
     named = {part: dict.fromkeys(m.row[part] for m in members if m.row[part]) for part in ("oracle", "chance")}
     return {part: ", ".join(names) or None for part, names in named.items()}
 
 
 def can_resample(cells: Sequence[Basis]) -> bool:
-    """Whether there are draws, and in every cell units to draw from."""
+    """Whether there are draws, and every cell has more than one unit."""
     return all(cell.totals.resampled for cell in cells)
 
 
@@ -312,20 +314,20 @@ def reasons(*judged: Contender) -> str | None:
     return joined(item.row.reason for item in judged)
 
 
-def _ndg(judged: Judged, held: Basis) -> Float[np.ndarray, "resample"]:
+def _ndg(judged: Judged, cell_basis: Basis) -> Float[np.ndarray, "resample"]:
     assert judged.sample is not None
-    return held.totals.ndg(judged.sample.gain, judged.prize)
+    return cell_basis.totals.ndg(judged.sample.gain, judged.prize)
 
 
-def shared_draws(held: Mapping[str, Basis]) -> Draws:
-    """The draws of the first cell; raises where those of the others do not belong together with them.
+def shared_draws(bases: Mapping[str, Basis]) -> Draws:
+    """The draws of the first cell; raises where the draws of another cell cannot be combined with them.
 
-    Cells with the same units have the same draws. Cells with other units have draws of another seed: with one seed they
-    would move together for no reason.
+    Cells with the same units must have the same draws. Cells with other units must have draws of another seed: with the
+    same seed their draws would be correlated without a reason.
     """
-    first = next(iter(held.values())).totals.draws
+    first = next(iter(bases.values())).totals.draws
     lists: dict[tuple[str, ...], tuple[str, Draws]] = {}
-    for name, item in held.items():
+    for name, item in bases.items():
         draws = item.totals.draws
         if draws.method != first.method or len(draws) != len(first):
             raise InputError(

@@ -1,7 +1,7 @@
-"""The name of an allocator, alone or with a causal policy -> what it reaches in every resample, budget by budget.
+"""The name of an allocator, alone or with a causal policy -> its samples in every resample, budget by budget.
 
-`router` is the ranking in hindsight; `router@causal-cap` the same scores under a causal policy, of results that were
-given calibration units. What is compared of two contenders is their gain, or benefit and harm apart.
+`router` is the ranking in hindsight; `router@causal-cap` is the same scores under a causal policy, which needs a result
+with calibration units. Two contenders are compared by gain, or by benefit or harm alone.
 """
 
 import math
@@ -24,7 +24,7 @@ from deepval.results import BudgetKey, Result, Samples
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What comparing and pooling work on: the totals of every resample, every row and stream with its samples."""
+    """The data for comparing and pooling: totals of every resample, and every row and stream with its samples."""
 
     totals: Totals
     judged: tuple[Judged, ...]
@@ -32,7 +32,7 @@ class Basis:
 
 
 def samples_of(resamples: Resampling, judged: Sequence[Judged], streamed: Sequence[Streamed] = ()) -> Samples:
-    """What a result keeps of the samples of its rows and streams."""
+    """The samples of rows and streams, as a result stores them."""
     nothing = np.full(len(resamples.counts), np.nan)
 
     def stacked(part: Callable[[Judged], Float[np.ndarray, "resample"]]) -> Float[np.ndarray, "row resample"]:
@@ -64,46 +64,51 @@ def samples_of(resamples: Resampling, judged: Sequence[Judged], streamed: Sequen
 
 
 def basis(result: Result) -> Basis:
-    """What a result rests on; raises where its samples were not kept."""
-    held = result.samples
-    if held is None:
+    """The basis of a result; raises where the result has no samples."""
+    samples = result.samples
+    if samples is None:
         raise InputError(
             "Draw by draw comparisons need a result with its samples; this one has none. Take it fresh from "
             "evaluate(), or save it with result.save(path, samples=True)."
         )
-    draws = Draws(held.counts, held.weights, held.seed)
+    draws = Draws(samples.counts, samples.weights, samples.seed)
     even = result.setting.concentration.effective_units
     totals = Totals(
-        held.unit_ids, draws, held.cheap_loss, held.full_gain, held.full_benefit, math.nan if even is None else even
+        samples.unit_ids,
+        draws,
+        samples.cheap_loss,
+        samples.full_gain,
+        samples.full_benefit,
+        math.nan if even is None else even,
     )
     judged = []
     for index, row in enumerate(result.rows):
-        sample = Sample(held.gain[index], held.benefit[index], held.escalated[index])
+        sample = Sample(samples.gain[index], samples.benefit[index], samples.escalated[index])
         runs = not np.isnan(sample.gain[0])
-        difference = totals.difference(held.versus_random[index])
-        judged.append(Judged(row, sample if runs else None, held.prize[index], difference))
-    return Basis(totals, tuple(judged), _streamed(result, held))
+        difference = totals.difference(samples.versus_random[index])
+        judged.append(Judged(row, sample if runs else None, samples.prize[index], difference))
+    return Basis(totals, tuple(judged), _streamed(result, samples))
 
 
-def _streamed(result: Result, held: Samples) -> tuple[Streamed, ...]:
-    """The streams with their samples; none where they were saved before streams kept theirs."""
-    gain, benefit = held.stream_gain, held.stream_benefit
-    escalated, prize = held.stream_escalated, held.stream_prize
+def _streamed(result: Result, samples: Samples) -> tuple[Streamed, ...]:
+    """The streams with their samples; empty for results of versions that did not store them."""
+    gain, benefit = samples.stream_gain, samples.stream_benefit
+    escalated, prize = samples.stream_escalated, samples.stream_prize
     if gain is None or benefit is None or escalated is None or prize is None:
         return ()
-    found = []
+    streamed = []
     for index, row in enumerate(result.streams):
         sample = None if np.isnan(gain[index, 0]) else Sample(gain[index], benefit[index], escalated[index])
-        found.append(Streamed(row, sample, prize[index]))
-    return tuple(found)
+        streamed.append(Streamed(row, sample, prize[index]))
+    return tuple(streamed)
 
 
 Statistic = Literal["gain", "benefit", "harm"]
 STATISTICS: tuple[str, ...] = get_args(Statistic)
 POLICIES = ("frozen-threshold", "causal-cap", "adaptive-threshold", "token-bucket")
-"""Causal policies, as they are written behind a name."""
+"""Causal policies, as written after the name of an allocator."""
 RANKING = "ranking"
-"""What may stand there instead: no policy, the highest scores in hindsight."""
+"""Written instead of a policy: the highest scores in hindsight."""
 AT = "@"
 Contender = Judged | Streamed
 
@@ -116,46 +121,46 @@ class Named(NamedTuple):
 
     @property
     def text(self) -> str:
-        """How the two are written."""
+        """NAME or NAME@POLICY."""
         return self.allocator if self.policy is None else f"{self.allocator}{AT}{self.policy}"
 
 
 def parsed(name: str) -> Named:
-    """NAME or NAME@POLICY; whatever else stands behind an @ is part of the name."""
+    """The parts of NAME or NAME@POLICY; any other text after an @ belongs to the name."""
     allocator, _, policy = name.rpartition(AT)
     if allocator and policy in (*POLICIES, RANKING):
         return Named(allocator, None if policy == RANKING else policy)
     return Named(name, None)
 
 
-def contenders(held: Basis, name: str) -> dict[BudgetKey, Contender]:
-    """What a contender reaches under each budget of a result."""
+def contenders(cell_basis: Basis, name: str) -> dict[BudgetKey, Contender]:
+    """The row or stream of a contender under each budget of a result."""
     checks.text(name, "An allocator to compare")
-    rankings = _rankings(held, name)
+    rankings = _rankings(cell_basis, name)
     allocator, policy = parsed(name)
     if rankings or policy is None:
-        rankings = rankings or _rankings(held, allocator)
+        rankings = rankings or _rankings(cell_basis, allocator)
         if not rankings:
-            names = sorted({item.row.allocator for item in held.judged})
+            names = sorted({item.row.allocator for item in cell_basis.judged})
             raise InputError(
                 f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
             )
         return rankings
-    if not held.streamed:
+    if not cell_basis.streamed:
         raise InputError(
             f"{name!r} runs under a causal policy, and the result has none: give evaluate() calibration units "
             "(--calibrate)."
         )
-    wanted = ("any", policy.replace("-", " "))
-    streams = [item for item in held.streamed if item.row.allocator == allocator and item.row.policy in wanted]
+    policies = ("any", policy.replace("-", " "))
+    streams = [item for item in cell_basis.streamed if item.row.allocator == allocator and item.row.policy in policies]
     if not streams:
-        names = dict.fromkeys(item.row.allocator for item in held.streamed)
+        names = dict.fromkeys(item.row.allocator for item in cell_basis.streamed)
         raise InputError(f"The result has no streams of {allocator!r}; it has those of {', '.join(names)}.")
     return {item.row.budget: item for item in streams}
 
 
-def _rankings(held: Basis, allocator: str) -> dict[BudgetKey, Contender]:
-    return {item.row.budget: item for item in held.judged if item.row.allocator == allocator}
+def _rankings(cell_basis: Basis, allocator: str) -> dict[BudgetKey, Contender]:
+    return {item.row.budget: item for item in cell_basis.judged if item.row.allocator == allocator}
 
 
 def part(sample: Sample, of: Statistic) -> Float[np.ndarray, "resample"]:
@@ -164,15 +169,15 @@ def part(sample: Sample, of: Statistic) -> Float[np.ndarray, "resample"]:
 
 
 def oriented(bounds: Interval, of: Statistic) -> Interval:
-    """The interval turned so that more is better: less harm is."""
+    """The interval oriented so that more is better: harm is negated."""
     return Interval(-bounds.high, -bounds.low) if of == "harm" else bounds
 
 
 def checked(of: str) -> None:
-    """Raise where a statistic is none."""
+    """Raise where `of` is not a statistic."""
     checks.word(of, STATISTICS, "What is compared")
 
 
 def oracle_of(contender: Contender) -> str | None:
-    """What a contender's nDG divides by: streams have no ladder."""
+    """The oracle that a contender's nDG divides by; streams are never measured by the ladder's."""
     return contender.row.oracle if isinstance(contender, Judged) else "oracle"

@@ -1,7 +1,7 @@
-"""A table, an allocator's scores and a budget -> its threshold, the policy that replays best, its rate on new units.
+"""A table, an allocator's scores and a budget -> its threshold, the best policy in replay and its rate on new units.
 
-Every policy that could run is replayed in time order on the calibration units, as a router would run it. Losses of the
-calibration units choose among policies and tune them; those of other units are not read, and nothing is judged.
+Every possible policy is replayed in time order on the calibration units, as a router would run it. The losses of the
+calibration units choose among policies and tune them. Losses of other units are not read, and no verdict is computed.
 """
 
 import math
@@ -29,13 +29,13 @@ from deepval.tables.values import ValueTable
 BEST = "best"
 """Stands for the policy that replays best."""
 NEAR = 0.02
-"""A policy whose replayed rate is further than this from the target is chosen only where all are."""
+"""A policy whose replayed rate is further than this from the target is chosen only if all are."""
 TUNED = ("adaptive threshold", "token bucket")
 """Policies with a setting to tune."""
 
 
 class PolicyReplay(NamedTuple):
-    """A policy on the calibration units: what was tuned in it, the share that it escalates and what that gains."""
+    """A policy on the calibration units: its tuned parameter, the share that it escalates and its gain."""
 
     policy: str
     parameter: float | None
@@ -44,7 +44,7 @@ class PolicyReplay(NamedTuple):
 
 
 class Deployment(NamedTuple):
-    """Where an allocator escalates from, what decides so input by input, and every policy that was replayed."""
+    """The threshold of an allocator, the routing that applies it input by input, and all replayed policies."""
 
     threshold: Threshold
     routing: Routing
@@ -71,27 +71,27 @@ def deployment(
         scores: The allocator's scores, aligned with them.
         budget: What may be escalated, or spent.
         calibration: Units that set the threshold; all where None.
-        units: Units to expect a rate of; those of the calibration where None.
+        units: Units for which to expect a rate; the calibration units where None.
         policy: Name of a streaming policy; "best" for the largest gain on the calibration units among those whose rate
             there is within 2 points of the target, or else the nearest rate.
         reset: Whether units are streams of their own.
-        missing: What an input without a score is: an error, or ranked last.
-        draws: Draws of units behind the interval of the rate.
+        missing: Whether an input without a score is an error or ranked last.
+        draws: Number of draws of units for the interval of the rate.
         seed: Their seed.
     """
-    held = table if calibration is None else table.restrict(calibration)
-    apart = units is not None and set(units) != set(held.unit_ids)
-    judged = table.restrict(units) if apart else held
-    held_scores = on_part(held, scores, table, missing, role=CALIBRATE)
-    own = on_part(judged, scores, table, missing, role=JUDGE) if apart else held_scores
-    allowed = allowance_on(budget, held)
+    calibration_table = table if calibration is None else table.restrict(calibration)
+    apart = units is not None and set(units) != set(calibration_table.unit_ids)
+    judged = table.restrict(units) if apart else calibration_table
+    calibration_scores = on_part(calibration_table, scores, table, missing, role=CALIBRATE)
+    own = on_part(judged, scores, table, missing, role=JUDGE) if apart else calibration_scores
+    allowed = allowance_on(budget, calibration_table)
     if allowed.each:
         raise InputError(
             "A router does not see what the next input will cost, and the table has costs per input: give costs of the "
             "modes (--costs), or a selection budget."
         )
     resamples = Resamples.of(judged, make_draws(len(judged.unit_ids), draws, seed), leave_out_up_to=0)
-    (cut,) = thresholds(resamples, [own], [allowed], calibration=[held_scores] if apart else None)
+    (cut,) = thresholds(resamples, [own], [allowed], calibration=[calibration_scores] if apart else None)
     if cut.rate is None:
         raise InputError(f"{scores.name} has no threshold under {allowed.key.label}: {cut.reason}.")
     target, costs = allowed.share(allowed.cost_of(scores.name)), _costs(allowed, scores, full=table.modes[-1])
@@ -99,21 +99,21 @@ def deployment(
     about: dict[str, Any] = {
         "allocator": scores.name,
         "budget": allowed.key.label,
-        "calibration_units": [str(unit) for unit in held.unit_ids],
-        "scores": held_scores.digest,
+        "calibration_units": [str(unit) for unit in calibration_table.unit_ids],
+        "scores": calibration_scores.digest,
     }
     asked: dict[str, Any] = {"modes": table.modes, "costs": costs if priced else None, "reset": reset, "about": about}
     routings = [
-        Routing.calibrated(held_scores.values, target, policy=each, **asked)
-        for each in _policies(policy, held_scores, held, target, priced=priced, reset=reset)
+        Routing.calibrated(calibration_scores.values, target, policy=item, **asked)
+        for item in _policies(policy, calibration_scores, calibration_table, target, priced=priced, reset=reset)
     ]
-    replays = [_replay(routing, held_scores.values, held) for routing in routings]
-    at = best_trial([Trial(n, each.rate, each.gain) for n, each in enumerate(replays)], target, NEAR)
+    replays = [_replay(routing, calibration_scores.values, calibration_table) for routing in routings]
+    at = best_trial([Trial(n, item.rate, item.gain) for n, item in enumerate(replays)], target, NEAR)
     routing, replay = routings[at], replays[at]
     if not isinstance(routing.policy, Price) and rate_missed(replay.rate, target, NEAR):
         _note_rate(scores.name, replay, target, alone=len(replays) == 1)
     modes = routing.replay(own.values, judged.unit, _order(judged))
-    found = replayed(
+    threshold = replayed(
         resamples,
         cut,
         modes,
@@ -123,43 +123,43 @@ def deployment(
         calibration_rate=replay.rate,
         gain=replay.gain,
     )
-    facts = {name: getattr(found, name) for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")}
-    facts |= {"target_rate": found.target_rate, "rate_units": len(judged.unit_ids)}
-    about |= facts | {"replays": [each._asdict() for each in replays]}
-    return Deployment(found, replace(routing, about={**routing.about, **about}), tuple(replays))
+    facts = {name: getattr(threshold, name) for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")}
+    facts |= {"target_rate": threshold.target_rate, "rate_units": len(judged.unit_ids)}
+    about |= facts | {"replays": [item._asdict() for item in replays]}
+    return Deployment(threshold, replace(routing, about={**routing.about, **about}), tuple(replays))
 
 
 def _policies(
-    name: str, scores: Scores, held: ValueTable, rate: float, *, priced: bool, reset: bool
+    name: str, scores: Scores, table: ValueTable, rate: float, *, priced: bool, reset: bool
 ) -> list[str | Policy]:
-    """The policies to replay: the one of this name, or all that can run; those with a setting to tune are tuned."""
+    """The policies to replay: the one of this name, or all that can run; policies with a parameter are tuned."""
     plain = name.replace("-", " ")
-    if plain == BEST and (priced or held.order is None):
+    if plain == BEST and (priced or table.order is None):
         plain = "frozen threshold"  # the only one that needs no time order; with costs it stands for a price
     if priced and plain not in TUNED:
         return [plain]
     if plain != BEST:
-        return [_tuned(plain, scores, held, rate, reset=reset)]
-    names = [each for each in POLICIES if not scores.modes or each not in TUNED]
-    return [_tuned(each, scores, held, rate, reset=reset) for each in names]
+        return [_tuned(plain, scores, table, rate, reset=reset)]
+    names = [candidate for candidate in POLICIES if not scores.modes or candidate not in TUNED]
+    return [_tuned(candidate, scores, table, rate, reset=reset) for candidate in names]
 
 
-def _tuned(name: str, scores: Scores, held: ValueTable, rate: float, *, reset: bool) -> str | Policy:
-    """The policy by name or, where it has a setting to tune, tuned on the calibration units."""
+def _tuned(name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool) -> str | Policy:
+    """The policy by name or, if it has a parameter, tuned on the calibration units."""
     tunes = dict(zip(TUNED, (tune_adaptive_threshold, tune_token_bucket), strict=True))
     if scores.modes and name in tunes:
         raise InputError(f"A {name} is tuned for one score per input, and {scores.name}: {Reason.NO_RANKING.said()}.")
     if name == "causal cap":
-        times(held)  # its rate depends on the order in time
+        times(table)  # its rate depends on the order in time
     if name not in tunes:
         return name
-    unit = held.unit if reset else np.zeros(len(held), dtype=np.int64)
-    return tunes[name](scores.values, unit, order=times(held), value=held.decision_values, alpha=rate).policy
+    unit = table.unit if reset else np.zeros(len(table), dtype=np.int64)
+    return tunes[name](scores.values, unit, order=times(table), value=table.decision_values, alpha=rate).policy
 
 
-def _replay(routing: Routing, scores: Float[np.ndarray, "input *mode"], held: ValueTable) -> PolicyReplay:
-    modes = routing.replay(scores, held.unit, _order(held))
-    gain = math.fsum(held.mode_values[np.arange(len(modes)), modes])
+def _replay(routing: Routing, scores: Float[np.ndarray, "input *mode"], table: ValueTable) -> PolicyReplay:
+    modes = routing.replay(scores, table.unit, _order(table))
+    gain = math.fsum(table.mode_values[np.arange(len(modes)), modes])
     parameter = None
     if isinstance(routing.policy, AdaptiveThreshold):
         parameter = routing.policy.eta
@@ -169,7 +169,7 @@ def _replay(routing: Routing, scores: Float[np.ndarray, "input *mode"], held: Va
 
 
 def _order(table: ValueTable) -> Num[np.ndarray, "input"]:
-    """When each input arrives; in the order of the table where there is none, which a threshold's rate ignores."""
+    """Arrival order of the inputs; that of the table if it has no times (the rate of a threshold ignores order)."""
     return np.arange(len(table)) if table.order is None else table.order
 
 
@@ -180,7 +180,7 @@ def _note_rate(name: str, replay: PolicyReplay, target: float, *, alone: bool) -
 
 
 def _costs(allowed: Allowance, scores: Scores, *, full: str) -> dict[str, float] | None:
-    """What an escalation to each mode costs, where a budget counts it."""
+    """Cost of an escalation to each mode; None under a selection budget."""
     if allowed.costs is None or allowed.convention is None:
         return None
     if not scores.modes:

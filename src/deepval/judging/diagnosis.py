@@ -211,9 +211,9 @@ def diagnose(
         missing: As of `evaluate`.
         missing_costs: As of `evaluate`.
         difference: A share of the all-cheap loss: how many units would resolve it?
-        watch: Who is told how far long loops are.
+        watch: Reports the progress of long loops.
     """
-    given, asked = dict(scores or {}), None if budgets is None else list(budgets)
+    by_allocator, asked = dict(scores or {}), None if budgets is None else list(budgets)
     options: dict[str, Any] = {
         "draws": draws,
         "seed": seed,
@@ -221,9 +221,9 @@ def diagnose(
         "missing_costs": missing_costs,
     }
     judged = table if units is None else table.restrict(units)
-    result = evaluate(table, given, asked, units=units, **options)
-    held, values = basis(result), judged.decision_values
-    without = _without_each(judged, lambda others: evaluate(table, given, asked, units=others, **options), watch)
+    result = evaluate(table, by_allocator, asked, units=units, **options)
+    judged_basis, values = basis(result), judged.decision_values
+    without = _without_each(judged, lambda others: evaluate(table, by_allocator, asked, units=others, **options), watch)
     return Diagnosis(
         inputs=len(judged),
         units=len(judged.unit_ids),
@@ -237,19 +237,21 @@ def diagnose(
                 row.allocator,
                 **row.budget.fields,
                 ties=row.ties,
-                scores=_different(given[row.allocator], judged, table),
+                scores=_different(by_allocator[row.allocator], judged, table),
             )
             for row in result.rows
-            if row.allocator in given and row.slots and not given[row.allocator].modes
+            if row.allocator in by_allocator and row.slots and not by_allocator[row.allocator].modes
         ),
-        held=tuple(_held(what, by, judged) for what in ("value", "harm") for by in ("unit", "input")),
+        held=tuple(_concentration_of(what, by, judged) for what in ("value", "harm") for by in ("unit", "input")),
         widths=tuple(
-            _width(item, held, difference)
-            for item in held.judged
-            if held.totals.resampled and item.sample and item.row.allocator in (*given, *STAND_INS)
+            _width(item, judged_basis, difference)
+            for item in judged_basis.judged
+            if judged_basis.totals.resampled and item.sample and item.row.allocator in (*by_allocator, *STAND_INS)
         ),
         verdicts=tuple(
-            _hanging(row, without if held.totals.resampled else {}) for row in result.rows if row.verdict in TELLING
+            _hanging(row, without if judged_basis.totals.resampled else {})
+            for row in result.rows
+            if row.verdict in TELLING
         ),
     )
 
@@ -260,12 +262,12 @@ def _without_each(table: ValueTable, judge: Callable[[list[str]], Result], watch
     names = [str(unit) for unit, number in zip(table.unit_ids, inputs, strict=True) if number]
     if not FEWEST <= len(names) <= LEAVE_OUT_UP_TO:
         return {}
-    found = {}
+    results = {}
     for unit in watch(names, "leaving out units"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
-            found[unit] = judge([str(name) for name in table.unit_ids if name != unit])
-    return found
+            results[unit] = judge([str(name) for name in table.unit_ids if name != unit])
+    return results
 
 
 def _binding(oracle: Row, values: Float[np.ndarray, "input"]) -> BudgetCheck:
@@ -286,7 +288,7 @@ def _different(scores: Scores, judged: ValueTable, table: ValueTable) -> int:
     return len(np.unique(scores.values[inside & scores.covered]))
 
 
-def _held(what: str, by: str, table: ValueTable) -> Held:
+def _concentration_of(what: str, by: str, table: ValueTable) -> Held:
     parts = np.maximum(table.decision_values * (1 if what == "value" else -1), 0.0)
     ids: Shaped[np.ndarray, "holder"] = table.input
     if by == "unit":
@@ -304,12 +306,12 @@ def _held(what: str, by: str, table: ValueTable) -> Held:
     )
 
 
-def _width(item: Judged, held: Basis, difference: float) -> WidthCheck:
+def _width(item: Judged, judged_basis: Basis, difference: float) -> WidthCheck:
     """Widths of a row; random has no difference with itself, and the oracle's nDG is always 1."""
-    row, totals = item.row, held.totals
+    row, totals = item.row, judged_basis.totals
     assert item.sample
     ndg = totals.ndg(item.sample.gain, item.prize)[totals.drawn]
-    kept = totals.prized(item.prize) & bool(item.prize[0] > 0)
+    selected = totals.prized(item.prize) & bool(item.prize[0] > 0)
     spread = None if row.allocator == "random" else row.versus_random_spread
     own = row.allocator != "oracle"
     return WidthCheck(
@@ -318,7 +320,7 @@ def _width(item: Judged, held: Basis, difference: float) -> WidthCheck:
         half_width=None if spread is None else _half(row.versus_random_lo, row.versus_random_hi),
         predicted=None if spread is None else NORMAL * spread,
         ndg_half_width=_half(row.ndg_lo, row.ndg_hi) if own else None,
-        ndg_predicted=known(NORMAL * totals.draws.spread(np.where(kept, ndg, np.nan))) if own else None,
+        ndg_predicted=known(NORMAL * totals.draws.spread(np.where(selected, ndg, np.nan))) if own else None,
         units_needed=None if spread is None else units_to_resolve(spread, row.units, difference, power=POWER),
     )
 

@@ -87,7 +87,7 @@ def evaluate(
         weights: Weights of some terms other than those given: the losses are made again from the terms.
         memory: How much may be used, such as "1.5GB"; Parquet files that would take more are read piece by piece, which
             gives the same rows. Most of what is available where None; 0 reads every Parquet file so.
-        watch: Who is told how far long loops are.
+        watch: Reports the progress of long loops.
     """
     columns = checks.texts(by, "by")
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
@@ -115,18 +115,20 @@ def evaluate(
     whole, parts = _recombined(whole, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
-    given = [on_part(judged_on, item, whole, missing) for item in aligned]
+    judged_scores = [on_part(judged_on, item, whole, missing) for item in aligned]
     allowances = [allowance_on(b, judged_on) for b in budget_list(budgets, audits.ALPHAS)]
     allowances = charging(aligned, allowances, missing_costs)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
-    judged = with_words(judge(resamples, given, allowances), resamples, given, allowances)
-    sliced = [row for column in columns for row in _slices(resamples, given, allowances, column)]
+    judged = with_words(judge(resamples, judged_scores, allowances), resamples, judged_scores, allowances)
+    sliced = [row for column in columns for row in _slices(resamples, judged_scores, allowances, column)]
     caps: dict[tuple[str, int], Cap] = {}
     streamed: list[Streamed] = []
     calibration_scores = None
     if calibrated_on is not None:
         calibration_scores = [on_part(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
-        streamed, caps = streams(resamples, given, allowances, calibrated_on=(calibrated_on, calibration_scores))
+        streamed, caps = streams(
+            resamples, judged_scores, allowances, calibrated_on=(calibrated_on, calibration_scores)
+        )
     if every:
         judged = with_simultaneous(judged, resamples)
     notes = [
@@ -136,7 +138,7 @@ def evaluate(
         *notes_on_order(whole.modes, whole.costs, gain=whole.full_gain, harm_ratio=whole.harm_ratio),
         *checked_in_memory(
             judged_on,
-            given,
+            judged_scores,
             allowances,
             per_unit=resamples.per_unit,
             streamed=() if calibrated_on is None else (calibrated_on, judged_on),
@@ -147,22 +149,22 @@ def evaluate(
     rows = tuple(item.row for item in judged)
     compared = [row for row in (*rows, *sliced) if row.verdict in ("better", "worse", "unresolved")]
     return Result(
-        provenance=_provenance(resamples, given, allowances, calibrated_on),
+        provenance=_provenance(resamples, judged_scores, allowances, calibrated_on),
         setting=audits.setting(judged_on),
         comparisons=len(compared),
         half_widths=audits.half_widths(rows, allowances),
         rows=rows,
         slices=tuple(sliced),
-        gaps=audits.gaps(resamples, given, allowances, judged=judged, caps=caps),
+        gaps=audits.gaps(resamples, judged_scores, allowances, judged=judged, caps=caps),
         streams=tuple(item.row for item in streamed),
-        thresholds=thresholds(resamples, given, allowances, calibration=calibration_scores),
-        units=audits.units(resamples, given, allowances),
-        curves=audits.curves(resamples, given, points),
+        thresholds=thresholds(resamples, judged_scores, allowances, calibration=calibration_scores),
+        units=audits.units(resamples, judged_scores, allowances),
+        curves=audits.curves(resamples, judged_scores, points),
         ladder=tuple(ladder.optima(judged_on, allowances)),
         warnings=tuple(notes),
-        inputs=None if parts is None else _inputs(judged_on, whole, parts, given),
+        inputs=None if parts is None else _inputs(judged_on, whole, parts, judged_scores),
         samples=samples_of(resamples, judged, streamed),
-        fresh=Fresh(resamples, tuple(given)),
+        fresh=Fresh(resamples, tuple(judged_scores)),
     )
 
 
@@ -195,14 +197,18 @@ def _split(
     if calibration is None:
         return (table if units is None else table.restrict(units)), None
     times(table)  # said before anything is judged
-    held = table.restrict(calibration)
-    judged = [unit for unit in table.unit_ids if unit not in set(held.unit_ids)] if units is None else list(units)
-    shared = set(map(str, judged)) & set(held.unit_ids)
+    calibration_table = table.restrict(calibration)
+    judged = (
+        [unit for unit in table.unit_ids if unit not in set(calibration_table.unit_ids)]
+        if units is None
+        else list(units)
+    )
+    shared = set(map(str, judged)) & set(calibration_table.unit_ids)
     if shared:
         raise InputError(f"Calibration units must not be judged; {sorted(shared)[0]!r} is in both lists.")
     if not judged:
         raise InputError("At least one unit must be left to judge; all are calibration units.")
-    return table.restrict(judged), held
+    return table.restrict(judged), calibration_table
 
 
 def _slices(

@@ -97,7 +97,9 @@ def _pieces(
     order = np.argsort(-score, kind="stable")
     starts = np.flatnonzero(np.append(True, score[order][1:] != score[order][:-1]))
     spent = gain = reached = 0.0
-    for cost, value in zip(*(np.add.reduceat(each[order], starts).tolist() for each in (price, values)), strict=True):
+    for cost, value in zip(
+        *(np.add.reduceat(quantity[order], starts).tolist() for quantity in (price, values)), strict=True
+    ):
         if spent + cost > reached:
             end = min(spent + cost, purse)
             yield tuple((at, gain + (at - spent) / cost * value) for at in (reached, end))  # pyright: ignore[reportReturnType]

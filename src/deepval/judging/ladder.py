@@ -1,13 +1,13 @@
-"""More than two modes: values or scores per mode and a budget -> which mode each input gets, by an exact knapsack.
+"""Values or scores of more than two modes and a budget -> the mode of each input, by an exact knapsack.
 
 Costs are integers (microseconds, microjoules or nanodollars; one slot each under a selection budget) and a cascade
 runs a higher mode from scratch, so it costs C_m on top of the cheap pass. The budget is floor(1000*N*(alpha*C_f -
-C_S) + 1e-6), and of money what is nearest in nanodollars.
-Per-mode scores are allocated by the same knapsack over scores above 0, equal ones by input id. What they must beat is
-the best mixture of modes that looks at no input: it gives mode m to a share p_m of them, whichever they are.
+C_S) + 1e-6); a budget of money is rounded to nanodollars.
+Per-mode scores are allocated by the same knapsack over scores above 0, equal ones by input id. Chance is the best
+mixture of modes that ignores the inputs: it chooses mode m for a random share p_m of them.
 
-Where every input has costs of its own, draws are planned by the relaxed knapsack, which keeps the budget in expectation
-as a ranking does (`spending`, `steps`); the plan of whole inputs with its certificate stands beside it (`optima`).
+If every input has costs of its own, draws are planned by the relaxed knapsack, which keeps the budget in expectation as
+a ranking does (`spending`, `steps`). `optima` adds the plan of whole inputs with its certificate.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from deepval.judging import fills, knapsack, plans, selections, spending
 from deepval.judging import plans as steps
 from deepval.judging.budgets import Allowance
 from deepval.judging.oracle import oracle_gain
-from deepval.judging.resamples import Resamples, Resampling, Sample, held
+from deepval.judging.resamples import Resamples, Resampling, Sample, in_memory
 from deepval.results import Optimum, Spending
 from deepval.tables import columns
 from deepval.tables.costs import CONVENTIONS, Convention
@@ -30,11 +30,11 @@ from deepval.tables.scores import Scores
 from deepval.tables.values import LARGEST_LOSS, ValueTable
 
 _PARTS: Mapping[Convention, int] = {"ms": 1000, "mj": 1000, "mj_gpu": 1000, "mj_all": 1000, "usd": 10**9}
-"""Whole parts that a unit of cost is counted in: a call of a small language model costs less than a millidollar."""
+"""Integer parts per unit of cost; dollars need more, as a call of a small language model costs under a millidollar."""
 
 
 def mode_costs(allowed: Allowance, modes: Sequence[str]) -> Int[np.ndarray, "mode"]:
-    """What each mode adds to the cheap pass, as integers; nothing for cheap."""
+    """Cost of each mode on top of the cheap pass, as integers; 0 for cheap."""
     if allowed.costs is None or allowed.convention is None:
         return np.array([0] + [1] * (len(modes) - 1))
     above = [round(_PARTS[allowed.convention] * allowed.costs.of_mode(mode, allowed.convention)) for mode in modes[1:]]
@@ -48,13 +48,13 @@ def mode_costs(allowed: Allowance, modes: Sequence[str]) -> Int[np.ndarray, "mod
 
 
 def input_costs(allowed: Allowance, table: ValueTable) -> Int[np.ndarray, "input mode"]:
-    """What each mode adds to the cheap pass on each input, as integers; nothing for cheap."""
+    """Cost of each mode on top of the cheap pass for each input, as integers; 0 for cheap."""
     assert allowed.convention is not None
     return np.rint(_PARTS[allowed.convention] * allowed.prices(table)).astype(np.int64)
 
 
 def allowed_spend(allowed: Allowance, inputs: int, cost: float = 0.0) -> int:
-    """What may be spent on escalation, in the same integers."""
+    """Budget for escalation, in the same integers."""
     if allowed.costs is None or allowed.convention is None:
         return int(allowed.slots(inputs))
     slack = 0.5 if allowed.convention == "usd" else 1e-6
@@ -66,7 +66,7 @@ def oracles(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Samp
     """The best multi-fidelity plan of every resample under each budget; None for two modes or a skipping router."""
     if len(resamples.modes) == 2:
         return [None] * len(allowances)
-    return [_oracle(held(resamples), allowed) for allowed in allowances]
+    return [_oracle(in_memory(resamples), allowed) for allowed in allowances]
 
 
 def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
@@ -86,7 +86,7 @@ def chances(resampling: Resampling, allowances: Sequence[Allowance]) -> list[Sam
     """
     if len(resampling.modes) == 2:
         return [None] * len(allowances)
-    resamples = held(resampling)
+    resamples = in_memory(resampling)
     table = resamples.table
     parts = (*table.mode_values.T, *np.maximum(table.mode_values, 0.0).T)
     units = len(table.unit_ids)
@@ -101,16 +101,16 @@ def _mixture(
     gains: Float[np.ndarray, "resample mode"],
     benefits: Float[np.ndarray, "resample mode"],
 ) -> Sample:
-    """The best of all mixtures of two modes: a linear programme with two constraints has no more in its optimum."""
+    """The best mixture of two modes: a linear programme with two constraints has an optimum with at most two."""
     costs, spend = _mean_costs(resamples, allowed)
-    each = spend / np.maximum(resamples.inputs, 1.0)
-    gain, benefit, escalated = np.zeros((3, len(each)))
+    mean_spend = spend / np.maximum(resamples.inputs, 1.0)
+    gain, benefit, escalated = np.zeros((3, len(mean_spend)))
     for low, high in itertools.permutations(range(len(costs)), 2):
         dearer = costs[high] > costs[low]
-        more = np.divide(each - costs[low], costs[high] - costs[low], out=np.zeros(len(each)), where=dearer)
+        more = np.divide(mean_spend - costs[low], costs[high] - costs[low], out=np.zeros(len(mean_spend)), where=dearer)
         dear = np.clip(more, 0.0, 1.0)
         mixed = (1 - dear) * gains[:, low] + dear * gains[:, high]
-        better = dearer & (costs[low] <= each) & (mixed > gain * (1 + 1e-12))
+        better = dearer & (costs[low] <= mean_spend) & (mixed > gain * (1 + 1e-12))
         gain = np.where(better, mixed, gain)
         benefit = np.where(better, (1 - dear) * benefits[:, low] + dear * benefits[:, high], benefit)
         escalated = np.where(better, resamples.inputs * np.where(low > 0, 1.0, dear), escalated)
@@ -120,7 +120,7 @@ def _mixture(
 def _mean_costs(
     resamples: Resamples, allowed: Allowance
 ) -> tuple[Float[np.ndarray, "mode resample"], Float[np.ndarray, "resample"]]:
-    """What each mode costs on the mean input of every resample, and what may be spent there in all."""
+    """Mean cost per input of each mode in every resample, and the total budget there."""
     table, number = resamples.table, len(resamples.counts)
     if not allowed.each:
         spend = [allowed_spend(allowed, int(inputs)) for inputs in resamples.inputs]
@@ -141,59 +141,59 @@ def planned(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance
             f"{scores.name}: scores per mode are added up, so none can be above {LARGEST_LOSS:g} in size; found "
             f"{finite[np.abs(finite).argmax()]:g}."
         )
-    wanted = np.column_stack([np.zeros(len(scores.values)), np.maximum(scores.values, 0.0)])
+    scored = np.column_stack([np.zeros(len(scores.values)), np.maximum(scores.values, 0.0)])
     samples: list[Sample | None] = []
     for allowed in allowances:
         cost = allowed.cost_of(scores.name)
         possible = allowed.feasible(cost) and allowed.accounting != "skipping"
-        samples.append(_planned(resamples, wanted, allowed, cost=cost) if possible else None)
+        samples.append(_planned(resamples, scored, allowed, cost=cost) if possible else None)
     return samples
 
 
 def _planned(
-    resamples: Resamples, wanted: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
+    resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
 ) -> Sample:
-    """Solve every resample; inputs that no mode is wanted for stay cheap and take no part."""
+    """Solve every resample; inputs without a score above 0 stay cheap and are left out of the problem."""
     if allowed.each:
-        return _stepped(resamples, wanted, allowed, cost=cost)
+        return _stepped(resamples, scored, allowed, cost=cost)
     table = resamples.table
     costs = mode_costs(allowed, table.modes)
-    rows = np.flatnonzero((wanted > 0).any(axis=1))
+    rows = np.flatnonzero((scored > 0).any(axis=1))
     rows = rows[np.argsort(columns.as_text(table.input[rows]), kind="stable")]
     if not len(rows):
         return Sample(*np.zeros((3, len(resamples.counts))))
     values, spend = table.mode_values[rows], [allowed_spend(allowed, int(inputs), cost) for inputs in resamples.inputs]
     quantities = np.stack([values, np.maximum(values, 0.0), np.broadcast_to(costs > 0, values.shape)], axis=2)
-    unit, wanted = table.unit[rows], wanted[rows]
+    unit, scored = table.unit[rows], scored[rows]
     sums, solved = fills.planned(
-        wanted, costs, unit, quantities=quantities, counts=resamples.counts, budgets=np.array(spend)
+        scored, costs, unit, quantities=quantities, counts=resamples.counts, budgets=np.array(spend)
     )
     for index in resamples.watch(np.flatnonzero(~solved).tolist(), "planning draws"):
         drawn = np.repeat(np.arange(len(rows)), resamples.counts[index, unit].astype(np.int64))
-        modes = knapsack.solve(wanted[drawn], costs, spend[index]).modes
+        modes = knapsack.solve(scored[drawn], costs, spend[index]).modes
         sums[index] = quantities[drawn, modes].sum(axis=0)
     return Sample(*sums.T)
 
 
 def _stepped(
-    resamples: Resamples, wanted: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
+    resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
 ) -> Sample:
     """The relaxed plan of every resample, with costs per input: steps of all hulls by falling slope."""
     table, counts = resamples.table, resamples.counts
-    found = steps.steps(wanted, allowed.prices(table))
+    hull = steps.steps(scored, allowed.prices(table))
     values, rows = table.mode_values, np.arange(len(table))
     every = [
         values,
         np.maximum(values, 0.0),
         np.broadcast_to(np.arange(values.shape[1]) > 0, values.shape).astype(float),
     ]
-    begun = [np.bincount(table.unit, each[rows, found.start], minlength=counts.shape[1]) for each in every]
+    begun = [np.bincount(table.unit, quantity[rows, hull.start], minlength=counts.shape[1]) for quantity in every]
     sums = counts @ np.column_stack(begun)
     sums += spending.bought(
-        found.slope,
-        [each[found.input, found.target] - each[found.input, found.source] for each in every],
-        table.unit[found.input],
-        price=found.cost,
+        hull.slope,
+        [quantity[hull.input, hull.target] - quantity[hull.input, hull.source] for quantity in every],
+        table.unit[hull.input],
+        price=hull.cost,
         counts=counts,
         purse=selections.purses(resamples, allowed, cost)[:, None],
     )[:, 0]
@@ -201,15 +201,15 @@ def _stepped(
 
 
 def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optimum]:
-    """Per measured cascade budget: the optimum with its certificate, and what it is worth beside other plans.
+    """Per measured cascade budget: the optimum with its certificate, and its value relative to other plans.
 
-    With two modes there is something to plan only where every input has costs of its own.
+    Two modes need a plan only if every input has costs of its own.
     """
     planned_for = [
         a for a in allowances if a.costs is not None and a.accounting == "cascade" and (len(table.modes) > 2 or a.each)
     ]
     if not planned_for:
-        return  # ids of many inputs as text take longer than judging them
+        return  # converting the ids of many inputs to text would take longer than judging them
     order = np.argsort(columns.as_text(table.input), kind="stable")
     values = table.mode_values[order]
     for allowed in planned_for:
@@ -236,17 +236,17 @@ def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optim
             multiplier=plan.multiplier,
             core_inputs=plan.core,
             modes={mode: int(np.count_nonzero(plan.modes == m)) for m, mode in enumerate(table.modes)},
-            spent=tuple(_spent(modes, allowed, c, table) for c in CONVENTIONS if _known(allowed, c, table)),
+            spent=tuple(_spent(modes, allowed, c, table) for c in CONVENTIONS if _has_costs(allowed, c, table)),
         )
 
 
-def _known(allowed: Allowance, convention: Convention, table: ValueTable) -> bool:
+def _has_costs(allowed: Allowance, convention: Convention, table: ValueTable) -> bool:
     modes = {} if allowed.costs is None else allowed.costs.modes
     return convention in table.input_costs or all(convention in modes.get(mode, {}) for mode in table.modes)
 
 
 def _spent(plan: Int[np.ndarray, "input"], allowed: Allowance, convention: Convention, table: ValueTable) -> Spending:
-    """What one plan spends on escalation in a convention, and its excess over the budget of the same alpha there."""
+    """Cost of a plan's escalations in a convention, and its excess over the budget of the same alpha there."""
     if convention in table.input_costs:
         costs = table.input_costs[convention].copy()
         costs[:, 0] = 0.0
@@ -254,7 +254,7 @@ def _spent(plan: Int[np.ndarray, "input"], allowed: Allowance, convention: Conve
         limit = allowed.budget.alpha * full
     else:
         assert allowed.costs is not None
-        each = np.array([0.0] + [allowed.costs.of_mode(mode, convention) for mode in table.modes[1:]])
-        spent = float(each[plan].sum())
-        limit = len(plan) * allowed.budget.alpha * each[-1]
+        per_mode = np.array([0.0] + [allowed.costs.of_mode(mode, convention) for mode in table.modes[1:]])
+        spent = float(per_mode[plan].sum())
+        limit = len(plan) * allowed.budget.alpha * per_mode[-1]
     return Spending(convention, spent, limit, float(spent / limit - 1))

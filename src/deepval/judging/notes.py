@@ -1,4 +1,4 @@
-"""What is judged -> sentences that its reader must see, what was charged, and what cannot be judged at all."""
+"""The judged table, scores and budgets -> notes for the reader, the charged costs, and refusals of impossible cases."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -92,22 +92,23 @@ def notes_on_order(modes: Sequence[str], costs: Costs | None, *, gain: float, ha
     figures = {} if costs is None else costs.modes
     one, other = figures.get(cheap, {}), figures.get(full, {})
     less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
-    told = []
+    facts = []
     if less:
-        told.append(f"costs less than {cheap!r} ({', '.join(less)})")
+        facts.append(f"costs less than {cheap!r} ({', '.join(less)})")
     if gain < 0:
         ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {harm_ratio:.3g}"
-        told.append(f"harms more than it helps ({ratio})")
-    if not told:
+        facts.append(f"harms more than it helps ({ratio})")
+    if not facts:
         return []
+    joined_facts = " and ".join(facts)
     return [
-        f"The last mode, {full!r}, {' and '.join(told)}: is {full!r} really the full mode, and is a lower loss better? "
+        f"The last mode, {full!r}, {joined_facts}: is {full!r} really the full mode, and is a lower loss better? "
         "Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
     ]
 
 
 def notes_on(unit_ids: Sequence[str], *, affected: int, cheap_loss: float) -> list[str]:
-    """What a reader must know: not errors, but nulls follow from them."""
+    """Notes on properties of the table that leave figures undefined; they are not errors."""
     notes = []
     if not affected:
         notes.append("All decision values are zero: no allocator can gain or lose, and nDG is undefined.")
@@ -119,18 +120,18 @@ def notes_on(unit_ids: Sequence[str], *, affected: int, cheap_loss: float) -> li
 
 
 def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) -> dict[str, Any] | None:
-    """What was charged, in the shape of a costs file; of costs per input the means over the judged ones."""
+    """The charged costs, in the form of a costs file; costs per input as means over the judged inputs."""
     figures = next((a.costs for a in allowances if a.costs is not None), None)
     if figures is None:
         return None
-    told = figures.to_dict()
-    each: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
+    content = figures.to_dict()
+    per_input: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
     if table is None:
-        return told
-    for unit in each:
+        return content
+    for unit in per_input:
         for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
-            told["modes"][mode] = told["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
-    return told
+            content["modes"][mode] = content["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
+    return content
 
 
 class Timed(NamedTuple):

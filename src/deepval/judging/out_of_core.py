@@ -1,7 +1,7 @@
 """Parquet files larger than memory, scores and budgets -> the Result that judging them in memory would give.
 
-Everything is exact, and what follows from sums over units and over the highest scores is made by the same code as in
-memory. What needs the rows themselves is refused in a sentence, or None with a reason.
+All figures are exact. Figures that follow from sums over units and over the highest scores come from the same code as
+in memory. Options that need the rows themselves are refused with a message; such figures are None with a reason.
 """
 
 import math
@@ -42,11 +42,11 @@ from deepval.version import __version__
 
 
 def refuse(source: OnDisk, asked: Mapping[str, Any]) -> None:
-    """Raise where something is asked for that needs the rows in memory; by what it is called in both worlds."""
-    found = next((name for name, given in asked.items() if given), None)
-    if found is not None:
+    """Raise where an option is set that needs the rows in memory; keys name it in Python and on the command line."""
+    name = next((name for name, value in asked.items() if value), None)
+    if name is not None:
         raise InputError(
-            f"{source.source}: {found} needs the table in memory, and it is larger ({source.why}): leave it out, or "
+            f"{source.source}: {name} needs the table in memory, and it is larger ({source.why}): leave it out, or "
             "allow more (memory=..., --memory)."
         )
 
@@ -68,17 +68,17 @@ def evaluate_on_disk(
     """Judge allocators on a table that stays in its files; arguments are those of `evaluate`."""
     check_names(scores)
     check_missing(missing)
-    wanted = budget_list(budgets, audits.ALPHAS)
+    budgets_to_judge = budget_list(budgets, audits.ALPHAS)
     table = scan_values(source.source, modes=modes, costs=source.costs, units=units, watch=watch)
-    given = scan_scores(table, scores, missing, watch)
-    allowances = [allowance(budget, table.modes, table.costs) for budget in wanted]
-    allowances = charging(given, allowances, missing_costs)
+    score_files = scan_scores(table, scores, missing, watch)
+    allowances = [allowance(budget, table.modes, table.costs) for budget in budgets_to_judge]
+    allowances = charging(score_files, allowances, missing_costs)
     drawn = make_draws(len(table.unit_ids), draws, seed)
     counts = resample_counts(drawn, len(table.unit_ids), leave_out_up_to=LEAVE_OUT_UP_TO)
     inputs = counts @ table.sizes
-    scan = Scan(table, given, watch)
+    scan = Scan(table, score_files, watch)
     best = [*(a.slots(inputs) for a in allowances), *(quota(inputs, alpha) for alpha in audits.ALPHAS)]
-    ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in given]
+    ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in score_files]
     scan.read(counts, np.column_stack([*best, _half_way(table.sample, table.step, best[0])]), ranked)
     ids, facts, rankings = tuple(map(str, table.unit_ids)), scan.facts, scan.rankings
     totals = drawn_totals(ids, scan.per_unit, drawn, counts)
@@ -93,7 +93,7 @@ def evaluate_on_disk(
         *notes_on_order(
             table.modes, table.costs, gain=facts.gain, harm_ratio=_share(facts.every_harm, facts.every_benefit)
         ),
-        *checked_on_disk(table, given, allowances),
+        *checked_on_disk(table, score_files, allowances),
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=3)
@@ -102,7 +102,7 @@ def evaluate_on_disk(
         provenance=Provenance(
             deepval=__version__,
             table=table.digest,
-            scores={item.name: ScoresUsed(item.digest, item.covered) for item in given},
+            scores={item.name: ScoresUsed(item.digest, item.covered) for item in score_files},
             costs=charged(allowances),
             draws=DrawsUsed(drawn.method, len(drawn), drawn.seed),
             units=ids,
@@ -122,7 +122,7 @@ def evaluate_on_disk(
 
 
 def _slots(allowed: Allowance, name: str, inputs: Float[np.ndarray, "resample"]) -> Int[np.ndarray, "resample"]:
-    """How many inputs an allocator may escalate in every resample: none where no cost can be charged for it."""
+    """Number of inputs that an allocator may escalate in every resample: 0 where its cost is unknown."""
     if name in allowed.unpriced:
         return np.zeros(len(inputs), dtype=np.int64)
     return allowed.slots(inputs, allowed.cost_of(name))
@@ -131,7 +131,10 @@ def _slots(allowed: Allowance, name: str, inputs: Float[np.ndarray, "resample"])
 def _half_way(
     sample: Float[np.ndarray, "row"], step: int, other: Int[np.ndarray, "resample"]
 ) -> Int[np.ndarray, "resample"]:
-    """How many of the best inputs hold half of the value to gain, as a sample has it; of draws, nobody asks."""
+    """Number of best inputs with half of the possible gain, estimated from a sample.
+
+    Defined for the full sample only; draws do not need it and repeat `other`.
+    """
     best = np.sort(sample[sample > 0])[::-1] if len(sample) else sample
     reached = np.cumsum(best)
     half = other.copy()
@@ -144,7 +147,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
-    """What escalation does on the judged inputs, and how the value to gain is spread."""
+    """The effect of escalation on the judged inputs, and the spread of the possible gain."""
     table, facts, inputs = scan.table, scan.facts, len(scan.table)
     loss = float(resamples.cheap_loss[0])
     slots = np.array([int(quota(inputs, alpha)) for alpha in audits.ALPHAS])
@@ -170,7 +173,7 @@ def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
 
 
 def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
-    """How evenly the value to gain is spread over inputs; nobody asks for their Gini coefficient."""
+    """How evenly the possible gain is spread over inputs; the Gini coefficient is not computed."""
     if facts.top_row is None or not facts.benefit > 0:
         return Concentration(None, math.nan, math.nan, math.nan)
     effective = (facts.benefit / facts.scale) ** 2 / facts.squares
@@ -180,24 +183,24 @@ def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
 
 
 def _half(oracle: Sifting, total: float) -> tuple[int, float]:
-    """Fewest inputs that together hold half of the total, and what they hold of it."""
+    """Smallest number of inputs that together have half of the total, and their share of it."""
     numbers, sums = oracle.sieve.tables.sum(axis=2)
-    wanted = total / 2 * (1 - 1e-12)
-    block = min(int(np.searchsorted(np.cumsum(sums), wanted)), int(np.flatnonzero(numbers)[-1]))
-    before, held = float(sums[:block].sum()), int(numbers[:block].sum())
+    target = total / 2 * (1 - 1e-12)
+    block = min(int(np.searchsorted(np.cumsum(sums), target)), int(np.flatnonzero(numbers)[-1]))
+    before, inputs_before = float(sums[:block].sum()), int(numbers[:block].sum())
     if oracle.sieve.single[block]:
         value = float(oracle.sieve.edges[block])
-        more = max(1, math.ceil((wanted - before) / value))
-        return held + more, (before + more * value) / total
+        more = max(1, math.ceil((target - before) / value))
+        return inputs_before + more, (before + more * value) / total
     reached = before + np.cumsum(np.sort(oracle.block(block)["value"])[::-1])
-    at = min(int(np.searchsorted(reached, wanted)), len(reached) - 1)
-    return held + at + 1, float(reached[at]) / total
+    at = min(int(np.searchsorted(reached, target)), len(reached) - 1)
+    return inputs_before + at + 1, float(reached[at]) / total
 
 
 def _units(
     resamples: ScannedResamples, scores: Sequence[SiftedScores], allowances: Sequence[Allowance]
 ) -> tuple[Unit, ...]:
-    """Each unit's part of the gain at the headline budget, where units are few enough to list."""
+    """The part of each unit in the gain at the headline budget; empty where units are too many to list."""
     if resamples.left_out.start == resamples.left_out.stop:
         return ()
     allowed, inputs = audits.headline(allowances), int(resamples.inputs[0])
@@ -215,5 +218,5 @@ def _units(
 
 
 def _gains(score: Sifting, slots: int) -> Float[np.ndarray, "unit"]:
-    """What every unit gains by the highest scores."""
+    """Gain of every unit over the highest scores."""
     return score.cut(slots).taken(slots)[1] if slots else np.zeros(score.sieve.tables.shape[2])

@@ -1,8 +1,8 @@
 """Results of several cells -> the mean over them of the paired difference between two contenders.
 
 Every cell has the same weight. Cells with the same units share their draws, so the mean of a draw is a draw of the
-mean; cells with other units have draws of their own. A draw in which any cell has no difference says nothing of the
-mean: it is left out and counted.
+mean; cells with other units have draws of their own. A draw in which the difference of some cell is undefined is left
+out and counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ class PooledComparison(BudgetRecord):
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Both contenders in one cell; samples end after the draws, for cells differ in how many units can be left out."""
+    """Both contenders in one cell. Samples end after the draws, because cells differ in the units to leave out."""
 
     cell: str
     held: Basis
@@ -98,7 +98,7 @@ class Pair:
     other: Contender
 
     def difference(self, of: Statistic) -> Difference:
-        """What is compared of them in every resample."""
+        """Their difference in every resample."""
         assert self.one.sample
         assert self.other.sample
         return self.held.totals.paired(part(self.one.sample, of), part(self.other.sample, of))
@@ -132,27 +132,27 @@ def compare_over(
 
 
 def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
-    """What the results of cells rest on, whose draws belong together."""
-    held = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to compare over").items()}
-    shared_draws(held)
-    return held
+    """The bases of the results of cells; raises where their draws cannot be combined."""
+    bases = {name: basis(result) for name, result in checks.by_cell(cells, Result, "Cells to compare over").items()}
+    shared_draws(bases)
+    return bases
 
 
 def compared_over(
-    held: Mapping[str, Basis], candidate: str, baseline: str, *, of: Statistic = "gain"
+    bases: Mapping[str, Basis], candidate: str, baseline: str, *, of: Statistic = "gain"
 ) -> tuple[PooledComparison, ...]:
-    """As `compare_over`, of what `together` gives for the results or for more of them."""
+    """`compare_over` for the bases of the results, which `together` returns."""
     checked(of)
-    draws = next(iter(held.values())).totals.draws
-    ours = {name: contenders(item, candidate) for name, item in held.items()}
-    theirs = {name: contenders(item, baseline) for name, item in held.items()}
-    first = next(iter(held))
-    keys = [key for key in ours[first] if all(key in ours[name] and key in theirs[name] for name in held)]
+    draws = next(iter(bases.values())).totals.draws
+    ours = {name: contenders(item, candidate) for name, item in bases.items()}
+    theirs = {name: contenders(item, baseline) for name, item in bases.items()}
+    first = next(iter(bases))
+    keys = [key for key in ours[first] if all(key in ours[name] and key in theirs[name] for name in bases)]
     if not keys:
         raise InputError(f"{candidate!r} and {baseline!r} have no budget that every cell judges both under.")
     rows = []
     for key in keys:
-        pairs = [Pair(name, item, ours[name][key], theirs[name][key]) for name, item in held.items()]
+        pairs = [Pair(name, item, ours[name][key], theirs[name][key]) for name, item in bases.items()]
         rows.append(over_pairs(pairs, key, (candidate, baseline), of=of, draws=draws))
     return tuple(rows)
 
@@ -160,12 +160,12 @@ def compared_over(
 def over_pairs(
     pairs: Sequence[Pair], key: BudgetKey, names: tuple[str, str], *, of: Statistic = "gain", draws: Draws
 ) -> PooledComparison:
-    """The mean over cells of the difference between the two contenders of each, whoever they are there.
+    """The mean over cells of the difference between two contenders, which may be others in each cell.
 
     Args:
         pairs: Both contenders in each cell.
         key: The budget.
-        names: What the contenders are called.
+        names: Names of the contenders in the result.
         of: What is compared.
         draws: The draws that the cells share (`shared_draws`).
     """
@@ -175,9 +175,9 @@ def over_pairs(
     for side, name in (("one", candidate), ("other", baseline)):
         out = [pair for pair in pairs if getattr(pair, side).sample is None]
         if out:
-            said = joined(f"{name}: {getattr(pair, side).row.reason} ({pair.cell})" for pair in out)
+            reason = joined(f"{name}: {getattr(pair, side).row.reason} ({pair.cell})" for pair in out)
             verdict = getattr(out[0], side).row.verdict if side == "one" else None
-            return PooledComparison(**start, verdict=verdict, reason=said)
+            return PooledComparison(**start, verdict=verdict, reason=reason)
     resampled = can_resample([pair.held for pair in pairs])
     drawn = slice(1, 1 + len(draws))
     differences = [pair.difference(of) for pair in pairs]
@@ -189,8 +189,8 @@ def over_pairs(
     ]
     unlike = _unlike(pairs) if of == "gain" else None
     ndg = mean_over_cells([pair.ndg() for pair in pairs]) if of == "gain" else np.full(drawn.stop, np.nan)
-    kept = np.all([pair.prized() for pair in pairs], axis=0) & ~np.isnan(ndg[drawn]) & resampled
-    of_ndg = draws.interval(ndg[drawn], kept & ~np.isnan(ndg[0])).snapped()
+    selected = np.all([pair.prized() for pair in pairs], axis=0) & ~np.isnan(ndg[drawn]) & resampled
+    of_ndg = draws.interval(ndg[drawn], selected & ~np.isnan(ndg[0])).snapped()
     return PooledComparison(
         **start,
         difference=known(mean[0]),
@@ -202,7 +202,7 @@ def over_pairs(
         ndg_hi=known(of_ndg.high),
         verdict=oriented(bounds, of).verdict,
         dropped=int(np.count_nonzero(~defined)) if defined.any() else 0,
-        ndg_dropped=int(np.count_nonzero(~kept)) if kept.any() else 0,
+        ndg_dropped=int(np.count_nonzero(~selected)) if selected.any() else 0,
         cells_better=alone.count("better"),
         cells_worse=alone.count("worse"),
         reason=joined([*(reasons(pair.one, pair.other) for pair in pairs), unlike]),
@@ -210,14 +210,14 @@ def over_pairs(
 
 
 def mean_over_cells(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.ndarray, "sample"]:
-    """The mean over cells, added in the order of size so that the order of the cells leaves no trace."""
+    """The mean over cells; values are added by size, so that the order of the cells does not affect rounding."""
     return np.sort(np.stack(cells), axis=0).mean(axis=0)
 
 
 def _unlike(pairs: Sequence[Pair]) -> str | None:
-    """Why there is no difference in nDG where the two divide by different oracles."""
-    found = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
-    return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in found if ours != theirs)
+    """The reason why there is no difference in nDG, if the two divide by different oracles."""
+    oracles = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
+    return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in oracles if ours != theirs)
 
 
 def _rates_missed(pairs: Sequence[Pair]) -> int | None:

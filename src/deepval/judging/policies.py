@@ -1,9 +1,9 @@
-"""From scores in time order to causal escalations: four policies that see one input of a unit after another.
+"""Scores in time order -> causal escalations, by four policies that see the inputs of a unit one after another.
 
-A policy is its configuration. `decide` answers for whole arrays; `start` gives a stream for one unit that
-takes the same decisions input by input, for a deployed router. State resets at each unit; the rows of a unit
-are taken by `order`, which should differ within a unit (`ValueTable.time_rank` does): equal orders are
-taken as they stand. Scores may be infinite, not NaN.
+A policy is its configuration. `decide` decides whole arrays; `start` returns a stream for one unit that makes the same
+decisions input by input, for a deployed router. The state resets at each unit. The rows of a unit are sorted by
+`order`, which should differ within a unit (`ValueTable.time_rank` does); rows of equal order keep their sequence.
+Scores may be infinite, not NaN.
 """
 
 import math
@@ -20,7 +20,7 @@ from deepval.judging.ties import TiedCut, cuts
 RATE_TOLERANCE = 0.05
 """A realised share further than this from alpha misses the rate."""
 SLACK = 1e-9
-"""What a count may fall short of a whole input by float noise."""
+"""Tolerance of a count of inputs for rounding error."""
 
 
 class UnitStream(ABC):
@@ -32,7 +32,7 @@ class UnitStream(ABC):
 
 
 class Policy(ABC):
-    """When to escalate, knowing only the inputs of the unit so far."""
+    """A rule for escalation that uses only the inputs of the unit so far."""
 
     def decide(
         self,
@@ -56,7 +56,7 @@ class Policy(ABC):
     def decide_sorted(
         self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
     ) -> Bool[np.ndarray, "input"]:
-        """Which rows are escalated; they stand unit by unit in time order, `first` is their unit's first."""
+        """Which rows are escalated; rows are sorted by unit, then time, and `first` is the first row of their unit."""
 
     @abstractmethod
     def start(self) -> UnitStream:
@@ -66,14 +66,14 @@ class Policy(ABC):
 def in_time(
     unit: Int[np.ndarray, "input"], order: Num[np.ndarray, "input"]
 ) -> tuple[Int[np.ndarray, "input"], Int[np.ndarray, "input"]]:
-    """The rows unit by unit in time order, and for each the place of its unit's first one among them."""
+    """The rows by unit and time, and for each row the position of the first row of its unit."""
     rows = np.lexsort((order, unit))
     begins = np.diff(unit[rows], prepend=unit[rows[:1]] - 1) != 0
     return rows, np.maximum.accumulate(np.where(begins, np.arange(rows.size), 0))
 
 
 def slots_of(alpha: float, inputs: int) -> int:
-    """The rank of the score that the share alpha of so many inputs is cut at, the highest being 1."""
+    """The rank of the score at which the share alpha of the inputs is cut; the highest score has rank 1."""
     return max(1, math.ceil(alpha * inputs - SLACK))
 
 
@@ -112,18 +112,18 @@ class FrozenThreshold(Policy):
         alphas: Sequence[float],
         order: Int[np.ndarray, "input"] | None = None,
     ) -> list["FrozenThreshold"]:
-        """The thresholds of several shares, from the order of the scores where that is known."""
+        """The thresholds of several shares; `order` sorts the scores from the highest down, if passed."""
         for alpha in alphas:
             _check_alpha(alpha)
         scores = _validation(validation_scores)
-        found = cuts(scores, [slots_of(alpha, scores.size) for alpha in alphas], order)
-        return [cls.at(cut, alpha * scores.size) for cut, alpha in zip(found, alphas, strict=True)]
+        score_cuts = cuts(scores, [slots_of(alpha, scores.size) for alpha in alphas], order)
+        return [cls.at(cut, alpha * scores.size) for cut, alpha in zip(score_cuts, alphas, strict=True)]
 
     @classmethod
-    def at(cls, cut: TiedCut, wanted: float) -> "FrozenThreshold":
-        """The threshold at a cut that accepts so many in expectation."""
-        theta = cut.score + 0.0  # of two zeros the one without a sign
-        return cls(theta, tie_acceptance=min(1.0, (wanted - cut.above) / cut.tied))
+    def at(cls, cut: TiedCut, accepted: float) -> "FrozenThreshold":
+        """The threshold at a cut that accepts a number of inputs in expectation."""
+        theta = cut.score + 0.0  # -0.0 becomes 0.0
+        return cls(theta, tie_acceptance=min(1.0, (accepted - cut.above) / cut.tied))
 
     def expected(self, score: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
         """Expected acceptance per input: 1 above theta, p at theta, 0 below; for the exact expected gain."""
@@ -163,7 +163,7 @@ class FrozenStream(UnitStream):
 
 @dataclass(frozen=True)
 class CausalCap(Policy):
-    """Escalates what the threshold wants, at most floor(1 + alpha*t + 1e-9) of a unit's first t inputs."""
+    """Escalates the inputs above the threshold, at most floor(1 + alpha*t + 1e-9) of a unit's first t inputs."""
 
     threshold: FrozenThreshold
     alpha: float
@@ -179,7 +179,7 @@ class CausalCap(Policy):
     def decide_sorted(
         self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
     ) -> Bool[np.ndarray, "input"]:
-        """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)) of the W_t wanted so far."""
+        """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)), W_t those requested so far."""
         row = np.arange(score.size)
         wants = running_count(self.threshold.decide_sorted(score, first), first)
         cap = np.floor(1 + self.alpha * (row - first + 1) + SLACK).astype(np.int64)
@@ -206,9 +206,9 @@ class CappedStream(UnitStream):
 
     def decide(self, score: float) -> bool:
         """Whether the next input of the unit is escalated."""
-        wanted = self.wants.decide(score)
+        requested = self.wants.decide(score)
         self.seen += 1
-        escalate = wanted and self.escalated < math.floor(1 + self.policy.alpha * self.seen + SLACK)
+        escalate = requested and self.escalated < math.floor(1 + self.policy.alpha * self.seen + SLACK)
         self.escalated += escalate
         return escalate
 
@@ -260,7 +260,7 @@ class AdaptiveStream(UnitStream):
         return self.step(self.policy.level(np.array(_one_score(score))).item())
 
     def step(self, level: float) -> bool:
-        """The decision on an input that is given by the F of its score."""
+        """The decision on an input, from F of its score."""
         escalate = level > self.q
         self.q = min(1.0, max(0.0, self.q + self.policy.eta * (escalate - self.policy.alpha)))
         return escalate
@@ -268,7 +268,7 @@ class AdaptiveStream(UnitStream):
 
 @dataclass(frozen=True)
 class TokenBucket(Policy):
-    """Escalates what the threshold wants while a token is left.
+    """Escalates the inputs above the threshold while a token is left.
 
     The level starts at 1; each input first adds alpha up to `cap`; an escalation needs a level of at least
     1 - 1e-9 and costs 1. With an infinite cap the level is 1 + alpha*t - escalations, which is the causal cap
@@ -307,10 +307,10 @@ class BucketStream(UnitStream):
         """Whether the next input of the unit is escalated."""
         return self.step(self.wants.decide(score))
 
-    def step(self, wanted: int) -> bool:
-        """The decision on an input that asks for one token or for none."""
+    def step(self, requested: int) -> bool:
+        """The decision on an input that requests one token or none."""
         self.level = min(self.policy.cap, self.level + self.policy.alpha)
-        escalate = wanted > 0 and self.level >= 1 - SLACK
+        escalate = requested > 0 and self.level >= 1 - SLACK
         self.level -= escalate
         return escalate
 
@@ -354,7 +354,7 @@ def unit_totals(
             f"Unit indices must lie between 0 and {units - 1}, got {unit.min()} to {unit.max()}: "
             "number the units from 0."
         )
-    # Weights of no input at all would be counted as integers.
+    # bincount returns integers for empty weights, so the result is converted to float64.
     weights = np.stack([acceptance * np.maximum(value, 0), acceptance * np.maximum(-value, 0), acceptance])
     benefit, harm, escalated = (np.bincount(unit, w, minlength=units).astype(np.float64) for w in weights)
     return UnitTotals(
@@ -371,17 +371,17 @@ def _replayed(
     signal: Shaped[np.ndarray, "input"],
     first: Int[np.ndarray, "input"],
 ) -> Bool[np.ndarray, "input"]:
-    """The decisions of a new stream per unit, stepped through what it needs to know of each row."""
+    """The decisions of a new stream per unit, step by step over the signal of each row."""
     begins = first == np.arange(signal.size)
     stream, escalated = policy.start(), []
-    for known, new in zip(signal.tolist(), begins.tolist(), strict=True):
+    for value, new in zip(signal.tolist(), begins.tolist(), strict=True):
         stream = policy.start() if new else stream
-        escalated.append(stream.step(known))
+        escalated.append(stream.step(value))
     return np.array(escalated, dtype=bool)
 
 
 def running_count(flag: Bool[np.ndarray, "input"], first: Int[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
-    """How many flags are set from the unit's first row up to each row."""
+    """Number of flags set from the first row of the unit up to each row."""
     count = np.cumsum(flag, dtype=np.int64)
     return count - (count - flag)[first]
 

@@ -65,13 +65,13 @@ class Price:
         slopes, lengths = hull_slopes(values, levels).ravel(), np.repeat(np.diff(levels), len(scores))
         order = np.argsort(-slopes, kind="stable")
         order = order[slopes[order] > 0]
-        wanted, filled = len(scores) * spend, np.cumsum(lengths[order])
-        at = int(np.searchsorted(filled, wanted - SLACK * levels[-1], side="left"))
+        target, filled = len(scores) * spend, np.cumsum(lengths[order])
+        at = int(np.searchsorted(filled, target - SLACK * levels[-1], side="left"))
         if at == len(order):
             return asked
         price = float(slopes[order[at]])
         above, tied = float(lengths[slopes > price].sum()), float(lengths[slopes == price].sum())
-        return cls(price, min(1.0, max(0.0, (wanted - above) / tied)), asked.costs)
+        return cls(price, min(1.0, max(0.0, (target - above) / tied)), asked.costs)
 
     def bought(self, scores: Float[np.ndarray, "input mode"]) -> Bought:
         """The mode of each input, with ties refused and with ties accepted."""
@@ -86,11 +86,11 @@ class Price:
 
     def expected(self, scores: Float[np.ndarray, "input mode"]) -> Float[np.ndarray, "input mode"]:
         """The probability that each input gets each mode above cheap."""
-        found, inputs = np.zeros((len(scores), len(self.costs) + 1)), np.arange(len(scores))
+        probability, inputs = np.zeros((len(scores), len(self.costs) + 1)), np.arange(len(scores))
         bought = self.bought(scores)
-        found[inputs, bought.least] += 1 - self.tie_acceptance
-        found[inputs, bought.most] += self.tie_acceptance
-        return found[:, 1:]
+        probability[inputs, bought.least] += 1 - self.tie_acceptance
+        probability[inputs, bought.most] += self.tie_acceptance
+        return probability[:, 1:]
 
     def decide(
         self,
@@ -121,11 +121,11 @@ class Price:
         costs = np.array(self.costs)
         levels, inputs = np.unique(costs), np.arange(len(scores))
         values, modes = np.zeros((len(levels) + 1, len(scores))), np.zeros((len(levels) + 1, len(scores)), np.int64)
-        for place, cost in enumerate(levels, 1):
+        for level, cost in enumerate(levels, 1):
             equal = np.flatnonzero(costs == cost)
             best = scores[:, equal].argmax(axis=1)
-            values[place] = np.maximum(scores[inputs, equal[best]], 0.0)
-            modes[place] = 1 + equal[best]
+            values[level] = np.maximum(scores[inputs, equal[best]], 0.0)
+            modes[level] = 1 + equal[best]
         return np.concatenate([[0.0], levels]), values, modes
 
 

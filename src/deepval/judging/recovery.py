@@ -1,4 +1,4 @@
-"""Scores and resamples -> what gain curves come to over all shares of the inputs: APGR, CPTs, areas between curves.
+"""Scores and resamples -> summaries of gain curves over all shares of the inputs: APGR, CPTs, areas between curves.
 
 A gain curve is the expected sum of decision values over the highest scores against the share of inputs escalated:
 linear within a group of equal scores, so its area and its first crossing of a level are exact in every draw.
@@ -19,20 +19,20 @@ from deepval.tables.scores import Scores
 from deepval.tables.shares import checked_share
 
 RECOVERED = (0.2, 0.5, 0.8)
-"""Parts of the gap at which calls are told, as RouteLLM does."""
+"""Parts of the gap at which the share of calls is reported, as in RouteLLM."""
 RANDOM, ORACLE = "random", "oracle"
 
 
 @dataclass(frozen=True, eq=False)
 class Fresh:
-    """What a fresh result keeps to say of whole curves: the resamples and the scores that were judged."""
+    """Data of a fresh result for whole curves: the resamples and the judged scores."""
 
     resamples: Resamples
     scores: tuple[Scores, ...]
 
     @property
     def gap(self) -> Bool[np.ndarray, "resample"]:
-        """Where the full mode is better in all than the cheap one; a sum that is rounding alone is no gap."""
+        """Whether the full mode has less total loss than the cheap one in each resample, beyond rounding error."""
         re = self.resamples
         return re.full_gain > 1e-12 * (2 * re.full_benefit - re.full_gain)
 
@@ -59,14 +59,14 @@ def _curve(fresh: Fresh, name: str, levels: Sequence[float] = ()) -> _Curve:
         before = np.cumsum(value, axis=1) - value
         area[part] = (count * (before + value / 2)).sum(axis=1) / number[part]
         for column, level in enumerate(levels):
-            wanted = level * re.full_gain[part]
-            over = before + value >= wanted[:, None] * (1 - 1e-12)
+            target = level * re.full_gain[part]
+            over = before + value >= target[:, None] * (1 - 1e-12)
             at = over.argmax(axis=1)[:, None]
             start, rise, width, done = (
-                np.take_along_axis(each, at, axis=1)[:, 0]
-                for each in (before, value, count, np.cumsum(count, axis=1) - count)
+                np.take_along_axis(column_values, at, axis=1)[:, 0]
+                for column_values in (before, value, count, np.cumsum(count, axis=1) - count)
             )
-            inside = np.divide(wanted - start, rise, out=np.zeros(len(rise)), where=rise > 0)
+            inside = np.divide(target - start, rise, out=np.zeros(len(rise)), where=rise > 0)
             share = (done + np.clip(inside, 0.0, 1.0) * width) / number[part]
             reached[part, column] = np.where(over.any(axis=1) & fresh.gap[part], share, np.nan)
     return _Curve(area, reached)
@@ -94,14 +94,14 @@ def _recovery(fresh: Fresh, name: str, levels: Sequence[float]) -> Recovery:
     curve = _curve(fresh, name, levels)
     apgr = np.divide(curve.area, re.full_gain, out=np.full(len(curve.area), np.nan), where=gap)
     drawn = apgr[re.drawn]
-    kept = ~np.isnan(drawn) & re.resampled & bool(gap[0])
-    bounds, ahead = re.draws.interval(drawn, kept), re.draws.interval(drawn - 0.5, kept).snapped()
+    selected = ~np.isnan(drawn) & re.resampled & bool(gap[0])
+    bounds, ahead = re.draws.interval(drawn, selected), re.draws.interval(drawn - 0.5, selected).snapped()
     reasons = [] if gap[0] else [Reason.NO_GAP]
     reasons += [] if re.resampled else [Reason.SINGLE_UNIT if len(re.draws) else Reason.NO_DRAWS]
     calls = []
     for column, level in enumerate(levels):
         share = curve.reached[:, column]
-        of = re.draws.interval(share[re.drawn], kept & ~np.isnan(share[re.drawn]))
+        of = re.draws.interval(share[re.drawn], selected & ~np.isnan(share[re.drawn]))
         calls.append(CallShare(level, known(share[0]), known(of.low), known(of.high)))
     return Recovery(
         allocator=name,

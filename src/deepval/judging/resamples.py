@@ -1,7 +1,7 @@
-"""A table and draws of its units -> sums over what a ranking, the oracle or chance would escalate in every resample.
+"""A table and draws of its units -> sums over the inputs that a ranking, the oracle or chance escalates per resample.
 
-Resample 0 is the sample itself; then come the draws, then the sample without each of its units. The number of
-slots and the oracle are those of each resample, so everything below compares like with like.
+Resample 0 is the sample itself; then come the draws, then the sample without each of its units. The number of slots and
+the oracle are computed in each resample, so that every comparison is made within one resample.
 """
 
 from abc import ABC, abstractmethod
@@ -26,9 +26,9 @@ from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
 LEAVE_OUT_UP_TO = 100
-"""Most units for which each is left out in turn."""
+"""Largest number of units at which each is left out in turn."""
 Allocator = Scores | SiftedScores
-"""An allocator with its scores in memory, or sifted where they are not."""
+"""An allocator with its scores in memory, or with sifted scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +42,14 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Resampling(Totals, ABC):
-    """Units under resampling: what depends neither on the allocator nor on where the rows of the table are.
+    """Units under resampling: the part that depends neither on the allocator nor on the storage of the table.
 
     Attributes:
         modes: Names of the modes, cheap first, full last.
         per_unit: Number of inputs of each unit, their all-cheap loss, gain and benefit of escalating them all.
         counts: The full sample, the draws, and each unit left out (or none).
         inputs: Number of inputs in each resample.
-        watch: Who is told how far long loops are.
+        watch: Reports the progress of long loops.
     """
 
     modes: tuple[str, ...]
@@ -59,20 +59,20 @@ class Resampling(Totals, ABC):
     watch: Watch
 
     def without(self, unit: int) -> "Resampling":
-        """The resamples that judging without a unit would have: the other units, and as many draws of them."""
+        """The resamples without a unit: the other units, and as many draws of them."""
         others = replace(self._fewer, counts=np.insert(self._fewer.counts, unit, 0.0, axis=1))
         counts = np.vstack([without_each(len(self.unit_ids))[unit], others.counts])
         return replace(self, **drawn_totals(self.unit_ids, self.per_unit, others, counts))
 
     @cached_property
     def _fewer(self) -> Draws:
-        """As many draws of one unit less, whichever that is."""
+        """As many draws of one unit less; they are the same whichever unit is left out."""
         drawn = self.draws
         return make_draws(len(self.unit_ids) - 1, "exact" if drawn.method == "exact" else len(drawn), drawn.seed or 0)
 
     @property
     def left_out(self) -> slice:
-        """Where the left-out units stand among the resamples."""
+        """The positions of the resamples with a unit left out."""
         return slice(1 + len(self.draws), len(self.counts))
 
     def allowed(self, allowance: Allowance) -> Allowance:
@@ -89,7 +89,7 @@ class Resampling(Totals, ABC):
 
     @abstractmethod
     def tied_shares(self, scores: Allocator, slots: Sequence[int]) -> list[float]:
-        """For several numbers, the share of so many highest scores of the sample that tie-breaks decide."""
+        """For each number of slots, the share of that many highest scores of the sample that tie-breaks decide."""
 
     @abstractmethod
     def best_gain(self, slots: int) -> float:
@@ -156,7 +156,7 @@ class Resamples(Resampling):
         return [Sample(gain[:, b], gain[:, b], taken[:, b]) for b in range(slots.shape[1])]
 
     def tied_shares(self, scores: Allocator, slots: Sequence[int]) -> list[float]:
-        """For several numbers, the share of so many highest scores of the sample that tie-breaks decide."""
+        """For each number of slots, the share of that many highest scores of the sample that tie-breaks decide."""
         assert isinstance(scores, Scores)
         return [audit.share for audit in tie_audits(scores.values, slots, order_of(scores))]
 
@@ -166,12 +166,12 @@ class Resamples(Resampling):
 
 
 def order_of(scores: Scores) -> Int[np.ndarray, "input"] | None:
-    """The inputs from the highest score on; None where they are too many to be sorted."""
+    """The inputs by descending score; None where they are too many to be sorted."""
     return scores.order if len(scores.values) <= SORT_UP_TO else None
 
 
-def held(resamples: Resampling) -> Resamples:
-    """The same with its table, for what is only ever asked of a table in memory."""
+def in_memory(resamples: Resampling) -> Resamples:
+    """The resamples with their table, for functions that are called for tables in memory only."""
     assert isinstance(resamples, Resamples)
     return resamples
 
@@ -188,11 +188,11 @@ def drawn_totals(
     draws: Draws,
     counts: Float[np.ndarray, "resample unit"],
 ) -> dict[str, Any]:
-    """What every resample holds, as `Resampling` names it, from what every unit holds."""
+    """Totals of every resample, by the field names of `Resampling`, from the totals of every unit."""
     inputs, cheap_loss, full_gain, full_benefit = np.ascontiguousarray((counts @ per_unit).T)
     return {
         "unit_ids": unit_ids,
-        "draws": replace(draws, counts=counts[1 : 1 + len(draws)]),  # one array holds both
+        "draws": replace(draws, counts=counts[1 : 1 + len(draws)]),  # a view of the same array
         "cheap_loss": cheap_loss,
         "full_gain": full_gain,
         "full_benefit": full_benefit,

@@ -1,8 +1,8 @@
-"""Decided verdicts and the draws behind them -> the unit that each rests on, if there is one, and the verdict in words.
+"""Decided verdicts and their draws -> the unit that each verdict rests on, if there is one, and the verdict in words.
 
-A verdict rests on a unit if judging the others alone, with as many draws of the same seed, gives another verdict.
-Judging again without every unit would take as many times as long. Draws that happen to miss a unit say beforehand
-whether that could be: only units without which the bound comes near 0 are left out in earnest, so what is told is true.
+A verdict rests on a unit if judging the other units alone, with as many draws of the same seed, gives another verdict.
+Judging again without every unit would be slow. Draws that contain no copy of a unit indicate whether it matters: only
+units without which the bound comes near 0 are left out and judged again, so every reported unit is verified.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,18 +14,18 @@ from deepval.arrays import Float
 from deepval.judging import selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.draws import LEVEL
-from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, held
+from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, in_memory
 from deepval.judging.rows import Judged, ranked_samples
 from deepval.results import BudgetKey, Row, in_words
 
 FEWEST = 3
-"""Units from which on one can be left out and the rest drawn."""
+"""Smallest number of units at which one can be left out and the others drawn."""
 NEAR = 0.5
-"""Spreads from 0 within which a bound is near it: three standard errors of a bound over the draws that miss a unit."""
+"""Distance from 0, in spreads, of a near bound: three standard errors of a bound over the draws that miss a unit."""
 TRIED = 3
-"""Most units that are left out for one row, those first that matter most."""
+"""Largest number of units to leave out for one row, the most influential first."""
 FEW = 8
-"""Units up to which there is no such limit, and one draw near 0 is enough: single draws make the bounds of so few."""
+"""Up to this many units there is no limit and one draw near 0 suffices: with so few, single draws set the bounds."""
 SIGNS = {"better": 1.0, "worse": -1.0}
 
 
@@ -45,13 +45,13 @@ def with_words(
         unit = next(changing, None)
         if unit is not None:
             rests_on[i] = resamples.unit_ids[unit]
-    found = list(judged)
+    rows = list(judged)
     for i in decided:
         row, unit = judged[i].row, rests_on.get(i)
         words = in_words(row.verdict, effective_units=resamples.effective_units, rests_on=unit)
-        said = vars(row) | {"verdict_words": words, "rests_on": unit, "units_left_out": units}
-        found[i] = replace(judged[i], row=Row(**said))
-    return found
+        fields = vars(row) | {"verdict_words": words, "rests_on": unit, "units_left_out": units}
+        rows[i] = replace(judged[i], row=Row(**fields))
+    return rows
 
 
 def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[int]]:
@@ -62,9 +62,11 @@ def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[
     spread = resamples.draws.spreads(samples)[:, None]
     weights = np.ones(len(resamples.draws)) if resamples.draws.weights is None else resamples.draws.weights
     missing = (resamples.draws.counts == 0) * weights[:, None]
-    known = (~np.isnan(samples)).astype(np.float64) @ missing
+    defined = (~np.isnan(samples)).astype(np.float64) @ missing
     turned, near = (
-        np.divide((samples <= bound).astype(np.float64) @ missing, known, out=np.ones_like(known), where=known > 0)
+        np.divide(
+            (samples <= bound).astype(np.float64) @ missing, defined, out=np.ones_like(defined), where=defined > 0
+        )
         for bound in (np.zeros_like(spread), NEAR * spread)
     )
     units = len(resamples.unit_ids)
@@ -77,14 +79,14 @@ def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[
 
 
 def _towards(item: Judged, resamples: Resampling) -> Float[np.ndarray, "draw"]:
-    """What the verdict rests on in every draw, turned so that below 0 speaks against the verdict."""
+    """The difference in every draw, oriented so that values below 0 contradict the verdict."""
     difference = item.difference.loss if item.row.versus_random_lo is None else item.difference.share
     return SIGNS[item.row.verdict or ""] * difference[resamples.drawn]
 
 
 @dataclass(frozen=True, eq=False)
 class _Without:
-    """Judges decided rows again without a unit; what one unit and one allocator need is worked out once."""
+    """Judges decided rows again without a unit; results are stored per unit and allocator."""
 
     resamples: Resampling
     scores: Mapping[str, Allocator]
@@ -97,12 +99,14 @@ class _Without:
         """The verdict of a row on all other units."""
         key = unit, item.row.allocator
         if key not in self.verdicts:
-            self.verdicts[key] = self._judged(unit, item.row.allocator)
+            self.verdicts[key] = self._verdicts_without(unit, item.row.allocator)
         return self.verdicts[key][item.row.budget]
 
-    def _judged(self, unit: int, allocator: str) -> dict[BudgetKey, str | None]:
-        wanted = {item.row.budget for item in self.decided if item.row.allocator == allocator}
-        allowances = [_on_others(self.resamples, unit, allowed) for allowed in self.allowances if allowed.key in wanted]
+    def _verdicts_without(self, unit: int, allocator: str) -> dict[BudgetKey, str | None]:
+        budget_keys = {item.row.budget for item in self.decided if item.row.allocator == allocator}
+        allowances = [
+            _on_others(self.resamples, unit, allowed) for allowed in self.allowances if allowed.key in budget_keys
+        ]
         if unit not in self.others:
             self.others[unit] = self.resamples.without(unit)
         others = self.others[unit]
@@ -112,11 +116,11 @@ class _Without:
             for allowed, one, other in zip(allowances, own, selections.at_random(others, allowances), strict=True)
             if one
         ]
-        verdicts: dict[BudgetKey, str | None] = dict.fromkeys(wanted, "infeasible")
+        verdicts: dict[BudgetKey, str | None] = dict.fromkeys(budget_keys, "infeasible")
         if pairs:
             keys, gains, chances = zip(*pairs, strict=True)
-            found = others.verdicts(others.paired(np.stack(gains), np.stack(chances)))
-            verdicts |= dict(zip(keys, found, strict=True))
+            decided = others.verdicts(others.paired(np.stack(gains), np.stack(chances)))
+            verdicts |= dict(zip(keys, decided, strict=True))
         return verdicts
 
 
@@ -124,5 +128,5 @@ def _on_others(resamples: Resampling, unit: int, allowed: Allowance) -> Allowanc
     """The allowance on the inputs of all units but one."""
     if not allowed.each:
         return allowed
-    table = held(resamples).table
+    table = in_memory(resamples).table
     return allowed.on(table.keep(table.unit != unit))

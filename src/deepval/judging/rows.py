@@ -17,7 +17,7 @@ from deepval.arrays import Bool, Float
 from deepval.judging import ladder, selections
 from deepval.judging.budgets import Allowance, no_prize
 from deepval.judging.draws import simultaneous
-from deepval.judging.resamples import Allocator, Resampling, Sample, held
+from deepval.judging.resamples import Allocator, Resampling, Sample, in_memory
 from deepval.judging.totals import Difference, Totals
 from deepval.results import Reason, Row, in_words, joined, known
 from deepval.tables.scores import Scores
@@ -135,7 +135,7 @@ def ranked_samples(resamples: Resampling, scores: Allocator, allowances: Sequenc
     """An allocator's samples under every budget; None where it cannot pay for itself or its cost is unknown."""
     priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
     if isinstance(scores, Scores) and scores.modes:
-        samples = ladder.planned(held(resamples), scores, priced)
+        samples = ladder.planned(in_memory(resamples), scores, priced)
     else:
         costs = [a.cost_of(scores.name) for a in priced]
         ranked = selections.ranked(resamples, scores, priced, costs)

@@ -151,10 +151,10 @@ def trade(values: Rows, price: Rows) -> Trade:
 
 def best_shares(values: Rows, price: Rows, purse: float) -> Rows:
     """The probability that the oracle escalates each input, in one sample."""
-    found = trade(values, price)
-    share = found.taken.astype(float)
-    left = purse + float(np.abs(price[found.taken]).sum())
-    share[found.rows] += found.sign * shares(found.worth, np.abs(price[found.rows]), left)
+    deal = trade(values, price)
+    share = deal.taken.astype(float)
+    left = purse + float(np.abs(price[deal.taken]).sum())
+    share[deal.rows] += deal.sign * shares(deal.worth, np.abs(price[deal.rows]), left)
     return share
 
 
@@ -168,17 +168,17 @@ def best_bought(
     purse: Float[np.ndarray, "draw budget"],
 ) -> Float[np.ndarray, "draw budget quantity"]:
     """Sums of quantities over what the oracle escalates in every draw, for each of its purses."""
-    found, units = trade(values, price), counts.shape[1]
+    deal, units = trade(values, price), counts.shape[1]
 
     def drawn(quantity: Rows) -> Float[np.ndarray, "draw"]:
-        of_unit = np.bincount(unit[found.taken], weights=quantity[found.taken], minlength=units)
+        of_unit = np.bincount(unit[deal.taken], weights=quantity[deal.taken], minlength=units)
         return counts @ of_unit
 
     begun = np.stack([drawn(quantity) for quantity in quantities], axis=1)
-    rows = found.rows
+    rows = deal.rows
     more = bought(
-        found.worth,
-        [found.sign * quantity[rows] for quantity in quantities],
+        deal.worth,
+        [deal.sign * quantity[rows] for quantity in quantities],
         unit[rows],
         price=np.abs(price[rows]),
         counts=counts,

@@ -1,8 +1,8 @@
-"""Scores in time order, calibrated on other units -> what causal policies gain, and what causality costs.
+"""Scores in time order, calibrated on other units -> the gain of causal policies, and the cost of causality.
 
-A ranking sees the whole test split before it decides. These policies see one input of a unit after another, at the
-rate that the budget leaves after the allocator has paid for itself. State resets per unit, so a draw of units is a
-sum of unit totals.
+A ranking sees the whole test split before it decides. These policies see the inputs of a unit one after another, at the
+rate that the budget leaves after the cost of the allocator. The state resets at each unit, so a draw of units is a sum
+of unit totals.
 """
 
 import math
@@ -123,7 +123,7 @@ def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOL
 
 
 class Cap(NamedTuple):
-    """What the causal cap gains, in units of the loss."""
+    """Gain of the causal cap, in units of the loss."""
 
     gain: float
     benefit: float
@@ -132,7 +132,7 @@ class Cap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Acceptance:
-    """A policy's name, what was tuned in it, and which inputs it escalates (or with what probability)."""
+    """The name of a policy, its tuned parameter, and the probability that it escalates each input."""
 
     policy: str
     parameter: float | None
@@ -155,35 +155,35 @@ def streams(
     *,
     calibrated_on: tuple[ValueTable, Sequence[Scores]],
 ) -> tuple[list[Streamed], dict[tuple[str, int], Cap]]:
-    """Rows of every policy, and the causal cap's gain by allocator and number of the budget."""
-    held, held_scores = calibrated_on
-    found: list[Streamed] = []
+    """Rows of every policy, and the causal cap's gain by allocator and index of the budget."""
+    calibration_table, calibration_scores = calibrated_on
+    streamed_rows: list[Streamed] = []
     caps: dict[tuple[str, int], Cap] = {}
     for index, allowed in enumerate(allowances):
         (prize,), (chance,) = (
             [sample.gain for sample in of(resamples, [allowed])] for of in (selections.best, selections.at_random)
         )
-        for own, other in zip(scores, held_scores, strict=True):
+        for own, other in zip(scores, calibration_scores, strict=True):
             if own.modes:
                 continue
             start = Stream(own.name, "any", None, **allowed.key.fields)
             if own.name in allowed.unpriced:
                 words, reason = Reason.NO_COST.said(), allowed.unpriced[own.name].said()
-                found.append(Streamed(replace(start, verdict_words=words, reason=reason), None, prize))
+                streamed_rows.append(Streamed(replace(start, verdict_words=words, reason=reason), None, prize))
                 continue
             cost = allowed.cost_of(own.name)
             if allowed.each:
-                found.append(Streamed(replace(start, reason=Reason.RATE_ONLY.said()), None, prize))
+                streamed_rows.append(Streamed(replace(start, reason=Reason.RATE_ONLY.said()), None, prize))
                 continue
             if not allowed.feasible(cost) or not allowed.share(cost) > 0:
                 row = replace(
                     start, verdict="infeasible", verdict_words="infeasible", reason=Reason.NOTHING_LEFT.said()
                 )
-                found.append(Streamed(row, None, prize))
+                streamed_rows.append(Streamed(row, None, prize))
                 continue
             rate = allowed.share(cost)
             ranked = resamples.ranked(own, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
-            for accepted in _acceptances(own.values, resamples.table, other.values, held, rate):
+            for accepted in _acceptances(own.values, resamples.table, other.values, calibration_table, rate):
                 streamed = _streamed(
                     start,
                     resamples,
@@ -194,15 +194,15 @@ def streams(
                     chance=chance,
                     ranked=ranked,
                 )
-                found.append(streamed)
+                streamed_rows.append(streamed)
                 row = streamed.row
                 if accepted.policy == "causal cap":
                     caps[own.name, index] = Cap(row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0)
-    return found, caps
+    return streamed_rows, caps
 
 
 def times(table: ValueTable) -> Int[np.ndarray, "input"]:
-    """The position of each input in time, without which there is no streaming; all differ."""
+    """The position of each input in time; all differ. Raises where the table has no times."""
     if table.order is None:
         raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
     return table.time_rank
@@ -211,20 +211,20 @@ def times(table: ValueTable) -> Int[np.ndarray, "input"]:
 def _acceptances(
     score: Float[np.ndarray, "input"],
     table: ValueTable,
-    held_score: Float[np.ndarray, "held"],
-    held: ValueTable,
+    calibration_score: Float[np.ndarray, "calibration"],
+    calibration_table: ValueTable,
     rate: float,
 ) -> Iterator[Acceptance]:
-    """The four policies at a rate, calibrated and tuned on the held units."""
+    """The four policies at a rate, calibrated and tuned on the calibration units."""
     at = times(table)
-    frozen = FrozenThreshold.calibrate(held_score, rate)
+    frozen = FrozenThreshold.calibrate(calibration_score, rate)
     yield Acceptance("frozen threshold", None, frozen.expected(score))
     capped = CausalCap(frozen, rate)
     yield Acceptance("causal cap", None, capped.decide(score, table.unit, at))
-    tuning = {"order": times(held), "value": held.decision_values, "alpha": rate}
-    adaptive = tune_adaptive_threshold(held_score, held.unit, **tuning).policy
+    tuning = {"order": times(calibration_table), "value": calibration_table.decision_values, "alpha": rate}
+    adaptive = tune_adaptive_threshold(calibration_score, calibration_table.unit, **tuning).policy
     yield Acceptance("adaptive threshold", adaptive.eta, adaptive.decide(score, table.unit, at))
-    bucket = tune_token_bucket(held_score, held.unit, **tuning).policy
+    bucket = tune_token_bucket(calibration_score, calibration_table.unit, **tuning).policy
     size = bucket.cap if math.isfinite(bucket.cap) else None
     yield Acceptance("token bucket", size, bucket.decide(score, table.unit, at))
 
@@ -245,7 +245,7 @@ def _streamed(
     gain = resamples.counts @ totals.gain
     realised = float(totals.escalated.sum() / len(table))
     behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
-    # Where a draw holds nothing to gain there is no nDG, but two that gain the same there do not differ.
+    # A draw in which the oracle gains nothing has no nDG; if both gains are equal there, their difference is still 0.
     in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
     difference, resampled = resamples.paired(gain, chance), resamples.resampled
     compared = resampled and bool(prize[0] > 0)

@@ -19,7 +19,7 @@ from deepval.judging.draws import Interval, predicted
 from deepval.judging.kernel import at_least
 from deepval.judging.policies import FrozenThreshold, slots_of
 from deepval.judging.prices import Price
-from deepval.judging.resamples import Allocator, Resamples, Resampling, held, order_of
+from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory, order_of
 from deepval.judging.sifting import SiftedScores
 from deepval.judging.ties import TiedCut
 from deepval.results import ModeRate, Reason, Threshold, joined, known
@@ -75,15 +75,15 @@ def _of_allocator(
         elif isinstance(own, SiftedScores):
             accepted_at[index] = _sifted(fields, resamples, own, allowed)
         elif allowed.each:
-            accepted_at[index] = _paid(fields | {"calibrated_on": "judged"}, held(resamples), own, allowed)
+            accepted_at[index] = _paid(fields | {"calibrated_on": "judged"}, in_memory(resamples), own, allowed)
         elif own.modes and isinstance(source, Scores):
-            accepted_at[index] = _priced(fields, held(resamples), own, source.values, allowed)
+            accepted_at[index] = _priced(fields, in_memory(resamples), own, source.values, allowed)
         else:
             plain.append(index)
     if isinstance(own, Scores) and isinstance(source, Scores) and plain:
         shares = [allowances[index].share(allowances[index].cost_of(own.name)) for index in plain]
         frozen = FrozenThreshold.calibrate_each(source.values, shares, order_of(source))
-        numbers = _numbers(held(resamples), own.values, [threshold.theta for threshold in frozen])
+        numbers = _numbers(in_memory(resamples), own.values, [threshold.theta for threshold in frozen])
         for index, threshold, (above, equal) in zip(plain, frozen, numbers, strict=True):
             tied = int(np.count_nonzero(source.values == threshold.theta))
             accepted = above + threshold.tie_acceptance * equal

@@ -78,7 +78,7 @@ class _Window:
 
 
 def _windows(score: Float[np.ndarray, "input"], ranks: Sequence[int]) -> list[_Window]:
-    """For each rank, the few scores near its estimate from a sample; piece by piece, so that pieces stay in the cache."""
+    """For each rank, the few scores near its estimate from a sample; in pieces that fit the cache."""
     sample = np.sort(score[:: math.ceil(len(score) / SAMPLE)])
     # A rank in a random sample of n has a standard deviation of at most sqrt(n) / 2, so this margin is four of them.
     margin = 2 * math.sqrt(len(sample)) * np.array([-1, 1])

@@ -48,10 +48,10 @@ def ratio(
     if units < 2 or not len(draws):
         return Ratio(value, None, None, 0)
     over, under = (draws.counts @ sums).T
-    kept = under > 0
-    samples = np.divide(over, under, out=np.full(len(over), np.nan), where=kept)
-    found = draws.interval(samples, kept)
-    return Ratio(value, known(found.low), known(found.high), int(np.count_nonzero(~kept)))
+    selected = under > 0
+    samples = np.divide(over, under, out=np.full(len(over), np.nan), where=selected)
+    interval = draws.interval(samples, selected)
+    return Ratio(value, known(interval.low), known(interval.high), int(np.count_nonzero(~selected)))
 
 
 KEEP_PRIZE = 0.25
@@ -76,7 +76,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Versus:
-    """What the draws say of a difference.
+    """Intervals of a difference over the draws.
 
     Attributes:
         spread: Standard deviation of the share over the draws; NaN where it has none.
@@ -101,13 +101,13 @@ class Versus:
 
     @property
     def second_verdict(self) -> Verdict | None:
-        """What the second opinion says of the same."""
+        """The verdict of the second opinion."""
         return self.second_share.verdict or self.second_loss.verdict
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """What every resample holds, whatever the allocator.
+    """Totals of every resample that do not depend on the allocator.
 
     Attributes:
         unit_ids: Ids of the units.
@@ -115,7 +115,7 @@ class Totals:
         cheap_loss: All-cheap loss in each resample.
         full_gain: Gain of escalating everything in each.
         full_benefit: Its positive part.
-        effective_units: How many equal units would be as uneven in the value to gain; NaN where there is none.
+        effective_units: 1 / sum of squared shares of the possible gain by unit; NaN where there is none.
     """
 
     unit_ids: tuple[str, ...]
@@ -127,7 +127,7 @@ class Totals:
 
     @property
     def drawn(self) -> slice:
-        """Where the draws stand among the resamples."""
+        """The positions of the draws among the resamples."""
         return slice(1, 1 + len(self.draws))
 
     @property
@@ -143,11 +143,11 @@ class Totals:
     def same(
         self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]
     ) -> Bool[np.ndarray, "*row resample"]:
-        """Whether two gains are equal but for the order of their sums: up to 1e-12 of all values."""
+        """Whether two gains differ by rounding only: by at most 1e-12 of the sum of absolute values."""
         return np.abs(one - other) <= ROUNDING * self.size
 
     def paired(self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]) -> Difference:
-        """The difference in each resample; what is 1e-12 of all values or less is 0: the same sum in another order."""
+        """The difference in each resample. Differences below 1e-12 of the total are rounding error and set to 0."""
         return self.difference(np.where(self.same(one, other), 0.0, one - other))
 
     def difference(self, loss: Float[np.ndarray, "*row resample"]) -> Difference:
@@ -169,59 +169,65 @@ class Totals:
         return self.versus_each(Difference(difference.loss[None], difference.share[None]))[0]
 
     def versus_each(self, differences: Difference) -> list[Versus]:
-        """The same of several differences, a row each."""
-        share, loss, defined, kept = self._defined(differences)
+        """Intervals and verdicts of several differences, one per row."""
+        share, loss, defined, selected = self._defined(differences)
         size, some = float(self.size[0]), defined.any(axis=1, keepdims=True)
         dropped = np.count_nonzero(~defined & some, axis=1)
         points = differences.share[:, 0].tolist(), differences.loss[:, 0].tolist()
-        found = []
+        results = []
         for point, of_loss_point, (of_share, spread), (of_loss, spread_of_loss), left_out in zip(
-            *points, self._said(share, defined), self._said(loss, kept), dropped.tolist(), strict=True
+            *points,
+            self._interval_and_spread(share, defined),
+            self._interval_and_spread(loss, selected),
+            dropped.tolist(),
+            strict=True,
         ):
             second, second_of_loss = self._second(point, spread), self._second(of_loss_point, spread_of_loss)
             intervals = of_share.snapped(), of_loss.snapped(size)
-            found.append(Versus(spread, *intervals, left_out, second.snapped(), second_of_loss.snapped(size)))
-        return found
+            results.append(Versus(spread, *intervals, left_out, second.snapped(), second_of_loss.snapped(size)))
+        return results
 
     def verdicts(self, differences: Difference) -> Sequence[Verdict | None]:
-        """The verdicts alone of several differences, a row each."""
-        share, loss, defined, kept = self._defined(differences)
-        found: list[Verdict | None] = [interval.snapped().verdict for interval in self.draws.intervals(share, defined)]
-        if None not in found:
-            return found
-        size, of_loss = float(self.size[0]), self.draws.intervals(loss, kept)
-        return [verdict or interval.snapped(size).verdict for verdict, interval in zip(found, of_loss, strict=True)]
+        """The verdicts of several differences, one per row, without the cost of all intervals."""
+        share, loss, defined, selected = self._defined(differences)
+        verdicts: list[Verdict | None] = [
+            interval.snapped().verdict for interval in self.draws.intervals(share, defined)
+        ]
+        if None not in verdicts:
+            return verdicts
+        size, of_loss = float(self.size[0]), self.draws.intervals(loss, selected)
+        return [verdict or interval.snapped(size).verdict for verdict, interval in zip(verdicts, of_loss, strict=True)]
 
     def _defined(self, differences: Difference) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Shares and losses in the draws, and which of them count."""
+        """Shares and losses in the draws, and the draws that each of them uses."""
         share, loss = differences.share[:, self.drawn], differences.loss[:, self.drawn]
         defined = ~np.isnan(share) & self.resampled
         return share, loss, defined, np.where(defined.any(axis=1, keepdims=True), defined, self.resampled)
 
-    def _said(
-        self, samples: Float[np.ndarray, "row draw"], kept: Bool[np.ndarray, "row draw"]
+    def _interval_and_spread(
+        self, samples: Float[np.ndarray, "row draw"], selected: Bool[np.ndarray, "row draw"]
     ) -> Iterator[tuple[Interval, float]]:
-        """Interval and standard deviation of each row over the draws that it keeps."""
-        spreads = self.draws.spreads(samples if kept.all() else np.where(kept, samples, np.nan))
-        return zip(self.draws.intervals(samples, kept), spreads.tolist(), strict=True)
+        """Interval and standard deviation of each row over its selected draws."""
+        spreads = self.draws.spreads(samples if selected.all() else np.where(selected, samples, np.nan))
+        return zip(self.draws.intervals(samples, selected), spreads.tolist(), strict=True)
 
     def _second(self, point: float, spread: float) -> Interval:
-        """The second opinion of a difference from the draws in which it is known."""
+        """The second opinion on a difference, from the draws in which it is defined."""
         return cautious(point, spread, units=len(self.unit_ids), effective=self.effective_units)
 
     @cached_property
     def unit_shown(self) -> Literal["share", "loss"]:
         """The unit in which differences can be read: loss where the all-cheap loss is not positive or nearly zero.
 
-        Nearly zero is less than a tenth of what escalating everything would change for better or worse (the sum of
-        absolute decision values), in the sample or in so many draws that they reach the interval's bounds.
+        Nearly zero means less than a tenth of the sum of absolute decision values, in the sample or in so many draws
+        that they reach the interval's bounds.
         """
         small = self.cheap_loss < NEARLY_ZERO * self.size
         often = self.draws.weight_of(small[self.drawn]) > (1 - LEVEL) / 2
         return "loss" if small[0] or often or not self.cheap_loss[0] > 0 else "share"
 
     def undefined(self) -> list[Reason]:
-        """Why no difference has a share of the all-cheap loss, or an interval."""
+        """The reasons why no difference has a share of the all-cheap loss, or an interval."""
         no_share = [] if self.cheap_loss[0] > 0 else [Reason.NO_SHARE]
         return no_share + ([] if self.resampled else [Reason.SINGLE_UNIT if len(self.draws) else Reason.NO_DRAWS])
 

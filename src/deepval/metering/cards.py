@@ -1,4 +1,4 @@
-"""A timing and an energy -> a cost card: what an allocator costs per input, how it was served and on what."""
+"""A timing and an energy -> a cost card: the cost of an allocator per input, its mode of service and its device."""
 
 import json
 import math
@@ -34,20 +34,20 @@ def read_entries(path: Path, kind: Kind) -> dict[str, Mapping[str, object]]:
 
 
 def write_entries(path: Path, kind: Kind, entries: Mapping[str, Entry]) -> None:
-    """Put one `[<kind>.<name>]` table per entry at the end, in place of any of that name; the rest stays as it is."""
-    known = read_entries(path, kind)
+    """Write one `[<kind>.<name>]` table per entry at the end, without older ones of that name; keep all other text."""
+    entries_before = read_entries(path, kind)
     before = _text(path) if reading.exists(path) else ""
-    wanted = tomllib.loads(before)
-    wanted[kind] = {**known, **entries}
-    kept = _without(before, kind, set(known) & set(entries)).strip()
+    expected = tomllib.loads(before)
+    expected[kind] = {**entries_before, **entries}
+    rest = _without(before, kind, set(entries_before) & set(entries)).strip()
     tables = [f"[{kind}.{_key(name)}]\n{_lines(entry)}" for name, entry in entries.items()]
-    text = (kept + "\n\n" if kept else "") + "\n".join(tables)
-    # Text is cut by lines; whether the file still says what it should is checked on the whole.
+    text = (rest + "\n\n" if rest else "") + "\n".join(tables)
+    # Tables are removed line by line, so the content of the whole file is compared with the expected one.
     try:
         written = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _cannot(path, entries, str(error)) from error
-    if written != wanted:
+    if written != expected:
         raise _cannot(path, entries, "its tables are not written one by one")
     write_atomically(path, text, make_folder=True)
 
@@ -62,20 +62,20 @@ def _text(path: Path) -> str:
 
 def _without(text: str, kind: Kind, names: set[str]) -> str:
     """The text without the tables of those names; comments right above the next table stay."""
-    kept: list[str] = []
-    inside, held = False, []
+    lines: list[str] = []
+    inside, pending = False, []
     for line in text.splitlines(keepends=True):
         path = _header(line)
         if path is not None:
-            kept += held
-            held, inside = [], len(path) > 1 and path[0] == kind and path[1] in names
+            lines += pending
+            pending, inside = [], len(path) > 1 and path[0] == kind and path[1] in names
         if not inside:
-            kept.append(line)
+            lines.append(line)
         elif line.strip() and not line.lstrip().startswith("#"):
-            held = []
+            pending = []
         else:
-            held.append(line)
-    return "".join(kept + held)
+            pending.append(line)
+    return "".join(lines + pending)
 
 
 def _header(line: str) -> list[str] | None:
@@ -109,14 +109,14 @@ NOT_ASKED = "not asked for"
 
 @dataclass(frozen=True)
 class CostCard:
-    """What an allocator costs per input.
+    """The cost of an allocator per input.
 
     Attributes:
-        name: The allocator, as the costs file will name it.
+        name: Name of the allocator in the costs file.
         timing: Its times, in total and by stage.
-        threads: Threads that it could use.
-        device: What it ran on.
-        energy: Its energy over idle, or why there is none.
+        threads: Number of threads that it could use.
+        device: Name of its device.
+        energy: Its energy over idle, or the reason why there is none.
     """
 
     name: str
@@ -135,22 +135,22 @@ class CostCard:
         device: str | None = None,
         energy: Spent | str = NOT_ASKED,
     ) -> "CostCard":
-        """A card whose threads and device are this machine's unless said otherwise."""
+        """A card with the threads and the device of this machine, unless others are passed."""
         return cls(name, timing, threads or processors(), device or processor(), energy)
 
     @property
     def served(self) -> Literal["single", "batched"]:
-        """How inputs came: one per call, or in batches."""
+        """Whether inputs were served one per call or in batches."""
         return "single" if self.timing.batch is None else "batched"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that a reader of the figures should know."""
+        """Sentences that qualify the figures."""
         spent = self.energy.note if isinstance(self.energy, Spent) else None
         return tuple(note for note in (self.timing.note, spent) if note)
 
     def entry(self) -> Entry:
-        """The table `[allocators.<name>]` of a costs file: what is charged first, then how it was measured."""
+        """The table `[allocators.<name>]` of a costs file: first the charged figures, then the measurement."""
         timing = self.timing
         low, high = timing.interval_ms
         entry: Entry = {"ms": timing.ms}
@@ -170,7 +170,7 @@ class CostCard:
 
 
 def add_cards(path: str | Path, cards: Sequence[CostCard]) -> None:
-    """Put cards into a costs file, in place of those of the same names; all else stays as it is."""
+    """Write cards to a costs file, in place of cards of the same names; keep all other text."""
     write_entries(Path(path), "allocators", {card.name: card.entry() for card in cards})
 
 
@@ -185,33 +185,33 @@ def measured_cards(
     threads: int | None = None,
     energy: bool = False,
 ) -> list[CostCard]:
-    """The card of single calls, and with a batch size that of batches too, under the name `<name>-batched`.
+    """The card of single calls and, with a batch size, the card of batches under the name `<name>-batched`.
 
     Args:
         name: The allocator.
         stages: Steps of a call, see `timing.measured`.
-        items: What to run on.
-        batch: Inputs of a batch; None measures single calls only.
+        items: Inputs of the calls.
+        batch: Number of inputs in a batch; None measures single calls only.
         seconds: Time limit of each measurement.
         tolerance: How tight the median must be, see `timing.measured`.
-        threads: Threads that BLAS, OpenMP and OpenCV are held to; None leaves them as they are.
-        energy: Whether energy is measured as well; without a sensor that is an error.
+        threads: Limit on the threads of BLAS, OpenMP and OpenCV; None sets no limit.
+        energy: Whether to measure energy as well; an error without a sensor.
     """
-    found = rails() if energy else ()
+    sensors = rails() if energy else ()
     cards = []
-    with held_to(threads) as held:
+    with held_to(threads) as used_threads:
         for size in (None,) if batch is None else (None, batch):
             timing = measured(stages, items, tolerance=tolerance, seconds=seconds, batch=size)
             spent: Spent | str = NOT_ASKED
-            if found:
-                spent = spent_over_idle(lambda size=size: _served(stages, items, seconds=seconds, batch=size), found)
+            if sensors:
+                spent = spent_over_idle(lambda size=size: _served(stages, items, seconds=seconds, batch=size), sensors)
             called = name if size is None else f"{name}-batched"
-            cards.append(CostCard.of(called, timing, threads=held, energy=spent))
+            cards.append(CostCard.of(called, timing, threads=used_threads, energy=spent))
     return cards
 
 
 def _served(stages: Stages, items: Items, *, seconds: float, batch: int | None) -> int:
-    """Inputs served while the stages run over the items again and again for so many seconds."""
+    """Number of inputs served while the stages run over the items repeatedly for some seconds."""
     served, until = 0, time.perf_counter() + seconds
     for turn in cycle(turns_of(items, batch)):
         reduce(lambda result, stage: stage(result), stages.values(), turn)

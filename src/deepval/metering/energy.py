@@ -1,7 +1,7 @@
 """Rails and a run -> millijoules per input over idle, by convention.
 
-Idle power is measured first, with nothing running, and subtracted for as long as the run takes. Rails that count are
-read before and after; rails that only show power are sampled meanwhile by a thread and integrated by trapezoids.
+Idle power is measured first, with nothing running, and subtracted over the duration of the run. Rails with an energy
+counter are read before and after. Rails that only report power are sampled by a thread and integrated by trapezoids.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ from deepval.metering.timing import Clock
 from deepval.tables.costs import ALL_RAILS, GPU_RAIL, MODULE, Convention
 
 PARTS = frozenset({"GPU", "CPU", "SOC"})
-"""What the module convention counts."""
+"""Parts that the module convention counts."""
 INPUT = "IN"
 """The rail that feeds all others."""
 NVML = "libnvidia-ml.so.1"
@@ -38,10 +38,10 @@ class Rail:
 
     Attributes:
         label: Its name on the machine.
-        feeds: What it supplies, such as {"GPU"}.
-        read: Millijoules so far if it counts, milliwatts now if not.
-        counts: Whether it counts energy by itself.
-        wrap_mj: Where a counter starts again from zero; None if it does not.
+        feeds: The parts that it supplies, such as {"GPU"}.
+        read: Returns millijoules so far if the sensor counts energy, current milliwatts if not.
+        counts: Whether the sensor counts energy.
+        wrap_mj: Value at which a counter restarts from zero; None if it does not.
     """
 
     label: str
@@ -52,77 +52,77 @@ class Rail:
 
 
 def rails(root: Path = Path("/sys"), *, library: Any = None) -> tuple[Rail, ...]:
-    """The rails of this machine that can be read; none, or none that may be read, is an error.
+    """The readable rails of this machine; raises where there is none, or none is readable.
 
     Args:
         root: Where sysfs is mounted.
-        library: NVML, if it is not to be looked for.
+        library: NVML; loaded from the system where None.
     """
-    found: list[Rail] = []
+    readable: list[Rail] = []
     closed: list[str] = []
     for rail in _hwmon(root) or _iio(root) or [*_rapl(root), *_nvml(library)]:
         try:
             rail.read()
-            found.append(rail)
+            readable.append(rail)
         except OSError as error:
             closed.append(f"{rail.label} ({error.strerror})")
-    if not found and not closed:
+    if not readable and not closed:
         raise InputError(
             f"Energy needs a sensor, and this machine shows none (no INA3221 rails or RAPL zones under {root}, no "
             f"{NVML}): measure without energy, or on a machine that has one."
         )
     if closed:
         sentence = f"Energy sensors must be readable by this user, and {', '.join(closed)} cannot be read"
-        if not found:
+        if not readable:
             raise InputError(f"{sentence}: allow it, or measure without energy.")
         warnings.warn(f"{sentence}; the others are.", InputWarning, stacklevel=2)
-    return tuple(found)
+    return tuple(readable)
 
 
-def conventions(found: tuple[Rail, ...]) -> dict[Convention, tuple[Rail, ...]]:
-    """The rails that each energy convention sums; a convention that they cannot serve is left out."""
-    inner = tuple(rail for rail in found if INPUT not in rail.feeds)
+def conventions(rails_read: tuple[Rail, ...]) -> dict[Convention, tuple[Rail, ...]]:
+    """The rails that each energy convention sums; a convention without the rails for it is left out."""
+    inner = tuple(rail for rail in rails_read if INPUT not in rail.feeds)
     module = tuple(rail for rail in inner if rail.feeds & PARTS)
     sums: dict[Convention, tuple[Rail, ...]] = {
         GPU_RAIL: tuple(rail for rail in inner if rail.feeds == {"GPU"}),
         MODULE: module if frozenset().union(*(rail.feeds for rail in module)) >= PARTS else (),
-        ALL_RAILS: tuple(rail for rail in found if INPUT in rail.feeds) or (inner if module != inner else ()),
+        ALL_RAILS: tuple(rail for rail in rails_read if INPUT in rail.feeds) or (inner if module != inner else ()),
     }
     return {convention: rails for convention, rails in sums.items() if rails}
 
 
 def _rapl(root: Path) -> list[Rail]:
-    """Packages and their memory; cores are parts of a package, and the memory-mapped twins count the same again."""
-    found = []
+    """Packages and their memory. Cores belong to a package, and memory-mapped zones count the same energy twice."""
+    zones = []
     for zone in sorted((root / "class/powercap").glob("intel-rapl:*")):
         kind = _text(zone / "name").partition("-")[0]
         if kind not in ("package", "dram"):
             continue
         feeds = PARTS if kind == "package" else frozenset({"DRAM"})
         wrap_mj = float(_text(zone / "max_energy_range_uj")) / 1e3
-        found.append(Rail(f"RAPL {zone.name}", feeds, _reader(zone / "energy_uj", 1e-3), counts=True, wrap_mj=wrap_mj))
-    return found
+        zones.append(Rail(f"RAPL {zone.name}", feeds, _reader(zone / "energy_uj", 1e-3), counts=True, wrap_mj=wrap_mj))
+    return zones
 
 
 def _hwmon(root: Path) -> list[Rail]:
-    found = []
+    channels = []
     for chip in sorted((root / "class/hwmon").glob("hwmon*")):
         if not (chip / "name").is_file() or _text(chip / "name") != "ina3221":
             continue
         for label in sorted(chip.glob("in[123]_label")):
             volts, amperes = chip / f"{label.stem[:3]}_input", chip / f"curr{label.stem[2]}_input"
             if volts.is_file() and amperes.is_file():
-                found += _rail(_text(label), _product(volts, amperes))
-    return found
+                channels += _rail(_text(label), _product(volts, amperes))
+    return channels
 
 
 def _iio(root: Path) -> list[Rail]:
-    found = []
+    channels = []
     for label in sorted((root / "bus/i2c/drivers/ina3221x").glob("*/iio:device*/rail_name_*")):
         power = label.with_name(f"in_power{label.name.rpartition('_')[2]}_input")
         if power.is_file():
-            found += _rail(_text(label), _reader(power, 1.0))
-    return found
+            channels += _rail(_text(label), _reader(power, 1.0))
+    return channels
 
 
 def _rail(label: str, read: Callable[[], float]) -> list[Rail]:
@@ -139,7 +139,7 @@ def _nvml(library: Any) -> list[Rail]:
             return []
     except OSError:
         return []
-    found = []
+    cards = []
     for index in range(count.value):
         handle = ctypes.c_void_p()
         if nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)):
@@ -147,8 +147,8 @@ def _nvml(library: Any) -> list[Rail]:
         counter = _asked(nvml.nvmlDeviceGetTotalEnergyConsumption, handle, ctypes.c_ulonglong, f"NVML card {index}")
         power = _asked(nvml.nvmlDeviceGetPowerUsage, handle, ctypes.c_uint, f"NVML card {index}")
         counts = _answers(counter)
-        found.append(Rail(f"NVML card {index}", frozenset({"GPU"}), counter if counts else power, counts=counts))
-    return found
+        cards.append(Rail(f"NVML card {index}", frozenset({"GPU"}), counter if counts else power, counts=counts))
+    return cards
 
 
 def _asked(function: Any, handle: ctypes.c_void_p, kind: Any, label: str) -> Callable[[], float]:
@@ -186,18 +186,18 @@ def _product(volts: Path, amperes: Path) -> Callable[[], float]:
 def processor() -> str:
     """The processor's name."""
     cpuinfo = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*: *(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
-    return found[1].strip() if found else platform.processor() or platform.machine()
+    match = re.search(r"model name\s*: *(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    return match[1].strip() if match else platform.processor() or platform.machine()
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def held_to(threads: int | None) -> Iterator[int]:
-    """Hold the thread pools of BLAS, OpenMP and OpenCV that are loaded to so many; None leaves them as they are."""
+    """Limit the loaded thread pools of BLAS, OpenMP and OpenCV to `threads`; None sets no limit."""
     if threads is None:
         yield processors()
         return
@@ -224,7 +224,7 @@ class Spent:
     """Energy of a run over idle.
 
     Attributes:
-        mj: Millijoules per input by convention; only those that the rails serve and that rose above idle.
+        mj: Millijoules per input by convention; only conventions that the rails serve and that rose above idle.
         idle_mw: Idle power by convention.
         inputs: Inputs of the run.
         sensors: Labels of the rails.
@@ -240,22 +240,22 @@ class Spent:
 
 def spent_over_idle(
     run: Callable[[], int],
-    found: Sequence[Rail] | None = None,
+    to_read: Sequence[Rail] | None = None,
     *,
     idle_s: float = 3.0,
     clock: Clock = time.perf_counter_ns,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Spent:
-    """Energy per input of a run over idle; `run` returns how many inputs it served.
+    """Energy per input of a run over idle; `run` returns the number of inputs that it served.
 
     Args:
-        run: What is measured; it should last seconds, as counters and samples are some milliseconds apart.
-        found: Rails to read; those of this machine unless given.
-        idle_s: For how long idle power is measured.
-        clock: Nanoseconds since some moment.
-        sleep: Waits for so many seconds.
+        run: The measured run; it should last seconds, because counters and samples are some milliseconds apart.
+        to_read: Rails to read; those of this machine where None.
+        idle_s: Duration of the measurement of idle power.
+        clock: Returns nanoseconds since a fixed moment.
+        sleep: Waits for a number of seconds.
     """
-    chosen = tuple(found) if found is not None else rails()
+    chosen = tuple(to_read) if to_read is not None else rails()
     sums = conventions(chosen)
     idle, _ = _recorded(lambda: sleep(idle_s), chosen, clock)
     work, inputs = _recorded(run, chosen, clock)
@@ -289,26 +289,26 @@ class _Record:
     seconds: float
 
 
-def _recorded(action: Callable[[], Any], found: tuple[Rail, ...], clock: Clock) -> tuple[_Record, Any]:
-    """Millijoules by rail while the action runs and the seconds it took, and what it returned."""
-    seen: dict[Rail, list[tuple[float, float]]] = {rail: [] for rail in found}
+def _recorded(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock) -> tuple[_Record, Any]:
+    """Millijoules by rail while the action runs and its duration in seconds, and its result."""
+    seen: dict[Rail, list[tuple[float, float]]] = {rail: [] for rail in to_read}
 
     def look(part: Sequence[Rail]) -> None:
         for rail in part:
             seen[rail].append((clock() / 1e9, rail.read()))
 
-    look(found)
+    look(to_read)
     began = clock()
-    with _repeated(lambda: look([rail for rail in found if not rail.counts])):
+    with _repeated(lambda: look([rail for rail in to_read if not rail.counts])):
         result = action()
     seconds = (clock() - began) / 1e9
-    look(found)
+    look(to_read)
     return _Record({rail: used_mj(rail, *zip(*pairs, strict=True)) for rail, pairs in seen.items()}, seconds), result
 
 
 @contextmanager
 def _repeated(look: Callable[[], None]) -> Iterator[None]:
-    """Look again and again meanwhile; a sensor that fails on the way is an error in the end."""
+    """Call `look` periodically inside the context; raises at the end if a sensor failed."""
     done, failed = threading.Event(), []
 
     def loop() -> None:

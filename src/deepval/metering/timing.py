@@ -75,9 +75,9 @@ class Timing:
             return None
         low, high = self.interval_ms
         reach = max(self.ms - low, high - self.ms) / self.ms if self.ms else math.nan
-        found = "has no 95 % interval" if math.isnan(low) else f"lies within {reach:.1%} of {self.ms:.4g} ms only"
+        spread = "has no 95 % interval" if math.isnan(low) else f"lies within {reach:.1%} of {self.ms:.4g} ms only"
         return (
-            f"The median of {self.calls} calls {found}, and {self.tolerance:.1%} was asked for"
+            f"The median of {self.calls} calls {spread}, and {self.tolerance:.1%} was asked for"
             f"{f': {self.limit}' if self.limit else ''}."
         )
 
