@@ -137,18 +137,19 @@ def _raise(error: OSError) -> None:
 
 
 def _check_folder(folder: Path, checkup: Checkup) -> None:
+    """Check the files directly in a folder; files that a manifest or a list names are checked with it."""
     names = {path.name: path for path in reading.inside(folder)}
-    files = {name: path for name, path in names.items() if _is_plain(path)}
+    files = {name: path for name, path in names.items() if _is_regular_file(path)}
     for name, path in files.items():
         if LEFT.fullmatch(name):
             checkup.wrong(path, "a writer that was killed left it; nothing reads it", f"rm {path}")
     listed: set[str] = set()
     if MANIFEST in names:
-        listed = _manifest(folder, checkup)
+        listed = _check_manifest(folder, checkup)
     elif len(TOP & files.keys()) > 1:
         checkup.wrong(folder / MANIFEST, "a cell's files lie there without it", f"deepval build --out {folder.parent}")
     if LIST in names:
-        listed |= _kept_part(folder, checkup)
+        listed |= _check_kept_part(folder, checkup)
     for name, path in files.items():
         if name in listed or name.startswith("."):
             continue
@@ -163,12 +164,12 @@ def _check_folder(folder: Path, checkup: Checkup) -> None:
         elif name == CHECKPOINT:
             checkup.notes.append(f"{path}: a training was stopped; the same command goes on from there.")
         elif name.endswith(SAMPLES):
-            _samples(path, checkup)
+            _check_samples(path, checkup)
         elif name.endswith(".json") and name not in (MANIFEST, LIST):
-            _json(path, checkup)
+            _check_json(path, checkup)
 
 
-def _is_plain(path: Path) -> bool:
+def _is_regular_file(path: Path) -> bool:
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -176,6 +177,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def _check_file(checkup: Checkup, path: Path, kind: str, check: Callable[[Path], Any], run: str) -> None:
+    """Count a file, and add a problem where `check` raises on it."""
     try:
         check(path)
         checkup.count(kind, 1)
@@ -187,7 +189,7 @@ def _check_file(checkup: Checkup, path: Path, kind: str, check: Callable[[Path],
 # Folders with a manifest.
 
 
-def _manifest(folder: Path, checkup: Checkup) -> set[str]:
+def _check_manifest(folder: Path, checkup: Checkup) -> set[str]:
     """Check all files that a manifest names; returns the names of those in its own folder."""
     path = folder / MANIFEST
     try:
@@ -197,9 +199,9 @@ def _manifest(folder: Path, checkup: Checkup) -> set[str]:
         return set()
     keys = set(content) if isinstance(content, dict) else set()
     if {"definition", "files"} & keys:
-        return _cell(folder, content, checkup)
+        return _check_cell(folder, content, checkup)
     if {"recipe", "modes"} & keys:
-        return _detections(folder, checkup)
+        return _check_detections(folder, checkup)
     if {"weights_sha256", "masks_sha256"} & keys:
         checkup.count("planner")
         for name in ("weights", "masks"):
@@ -211,7 +213,8 @@ def _manifest(folder: Path, checkup: Checkup) -> set[str]:
     return set()
 
 
-def _cell(folder: Path, content: dict[str, Any], checkup: Checkup) -> set[str]:
+def _check_cell(folder: Path, content: dict[str, Any], checkup: Checkup) -> set[str]:
+    """Check the manifest and the files of a cell; returns the names of its files directly in the folder."""
     again = f"deepval build --out {folder.parent}"
     checkup.count("cell")
     try:
@@ -228,12 +231,13 @@ def _cell(folder: Path, content: dict[str, Any], checkup: Checkup) -> set[str]:
     for name, digest in manifest.files.items():
         checkup.whole(folder / name, digest, again)
     if reading.exists(folder / LEDGER):
-        _ledger(folder / LEDGER, checkup)
-    _lock(folder, checkup)
+        _check_ledger(folder / LEDGER, checkup)
+    _note_lock(folder, checkup)
     return {name for name in manifest.files if "/" not in name}
 
 
-def _detections(folder: Path, checkup: Checkup) -> set[str]:
+def _check_detections(folder: Path, checkup: Checkup) -> set[str]:
+    """Check the files of a detection cache; none of them is directly in the folder."""
     again = f"delete it, then deepval perceive --out {folder}"
     checkup.count("detection cache")
     try:
@@ -257,11 +261,12 @@ def _detections(folder: Path, checkup: Checkup) -> set[str]:
             checkup.notes.append(
                 f"{path}: not entered in {MANIFEST}: its unit was not finished, and will be run again."
             )
-    _lock(folder, checkup)
+    _note_lock(folder, checkup)
     return set()
 
 
-def _kept_part(folder: Path, checkup: Checkup) -> set[str]:
+def _check_kept_part(folder: Path, checkup: Checkup) -> set[str]:
+    """Check the files of a stored part against its list; returns their names."""
     checkup.count("kept part")
     again = "the command that keeps it, deepval build or reproduce, again: it is made anew"
     try:
@@ -273,11 +278,11 @@ def _kept_part(folder: Path, checkup: Checkup) -> set[str]:
         return set()
     for name, digest in entries:
         if checkup.whole(folder / str(name), digest, again) and name == REFUSED:
-            _refusal(folder, checkup)
+            _check_refusal(folder, checkup)
     return {str(name) for name, _ in entries}
 
 
-def _refusal(folder: Path, checkup: Checkup) -> None:
+def _check_refusal(folder: Path, checkup: Checkup) -> None:
     """Check a stored refusal of an analysis; earlier versions stored failures of the machine, too."""
     sentence = reading.text(folder / REFUSED)
     if reports_machine(sentence):
@@ -285,7 +290,7 @@ def _refusal(folder: Path, checkup: Checkup) -> None:
         checkup.wrong(folder / REFUSED, why, "deepval reproduce, again: it runs the analysis anew")
 
 
-def _ledger(path: Path, checkup: Checkup) -> None:
+def _check_ledger(path: Path, checkup: Checkup) -> None:
     """Check that the ledger of a cell has complete lines."""
     again = f"remove the line (sed -i '$d' {path} if it is the last one) and count that look yourself"
     try:
@@ -300,7 +305,7 @@ def _ledger(path: Path, checkup: Checkup) -> None:
         checkup.files += 1
 
 
-def _lock(folder: Path, checkup: Checkup) -> None:
+def _note_lock(folder: Path, checkup: Checkup) -> None:
     """Note a folder that another process has locked."""
     try:
         with locked(folder, "busy"):
@@ -313,7 +318,7 @@ def _lock(folder: Path, checkup: Checkup) -> None:
 # Single files.
 
 
-def _json(path: Path, checkup: Checkup) -> None:
+def _check_json(path: Path, checkup: Checkup) -> None:
     """Check a JSON file of deepval, identified by its schema or format; other JSON files are ignored."""
     try:
         content = json_content(reading.content(path), path)
@@ -323,7 +328,7 @@ def _json(path: Path, checkup: Checkup) -> None:
     if not isinstance(content, dict):
         return
     if content.get("schema") == LEADERBOARD:
-        _board(path, content, checkup)
+        _check_leaderboard(path, content, checkup)
     elif content.get("schema") == RESULT:
         _check_file(checkup, path, "result", Result.load, "deepval evaluate ... --out")
     elif content.get("format") == ALLOCATOR or {"version", "sha256"} <= content.keys():
@@ -332,7 +337,7 @@ def _json(path: Path, checkup: Checkup) -> None:
         _check_file(checkup, path, "history", lambda p: read_history(p.parent), "deepval leaderboard")
 
 
-def _board(path: Path, content: dict[str, Any], checkup: Checkup) -> None:
+def _check_leaderboard(path: Path, content: dict[str, Any], checkup: Checkup) -> None:
     """Check that the pages of a leaderboard match its content."""
     checkup.count("leaderboard")
     again = "deepval leaderboard ... --out"
@@ -354,7 +359,7 @@ def _board(path: Path, content: dict[str, Any], checkup: Checkup) -> None:
         checkup.whole(page, sha256(text.encode()), again)
 
 
-def _samples(path: Path, checkup: Checkup) -> None:
+def _check_samples(path: Path, checkup: Checkup) -> None:
     """Check that samples belong to the result beside them; the check of the result reports its own damage."""
     result = path.with_name(path.name.removesuffix(SAMPLES) + ".json")
     if not reading.is_file(result) or samples_path(result) != path:

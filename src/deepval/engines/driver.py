@@ -97,6 +97,7 @@ class _Shift:
             self._report_no_worker(now)
 
     def _give_out(self) -> None:
+        """Start waiting items while workers are free or can be hired."""
         while self.waiting:
             if not self.free and len(self.busy) < self.crew.size:
                 hired = self.crew.hire(min(len(self.waiting), self.crew.size - len(self.busy)))
@@ -114,7 +115,7 @@ class _Shift:
         bound = self.crew.memory_mb
         return Done(
             error=UnfinishedError(
-                f"Work on {_named(self.items[index])} needs more memory than a worker has"
+                f"Work on {_item_name(self.items[index])} needs more memory than a worker has"
                 + ("" if bound is None else f", which is bounded to {bound:,} MB by --worker-memory")
                 + f" ({reason(outcome.error)}): give it more, with a larger --worker-memory or fewer --workers; what "
                 "was finished is kept where the command keeps anything."
@@ -122,8 +123,9 @@ class _Shift:
         )
 
     def _put_back(self, index: int, loss: LostWorker) -> None:
+        """Put the item of a lost worker back to the front of the queue, or give it up after ATTEMPTS losses."""
         self.lost[index] = self.lost.get(index, 0) + 1
-        item = _named(self.items[index])
+        item = _item_name(self.items[index])
         if self.lost[index] >= ATTEMPTS:
             bound = (
                 ""
@@ -137,21 +139,22 @@ class _Shift:
             )
             self.done[index] = Done(error=error)
             return
-        _remark(f"A worker was lost ({loss.how}); {item} is given to another.")
+        _warn(f"A worker was lost ({loss.how}); {item} is given to another.")
         self.waiting.appendleft(index)
 
     def _report_no_worker(self, now: float) -> None:
+        """Warn that no worker is available; raise after GIVE_UP_S seconds."""
         why = "" if self.crew.trouble is None else f" ({self.crew.trouble})"
         alone, left = now - self.manned, len(self.waiting)
         if alone > GIVE_UP_S:
             raise UnfinishedError(
-                f"No worker could be had for {alone:.0f} s{why} and {_counted(left)} waiting: add a machine to the "
+                f"No worker could be had for {alone:.0f} s{why} and {_units_are(left)} waiting: add a machine to the "
                 "cluster, or run the command again where there is room; what was finished is kept where the command "
                 "keeps anything."
             )
-        _remark(
-            f"No worker is to be had for {alone:.0f} s now{why}; {_counted(left)} waiting for a machine with room, and "
-            f"after {GIVE_UP_S:.0f} s without any the command ends."
+        _warn(
+            f"No worker is to be had for {alone:.0f} s now{why}; {_units_are(left)} waiting for a machine with room, "
+            f"and after {GIVE_UP_S:.0f} s without any the command ends."
         )
 
     def end(self) -> None:
@@ -161,14 +164,14 @@ class _Shift:
         self.busy.clear()
 
 
-def _counted(units: int) -> str:
+def _units_are(units: int) -> str:
     return "1 unit is" if units == 1 else f"{units:,} units are"
 
 
-def _named(item: Any) -> str:
+def _item_name(item: Any) -> str:
     text = item if isinstance(item, str) else str(getattr(item, "unit", type(item).__name__))
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def _remark(text: str) -> None:
+def _warn(text: str) -> None:
     warnings.warn(InputWarning(text), stacklevel=3)

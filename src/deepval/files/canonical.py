@@ -254,7 +254,7 @@ class Manifest:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a cell's folder."""
     try:
-        return _parsed(folder)
+        return _read_manifest(folder)
     except (InputError, KeyError, TypeError) as error:
         raise InputError(
             f"{folder}: must be a cell's folder as `deepval build` writes it; {MANIFEST} cannot be read ({error})."
@@ -270,7 +270,7 @@ def cell_content(path: Path) -> bytes | None:
         if not reading.is_file(file.parent / MANIFEST):
             continue
         try:
-            manifest = _parsed(file.parent)
+            manifest = _read_manifest(file.parent)
         except (KeyError, TypeError):
             continue  # a manifest of another program
         except InputError:
@@ -287,7 +287,7 @@ def cell_content(path: Path) -> bytes | None:
     return None
 
 
-def _parsed(folder: Path) -> Manifest:
+def _read_manifest(folder: Path) -> Manifest:
     content = read_json(folder / MANIFEST, finite=True)
     parts = [content[name] for name in ("id", "definition", "files")]
     for part, form in zip(parts, (str, dict[str, Any], dict[str, str]), strict=True):

@@ -140,11 +140,16 @@ BUDGETED = ("half_widths", "rows", "slices", "gaps", "streams", "thresholds", "l
 
 def check_whole(result: Any, source: object) -> None:
     """Raise where parts of a loaded result contradict each other or themselves."""
-    for problem in (*_budgets(result), *_spent(result.ladder), *_curves(result.curves), *_inputs(result.inputs)):
+    for problem in (
+        *_budget_problems(result),
+        *_spending_problems(result.ladder),
+        *_curve_problems(result.curves),
+        *_input_problems(result.inputs),
+    ):
         raise InputError(f"{source}: must be a result saved by deepval; {problem}.")
 
 
-def _budgets(result: Any) -> Iterator[str]:
+def _budget_problems(result: Any) -> Iterator[str]:
     for part in BUDGETED:
         for index, record in enumerate(getattr(result, part)):
             values = {"kind": (record.kind, KINDS), "convention": (record.get("convention"), (None, *UNITS))}
@@ -155,7 +160,7 @@ def _budgets(result: Any) -> Iterator[str]:
                     yield f"{part}[{index}].{name} must be one of {words}; found {quoted(value)}"
 
 
-def _spent(ladder: tuple[Optimum, ...]) -> Iterator[str]:
+def _spending_problems(ladder: tuple[Optimum, ...]) -> Iterator[str]:
     for index, optimum in enumerate(ladder):
         for position, spending in enumerate(optimum.spent):
             if spending.convention not in UNITS:
@@ -163,13 +168,13 @@ def _spent(ladder: tuple[Optimum, ...]) -> Iterator[str]:
                 yield f"ladder[{index}].spent[{position}].convention must be one of {words}; found {value}"
 
 
-def _curves(curves: tuple[Curve, ...]) -> Iterator[str]:
+def _curve_problems(curves: tuple[Curve, ...]) -> Iterator[str]:
     for index, curve in enumerate(curves):
         if len({len(curve.alpha), len(curve.gain_share), len(curve.lo), len(curve.hi)}) > 1:
             yield f"alpha, gain_share, lo and hi of curves[{index}] must be equally long; they are not"
 
 
-def _inputs(inputs: Inputs | None) -> Iterator[str]:
+def _input_problems(inputs: Inputs | None) -> Iterator[str]:
     if inputs is None:
         return
     columns = {"unit": inputs.unit, **{f"losses.{mode}": part for mode, part in inputs.losses.items()}}

@@ -167,10 +167,10 @@ def _read_folder(path: Path) -> Columns:
     if all(table.schema.equals(tables[first].schema) for table in tables.values()):
         return of_arrow(pa.concat_tables(tables.values()), str(path))
     parts = [of_arrow(table, str(file)).data for file, table in tables.items()]
-    return Columns(str(path), {name: _stacked([data[name] for data in parts]) for name in parts[0]})
+    return Columns(str(path), {name: _concatenate([data[name] for data in parts]) for name in parts[0]})
 
 
-def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+def _concatenate(parts: Sequence[np.ndarray]) -> np.ndarray:
     """The parts of a column in one array; a column of text and numbers stays mixed."""
     texts = any(part.dtype.kind in "OUT" for part in parts)
     return np.concatenate([part.astype(object) if texts else part for part in parts])
@@ -319,7 +319,7 @@ def to_numpy(column: Any, what: str) -> np.ndarray:
 
     try:
         if pa.types.is_dictionary(column.type):
-            return np.concatenate([np.empty(0, dtype=object), *map(_decoded, column.chunks)])
+            return np.concatenate([np.empty(0, dtype=object), *map(_dictionary_values, column.chunks)])
         if pa.types.is_integer(column.type) and column.null_count:
             return np.array(column.to_pylist(), dtype=object)
         if (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and not column.null_count:
@@ -338,14 +338,14 @@ def to_numpy(column: Any, what: str) -> np.ndarray:
 
 def _texts(column: Any) -> np.ndarray:
     """A column of text without nulls: an array of fixed width where texts are short ASCII, else of Python strings."""
-    parts = [_packed(chunk) for chunk in column.chunks if len(chunk)]
+    parts = [_fixed_width(chunk) for chunk in column.chunks if len(chunk)]
     packed = [part for part in parts if part is not None]
     if not parts or len(packed) < len(parts):
         return column.to_numpy()
     return np.concatenate(packed)
 
 
-def _packed(chunk: Any) -> np.ndarray | None:
+def _fixed_width(chunk: Any) -> np.ndarray | None:
     """Texts of an Arrow array as an array of fixed width; None where a text is long, not ASCII or has a NUL."""
     import pyarrow as pa
 
@@ -362,7 +362,7 @@ def _packed(chunk: Any) -> np.ndarray | None:
     return table.view(f"U{width}")[:, 0]
 
 
-def _decoded(chunk: Any) -> np.ndarray:
+def _dictionary_values(chunk: Any) -> np.ndarray:
     """Values of a dictionary chunk (Arrow itself cannot decode those of polars)."""
     import pyarrow as pa
 

@@ -49,10 +49,10 @@ def checked(
     raw: columns.Columns, costs: Mapping[str, Mapping[Any, Any]], modes: Sequence[str], ids: np.ndarray
 ) -> InputCosts:
     """The costs of these modes by convention; every mode needs a finite cost of at least 0 on every input."""
-    return {NAMES[name]: _stacked(raw, name, part, modes, ids) for name, part in costs.items()}
+    return {NAMES[name]: _cost_array(raw, name, part, modes, ids) for name, part in costs.items()}
 
 
-def _stacked(
+def _cost_array(
     raw: columns.Columns, name: str, part: Mapping[Any, Any], modes: Sequence[str], ids: np.ndarray
 ) -> Float[np.ndarray, "input mode"]:
     missing = [mode for mode in modes if mode not in set(map(str, part))]

@@ -143,7 +143,9 @@ def partitions_for(rows: int) -> int:
 
 def refuse_repeated(groups: GroupedSpill, parts: Parts) -> None:
     """Raise where an id is repeated, naming both rows."""
-    twice = min((pair for part in groups if (pair := _twice(part)) is not None), key=lambda p: p.again, default=None)
+    twice = min(
+        (pair for part in groups if (pair := _first_repeat(part)) is not None), key=lambda p: p.again, default=None
+    )
     if twice is not None:
         raise InputError(
             f"{parts.source}: input ids must differ; {parts.id_at(twice.again)!r} stands in rows {twice.before + 1} "
@@ -178,23 +180,23 @@ def joined(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) 
     return aligned
 
 
-def _names(rows: Shaped[np.ndarray, "row"]) -> tuple[str, ...]:
+def _field_names(rows: Shaped[np.ndarray, "row"]) -> tuple[str, ...]:
     return rows.dtype.names or ()
 
 
-def _same(one: Shaped[np.ndarray, "row"], other: Shaped[np.ndarray, "row"]) -> Shaped[np.ndarray, "row"]:
+def _equal_ids(one: Shaped[np.ndarray, "row"], other: Shaped[np.ndarray, "row"]) -> Shaped[np.ndarray, "row"]:
     same = one["key"] == other["key"]
-    return same & (one["other"] == other["other"]) if "other" in _names(one) else same
+    return same & (one["other"] == other["other"]) if "other" in _field_names(one) else same
 
 
-def _twice(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
+def _first_repeat(rows: Shaped[np.ndarray, "row"]) -> Twice | None:
     """The first repeated id of a partition."""
     keys = np.sort(np.ascontiguousarray(rows["key"]))
     if bool(np.all(keys[1:] != keys[:-1])):
         return None
-    by = ("row", "other", "key") if "other" in _names(rows) else ("row", "key")
+    by = ("row", "other", "key") if "other" in _field_names(rows) else ("row", "key")
     ordered = rows[np.lexsort([rows[name] for name in by])]
-    same = np.flatnonzero(_same(ordered[1:], ordered[:-1]))
+    same = np.flatnonzero(_equal_ids(ordered[1:], ordered[:-1]))
     if not len(same):
         return None
     at = same[np.argmin(ordered["row"][same + 1])]
@@ -217,7 +219,7 @@ def _positions(queries: Shaped[np.ndarray, "query"], rows: Shaped[np.ndarray, "r
     while len(pending := pending[key[candidate[pending]] == query_key[pending]]):
         match = order[candidate[pending]]
         same = np.ones(len(pending), dtype=bool)
-        if "other" in _names(rows):
+        if "other" in _field_names(rows):
             same = rows["other"][match] == queries["other"][pending]
         positions[pending[same]] = match[same]
         pending = pending[~same]

@@ -61,7 +61,7 @@ class Parts:
                     f"{source}: all files must have the same columns; {file.name} has {', '.join(types)}, "
                     f"{files[0].name} {', '.join(heads[0][1])}."
                 )
-        merged = {name: _common([types[name] for _, types in heads]) for name in heads[0][1]}
+        merged = {name: _common_type([types[name] for _, types in heads]) for name in heads[0][1]}
         return cls(source, files, tuple(rows for rows, _ in heads), merged, stamps)
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class Parts:
             pending.append(batch)
             number, read = number + len(batch), read + len(batch)
             while number >= CHUNK:
-                chunk, pending = _cut(pending, CHUNK)
+                chunk, pending = _split(pending, CHUNK)
                 number -= CHUNK
                 yield _by_name(chunk, names)
         if read != len(self):
@@ -197,7 +197,7 @@ class Parts:
                     parquet = pq.ParquetFile(file, read_dictionary=coded, buffer_size=BUFFER, pre_buffer=False)
                     yield from parquet.iter_batches(CHUNK, columns=list(names), use_threads=False)
             except (pa.ArrowException, OSError, ValueError) as error:
-                raise _damaged(path, error) from error
+                raise _damage_error(path, error) from error
 
 
 def as_numbers(column: Any) -> Float[np.ndarray, "row"]:
@@ -226,14 +226,14 @@ def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:
             parquet = pq.ParquetFile(file)
             schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     names = schema.names
     if len(set(names)) < len(names):
         raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
     return rows, dict(zip(names, schema.types, strict=True))
 
 
-def _damaged(path: Path, error: Exception) -> InputError:
+def _damage_error(path: Path, error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
     return InputError(
@@ -254,14 +254,14 @@ def _is_number(kind: Any) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
-def _common(kinds: Sequence[Any]) -> Any:
+def _common_type(kinds: Sequence[Any]) -> Any:
     """Type of a column over several files: the first text or uint64 type, else the type in the first file."""
     import pyarrow as pa
 
     return next((kind for kind in kinds if _is_text(kind) or pa.types.is_uint64(kind)), kinds[0])
 
 
-def _cut(batches: list[Any], rows: int) -> tuple[list[Any], list[Any]]:
+def _split(batches: list[Any], rows: int) -> tuple[list[Any], list[Any]]:
     """Batches with the first `rows` rows, and batches with the rest."""
     first, rest = [], list(batches)
     while rows:
@@ -277,10 +277,10 @@ def _by_name(batches: list[Any], names: Sequence[str]) -> dict[str, Any]:
     import pyarrow as pa
 
     arrays_of = {name: [batch.column(name) for batch in batches] for name in names}
-    return {name: pa.chunked_array(_alike(arrays)) for name, arrays in arrays_of.items()}
+    return {name: pa.chunked_array(_to_one_type(arrays)) for name, arrays in arrays_of.items()}
 
 
-def _alike(arrays: list[Any]) -> list[Any]:
+def _to_one_type(arrays: list[Any]) -> list[Any]:
     """Arrays of one type; where files differ, text if any has text, else int64 or float64."""
     import pyarrow as pa
 
@@ -330,7 +330,7 @@ def on_disk(source: Any, scores: Any, memory: Any = None) -> OnDisk | None:
     if not isinstance(source, str | Path) or not _is_parquet(Path(source)):
         return None
     try:
-        needed = _needed(Path(source), scores)
+        needed = _memory_estimate(Path(source), scores)
     except InputError:  # the reader of the table reports the reason
         return None
     if needed <= (available() * USABLE if allowed is None else allowed):
@@ -371,7 +371,7 @@ def _is_parquet(path: Path) -> bool:
     return path.suffix.lower() == ".parquet" and reading.is_file(path) and not reading.exists(path.parent / MANIFEST)
 
 
-def _needed(source: Path, scores: Any) -> int:
+def _memory_estimate(source: Path, scores: Any) -> int:
     """Estimated bytes of judging in memory."""
     parts = Parts.of(source)
     losses = sum(name.startswith((LOSS_PREFIX, REWARD_PREFIX)) for name in parts.types)

@@ -239,11 +239,11 @@ def import_router_log(
     priced_models = [name.removesuffix(COST) for name in log.data if name.endswith(COST)]
     named_models = [model for model in models or () if model in log.data]
     is_wide = bool(priced_models) or (bool(models) and len(named_models) == len(models or ()))
-    answers = _wide(log, priced_models or named_models, unit) if is_wide else _long(log, unit)
-    return _table(answers, models, best, log.source)
+    answers = _wide_answers(log, priced_models or named_models, unit) if is_wide else _long_answers(log, unit)
+    return _value_table(answers, models, best, log.source)
 
 
-def _table(answers: _Answers, models: Sequence[str] | None, best: float | None, source: str) -> ValueTable:
+def _value_table(answers: _Answers, models: Sequence[str] | None, best: float | None, source: str) -> ValueTable:
     chosen = _selected_models(answers, models, source)
     indices = [answers.models.index(model) for model in chosen]
     quality, cost = answers.quality[:, indices], answers.cost[:, indices]
@@ -296,7 +296,7 @@ def _selected_models(answers: _Answers, models: Sequence[str] | None, source: st
     return [answers.models[i] for i in np.argsort(mean, kind="stable")]
 
 
-def _wide(log: columns.Columns, models: Sequence[str], unit: str | None) -> _Answers:
+def _wide_answers(log: columns.Columns, models: Sequence[str], unit: str | None) -> _Answers:
     """Answers from a log with a row per prompt (RouterBench, RouteLLM)."""
     missing = [model for model in models if model not in log.data]
     if missing:
@@ -314,7 +314,7 @@ def _wide(log: columns.Columns, models: Sequence[str], unit: str | None) -> _Ans
     return _Answers(ids, units or [Path(log.source).stem] * number, list(models), quality, cost, _lengths(log))
 
 
-def _long(log: columns.Columns, unit: str | None) -> _Answers:
+def _long_answers(log: columns.Columns, unit: str | None) -> _Answers:
     """Answers from a log with a row per prompt and model (RouterArena, LLMRouterBench)."""
     model, score = _first_column(log, MODEL), _first_column(log, SCORE)
     index = _first_column(log, PROMPT_ID) or _first_column(log, PROMPT)
@@ -330,8 +330,8 @@ def _long(log: columns.Columns, unit: str | None) -> _Answers:
         ids = [
             name if name.startswith(f"{group}_") else f"{group}/{name}" for group, name in zip(units, ids, strict=True)
         ]
-    rows, prompts = _numbered(ids)
-    column, models = _numbered(_texts(log, model))
+    rows, prompts = _indices(ids)
+    column, models = _indices(_texts(log, model))
     if len(set(zip(rows, column, strict=True))) < len(rows):
         pairs: set[tuple[int, int]] = set()
         row = next(i for i, pair in enumerate(zip(rows, column, strict=True)) if pair in pairs or pairs.add(pair))
@@ -357,7 +357,7 @@ def _long(log: columns.Columns, unit: str | None) -> _Answers:
     )
 
 
-def _numbered(names: Sequence[str]) -> tuple[list[int], list[str]]:
+def _indices(names: Sequence[str]) -> tuple[list[int], list[str]]:
     """Index of each name among the distinct names, and the distinct names in order of first occurrence."""
     index_of: dict[str, int] = {}
     indices = [index_of.setdefault(name, len(index_of)) for name in names]
@@ -399,17 +399,17 @@ def _records(path: Path) -> columns.Columns:
             f'python -c "import pandas; pandas.read_pickle({path.name!r}).to_parquet({path.stem + ".parquet"!r})".'
         )
     if reading.is_folder(path):
-        return _folder(path)
+        return _folder_columns(path)
     if path.suffix.lower() not in (".json", ".jsonl"):
         return columns.read(path)
     if path.suffix == ".jsonl":
         content: Any = [json_content(line, path) for line in reading.content(path).splitlines() if line.strip()]
     else:
         content = read_json(path)
-    return _as_columns(_listed(content, str(path)), str(path))
+    return _as_columns(_record_list(content, str(path)), str(path))
 
 
-def _folder(path: Path) -> columns.Columns:
+def _folder_columns(path: Path) -> columns.Columns:
     """LLMRouterBench's results, <dataset>/<split>/<model>/<time>.json: the latest file of each model."""
     latest: dict[Path, Path] = {}
     for file in sorted(reading.matching(path, "**/*.json")):
@@ -419,13 +419,13 @@ def _folder(path: Path) -> columns.Columns:
         *_, dataset, _split, model = ("", "", *folder.relative_to(path).parts)
         content = read_json(file)
         folder_names = {"dataset_id": dataset, "model_name": model}
-        rows += [folder_names | dict(record) for record in _listed(content, str(file))]
+        rows += [folder_names | dict(record) for record in _record_list(content, str(file))]
     if not rows:
         raise InputError(f"{path}: must hold <dataset>/<split>/<model>/*.json with records; found none.")
     return _as_columns(rows, str(path))
 
 
-def _listed(content: Any, source: str) -> list[Mapping[str, Any]]:
+def _record_list(content: Any, source: str) -> list[Mapping[str, Any]]:
     records = content.get("records") if isinstance(content, Mapping) else content
     if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):
         raise InputError(f"{source}: must be a list of records, or have one as 'records'; found neither.")

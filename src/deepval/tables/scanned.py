@@ -299,7 +299,7 @@ class ScannedScores:
         """The score of each row of the table, CHUNK rows at a time; -inf where it is missing."""
         if self.aligned is None:
             return self.parts.numbers("score")
-        return (_filled(chunk) for chunk in self.aligned.chunks(CHUNK))
+        return (_fill(chunk) for chunk in self.aligned.chunks(CHUNK))
 
 
 def scan_scores(
@@ -328,14 +328,14 @@ def _scan(table: ScannedTable, name: str, source: Any, missing: Missing) -> Scan
         )
     parts.require("input", "score")
     text = table.text or parts.has_text("input")
-    aligned = None if _same_order(table, parts, text=text) else _joined(table, parts, text=text)
+    aligned = None if _same_order(table, parts, text=text) else _aligned_scores(table, parts, text=text)
     digest, lacking, row, first, sample = hashlib.sha256(), _Lacking(table), 0, 0, []
     for score, unit in zip(
         _checked_scores(parts) if aligned is None else aligned.chunks(CHUNK), table.unit(), strict=True
     ):
         if aligned is not None:
             lacking.note(score, unit, row)
-        judged_scores = _filled(score if (unit >= 0).all() else score[unit >= 0])
+        judged_scores = _fill(score if (unit >= 0).all() else score[unit >= 0])
         digest.update(np.ascontiguousarray(judged_scores, dtype="<f8").data)
         sample.append(thinned(judged_scores, first, table.step))
         row, first = row + len(score), first + len(judged_scores)
@@ -368,7 +368,7 @@ class _Lacking:
             )
 
 
-def _filled(scores: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
+def _fill(scores: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
     """The scores with NaN replaced by -inf, which ranks last."""
     absent = np.isnan(scores)
     return np.where(absent, -math.inf, scores) if absent.any() else scores
@@ -393,7 +393,8 @@ def _same_order(table: ScannedTable, parts: Parts, *, text: bool) -> bool:
     return all(bool(np.all(own == other)) for own, other in both)
 
 
-def _joined(table: ScannedTable, parts: Parts, *, text: bool) -> Spill:
+def _aligned_scores(table: ScannedTable, parts: Parts, *, text: bool) -> Spill:
+    """The scores in the order of the table, joined by id in temporary files."""
     number = joining.partitions_for(max(len(parts), len(table.parts)))
     values = joining.keyed(table.parts, text=text, partitions=number, scores=None)
     scores = joining.keyed(parts, text=text, partitions=number, scores=_checked_scores(parts))

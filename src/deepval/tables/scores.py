@@ -115,14 +115,14 @@ def check_names(scores: Any) -> None:
     for name in scores:
         if not isinstance(name, str) or not name.strip() or name in REFERENCES:
             raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {quoted(name)}.")
-        if len(name) > columns.LONGEST_ID or not _encodes(name):
+        if len(name) > columns.LONGEST_ID or not _can_be_encoded(name):
             raise InputError(
                 f"An allocator's name must be text of at most {columns.LONGEST_ID:,} characters; found "
                 f"{quoted(name)}. Write NAME=FILE."
             )
 
 
-def _encodes(text: str) -> bool:
+def _can_be_encoded(text: str) -> bool:
     """Whether a text can be encoded; a file name that is not UTF-8 leaves lone surrogates."""
     try:
         text.encode()

@@ -25,15 +25,15 @@ def groups(table: ValueTable, by: str) -> Iterator[tuple[str, Bool[np.ndarray, "
         raise InputError(f"--by needs a column of the table; found {name!r}, the table has {available}.")
     column = np.asarray(table.attributes[name])
     if edges:
-        yield from _binned(name, _numbers(column, name), _edges(edges, name))
+        yield from _groups_by_edges(name, _numbers(column, name), _edges(edges, name))
     elif column.dtype.kind in "fiu" and len(np.unique(column)) > FEW_NUMBERS:
         numbers = _numbers(column, name)
-        yield from _binned(name, numbers, np.unique(np.quantile(numbers, [0.25, 0.5, 0.75])))
+        yield from _groups_by_edges(name, numbers, np.unique(np.quantile(numbers, [0.25, 0.5, 0.75])))
     else:
-        yield from _valued(name, column)
+        yield from _groups_by_value(name, column)
 
 
-def _valued(name: str, column: np.ndarray) -> Iterator[tuple[str, Bool[np.ndarray, "input"]]]:
+def _groups_by_value(name: str, column: np.ndarray) -> Iterator[tuple[str, Bool[np.ndarray, "input"]]]:
     objects = column if column.dtype.kind == "O" else ()
     odd = next((row for row, value in enumerate(objects) if np.ndim(value) or isinstance(value, dict | set)), None)
     if odd is not None:
@@ -52,7 +52,7 @@ def _valued(name: str, column: np.ndarray) -> Iterator[tuple[str, Bool[np.ndarra
         yield f"{name}={label}", labels == label
 
 
-def _binned(
+def _groups_by_edges(
     name: str, numbers: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"]
 ) -> Iterator[tuple[str, Bool[np.ndarray, "input"]]]:
     bins = np.searchsorted(edges, numbers, side="right")

@@ -134,9 +134,9 @@ def inputs_of(
         input=tuple(map(str, table.input)),
         unit=tuple(map(int, table.unit)),
         units=tuple(map(str, table.unit_ids)),
-        losses={mode: _listed(table.losses[:, m]) for m, mode in enumerate(table.modes)},
+        losses={mode: _as_tuple(table.losses[:, m]) for m, mode in enumerate(table.modes)},
         terms={
-            name: {mode: _listed(part[rows, m]) for m, mode in enumerate(table.modes)}
+            name: {mode: _as_tuple(part[rows, m]) for m, mode in enumerate(table.modes)}
             for name, part in terms.parts.items()
         },
         weights=dict(terms.weights),
@@ -145,7 +145,7 @@ def inputs_of(
     )
 
 
-def _listed(column: Float[np.ndarray, "input"]) -> tuple[float, ...]:
+def _as_tuple(column: Float[np.ndarray, "input"]) -> tuple[float, ...]:
     return tuple(column.tolist())
 
 
