@@ -1,9 +1,9 @@
-"""The one table of cheap-side features: name, group and formula of each of the 65 columns that a gate looks at.
+"""The table of cheap-side features: name, group and formula of the 65 columns that a gate reads.
 
-p is the probability of a reported box, of those with p >= 0.10. Sums, counts and maxima over nothing are 0, means,
-minima and order statistics over nothing NaN. NaN is also all that needs scores where there are no usable ones, a
-threshold where the mode is used without one, pictures where there are none, the frame before where there is none, and
-boxes where the cheap mode was not run. Ranges are capped at 80 m and times at 10 s, their value over nothing.
+p is the probability of a reported box, for boxes with p >= 0.10. Over an empty set, sums, counts and maxima are 0, and
+means, minima and order statistics are NaN; ranges are 80 m and times 10 s, which are also their upper limits. A feature
+is NaN if it needs scores and there are no usable ones, a threshold and the mode has none, a picture and there is none,
+the previous frame and there is none, or boxes and the cheap mode did not run.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Feature(NamedTuple):
 
 
 def features_of(group: str, formulas: dict[str, str]) -> tuple[Feature, ...]:
-    """The features of one group, from formulas by name; an empty formula is that of the quantity of this name."""
+    """The features of one group, from name -> formula; an empty formula stands for that of the quantity of this name."""
     return tuple(Feature(name, group, formula or QUANTITIES[name]) for name, formula in formulas.items())
 
 
@@ -118,7 +118,7 @@ assert len(set(FEATURE_NAMES)) == len(FEATURES) == 65
 
 
 def markdown(features: Sequence[Feature]) -> str:
-    """The features as a table for people."""
+    """The features as a Markdown table."""
     bar = r"\|"
     lines = [f"| {n} | `{f.name}` | {f.group} | {f.formula.replace('|', bar)} |" for n, f in enumerate(features, 1)]
     return "\n".join(["| # | name | group | formula |", "|--:|---|---|---|", *lines]) + "\n"
