@@ -1,9 +1,9 @@
 """The table of cheap-side features: name, group and formula of the 65 columns that a gate reads.
 
-p is the probability of a reported box, for boxes with p >= 0.10. Over an empty set, sums, counts and maxima are 0, and
-means, minima and order statistics are NaN; ranges are 80 m and times 10 s, which are also their upper limits. A feature
-is NaN if it needs scores and there are no usable ones, a threshold and the mode has none, a picture and there is none,
-the previous frame and there is none, or boxes and the cheap mode did not run.
+p is the probability of a reported box, of those with p >= 0.10. Sums, counts and maxima over nothing are 0, means,
+minima and order statistics over nothing NaN. NaN is also all that needs scores where there are no usable ones, a
+threshold where the mode is used without one, pictures where there are none, the frame before where there is none, and
+boxes where the cheap mode was not run. Ranges are capped at 80 m and times at 10 s, their value over nothing.
 """
 
 from collections.abc import Sequence
