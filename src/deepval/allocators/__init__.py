@@ -1,8 +1,8 @@
-"""What decides before escalation: recipes to fit, files that keep what was fitted, and the router that serves it.
+"""Allocators, which score inputs before escalation: recipes that fit them, their files, and the router that runs them.
 
 A view -> a sight's glances -> a front's rows -> models -> a score; a streaming policy turns scores into decisions. To
-add an allocator: write a Front where it looks at something new, and a row of RECIPES. To add a kind that goes its own
-way, as the pixel router does from a picture to a score: a FittedAllocator and its Recipe in one file, and the row.
+add an allocator, add a row to RECIPES, and write a Front if it reads new inputs. To add another kind, such as the pixel
+router from a picture to a score, write a FittedAllocator and its Recipe in one file, and add the row.
 """
 
 from deepval.allocators.allocator import Allocator

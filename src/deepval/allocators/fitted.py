@@ -1,6 +1,6 @@
-"""A recipe and examples -> a fitted allocator: what every kind of learned allocator has to say.
+"""A recipe and examples -> a fitted allocator: the interface of all learned allocators.
 
-To add a kind: a FittedAllocator and a Recipe that makes it, in one file, and a row of RECIPES.
+To add a kind, write a FittedAllocator and its Recipe in one file, and add a row to RECIPES.
 """
 
 from abc import ABC, abstractmethod
@@ -26,15 +26,15 @@ LARGEST_SEED = 2**32 - 1
 
 @dataclass(frozen=True)
 class Training:
-    """What a model was fitted on, from which it can be fitted again.
+    """The data and settings of a fit, sufficient to repeat it.
 
     Attributes:
-        cell: Id of the cell, which carries the hash of all that it rests on.
+        cell: Id of the cell, which contains the hash of its sources.
         recipe: Name of the recipe.
-        target: What was predicted.
-        units: The units whose inputs were used.
-        inputs: How many inputs there were.
-        seed: Seed of what is random in the fit.
+        target: Name of the target.
+        units: The units of the fit inputs.
+        inputs: Number of fit inputs.
+        seed: Seed of the fit's random numbers.
         modes: Names of the cell's modes, cheap first.
         settings: The learner's settings.
     """
@@ -50,7 +50,7 @@ class Training:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Training":
-        """What a file says that its allocator was fitted on; KeyError or InputError where it does not."""
+        """The training from a file's content; KeyError or InputError if it is missing or malformed."""
         training: Training = formed(cls, content["training"], "training")
         if not 0 <= training.seed <= LARGEST_SEED:
             raise InputError(f"training.seed must be from 0 to {LARGEST_SEED}; found {quoted(training.seed)}.")
@@ -58,11 +58,11 @@ class Training:
 
 
 class FittedAllocator(Allocator):
-    """An allocator that a recipe made, and that a file can hold.
+    """An allocator that a recipe fits, with a file format.
 
     Attributes:
-        training: What it was fitted on.
-        holds: What its file must hold, in words.
+        training: The data and settings of its fit.
+        holds: The required content of its file, in words.
     """
 
     training: Training
@@ -70,25 +70,25 @@ class FittedAllocator(Allocator):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The modes of the cell that it was fitted on."""
+        """The modes of the cell of its fit."""
         return self.training.modes
 
     @classmethod
     @abstractmethod
     def fronts(cls) -> tuple[str, ...]:
-        """Names for what it looks at, one of which its file has as `front`; no two kinds share one."""
+        """Names of its fronts; its file has one of them as `front`, and no two kinds share a name."""
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
-        """What its file holds, in plain lists and numbers: name, training, front, and all that scoring needs."""
+        """The content of its file, in plain lists and numbers: name, training, front, and all data for scoring."""
 
     @classmethod
     @abstractmethod
     def of(cls, content: Mapping[str, Any]) -> "FittedAllocator":
-        """The allocator that a file's content describes; KeyError, TypeError or ValueError where it describes none."""
+        """The allocator from a file's content; KeyError, TypeError or ValueError if the content is malformed."""
 
     def to_json(self) -> str:
-        """The file's text: one line per part, the same for the same allocator."""
+        """The file's text: one line per part; equal allocators give equal texts."""
         return file_text(self.content())
 
     def save(self, path: Path | str) -> None:
@@ -98,12 +98,12 @@ class FittedAllocator(Allocator):
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """What an allocator learns from: some frames of the fit units, and a label for each.
+    """The training data of an allocator: frames of the fit units and their labels.
 
     Attributes:
-        sights: What the fit units show.
-        chosen: The place of each input among their frames, unit after unit.
-        labels: The label of each input; one for every mode above cheap where the recipe is `per_mode`.
+        sights: The sights of the fit units.
+        chosen: The index of each input among the units' concatenated frames.
+        labels: The label of each input; one for every mode above cheap if the recipe is `per_mode`.
         classify: Whether labels are 0 and 1.
     """
 
@@ -113,24 +113,24 @@ class Examples:
     classify: bool
 
     def rows(self, front: Front) -> Float[np.ndarray, "input column"]:
-        """What a front shows of each input."""
+        """The front's row of each input."""
         return np.concatenate([front.rows(sight) for sight in self.sights])[self.chosen]
 
     @property
     def frames(self) -> list[tuple[View, int]]:
-        """The view of each input's unit, and the place of its frame there."""
-        found = [(sight.view, place) for sight in self.sights for place in range(len(sight))]
-        return [found[row] for row in self.chosen.tolist()]
+        """The view of each input's unit, and the index of its frame in it."""
+        frames = [(sight.view, frame) for sight in self.sights for frame in range(len(sight))]
+        return [frames[row] for row in self.chosen.tolist()]
 
 
 class Recipe(ABC):
-    """How an allocator is made.
+    """How to fit an allocator.
 
     Attributes:
         name: Its name.
-        target: What is predicted unless told otherwise, a name of deepval.targets.
+        target: The default target, a name of deepval.targets.
         makes: The kind of allocator.
-        extra: The optional extra that a fit needs; such a recipe is fitted only where it is asked for.
+        extra: The optional extra that a fit needs; such a recipe is fitted on request only.
     """
 
     name: str
@@ -144,12 +144,12 @@ class Recipe(ABC):
         return False
 
     def undefined(self, mode: CheapMode) -> str | None:
-        """Why it cannot be fitted where the cheap mode is this one, None where it can; by default it always can."""
+        """The reason why it cannot be fitted for this cheap mode, or None; by default it always can."""
         del mode
 
     @abstractmethod
     def admits(self, target: str, *, classifies: bool) -> bool:
-        """Whether it can be fitted on a target, whose labels are 0 and 1 where it classifies."""
+        """Whether it can be fitted on a target; the labels are 0 and 1 if `classifies`."""
 
     @abstractmethod
     def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> FittedAllocator:
@@ -157,4 +157,4 @@ class Recipe(ABC):
 
     @abstractmethod
     def like(self, settings: Mapping[str, Any]) -> "Recipe":
-        """The recipe with the settings that the training of one of its allocators tells of."""
+        """The recipe with the settings from the training of one of its allocators."""

@@ -1,6 +1,6 @@
-"""Nodes, constants and names -> the bytes of an ONNX graph, written field by field as protocol buffers are.
+"""Nodes, constants and names -> the bytes of an ONNX graph, as fields of protocol buffers.
 
-No library is needed to write a graph, and the same graph has the same bytes.
+Writing needs no library, and equal graphs have equal bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from deepval.allocators.models import Trees
 _VARINT, _BYTES = 0, 2
 _INT, _TENSOR, _INTS = 2, 4, 7
 _TYPES = {"float32": 1, "uint8": 2, "int64": 7, "bool": 9, "float64": 11}
-"""How ONNX numbers the types of arrays."""
+"""Array type -> its number in ONNX."""
 Attribute = int | list[int] | np.ndarray
 
 
 def node(
     operator: str, inputs: Sequence[str], outputs: str | Sequence[str], *, domain: str = "", **attributes: Attribute
 ) -> bytes:
-    """An operator from signals to a signal."""
-    content = b"".join(field(1, each.encode()) for each in inputs)
-    content += b"".join(field(2, each.encode()) for each in ([outputs] if isinstance(outputs, str) else outputs))
+    """An operator from input signals to one or more output signals."""
+    content = b"".join(field(1, signal.encode()) for signal in inputs)
+    content += b"".join(field(2, signal.encode()) for signal in ([outputs] if isinstance(outputs, str) else outputs))
     content += field(4, operator.encode())
     content += b"".join(field(5, _attribute(name, value)) for name, value in attributes.items())
     return content + (field(7, domain.encode()) if domain else b"")
@@ -36,7 +36,7 @@ def tensor(name: str, value: np.ndarray) -> bytes:
 
 
 def shaped(name: str, shape: Sequence[int | str], *, dtype: str = "float32") -> bytes:
-    """An input or output; a length may be a name, which leaves it open."""
+    """An input or output; a length may be a name, and is then free."""
     lengths = b"".join(field(1, field(1, n) if isinstance(n, int) else field(2, n.encode())) for n in shape)
     return field(1, name.encode()) + field(2, field(1, field(1, _TYPES[dtype]) + field(2, lengths)))
 
@@ -45,7 +45,7 @@ def graph(
     name: str, nodes: Sequence[bytes], constants: Mapping[str, np.ndarray], *, inputs: bytes, outputs: bytes
 ) -> bytes:
     """The graph of nodes and constants from its one input to its one output."""
-    content = b"".join(field(1, each) for each in nodes) + field(2, name.encode())
+    content = b"".join(field(1, part) for part in nodes) + field(2, name.encode())
     content += b"".join(field(5, tensor(key, value)) for key, value in constants.items())
     return content + field(11, inputs) + field(12, outputs)
 
@@ -58,7 +58,7 @@ def model(content: bytes, *, ir_version: int, opsets: Mapping[str, int], facts: 
 
 
 def field(number: int, value: int | bytes) -> bytes:
-    """A field as protocol buffers write it: its number and kind, then a number or so many bytes."""
+    """A field of protocol buffers: its number and kind, then a varint, or a length and bytes."""
     if isinstance(value, int):
         return _varint(number << 3 | _VARINT) + _varint(value)
     return _varint(number << 3 | _BYTES) + _varint(len(value)) + value
@@ -68,7 +68,7 @@ def _attribute(name: str, value: Attribute) -> bytes:
     if isinstance(value, np.ndarray):
         return field(1, name.encode()) + field(5, tensor("", value)) + field(20, _TENSOR)
     listed = isinstance(value, list)
-    numbers = b"".join(field(8, each) for each in value) if listed else field(3, value)
+    numbers = b"".join(field(8, number) for number in value) if listed else field(3, value)
     return field(1, name.encode()) + numbers + field(20, _INTS if listed else _INT)
 
 
@@ -82,12 +82,12 @@ def _varint(value: int) -> bytes:
 
 ML = "ai.onnx.ml"
 OPSETS, IR_VERSION = {"": 17, ML: 5}, 10
-"""Read by ONNX Runtime from 1.20 on."""
+"""ONNX Runtime reads these versions from 1.20 on."""
 ROW, RAW = "row", "raw"
 
 
 def tree_graph(trees: Trees) -> bytes:
-    """The graph: row [n, columns] -> raw [n, 1], the sum of the leaves that a row ends in."""
+    """The graph: row [n, columns] -> raw [n, 1], the sum of the leaves that a row reaches."""
     whole = graph(
         "trees",
         [node("TreeEnsemble", (ROW,), RAW, domain=ML, **tree_attributes(trees))],
@@ -99,16 +99,16 @@ def tree_graph(trees: Trees) -> bytes:
 
 
 def tree_attributes(head: Trees) -> dict[str, Any]:
-    """What the operator is told of all trees at once."""
+    """The attributes of a TreeEnsemble of all trees, after a first tree that adds the baseline."""
     feature, threshold, gap_left, leaves = head.feature, head.threshold, head.gap_left, head.leaf
-    if not feature.size:  # a tree that asks nothing gets a question with one answer
+    if not feature.size:  # a tree of depth 0 gets one split that sends every row left
         shape = len(leaves), 1
         feature, threshold, gap_left = np.zeros(shape, np.int64), np.full(shape, np.inf), np.ones(shape, bool)
         leaves = np.repeat(leaves, 2, axis=1)
     trees, inner = feature.shape
     roots, first = 1 + inner * np.arange(trees)[:, None], 1 + (inner + 1) * np.arange(trees)[:, None]
     left = 2 * np.arange(inner) + 1
-    last = left >= inner  # the level whose children are leaves, which are counted apart
+    last = left >= inner  # the level whose children are leaves, which have their own numbering
     true, false = (np.where(last, first + child - inner, roots + child) for child in (left, left + 1))
     to_leaf = np.tile(last, (trees, 1))
 

@@ -1,4 +1,4 @@
-"""The table of everything that can be fitted: recipes by name, and the files of what they made."""
+"""Name -> recipe of every learned allocator; file -> fitted allocator."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ RECIPES: dict[str, Recipe] = {
         PixelRecipe(),
     )
 }
-"""Every learned allocator."""
+"""Name -> recipe of every learned allocator."""
 
 
 def recipe_named(name: str) -> Recipe:
@@ -39,7 +39,7 @@ def recipe_named(name: str) -> Recipe:
 
 
 def read_allocator(path: Path | str) -> FittedAllocator:
-    """The allocator in a file; a file that is not one, of another version, altered or cut off is refused."""
+    """The allocator in a file; files of another format or version and altered or truncated files are refused."""
     content = file_content(path)
     kinds = {front: recipe.makes for recipe in RECIPES.values() for front in recipe.makes.fronts()}
     front = str(content.get("front"))

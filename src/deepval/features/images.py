@@ -8,7 +8,7 @@ from deepval.errors import InputError
 WIDTH_PX = 256
 """Every s-th pixel is taken, s = ceil(width / 256), and blocks of two by two are averaged."""
 EDGE_STEP = 16.0
-"""Grey levels between neighbours that make an edge."""
+"""Smallest difference of grey levels between neighbours at an edge."""
 
 
 def sampled(image: Shaped[np.ndarray, "h w 3"]) -> Shaped[np.ndarray, "h2 w2 3"]:
@@ -34,11 +34,11 @@ IMAGE_STATISTICS = ("brightness", "contrast", "edge_density", "sharpness", "diff
 
 
 def image_statistics(now: Float[np.ndarray, "h w"] | None, before: Float[np.ndarray, "h2 w2"] | None) -> list[float]:
-    """Brightness, contrast, edge density, sharpness, mean and largest change since the frame before.
+    """Brightness, contrast, edge density, sharpness, mean and largest change since the previous frame.
 
     Brightness is the mean level, contrast its standard deviation, edge density the share of pixels whose level
     differs from the right or lower neighbour by more than 16, sharpness the standard deviation of the Laplacian
-    (low where the picture is blurred). NaN without a picture; the changes are NaN without an equally large one before.
+    (low for a blurred picture). NaN without a picture; changes are NaN without a previous picture of the same size.
     """
     if now is None:
         return [np.nan] * len(IMAGE_STATISTICS)

@@ -1,4 +1,4 @@
-"""View -> Sight: what the frames of a unit show, looked at one after the other as a deployed router does, and once."""
+"""View -> Sight: the glances of a unit's frames, in order as for a deployed router, computed once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ Row = Callable[[Glance], Float[np.ndarray, "column"]]
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What the frames of a unit show; pictures are not opened where `images` is False."""
+    """The glances of a unit's frames; with `images` False, pictures are not opened."""
 
     view: View
     images: bool = True
@@ -26,19 +26,19 @@ class Sight:
 
     @cached_property
     def glances(self) -> tuple[Glance, ...]:
-        """What each frame shows, given those before it."""
-        found, past = [], Past()
+        """The glance of each frame, with the memory of the earlier ones."""
+        glances, past = [], Past()
         for frame in frames_of(self.view, images=self.images):
-            found.append(glance(_kept(frame), past, mode=self.view.mode))
-            past = found[-1].after
-        return tuple(found)
+            glances.append(glance(_with_sampled_picture(frame), past, mode=self.view.mode))
+            past = glances[-1].after
+        return tuple(glances)
 
     def rows(self, row: Row, columns: int) -> Float[np.ndarray, "time column"]:
-        """A row of so many columns for each frame, made once."""
+        """The row of each frame, `columns` long; computed once per function `row`."""
         if row not in self._rows:
-            found = np.array([row(seen) for seen in self.glances], float).reshape(len(self), columns)
-            found.setflags(write=False)
-            self._rows[row] = found
+            table = np.array([row(seen) for seen in self.glances], float).reshape(len(self), columns)
+            table.setflags(write=False)
+            self._rows[row] = table
         return self._rows[row]
 
     @cached_property
@@ -46,6 +46,6 @@ class Sight:
         return {}
 
 
-def _kept(frame: Frame) -> Frame:
-    """The frame with its picture as small as it is looked at: whole ones of a unit would fill the memory."""
+def _with_sampled_picture(frame: Frame) -> Frame:
+    """The frame with a sampled picture, as features read it: the whole pictures of a unit would fill the memory."""
     return frame if frame.image is None else replace(frame, image=np.ascontiguousarray(sampled(frame.image)))

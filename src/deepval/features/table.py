@@ -1,4 +1,4 @@
-"""The one table of cheap-side features: name, group and formula of each of the 65 columns that a gate looks at.
+"""The table of cheap-side features: name, group and formula of the 65 columns that a gate reads.
 
 p is the probability of a reported box, of those with p >= 0.10. Sums, counts and maxima over nothing are 0, means,
 minima and order statistics over nothing NaN. NaN is also all that needs scores where there are no usable ones, a
@@ -21,7 +21,7 @@ class Feature(NamedTuple):
 
 
 def features_of(group: str, formulas: dict[str, str]) -> tuple[Feature, ...]:
-    """The features of one group, from formulas by name; an empty formula is that of the quantity of this name."""
+    """The features of one group, from name -> formula; an empty formula means that of the quantity of this name."""
     return tuple(Feature(name, group, formula or QUANTITIES[name]) for name, formula in formulas.items())
 
 
@@ -118,7 +118,7 @@ assert len(set(FEATURE_NAMES)) == len(FEATURES) == 65
 
 
 def markdown(features: Sequence[Feature]) -> str:
-    """The features as a table for people."""
+    """The features as a Markdown table."""
     bar = r"\|"
     lines = [f"| {n} | `{f.name}` | {f.group} | {f.formula.replace('|', bar)} |" for n, f in enumerate(features, 1)]
     return "\n".join(["| # | name | group | formula |", "|--:|---|---|---|", *lines]) + "\n"

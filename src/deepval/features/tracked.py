@@ -1,14 +1,12 @@
 """Glance -> the 18 features of the observed objects and the ego state, if the cheap mode's placing observes.
 
-Objects are the planner's objects for the cheap mode's report, in the ego frame (x forward, y left). A gap is the way
-from the ego's front to an object that reaches beyond it, 0 for an object beside or across the front. The corridor is
-straight and as wide as the ego (1.2 m to either side, from the ego origin on, if its size is unknown). Closing speed is
-ego speed minus the object's own forward speed; if the latter is unknown, the reported closing speed. Distances are
-between centres.
-
-Without objects, counts and maxima are 0, means NaN, gaps 80 m and times 10 s; the last two are also upper limits.
-Features of the previous frame are NaN at the first frame (track ids: also after a frame without a cheap run), features
-of objects are NaN without a cheap run, and the route is NaN without a map, a route or a pose.
+Objects are those that the planner is given for the cheap mode's report, in the ego frame (x forward, y left). A gap is
+the way from the ego's front to an object that reaches beyond it, 0 where it stands beside or across the front; the
+corridor is straight and as wide as the ego (1.2 m to either side, from the ego origin on, where its size is not known).
+Closing speed is ego speed less the object's own forward speed, or as reported where that is not known. Distances are
+between centres. Counts and maxima over nothing are 0, means over nothing NaN; gaps are at most 80 m and times at most
+10 s, their value over nothing. NaN is also all that needs the frame before where there is none (for track ids, where
+it was not run), objects where the cheap mode was not run, and the route where there is no map, route or pose.
 """
 
 from math import hypot, isnan, nan

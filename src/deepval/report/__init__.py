@@ -1,4 +1,4 @@
-"""Result -> text that a person or a program reads: one module per form, each with `render(result) -> str`."""
+"""Result -> text for people and programs: one module per format, with `render(result) -> str`."""
 
 from collections.abc import Callable
 
@@ -17,4 +17,4 @@ FORMS: dict[str, Callable[[Result], str]] = {
     "latex": latex.render,
     "json": _json,
 }
-"""Every form by the name that the command takes."""
+"""Name of the format on the command line -> function from a result to text."""

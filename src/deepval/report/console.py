@@ -1,4 +1,4 @@
-"""Result -> tables for the terminal: bold green where an allocator beats random, red* where it loses to it."""
+"""Result -> tables for the terminal: bold green if an allocator beats random, red* if it loses to random."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +20,7 @@ from deepval.report.tables import (
 from deepval.results import Result
 
 PROSE = 120
-"""Sentences are folded to this where the terminal is wider."""
+"""Largest width of sentences on a wide terminal."""
 COLOURS = {"better": "\x1b[1;32m", "worse": "\x1b[31m"}
 BOLD, DIM, END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
@@ -33,28 +33,28 @@ def render(
     sections: Sequence[str] | None = None,
     most: int | None = None,
 ) -> str:
-    """The result as text of a given width, the verdicts last; with `sections` only tables whose titles begin so.
+    """The result as text of this width, verdicts last; `sections` selects tables by the beginnings of their titles.
 
-    A result with a table of more than `most` rows is summarised: the best and the worst rows of each budget, and how
-    many there are of each verdict.
+    A result with a table of more than `most` rows is summarised: the best and the worst rows of each budget, and the
+    number of each verdict.
     """
     part = result if most is None else excerpt(result, most)
     summary = part is not result
     words = [*headline(result), *(f"Note: {warning}" for warning in _notes(result, summary=summary))]
-    every = list(tables(part))
-    shown = [t for t in (*every[1:], every[0]) if sections is None or t.title.startswith(tuple(sections))]
-    last = [] if every[0] not in shown else excerpt_words(result, part) if summary else closing(result)
-    return _rendered(words, shown, width=width, color=color, last=last)
+    all_tables = list(tables(part))
+    selected = [t for t in (*all_tables[1:], all_tables[0]) if sections is None or t.title.startswith(tuple(sections))]
+    last = [] if all_tables[0] not in selected else excerpt_words(result, part) if summary else closing(result)
+    return _rendered(words, selected, width=width, color=color, last=last)
 
 
 def _notes(result: Result, *, summary: bool) -> Sequence[str]:
-    """The warnings of a result; a summary has the first of them and the number of the others."""
+    """The warnings of a result; a summary has the first ones and the number of the others."""
     over = len(result.warnings) - MOST_SENTENCES
     return [*result.warnings[:MOST_SENTENCES], f"{over:,} further notes."] if summary and over > 0 else result.warnings
 
 
 def render_comparison(rows: Sequence[Comparison | PooledComparison], *, width: int = 140, color: bool = False) -> str:
-    """Two allocators compared, as text of a given width."""
+    """The comparison of two allocators, as text of this width."""
     return _rendered([], [comparison_table(rows)], width=width, color=color)
 
 
@@ -69,10 +69,10 @@ def render_brief(words: Sequence[str], table: Table, last: Sequence[str], *, wid
 
 
 def _rendered(
-    words: Sequence[str], shown: Sequence[Table], *, width: int, color: bool, last: Sequence[str] = ()
+    words: Sequence[str], parts: Sequence[Table], *, width: int, color: bool, last: Sequence[str] = ()
 ) -> str:
     lines = [folded_text(printable(sentence), min(width, PROSE)) for sentence in words]
-    for table in shown:
+    for table in parts:
         lines += ["", *_lines(table, width=width, color=color)]
     lines += ["", *(folded_text(printable(sentence), min(width, PROSE), indent=2) for sentence in last)] if last else []
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Result -> CSV: every field of every row and slice, unrounded; undefined is empty."""
+"""Result -> CSV: every field of every row and slice, unrounded; undefined values are empty."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ def render(result: Result) -> str:
 
 
 def records_text(records: Sequence[Mapping[str, Any]]) -> str:
-    """Records with the same fields as CSV text; the items of a list are set apart by spaces."""
+    """Records with the same fields as CSV text; the items of a list are separated by spaces."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(records[0] if records else ())
@@ -35,5 +35,5 @@ def _joined(value: Any) -> Any:
 
 
 def _cell(value: object) -> object:
-    """The value; text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    """The value; text that a spreadsheet would evaluate as a formula gets a leading apostrophe."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else "" if value is None else value

@@ -1,4 +1,4 @@
-"""Result -> sentences above its tables: what escalation does in this setting, and how intervals were made."""
+"""Result -> sentences above its tables: the effect of escalation in this setting, and the method of the intervals."""
 
 from collections.abc import Iterable
 
@@ -7,13 +7,13 @@ from deepval.results import Result, Setting
 
 
 def headline(result: Result) -> Iterable[str]:
-    """What escalation does in this setting, and how intervals were made, in words."""
+    """The effect of escalation in this setting and the method of the intervals, in words."""
     yield from setting_words(result.setting)
     yield _interval_words(result)
 
 
 def setting_words(setting: Setting) -> Iterable[str]:
-    """What escalation does in a setting, in words."""
+    """The effect of escalation in a setting, in words."""
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
     yield (
@@ -21,9 +21,9 @@ def setting_words(setting: Setting) -> Iterable[str]:
         f"of {affected:,} ({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those "
         f"worse (harm ratio {number(setting['harm_ratio'])})."
     )
-    at = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
-    binding = "binding" if at["budget_binds"] else "slack"
-    everything, oracle, loss = setting["all_full_share"], at["oracle_share"], setting["cheap_loss"]
+    headline_budget = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
+    binding = "binding" if headline_budget["budget_binds"] else "slack"
+    everything, oracle, loss = setting["all_full_share"], headline_budget["oracle_share"], setting["cheap_loss"]
     why = almost_zero(loss, everything, oracle)
     if why is not None:
         yield (
@@ -56,12 +56,14 @@ def _interval_words(result: Result) -> str:
     method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
         draws["method"], f"all {draws['number']:,} draws of units, enumerated"
     )
-    every = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
+    row_count = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
     corrected = (
-        f"verdicts are not corrected for the others; '{ALL_ROWS}' is to hold for all {every} rows of the table at once "
-        "(how often it does: docs/statistics.md)"
-        if every
+        f"verdicts are not corrected for the others; '{ALL_ROWS}' is to hold for all {row_count} rows of the table at "
+        "once (how often it does: docs/statistics.md)"
+        if row_count
         else "none corrected for the others"
     )
-    made = f"{counted(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
-    return f"Intervals: {method}. {made}, {corrected}."
+    comparisons = (
+        f"{counted(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
+    )
+    return f"Intervals: {method}. {comparisons}, {corrected}."

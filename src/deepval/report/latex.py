@@ -1,4 +1,4 @@
-"""Result -> LaTeX tables (booktabs): bold where an allocator beats random, an asterisk where it loses to it."""
+"""Result -> LaTeX tables (booktabs): bold if an allocator beats random, an asterisk if it loses to random."""
 
 from deepval.report.headline import headline
 from deepval.report.tables import Table, TableCell, tables
@@ -11,13 +11,13 @@ SPECIAL = {
 
 
 def render(result: Result) -> str:
-    """The result as LaTeX tables, the setting in words as comments above."""
+    """The result as LaTeX tables, with the setting in words as comments above."""
     head = [f"% {line}" for line in (*headline(result), *(f"Note: {w}" for w in result.warnings))]
     return "\n".join([*head, "% needs \\usepackage{booktabs}", *map(table_text, tables(result))]) + "\n"
 
 
 def table_text(table: Table) -> str:
-    """One table."""
+    """One table as LaTeX."""
     columns = "ll" + "r" * (len(table.header) - 2)
     body = " \\midrule\n".join("".join(_line(row) for row in section) for section in table.sections)
     notes = " ".join(_escaped(note) for note in table.notes)

@@ -1,4 +1,4 @@
-"""Result -> Markdown tables: bold where an allocator beats random, an asterisk where it loses to it."""
+"""Result -> Markdown tables: bold if an allocator beats random, an asterisk if it loses to random."""
 
 import re
 
@@ -16,9 +16,9 @@ ACTIVE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""What GitHub makes a link, a picture or a formula of, whether or not a backslash stands before it."""
+"""Text that GitHub turns into a link, a picture or a formula, even after a backslash."""
 LINE_START = re.compile(r"^(\d{0,9})([-+.)#](?=\s)|(?:---|===))")
-"""What begins a list, a heading or a rule at the start of a line."""
+"""Signs at the start of a line that begin a list, a heading or a rule."""
 
 
 def render(result: Result) -> str:
@@ -44,11 +44,11 @@ def _marked(cell: TableCell) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown, as GitHub renders it, shows as it is.
+    """Markdown that GitHub renders as exactly this text.
 
-    A backslash keeps a sign from being markup. It does not keep GitHub from linking an address, a name or a number
-    after rendering, or from typesetting mathematics: words with one of those become code spans, in which GitHub does
-    neither. Pipes stay outside code spans, where a backslash means the same in a table as elsewhere.
+    A backslash prevents a sign from being markup. It does not prevent GitHub from linking an address, a name or a
+    number after rendering, or from typesetting mathematics: words with one of those become code spans, in which GitHub
+    does neither. Pipes stay outside code spans, where a backslash means the same in a table as elsewhere.
     """
     words = re.split(r"([\s|]+)", text.strip())
     line = "".join(_code(word) if ACTIVE.search(word) else _plain(word) for word in words)

@@ -1,4 +1,4 @@
-"""Texts that a page carries -> a content security policy under which nothing else styles or runs, and nothing loads."""
+"""The styles and scripts of a page -> a content security policy that allows these only and loads nothing."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ def content_policy(*, styles: Sequence[str], scripts: Sequence[str] = (), images
     """The policy of a page, for its <meta>.
 
     Args:
-        styles: What stands in its <style> elements, to the character.
-        scripts: What stands in its <script> elements likewise.
-        images: Where pictures may come from, such as `data:`.
+        styles: The exact texts of its <style> elements.
+        scripts: The exact texts of its <script> elements.
+        images: Allowed sources of pictures, such as `data:`.
     """
     sources = {
         "default-src": "'none'",

@@ -1,6 +1,6 @@
 """A study in plain data (words, tables, charts) -> one Markdown text and one HTML page in the house style.
 
-The page carries its style and one script of our own, which only switches between light and dark; it loads nothing.
+The page contains its style and one script, which only switches between light and dark; it loads nothing.
 """
 
 import html
@@ -17,9 +17,9 @@ from deepval.report.tables import Table
 from deepval.version import __version__
 
 LONG_TABLE = 30
-"""Rows from which on a table of the page is folded."""
+"""A table of the page with more rows is folded."""
 LONG_CHART = 60
-"""Rows from which on a chart says nothing more than its table, and is left out."""
+"""A chart with more rows is left out: its table is easier to read."""
 CHIPS = {"agrees": "better", "holds": "better", "differs": "worse", "does not hold": "worse"}
 STYLE = """
 main { padding-top: .5rem; }
@@ -39,13 +39,13 @@ class Passage:
     """Words with a chart and tables under one heading.
 
     Attributes:
-        title: The heading; empty where the part's is enough.
+        title: The heading; empty if the part's heading is enough.
         words: Paragraphs.
         sayings: Sentences with a chip in front: (chip, sentence).
         items: A list of sentences.
         charts: Charts.
         tables: Tables.
-        folded: Whether the tables are folded on the page, whatever their length.
+        folded: Whether tables of any length are folded on the page.
     """
 
     title: str = ""
@@ -72,8 +72,8 @@ class Study:
 
     Attributes:
         title: Its name.
-        sentence: What it comes to, in one sentence.
-        facts: Figures to begin with: name, figure, what to know of it.
+        sentence: Its conclusion, in one sentence.
+        facts: Numbers at the top: name, number, explanation.
         parts: The rest.
     """
 
@@ -92,8 +92,8 @@ def as_markdown(study: Study) -> str:
         for block in part.blocks:
             lines += [f"### {escaped(block.title)}"] if block.title else []
             lines += map(escaped, block.words)
-            told = [f"**{chip}**: {escaped(sentence)}" for chip, sentence in block.sayings]
-            listed = [*told, *map(escaped, block.items)]
+            statements = [f"**{chip}**: {escaped(sentence)}" for chip, sentence in block.sayings]
+            listed = [*statements, *map(escaped, block.items)]
             lines += ["\n".join(f"- {line}" for line in listed)] if listed else []
             lines += map(table_text, block.tables)
     return "\n\n".join(filter(None, lines)) + "\n"
@@ -152,10 +152,10 @@ def _block(block: Passage) -> Iterator[str]:
         yield f"<h3>{_e(block.title)}</h3>"
     yield from (f"<p>{_e(words)}</p>" for words in block.words)
     if block.sayings:
-        told = (
+        statements = (
             f'<li><span class="chip {CHIPS.get(c, "")}">{_e(c)}</span><p>{_e(s)}</p></li>' for c, s in block.sayings
         )
-        yield f'<ul class="verdicts">{"".join(told)}</ul>'
+        yield f'<ul class="verdicts">{"".join(statements)}</ul>'
     if block.items:
         yield f'<ul class="lacks">{"".join(f"<li>{_e(item)}</li>" for item in block.items)}</ul>'
     for chart in block.charts:
@@ -183,10 +183,10 @@ def _file(name: str) -> str:
 
 
 def titled(table: Table, of: str) -> Table:
-    """The table with what it is of in its title."""
+    """The table with its subject in its title."""
     return Table(f"{table.title}, {of}", table.header, table.sections, table.notes, table.extra)
 
 
 def in_order(tables: Sequence[Table]) -> tuple[Table, ...]:
-    """Those of the tables that have rows."""
+    """The tables that have rows."""
     return tuple(table for table in tables if any(table.sections))

@@ -1,4 +1,4 @@
-"""A table -> an HTML table in which every text is escaped; marks are classes, or signs where there is no style."""
+"""A table -> an HTML table in which every text is escaped; marks are classes or, without a style, signs."""
 
 import html
 import re
@@ -9,7 +9,7 @@ RULE = ' class="rule"'
 
 
 def table_html(table: Table, *, bare: bool = False) -> str:
-    """The table with its title, and its notes below; `bare` where no style tells what is better or worse."""
+    """The table with its title, and its notes below; `bare` writes marks as signs, for pages without a style."""
     text = _signed if bare else _plain
     rows = [row for section in table.sections for row in section]
     wordy = [any(not _numeric(row[i].text) for row in rows) for i in range(len(table.header))]

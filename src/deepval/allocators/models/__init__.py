@@ -1,6 +1,6 @@
-"""Rows of numbers -> one prediction each, by models that need NumPy alone: linear, trees, network, quantile.
+"""Rows of numbers -> one prediction per row, by models that need NumPy only: linear, trees, network, quantile.
 
-Each module holds a model, what makes it from a fit, and its plain form for files. To add one: a Model, and a row of
+A module contains a model, its learner and its plain form for files. To add a model, write a Model and add a row to
 MODELS.
 """
 
@@ -27,9 +27,9 @@ __all__ = [
 ]
 
 MODELS: dict[str, type[Model]] = {"linear": Linear, "trees": Trees, "network": Network, "quantile": Quantile}
-"""Models by the name that a file gives them."""
+"""Name in model files -> model."""
 
 
 def model_of(content: Mapping[str, Any]) -> Model:
-    """The model that a file describes; KeyError, TypeError or ValueError where it describes none."""
+    """The model from a file's content; KeyError, TypeError or ValueError if the content is malformed."""
     return MODELS[content["model"]].of(content)

@@ -1,4 +1,4 @@
-"""Ridge regression -> a weighted sum of standardised columns."""
+"""Rows and labels -> linear models: ridge regression on standardised columns, and quantiles of a weighted sum."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from deepval.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Quantile(Model):
-    """Share of the fit inputs whose sum lies below, ties counting half; a gap anywhere in the sum ranks in the middle.
+    """Share of the fit inputs with a smaller sum, ties counting half; a row with a gap in its sum gets 0.5.
 
     Attributes:
-        weight: Weight of each column in the sum, by its place; they are added in this order.
+        weight: Column index -> weight in the sum; the columns are added in this order.
         reference: Sorted sums of the fit inputs.
-        columns: How many numbers a row must have.
+        columns: The length of a row.
     """
 
     weight: Mapping[int, float]
@@ -27,13 +27,13 @@ class Quantile(Model):
 
     @classmethod
     def fit(cls, rows: Float[np.ndarray, "row column"], weight: Mapping[int, float]) -> "Quantile":
-        """The model whose reference is the sums of the fit rows, gaps left out."""
+        """The model with the sums of the fit rows as reference, without gaps."""
         sums = _sums(rows, weight)
         return cls(dict(weight), np.sort(sums[~np.isnan(sums)]), rows.shape[1])
 
     @property
     def width(self) -> int:
-        """How many numbers a row must have."""
+        """The length of a row."""
         return self.columns
 
     def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
@@ -45,23 +45,23 @@ class Quantile(Model):
 
     def to_dict(self) -> dict[str, Any]:
         """The model in plain lists and numbers."""
-        weight = [[place, value] for place, value in self.weight.items()]
+        weight = [[column, value] for column, value in self.weight.items()]
         return {"model": "quantile", "columns": self.columns, "weight": weight, "reference": self.reference.tolist()}
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Quantile":
-        """The model that plain lists and numbers describe."""
+        """The model from plain lists and numbers."""
         columns, reference = int(content["columns"]), np.array(content["reference"], float)
-        weight = {int(place): float(value) for place, value in content["weight"]}
-        if not weight or not all(0 <= place < columns for place in weight) or (np.diff(reference) < 0).any():
+        weight = {int(column): float(value) for column, value in content["weight"]}
+        if not weight or not all(0 <= column < columns for column in weight) or (np.diff(reference) < 0).any():
             raise ValueError("a quantile needs weights of some of its columns and a sorted reference")
         return cls(weight, reference, columns)
 
 
 def _sums(rows: Float[np.ndarray, "row column"], weight: Mapping[int, float]) -> Float[np.ndarray, "row"]:
     total = np.zeros(len(rows))
-    for place, value in weight.items():
-        total = total + value * rows[:, place]
+    for column, value in weight.items():
+        total = total + value * rows[:, column]
     return total
 
 
@@ -89,7 +89,7 @@ class Linear(Model):
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Linear":
-        """The model that plain lists and numbers describe."""
+        """The model from plain lists and numbers."""
         mean, inverse, weight = (np.array(content[name], float) for name in ("mean", "inverse_spread", "weight"))
         if not mean.shape == inverse.shape == weight.shape or mean.ndim != 1:
             raise ValueError("a linear model needs one mean, spread and weight per column")
@@ -97,13 +97,13 @@ class Linear(Model):
 
     @property
     def width(self) -> int:
-        """How many numbers a row must have."""
+        """The length of a row."""
         return len(self.weight)
 
 
 @dataclass(frozen=True)
 class Ridge(Learner):
-    """Ridge regression on standardised columns; the penalty is that of 13 from 1e-2 to 1e4 that leave-one-out likes."""
+    """Ridge regression on standardised columns; leave-one-out chooses the penalty among 13 from 1e-2 to 1e4."""
 
     least_penalty: float = 1e-2
     largest_penalty: float = 1e4
@@ -119,7 +119,7 @@ class Ridge(Learner):
         weights: Float[np.ndarray, "row"] | None = None,
         seed: int = 0,
     ) -> Linear:
-        """The fitted model; nothing in it is random."""
+        """The fitted model; the fit is deterministic."""
         if classify:
             raise InputError("A ridge gate regresses; a target with labels 0 and 1 needs another allocator.")
         from sklearn.linear_model import RidgeCV

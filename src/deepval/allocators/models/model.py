@@ -1,4 +1,4 @@
-"""What every model and every learner has to say."""
+"""The interfaces of models (rows -> predictions) and learners (rows and labels -> a model)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ def linked(raw: Float[np.ndarray, "*row"], link: Link) -> Float[np.ndarray, "*ro
 
 
 def linked_one(raw: float, link: Link) -> float:
-    """The same of one number, to the bit, without what arrays of one number cost."""
+    """`linked` for one number, bit-equal, without the cost of an array."""
     if link == "identity":
         return raw
     small = float(np.exp(-abs(raw)))
@@ -33,7 +33,7 @@ def linked_one(raw: float, link: Link) -> float:
 
 
 def checked_link(name: str) -> Link:
-    """The link of this name; ValueError where there is none."""
+    """The link of this name; ValueError if there is none."""
     if name not in ("identity", "logistic"):
         raise ValueError(f"a link is identity or logistic, not {name!r}")
     return name
@@ -41,32 +41,32 @@ def checked_link(name: str) -> Link:
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """Mean and spread of each column on the fit rows; a column that says nothing there becomes 0 everywhere."""
+    """Mean and spread of each column on the fit rows; a column that is constant there becomes 0 everywhere."""
 
     mean: Float[np.ndarray, "column"]
     inverse_spread: Float[np.ndarray, "column"]
 
     @classmethod
     def of(cls, rows: Float[np.ndarray, "row column"]) -> "Standard":
-        """The figures of the fit rows, gaps left out."""
-        known = ~np.isnan(rows)
-        number = np.maximum(known.sum(axis=0), 1)
-        mean = np.where(known, rows, 0.0).sum(axis=0) / number
-        spread = np.sqrt(np.where(known, (rows - mean) ** 2, 0.0).sum(axis=0) / number)
-        # What is left of a constant column by rounding is no spread.
-        spoken = spread > 1e-12 * np.maximum(1.0, np.abs(mean))
-        return cls(mean, np.divide(1.0, spread, out=np.zeros_like(spread), where=spoken))
+        """Mean and spread of the fit rows, without gaps."""
+        present = ~np.isnan(rows)
+        number = np.maximum(present.sum(axis=0), 1)
+        mean = np.where(present, rows, 0.0).sum(axis=0) / number
+        spread = np.sqrt(np.where(present, (rows - mean) ** 2, 0.0).sum(axis=0) / number)
+        # The spread of a constant column is rounding error, which must not be scaled up.
+        varies = spread > 1e-12 * np.maximum(1.0, np.abs(mean))
+        return cls(mean, np.divide(1.0, spread, out=np.zeros_like(spread), where=varies))
 
     def applied(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
         """The standardised rows."""
-        # How the rows lie in memory would else decide the order in which a model adds up.
+        # Contiguous rows: otherwise the memory layout decides the order of a model's sums, and so the last bits.
         scaled = (np.ascontiguousarray(rows) - self.mean) * self.inverse_spread
         return np.where(np.isnan(scaled), 0.0, scaled)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Hold linear algebra and OpenMP to one thread: at these sizes that is also the fastest."""
+    """Limit linear algebra and OpenMP to one thread: repeatable, and at these sizes also the fastest."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
@@ -74,12 +74,12 @@ def one_thread() -> Iterator[None]:
 
 
 class Model(ABC):
-    """Rows of numbers -> one prediction each; a batch and a single row give the same bits."""
+    """Rows of numbers -> one prediction per row; a batch and a single row give the same bits."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many numbers a row must have."""
+        """The length of a row."""
 
     @abstractmethod
     def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
@@ -96,12 +96,12 @@ class Model(ABC):
     @classmethod
     @abstractmethod
     def of(cls, content: Mapping[str, Any]) -> "Model":
-        """The model that plain lists and numbers describe; KeyError, TypeError or ValueError where they do not."""
+        """The model from plain lists and numbers; KeyError, TypeError or ValueError if they are malformed."""
 
 
 @dataclass(frozen=True)
 class Learner(ABC):
-    """Rows and labels -> a fitted model; a frozen dataclass of its settings, which files tell of."""
+    """Rows and labels -> a fitted model; a frozen dataclass of its settings, which model files contain."""
 
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
     """Least and largest value of each setting; for a tuple they apply to every number in it."""
@@ -119,11 +119,11 @@ class Learner(ABC):
         weights: Float[np.ndarray, "row"] | None = None,
         seed: int = 0,
     ) -> Model:
-        """The fitted model; labels are 0 and 1 where it classifies."""
+        """The fitted model; with `classify`, labels are 0 and 1."""
 
 
 def check_settings(settings: Any, bounds: Mapping[str, tuple[float, float]]) -> None:
-    """Raise where a field of a dataclass lies outside its bounds: a file may hold any number."""
+    """Raise InputError if a field of a dataclass is outside its bounds: a file may contain any number."""
     for name, (least, largest) in bounds.items():
         value = getattr(settings, name)
         if not all(least <= number <= largest for number in (value if isinstance(value, tuple) else (value,))):

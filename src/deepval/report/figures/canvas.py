@@ -1,15 +1,15 @@
-"""A figure without a window that notebooks show as it is, whatever else is loaded."""
+"""A figure without a window that notebooks show as a PNG, with any matplotlib backend."""
 
 import io
 
 from matplotlib.figure import Figure
 
 DOTS_PER_INCH = 180
-"""At which a notebook shows it."""
+"""Resolution in a notebook."""
 
 
 class Canvas(Figure):
-    """A matplotlib Figure."""
+    """A matplotlib Figure with a PNG for notebooks."""
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()

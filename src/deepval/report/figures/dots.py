@@ -8,15 +8,15 @@ from deepval.report.figures.style import Figure, LeftOutError
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 LONGEST = 60
-"""Characters of a row's name that are shown: rows of an analysis are told apart by all of it."""
+"""Largest number of characters of a row's name: long, because names of an analysis may differ only at the end."""
 
 
 def dotted(chart: Chart) -> Figure:
     """The chart, from top to bottom; several series of a row lie one below the other."""
     from matplotlib.lines import Line2D
 
-    known = [(dot, dot.point) for dot in chart.dots if dot.point is not None]
-    if not known:
+    defined = [(dot, dot.point) for dot in chart.dots if dot.point is not None]
+    if not defined:
         raise LeftOutError("no figure of it is defined")
     rows, series = chart.rows, chart.series
     scale = 100.0 if chart.percent else 1.0
@@ -26,13 +26,13 @@ def dotted(chart: Chart) -> Figure:
         width_in=style.TEXT_IN if wide else style.COLUMN_IN, height_in=0.65 + len(rows) * max(0.17, 0.09 * len(series))
     )
     looks = [
-        {"color": style.SERIES[place % len(style.SERIES)], "marker": MARKS[place % len(MARKS)], "markersize": 3}
-        for place in range(len(series))
+        {"color": style.SERIES[index % len(style.SERIES)], "marker": MARKS[index % len(MARKS)], "markersize": 3}
+        for index in range(len(series))
     ]
-    for dot, point in known:
-        place = series.index(dot.series)
-        y = rows.index(dot.row) + step * (place - (len(series) - 1) / 2)
-        look: dict[str, Any] = looks[place]
+    for dot, point in defined:
+        index = series.index(dot.series)
+        y = rows.index(dot.row) + step * (index - (len(series) - 1) / 2)
+        look: dict[str, Any] = looks[index]
         if dot.lo is not None and dot.hi is not None:
             axes.plot([scale * dot.lo, scale * dot.hi], [y, y], color=look["color"], linewidth=0.9)
         axes.plot([scale * point], [y], markeredgewidth=0, linestyle="none", **look)

@@ -12,18 +12,18 @@ from deepval.results import Inputs, Result
 SIDE_M = 5.0
 BEHIND_M = 6.0
 NEAREST_END_M, FARTHEST_END_M = 40.0, 90.0
-"""How far a bird's-eye view reaches to the sides, behind the vehicle, and ahead of it at least and at most."""
+"""Extent of a bird's-eye view to the sides, behind the vehicle, and ahead of it (smallest and largest)."""
 
 BESIDE_M = 0.25
-"""Paths are drawn beside each other, that of the full mode to the left, so that equal ones are both seen."""
+"""Offset of the two paths, the full mode's to the left, so that both are visible if they are equal."""
 DASHED = (0, (3, 1.5))
 
 
 def sign(result: Result, gains: Mapping[str, float] | None = None) -> Figure:
-    """What escalation does to each input, helped or harmed, on asinh axes.
+    """The effect of escalation on each input, helped or harmed, on asinh axes.
 
-    Decision value against perception gain where gains are given, of the inputs in which neither is zero, with the
-    quadrants shaded in which the signs disagree; else the loss with the full mode against that with the cheap one.
+    With gains: decision value against perception gain, for inputs with neither zero; the quadrants with different signs
+    are shaded. Without gains: the loss with the full mode against the loss with the cheap mode.
     """
     inputs = result.inputs
     if inputs is None:
@@ -40,7 +40,7 @@ def sign(result: Result, gains: Mapping[str, float] | None = None) -> Figure:
 
 
 def decision_values(inputs: Inputs) -> list[float]:
-    """Loss with the cheap mode minus loss with the full one."""
+    """Loss with the cheap mode minus loss with the full mode."""
     cheap, full = (list(inputs.losses.values())[m] for m in (0, -1))
     return [a - b for a, b in zip(cheap, full, strict=True)]
 
@@ -70,16 +70,16 @@ def _signs(axes: Axes, inputs: Inputs, gains: Mapping[str, float]) -> None:
 
 def _losses(axes: Axes, inputs: Inputs) -> None:
     modes = list(inputs.losses)
-    every = list(zip(inputs.losses[modes[0]], inputs.losses[modes[-1]], strict=True))
-    low = min(0.0, 1.35 * min(map(min, every)))
-    high = 1.35 * max(map(max, every))
+    pairs = list(zip(inputs.losses[modes[0]], inputs.losses[modes[-1]], strict=True))
+    low = min(0.0, 1.35 * min(map(min, pairs)))
+    high = 1.35 * max(map(max, pairs))
     if not high > low:
         raise LeftOutError("every loss is zero")
     axes.plot([low, high], [low, high], color=style.SOFT, linewidth=0.6, zorder=1)
     for name, colour, chosen in (
-        ("unaffected", style.EVEN, [pair for pair in every if pair[0] == pair[1]]),
-        ("helped", style.HELPED, [pair for pair in every if pair[0] > pair[1]]),
-        ("harmed", style.HARMED, [pair for pair in every if pair[0] < pair[1]]),
+        ("unaffected", style.EVEN, [pair for pair in pairs if pair[0] == pair[1]]),
+        ("helped", style.HELPED, [pair for pair in pairs if pair[0] > pair[1]]),
+        ("harmed", style.HARMED, [pair for pair in pairs if pair[0] < pair[1]]),
     ):
         _points(axes, chosen, name, colour)
     _asinh_axis(axes.xaxis, axes.set_xlim, low, high)
@@ -95,7 +95,7 @@ def _points(axes: Axes, pairs: Sequence[tuple[float, float]], name: str, colour:
 
 
 def _asinh_axis(axis: Any, set_limits: Any, low: float, high: float) -> None:
-    """Limits, and ticks at zero and at powers of ten, or at halves of the largest where one would be all."""
+    """Set limits, and ticks at zero and at powers of ten; with fewer than two powers, at 1, 2 and 5 times one."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     largest = max(abs(low), abs(high))
@@ -111,17 +111,17 @@ def _asinh_axis(axis: Any, set_limits: Any, low: float, high: float) -> None:
 
 
 def birds_eye(frames: Mapping[str, Any]) -> Figure:
-    """The most harmed and the most helped frame from above: corridor, reference, what both modes saw, both actions.
+    """The most harmed and the most helped frame from above: corridor, reference, both modes' objects and actions.
 
-    Of each sign the frame of the largest value that an object decides. Filled and thick: the object that fixes the
-    action; lines: where the vehicle goes in three seconds.
+    For each sign, the frame with the largest value that an object decides. Filled and thick: the object that fixes the
+    action; lines: the vehicle's path over three seconds.
     """
-    chosen = [frame for frame in (_chosen(frames["frames"], name) for name in ("harmed", "helped")) if frame]
+    chosen = [frame for frame in (_example(frames["frames"], name) for name in ("harmed", "helped")) if frame]
     if not chosen:
         raise LeftOutError("no frame of the test units is affected")
     far = max(_far_m(frame, frames["modes"]) for frame in chosen)
-    each_in = style.TEXT_IN * 0.95 * 2 * SIDE_M / (far + BEHIND_M)
-    figure, rows = style.panels(len(chosen), width_in=style.TEXT_IN, height_in=(each_in + 0.36) * len(chosen) + 0.4)
+    panel_in = style.TEXT_IN * 0.95 * 2 * SIDE_M / (far + BEHIND_M)
+    figure, rows = style.panels(len(chosen), width_in=style.TEXT_IN, height_in=(panel_in + 0.36) * len(chosen) + 0.4)
     for axes, frame in zip(rows, chosen, strict=True):
         _view(axes, frame, frames, far_m=far)
     rows[-1].set_xlabel("Ahead of the vehicle (m)")
@@ -129,10 +129,10 @@ def birds_eye(frames: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _chosen(frames: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
-    found = sorted((f for f in frames if f["sign"] == name), key=lambda f: (-abs(f["value"]), f["input"]))
-    decided = [f for f in found if any(mode["decisive"] is not None for mode in f["modes"].values())]
-    return next(iter(decided or found), None)
+def _example(frames: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+    candidates = sorted((f for f in frames if f["sign"] == name), key=lambda f: (-abs(f["value"]), f["input"]))
+    decided = [f for f in candidates if any(mode["decisive"] is not None for mode in f["modes"].values())]
+    return next(iter(decided or candidates), None)
 
 
 def _ends(frame: Mapping[str, Any], modes: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -140,7 +140,7 @@ def _ends(frame: Mapping[str, Any], modes: Sequence[str]) -> list[tuple[str, Map
 
 
 def _far_m(frame: Mapping[str, Any], modes: Sequence[str]) -> float:
-    """As far as what matters reaches."""
+    """The distance ahead that includes the decisive objects and both paths, within the limits."""
     ends = [item for _, item in _ends(frame, modes)]
     matters = [item["objects_m"][item["decisive"]][1] for item in ends if item["decisive"] is not None]
     matters += [point[0] for item in ends for point in item["path_m"] or ()]
@@ -164,7 +164,7 @@ def _view(axes: Axes, frame: Mapping[str, Any], frames: Mapping[str, Any], *, fa
         axes.add_patch(Rectangle((-4.5, -0.9), 4.5, 1.8, facecolor=style.INK, label="ego"))
     _reference(axes, frame["reference"])
     for m, (colour, item) in enumerate(_ends(frame, frames["modes"])):
-        # Cheap lies on top: its dashes let the full mode be seen.
+        # Cheap is drawn on top: the full mode stays visible between its dashes.
         look = {"linestyle": "solid" if m else DASHED, "label": ("cheap", "full")[m], "zorder": 3 - m}
         _seen(axes, item, look | {"edgecolor": colour})
         if item["path_m"]:
@@ -183,7 +183,7 @@ def _view(axes: Axes, frame: Mapping[str, Any], frames: Mapping[str, Any], *, fa
 
 
 def _road(axes: Axes, road: Mapping[str, Any]) -> None:
-    """Lanes, the vehicle as it stands, and where it really went."""
+    """Draw the lanes, the vehicle, and its recorded path."""
     from matplotlib.patches import Polygon
 
     for lane in road["lanes"]:

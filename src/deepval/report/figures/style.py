@@ -1,4 +1,4 @@
-"""Sizes, colours and the few settings of matplotlib that all figures share: those of a printed page."""
+"""Sizes, colours and matplotlib settings of all figures, for a printed page."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,13 @@ CHEAP, FULL, TRUTH, CORRIDOR = "#7b5bb0", "#14806b", "#7d868f", "#0e6672"
 SERIES = ("#3f4fa3", "#b0447b", "#86761a", "#2f8f9d", "#7a4b94", "#4d8a3a", "#94553a", "#5d7fae")
 """The colours of the HTML page, light theme."""
 CHARACTER_IN, MARK_IN = 0.05, 0.28
-"""Room that a character of a legend takes, and a mark with what is around it."""
+"""Width of a character of a legend, and of a mark with its surrounding space."""
 LONGEST = 26
-"""Characters of a name that are shown."""
+"""Largest number of characters of a name."""
 
 Figure: TypeAlias = Any
 Axes: TypeAlias = Any
-"""Of matplotlib, which is imported where it is used."""
+"""Types of matplotlib, which is imported only where it is used."""
 
 SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -65,12 +65,12 @@ SETTINGS: dict[Any, Any] = {
 
 
 class LeftOutError(Exception):
-    """Why a figure cannot be drawn: what the result lacks."""
+    """A figure cannot be drawn; the message names the missing part of the result."""
 
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Within it figures are made and saved in this style, whatever the user's settings are."""
+    """A context in which figures are drawn and saved in this style, regardless of the user's settings."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -90,7 +90,7 @@ def panels(
 
 
 def short(name: str, longest: int = LONGEST) -> str:
-    """A name in one line that leaves room for what it names."""
+    """A name on one line, shortened to `longest` characters."""
     plain = re.sub(r"\s+", " ", name).strip()
     return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
 
@@ -112,7 +112,7 @@ def legend_above(figure: Figure, handles: list[Any]) -> None:
 
 
 def _columns(labels: list[str], width_in: float) -> int:
-    """As many columns, three or one for each label at most, as there is room for; labels run down the columns."""
+    """The number of legend columns that fit, at most three if there are over five labels; labels run downwards."""
     most = 3 if len(labels) > 5 else len(labels)
     for columns in range(most, 1, -1):
         rows = -(-len(labels) // columns)

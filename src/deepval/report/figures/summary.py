@@ -1,4 +1,4 @@
-"""A result -> the figure that Python shows of it: gain against budget, and every allocator against random."""
+"""A result -> its figure in Python: gain against budget, and every allocator against random."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from deepval.tables.scores import REFERENCES
 RANDOM: dict[str, Any] = {"color": style.SOFT, "linewidth": 0.9, "linestyle": (0, (1, 1.2))}
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 MOST = len(style.SERIES)
-"""Scores with a colour of their own; the rest are told apart by their marks."""
+"""Number of scores with their own colour; further scores differ by their marks."""
 
 
 def across(curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Figure:
@@ -23,8 +23,8 @@ def across(curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) ->
         raise LeftOutError("no score has an nDG on any target")
     names = list(dict.fromkeys(name for scores in curves.values() for name in scores if name != "random"))
     looks = {
-        name: {"color": style.SERIES[place % MOST], "marker": MARKS[place % len(MARKS)], "markersize": 3}
-        for place, name in enumerate(names)
+        name: {"color": style.SERIES[index % MOST], "marker": MARKS[index % len(MARKS)], "markersize": 3}
+        for index, name in enumerate(names)
     }
     figure, panels = style.panels(len(curves), height_in=0.5 + 1.55 * len(curves))
     handles: dict[str, Any] = {}
@@ -49,12 +49,12 @@ COLOURS = {"better": style.HELPED, "worse": style.HARMED}
 
 
 def figure(result: Result, kind: str | None = None) -> Figure:
-    """Gain against budget, the forest of differences with random, or both where no kind is named."""
+    """Gain against budget, the forest of differences with random, or both if `kind` is None."""
     kinds = KINDS if kind is None else (checks.word(kind, KINDS, "A plot"),)
-    made = drawn(lambda: _figure(result, kinds))
-    if isinstance(made, str):
-        raise InputError(f"The result cannot be drawn: {made}.")
-    return made
+    drawing = drawn(lambda: _figure(result, kinds))
+    if isinstance(drawing, str):
+        raise InputError(f"The result cannot be drawn: {drawing}.")
+    return drawing
 
 
 def _figure(result: Result, kinds: Sequence[str]) -> Figure:
@@ -73,7 +73,7 @@ def _figure(result: Result, kinds: Sequence[str]) -> Figure:
 
 
 def _gain(axes: Axes, result: Result) -> list[Any]:
-    """Curves where the result holds some, else what its rows say of every budget of one kind."""
+    """The result's curves or, if it has none, the gains of its rows at every budget of one kind."""
     if any(value is not None for curve in result.curves for value in curve.gain_share):
         return draw_curves(axes, result, result.curves)
     kind = next(kind for kind in ("selection", *MEASURED) if any(row.kind == kind for row in result.rows))

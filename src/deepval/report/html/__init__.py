@@ -1,8 +1,8 @@
 """Results -> one self-contained HTML page: verdict, charts, tables, sliders for loss weights, frames to look at.
 
-The page is drawn in the browser from the data that it carries, by scripts of our own; it loads nothing, and its policy
-names those scripts by their hashes, so that no other runs. Data stand in a JSON block that cannot end early, and become
-text by textContent only.
+Scripts of ours draw the page in the browser from the data inside it. The page loads nothing, and its policy names these
+scripts by their hashes, so that no other runs. The data are in a JSON block that cannot end early, and become text by
+textContent only.
 """
 
 import html
@@ -33,7 +33,7 @@ SCRIPTS = (
     "explorer.js",
     "page.js",
 )
-"""In the order in which they are put together."""
+"""Scripts of the page, in the order of their concatenation."""
 
 
 def render(
@@ -42,12 +42,12 @@ def render(
     *,
     images: Mapping[str, str] | None = None,
 ) -> str:
-    """The page as text, the same for the same results whatever their order.
+    """The page as text; the order of the results does not matter.
 
     Args:
-        results: Results by the name of their cell.
-        frames: Frames to look at (the content of a frames.json), by the same names.
-        images: JPEG pictures as data addresses, by data set and input: synthetic/scene-01/000039.
+        results: Cell name -> result.
+        frames: Cell name -> frames for the explorer (the content of a frames.json).
+        images: Data set and input (synthetic/scene-01/000039) -> JPEG picture as a data URL.
     """
     if not results:
         raise InputError("A report needs one result or more; none was given.")
@@ -72,12 +72,12 @@ def render(
         "version": html.escape(__version__),
         "data": _json(data),
     }
-    # One pass: text of the data that looks like a placeholder stays text.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
+    # A single pass, so that a placeholder inside the data stays text.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("page.html"))
 
 
 def write(result: Result, path: str | Path, *, name: str | None = None) -> Path:
-    """Write the page of one result, under the name of its file where none is given; returns the path."""
+    """Write the page of one result, named after its file if `name` is None; returns the path."""
     page = file_path(path)
     write_atomically(page, render({page.stem if name is None else str(name): result}))
     return page
@@ -95,7 +95,7 @@ def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[s
 
 
 def _packed(inputs: Inputs) -> dict[str, Any]:
-    """The inputs without what follows from their terms: modes mostly agree, and most terms are mostly zero."""
+    """The inputs without losses, which follow from the terms; terms as changes, because most are zero or equal."""
     nothing = (0.0,) * len(inputs.input)
     packed = {}
     for name, modes in inputs.terms.items():
@@ -105,7 +105,7 @@ def _packed(inputs: Inputs) -> dict[str, Any]:
 
 
 def _changes(column: Sequence[float], usual: Sequence[float]) -> dict[str, Sequence[float]]:
-    """Where a column differs from the usual one, and what it is there."""
+    """The indices at which a column differs from the usual one, and its values there."""
     at = [i for i, (one, other) in enumerate(zip(column, usual, strict=True)) if one != other]
     return {"at": at, "is": [column[i] for i in at]}
 
@@ -126,7 +126,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _json(data: Any) -> str:
-    """JSON that no text in it can break out of: every <, > and & is escaped, and so are line separators."""
+    """JSON that is safe inside a script element: every <, > and & and line separator is escaped."""
     text = json_packed(data)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
