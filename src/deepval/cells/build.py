@@ -175,9 +175,9 @@ class Shared:
         once from the training units only, and are NaN elsewhere, so that a fit on training units never depends on
         validation frames.
         """
-        columns = _of_all([part.evidence for part in self.parts])
+        columns = _common_columns([part.evidence for part in self.parts])
         if not {"cheap_E1", "full_E1"} <= columns.keys():
-            on_ground = _of_all([part.on_ground for part in self.parts])
+            on_ground = _common_columns([part.on_ground for part in self.parts])
             columns = {name: columns[name] for name in columns if not (on_ground and name[-2:] in LOSSES)} | on_ground
         if all(part.graded is not None for part in self.parts):
             for role in ("fit", "train"):
@@ -299,17 +299,17 @@ def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
     outcomes = joined([part.outcomes for part in parts])
     if not len(outcomes.input):
         raise InputError(f"{spec.id}: no frame can be judged; all modes must have been run on some frame.")
-    attributes = _of_all([part.known for part in parts])
+    attributes = _common_columns([part.known for part in parts])
     table = ValueTable.from_columns(
         unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order, attributes=attributes
     )
     table = replace(table, tolerance=outcomes.system.tolerance)
     drawn, observed = [part.shown for part in parts], [part.observed for part in parts]
-    evidence = _of_all([part.evidence for part in parts])
+    evidence = _common_columns([part.evidence for part in parts])
     return Cell(spec, table, outcomes, drawn, shared, observed, evidence)
 
 
-def _of_all(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def _common_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """The columns that every unit has: without detections, a unit does not show whether its mode gives image boxes."""
     names = [name for name in parts[0] if all(name in part for part in parts)]
     return {name: np.concatenate([part[name] for part in parts]) for name in names}

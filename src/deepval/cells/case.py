@@ -173,6 +173,7 @@ class Case:
             if usual == "test" and self.not_held_out is not None:
                 warnings.warn(self.not_held_out, InputWarning, stacklevel=2)
             return None if requested is None else list(units_of(self.cell.split, requested))
+        # A unit of a values file may itself be called "test" or "all": then it is a name, not a role.
         all_units = set(self.table.unit_ids.tolist())
         roles = [name for name in named or () if name in ROLES and name not in all_units]
         if roles:
@@ -247,7 +248,7 @@ class Case:
             if unit in per_input or (modes and all(unit in entry for entry in modes))
         ]
         unpriced = {
-            kind: [name for name, item in scores.items() if not _charged(costs, item, measured[kind])]
+            kind: [name for name, item in scores.items() if not _has_cost(costs, item, measured[kind])]
             for kind in possible
         }
         most = 0 if every else max(len(scores) - 1, 0)
@@ -269,7 +270,7 @@ class Case:
         """Treatment of allocators without a cost: error if none has a cost and a measured budget was requested."""
         costs = self.table.costs
         units: set[Convention] = {budget.convention for budget in budgets if not isinstance(budget, Selection)}
-        charged = costs is not None and any(_charged(costs, item, unit) for item in scores.values() for unit in units)
+        charged = costs is not None and any(_has_cost(costs, item, unit) for item in scores.values() for unit in units)
         return "list" if charged or (self.own_costs and not requested) else "error"
 
 
@@ -284,7 +285,7 @@ def note_unknown_fits(scores: Mapping[str, Scores]) -> None:
         warnings.warn(InputWarning(note), stacklevel=2)
 
 
-def _charged(costs: Costs, scores: Scores, unit: Convention) -> bool:
+def _has_cost(costs: Costs, scores: Scores, unit: Convention) -> bool:
     """Whether the costs include a cost of an allocator in a unit."""
     return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})
 

@@ -49,7 +49,8 @@ def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
     red = scene.red_lights[frame] if scene.red_lights else frozenset()
     lanes = []
     for lane in scene.lane_map.lanes.values():
-        middle, outline = _near(seen_m(lane.centreline_m, pose)), _near(_closed(seen_m(lane.polygon_m, pose)))
+        middle = _near_part(seen_m(lane.centreline_m, pose))
+        outline = _near_part(_closed_outline(seen_m(lane.polygon_m, pose)))
         if middle or outline:
             width_m = 0.0 if len(lane.polygon_m) else 2 * lane.half_width_m
             shape = {"centre_m": middle, "outline_m": outline, "width_m": width_m}
@@ -59,7 +60,7 @@ def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
         "drivable_m": _outlines(scene.lane_map.drivable_m, pose),
         "crosswalks_m": _outlines(scene.lane_map.crosswalks_m, pose),
         "ego_m": _rounded(scene.vehicle.corners_m(np.zeros(3))),
-        "driven_m": _driven(truth, frame),
+        "driven_m": _driven_path(truth, frame),
     }
 
 
@@ -76,30 +77,30 @@ def outlined(objects: Objects) -> dict[str, Any]:
     return {"corners_m": _rounded(objects.corners_m)}
 
 
-def _driven(truth: Truth, frame: int) -> list[list[float]]:
+def _driven_path(truth: Truth, frame: int) -> list[list[float]]:
     if truth.future is None:
         return []
     return [[0.0, 0.0], *_rounded(truth.future.pose[frame, truth.future.valid[frame], :2])]
 
 
 def _outlines(outlines_m: Iterable[Float[np.ndarray, "_ 2"]], pose: Float[np.ndarray, "3"]) -> list[Any]:
-    near = [_near(_closed(seen_m(outline, pose))) for outline in outlines_m]
+    near = [_near_part(_closed_outline(seen_m(outline, pose))) for outline in outlines_m]
     return [outline for outline in near if outline]
 
 
-def _closed(outline_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "more 2"]:
+def _closed_outline(outline_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "more 2"]:
     return np.concatenate([outline_m, outline_m[:1]])
 
 
-def _near(line_m: Float[np.ndarray, "point 2"]) -> list[list[float]]:
+def _near_part(line_m: Float[np.ndarray, "point 2"]) -> list[list[float]]:
     """The part of a line between its first and its last segment near the vehicle, thinned."""
     if len(line_m) < 2:
         return []
-    start, way = line_m[:-1], np.diff(line_m, axis=0)
-    along = -(start * way).sum(axis=1) / np.maximum((way**2).sum(axis=1), 1e-12)
-    distance_m = np.linalg.norm(start + np.clip(along, 0.0, 1.0)[:, None] * way, axis=1)
-    near = np.flatnonzero(distance_m <= REACH_M)
-    return _rounded(thinned(line_m[near[0] : near[-1] + 2])) if len(near) else []
+    start, segment = line_m[:-1], np.diff(line_m, axis=0)
+    along = -(start * segment).sum(axis=1) / np.maximum((segment**2).sum(axis=1), 1e-12)
+    distance_m = np.linalg.norm(start + np.clip(along, 0.0, 1.0)[:, None] * segment, axis=1)
+    near_segments = np.flatnonzero(distance_m <= REACH_M)
+    return _rounded(thinned(line_m[near_segments[0] : near_segments[-1] + 2])) if len(near_segments) else []
 
 
 def thinned(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "fewer 2"]:
@@ -110,9 +111,11 @@ def thinned(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "fewer 2"
         between = line_m[first + 1 : last]
         if not len(between):
             continue
+        # Distance to the chord as a segment, not as a line: lanes may turn back beyond its ends.
         chord = line_m[last] - line_m[first]
         along = np.clip((between - line_m[first]) @ chord / max(float(chord @ chord), 1e-12), 0.0, 1.0)
         off_m = np.linalg.norm(between - line_m[first] - along[:, None] * chord, axis=1)
+        # Split at the farthest point, and check both halves again.
         if off_m.max() > TRUE_TO_M:
             middle = first + 1 + int(off_m.argmax())
             selected.add(middle)
@@ -132,11 +135,11 @@ FOLDERS = ("", "image_02", "training/image_02")
 def pictures(frames: Mapping[str, Any], *, root: Path | None = None) -> dict[str, str]:
     """A data address per data set and input, for the frames with a picture."""
     drawn = frames.get("pictures")
-    images = _drawn(frames["frames"], drawn) if drawn else _read(frames["frames"], root)
+    images = _drawn_pictures(frames["frames"], drawn) if drawn else _picture_files(frames["frames"], root)
     return {f"{frames['dataset']}/{name}": data_address(image) for name, image in images.items()}
 
 
-def _drawn(frames: list[Any], world: Mapping[str, int]) -> dict[str, np.ndarray]:
+def _drawn_pictures(frames: list[Any], world: Mapping[str, int]) -> dict[str, np.ndarray]:
     units = sorted({frame["unit"] for frame in frames})
     seed, scenes_there, frames_there = (int(world[name]) for name in ("seed", "scenes", "frames"))
     if seed < 0:
@@ -158,7 +161,7 @@ def _drawn(frames: list[Any], world: Mapping[str, int]) -> dict[str, np.ndarray]
     return images
 
 
-def _read(frames: list[Any], root: Path | None) -> dict[str, np.ndarray]:
+def _picture_files(frames: list[Any], root: Path | None) -> dict[str, np.ndarray]:
     from PIL import Image
 
     named = {frame["input"]: frame["image"] for frame in frames if frame["image"]}

@@ -257,7 +257,7 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
     diagnostics = DIAGNOSTICS | PLANNING_DIAGNOSTICS
     if isinstance(allocator, str) and allocator in diagnostics:
         values = diagnostics[allocator].scores(cell.evidence)[positions(table.input, cell.table.input)]
-        return _scored(allocator, "diagnostic", table, values, (), "the diagnostic is undefined there")
+        return _defined_scores(allocator, "diagnostic", table, values, (), "the diagnostic is undefined there")
     scorer = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
     if scorer.per_mode and scorer.modes != table.modes:
         raise InputError(
@@ -269,7 +269,7 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
     values = np.concatenate([scorer.score(sight) for sight in sights])[rows]
     reason = scorer.undefined(cell.views[0].mode) or "the cheap mode was not run there"
     modes = scorer.modes[1:] if scorer.per_mode else ()
-    return _scored(scorer.name, "deployable", table, values, modes, reason, _fit_on_units(cell, scorer, table))
+    return _defined_scores(scorer.name, "deployable", table, values, modes, reason, _fit_on_units(cell, scorer, table))
 
 
 def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> Fit:
@@ -378,7 +378,7 @@ def _fold(cell: BuiltCell, recipe: Recipe, folds: int, seed: int, number: int) -
     return score_on(cell, _fit_to_target(cell, recipe, seen, recipe.target, seed=seed), units=unseen)
 
 
-def _scored(
+def _defined_scores(
     name: str,
     kind: Kind,
     table: ValueTable,

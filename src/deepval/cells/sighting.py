@@ -81,7 +81,7 @@ def _sighting(source: Dataset, files: str, modes: tuple[ModeSpec, ...], unit: st
     scene, truth = _read(source, files, unit)
     reported, used = {}, {}
     for mode in modes:
-        report = reported[mode.name] = _reported(source, files, unit, mode)
+        report = reported[mode.name] = _report(source, files, unit, mode)
         used[mode.name] = used_of(mode, report)
     return Sighting(scene, truth, reported, used)
 
@@ -90,7 +90,7 @@ def _read(source: Dataset, files: str, unit: str) -> tuple[Scene, Truth]:
     return _UNITS.item((source, files, unit), lambda: source.read_unit(unit))
 
 
-def _reported(source: Dataset, files: str, unit: str, mode: ModeSpec) -> Detections:
+def _report(source: Dataset, files: str, unit: str, mode: ModeSpec) -> Detections:
     """A mode's report on a unit before any threshold; cached for variants of a cell."""
     key = (source, files, unit, _reader(mode), mode.classes)
     return _REPORTS.item(key, lambda: report_of(mode, *_read(source, files, unit)))

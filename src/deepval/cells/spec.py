@@ -70,6 +70,7 @@ class Split:
 
 def split(dataset: str, units: Iterable[str], *, test_units: int | None = None) -> Split:
     """The split of a data set's units; `test_units` overrides how many are test."""
+    # Hashes order the units at random and without a seed: the same units give the same split everywhere.
     ordered = sorted(set(units), key=lambda unit: sha256(f"deepval:{dataset}:{unit}".encode()))
     number = len(ordered)
     if not number:
@@ -253,7 +254,7 @@ class CellSpec:
         """
         words = ["deepval build", f"--geometry {self.geometry}", *self._system_words()]
         words += [f"--costs {costs}"] if costs else []
-        words += [f"--set {name}={_number(value)}" for name, value in sorted(self.set_constants().items())]
+        words += [f"--set {name}={_digits(value)}" for name, value in sorted(self.set_constants().items())]
         words += ["--persistence"] if self.persistence else []
         if self.dataset == "synthetic":
             words += _synthetic_words(self.modes)
@@ -263,7 +264,7 @@ class CellSpec:
             words += [f"--seed {seed}" for seed in sorted({m.made["seed"] for m in self.modes if m.made.get("seed")})]
         for mode in self.modes if self.dataset != "synthetic" else ():
             words.append(_mode_words(mode, files))
-            words += [] if mode.threshold is None else [f"--threshold {mode.name}={_number(mode.threshold)}"]
+            words += [] if mode.threshold is None else [f"--threshold {mode.name}={_digits(mode.threshold)}"]
         words += [f"--class {name}" for name in sorted(self.modes[0].classes or ())]
         if all(self.units) and (self.source is None or self.units != self.source.unit_ids()):
             words.append(f"--units {','.join(self.units)}")
@@ -363,7 +364,7 @@ def specs(
         if geometry not in PLACINGS:
             raise InputError(f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}.")
     rules = [(item, _system(item)) if isinstance(item, str) else (item.called, item) for item in systems]
-    rules = _changed(rules, changes or {})
+    rules = _with_changes(rules, changes or {})
     return [
         CellSpec(
             dataset=source.name,
@@ -387,7 +388,7 @@ def _synthetic_words(modes: Sequence[ModeSpec]) -> list[str]:
     if [mode.name for mode in modes] != list(DEFAULT_MODES):
         words += [f"--mode {mode.name}" for mode in modes]
     return words + [
-        f"--threshold {m.name}={_number(m.threshold)}" for m in modes if m.threshold not in (None, DEFAULT_THRESHOLD)
+        f"--threshold {m.name}={_digits(m.threshold)}" for m in modes if m.threshold not in (None, DEFAULT_THRESHOLD)
     ]
 
 
@@ -398,7 +399,7 @@ def _mode_words(mode: ModeSpec, files: Mapping[str, str]) -> str:
     return f"--mode {mode.name}={files[mode.name]} --scores-are {mode.name}={mode.made['scores']}"
 
 
-def _number(value: float) -> str:
+def _digits(value: float) -> str:
     """A number in the fewest digits that are exact."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
@@ -430,7 +431,7 @@ def _phrase(value: Any) -> str:
     return "none" if value is None else quoted(value)
 
 
-def _changed(rules: Sequence[tuple[str, System]], changes: Mapping[str, float]) -> list[tuple[str, System]]:
+def _with_changes(rules: Sequence[tuple[str, System]], changes: Mapping[str, float]) -> list[tuple[str, System]]:
     """The systems with changed constants; each system takes the changes to its own constants."""
     names_by_system = [{*settable(rule), *rule.also_called} for _, rule in rules]
     all_names = sorted(set().union(*names_by_system))

@@ -104,8 +104,8 @@ def _cells(fields: Mapping[str, Any], folders: SearchFolders) -> list[Wanted]:
     specs_by_pair = [
         specs(
             pair,
-            geometries=_listed(fields["geometry"]),
-            systems=_listed(fields["system"]),
+            geometries=_names(fields["geometry"]),
+            systems=_names(fields["system"]),
             persistence=fields.get("persistence", False),
             changes=fields.get("constants"),
         )
@@ -172,7 +172,7 @@ def _mode_file(
     )
 
 
-def _listed(names: str | Sequence[str]) -> list[str]:
+def _names(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 

@@ -185,7 +185,7 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
         for by_end in (in_image, on_ground)
     )
     evidence["reference_required_mps2"] = required_deceleration_mps2(truth.objects, scene.ego_speed_mps)[marks]
-    graded = [_graded(seen, mode, calibrations.get(mode.name), marks) for mode in (cheap, full)]
+    graded = [_graded_detections(seen, mode, calibrations.get(mode.name), marks) for mode in (cheap, full)]
     return SharedPart(
         scene=scene,
         cheap=seen.reported[cheap.name],
@@ -197,7 +197,7 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
     )
 
 
-def _graded(
+def _graded_detections(
     seen: Sighting, mode: ModeSpec, calibration: Calibration | None, marks: Bool[np.ndarray, "time"]
 ) -> GradedFrames | None:
     """Detections of a mode from a low probability on, right or wrong; None where it has no probabilities."""

@@ -153,7 +153,7 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
             time_s=frames["time_s"][rows],
             ego_speed_mps=frames["ego_speed_mps"][rows],
             cameras={"front": _camera(cell, readings["cameras"], unit)},
-            images=_mapped(cell, stored) if stored in cell.files else None,
+            images=_memory_map(cell, stored) if stored in cell.files else None,
             vehicle=vehicles.get(unit),
         )
         detections = _detections(unit, boxes, begin, frames["status"][rows])
@@ -162,7 +162,7 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
     return tuple(views)
 
 
-def _mapped(cell: Manifest, name: str) -> np.ndarray:
+def _memory_map(cell: Manifest, name: str) -> np.ndarray:
     """An array that stays on disk, mapped from the opened file that was hashed."""
     with cell.opened(name, in_memory=False) as file:
         try:

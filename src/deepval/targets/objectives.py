@@ -61,6 +61,7 @@ def arbiter(
         slots = int(quota(len(values), alpha))
         gains[alpha] = {name: float(inclusion(column, slots) @ values) for name, column in scores.items()}
         best = max(gains[alpha].values())
+        # With a tolerance, as sums in another order differ by rounding and must not change the choice.
         choice[alpha] = next(name for name, gain in gains[alpha].items() if gain >= best - TIE * abs(best))
     return Arbiter(choice, gains)
 
@@ -157,6 +158,7 @@ class SignedCdf(Transform):
         harm = len(harmed) - np.searchsorted(harmed, values, side="left")
         labels = np.where(values > 0, benefit / max(len(helped), 1), -harm / max(len(harmed), 1))
         labels[values == 0] = 0.0
+        # No fit value of this sign: the share of none is undefined, not 0.
         labels[((values > 0) & (not len(helped))) | ((values < 0) & (not len(harmed)))] = np.nan
         return labels
 
