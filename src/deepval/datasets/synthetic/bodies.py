@@ -215,7 +215,7 @@ def solid(corners_m: Float[np.ndarray, "4 2"], low_m: float, high_m: float) -> F
     return np.concatenate([bottom, np.column_stack([corners_m, np.full(4, high_m)])])
 
 
-def shrunk(corners_m: Float[np.ndarray, "4 2"], *, front: float, rear: float, side: float) -> Float[np.ndarray, "4 2"]:
+def inset(corners_m: Float[np.ndarray, "4 2"], *, front: float, rear: float, side: float) -> Float[np.ndarray, "4 2"]:
     """A ground quadrilateral reduced by shares of its length and width; corners 0 and 1 are the front."""
     ahead, across = corners_m[0] - corners_m[3], corners_m[0] - corners_m[1]
     inward = np.array([[-front, -side], [-front, side], [rear, side], [rear, -side]])
@@ -272,7 +272,7 @@ def paint_vehicle(
     """Paint a body on wheels with a cabin of glass and lamps at the ends; `away`: its rear faces the camera."""
     distance = float(np.hypot(*corners_m.mean(axis=0)))
     z = brush.camera.road_z_m
-    shadow = shrunk(corners_m, front=-0.05, rear=-0.05, side=-0.08)
+    shadow = inset(corners_m, front=-0.05, rear=-0.05, side=-0.08)
     floor = brush.pixels(np.column_stack([shadow, np.full(4, z)]))
     fill_polygon(picture, floor, brush.colour(DARK, distance, shade=0.8))
     boxy = kind in ("Truck", "Bus", "Van", "Misc")
@@ -294,7 +294,7 @@ def paint_vehicle(
         if side % 2 == 1:
             paint_wheels(picture, face, tyre)
     if not boxy:
-        cabin = shrunk(corners_m, front=0.27, rear=0.1, side=0.09)
+        cabin = inset(corners_m, front=0.27, rear=0.1, side=0.09)
         over = paint_solid(picture, cabin, (belt, height_m), rgb=rgb, brush=brush, distance_m=distance)
         for _, face in over:
             fill_polygon(picture, patch(face, (0.07, 0.1, 0.93, 0.82)), dark)

@@ -97,7 +97,7 @@ def scenery_of(drive: Drive, seed: int) -> Scenery:
     return Scenery(table[:, 0], table[:, 1], table[:, 2:5], table[:, 5:8], table[:, 8] > 0)
 
 
-def painted_ground(
+def ground_pixels(
     ground: Ground, drive: Drive, frame: int, *, colours: np.ndarray, dashed: np.ndarray, brush: Brush
 ) -> np.ndarray:
     """The ground of one frame: lane marks follow the curve and move with the driven distance."""
@@ -134,7 +134,7 @@ class Upright(NamedTuple):
     oncoming: np.ndarray
 
 
-def standing(drive: Drive, frame: int, *, scenery: Scenery, paint: np.ndarray) -> Upright:
+def bodies_ahead(drive: Drive, frame: int, *, scenery: Scenery, paint: np.ndarray) -> Upright:
     """Scenery and road users ahead in the ego frame, far to near."""
     actors = drive.actors
     s = np.concatenate([scenery.s_m, actors.s_m[:, frame]]) - drive.s_m[frame]
@@ -184,9 +184,9 @@ def painter(drive: Drive, look: Look, *, camera: Camera) -> Callable[[int], np.n
         if not cache:
             cache["parts"] = parts_of_scene()
         ground, brush, sky, colours, dashed, scenery, paint, grain = cache["parts"]
-        floor = painted_ground(ground, drive, frame, colours=colours, dashed=dashed, brush=brush)
+        floor = ground_pixels(ground, drive, frame, colours=colours, dashed=dashed, brush=brush)
         picture = np.concatenate([sky, floor])
-        things = standing(drive, frame, scenery=scenery, paint=paint)
+        things = bodies_ahead(drive, frame, scenery=scenery, paint=paint)
         for index, kind in enumerate(things.kind):
             paint_body(
                 picture,

@@ -188,7 +188,7 @@ def lead_speed(street: Street, frames: int, *, cruise_mps: float, dt_s: float, r
     return speed
 
 
-def following(
+def ego_motion(
     lead_s_m: np.ndarray, lead_mps: np.ndarray, *, cruise_mps: float, settings: TrafficSettings, start_mps: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Position and speed of the ego vehicle behind a rear bumper at `lead_s_m`: the intelligent driver model."""
@@ -225,7 +225,7 @@ def drive(frames: int, *, settings: TrafficSettings, chance: float, rng: np.rand
         paths.append(Path(cls, begin + SIZES[cls][0] / 2, float(rng.normal(0, 0.2)), lead_mps, straight, 0.0))
         queue(paths, lead_mps, begin=begin, rng=rng)
     start = float(np.clip(lead_mps[0] * rng.uniform(0.9, 1.15), 0.0, 1.2 * cruise))
-    s_m, speed_mps = following(lead_s_m, lead_mps, cruise_mps=cruise, settings=settings, start_mps=start)
+    s_m, speed_mps = ego_motion(lead_s_m, lead_mps, cruise_mps=cruise, settings=settings, start_mps=start)
     phase, period_s = rng.uniform(0, 2 * np.pi), rng.uniform(4, 9)
     time_s = np.arange(frames) * settings.dt_s
     d_m = settings.drift_m * np.sin(2 * np.pi * time_s / period_s + phase)
@@ -281,7 +281,7 @@ def side_traffic(
     no_motion, span = np.zeros(frames), settings.farthest_m + s_m[-1]
     for side in (-1, 1):
         edge = -0.75 * LANE_M - 0.7 if side < 0 else 1.75 * LANE_M + 0.7
-        for position_m in spaced(rng, span, per_100_m=street.parked, least_m=6.0):
+        for position_m in kerb_positions_m(rng, span, per_100_m=street.parked, least_m=6.0):
             cls = str(rng.choice(["Car", "Van", "Misc"], p=[0.86, 0.12, 0.02]))
             heading = 0.0 if rng.random() < 0.5 else np.pi
             paths.append(Path(cls, position_m, edge + float(rng.normal(0, 0.15)), no_motion, no_motion, heading))
@@ -312,7 +312,7 @@ def crossing(
         paths.append(Path("Pedestrian", spot, away, np.zeros(frames), sideways, -side * np.pi / 2))
 
 
-def spaced(rng: np.random.Generator, span: float, *, per_100_m: float, least_m: float) -> list[float]:
+def kerb_positions_m(rng: np.random.Generator, span: float, *, per_100_m: float, least_m: float) -> list[float]:
     """Positions along a kerb, at least `least_m` apart."""
     positions_m = np.sort(rng.uniform(-5, span, rng.poisson(per_100_m * span / 100)))
     selected: list[float] = []
