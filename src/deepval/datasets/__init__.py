@@ -1,4 +1,4 @@
-"""Files of data sets -> scenes (what the vehicle knows) and truths (the reference), unit by unit."""
+"""Files of data sets -> scenes (the vehicle's information) and truths (the reference), unit by unit."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A data set: what it is read from, the ids of its units, and how one unit is read."""
+"""A data set: its files, the ids of its units, and the reading of one unit into a scene and a truth."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,29 +12,29 @@ from deepval.world.truth import Truth
 
 
 class Dataset(ABC):
-    """Where a data set lies: a frozen dataclass of plain settings, so that it can be sent to another process."""
+    """A source of units: a frozen dataclass of plain settings, so that it can be sent to another process."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Its name; splits are drawn under it."""
+        """Name of the data set; it seeds the splits."""
 
     @property
     def classes(self) -> Mapping[str, str] | None:
-        """Its name for each class that a detector may report; None: KITTI's manner, as the kind of report has it."""
+        """Classes that a detector may report -> the data set's names; None: KITTI's names, by the kind of report."""
         return None
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What a command line says of it beside its folder."""
+        """Its command line options besides the folder."""
         return ()
 
     @abstractmethod
     def files(self, unit: str) -> dict[str, Path]:
-        """The files that a unit is read from, by a name that does not depend on where they lie."""
+        """The files of a unit, by names that do not depend on the folder."""
 
     def beside(self, unit: str) -> Mapping[str, Any] | None:
-        """What a unit is read from beside its files, as plain data; None where nobody can say: it is never kept."""
+        """Settings that a unit depends on besides its files, as plain data; None: not listed, never cached."""
         return None
 
     @abstractmethod
@@ -43,19 +43,19 @@ class Dataset(ABC):
 
     @abstractmethod
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """What the vehicle knows of one unit, and its reference."""
+        """The scene and the reference of one unit."""
 
     def without_map(self, units: Sequence[str]) -> tuple[str, ...]:
-        """Those of the units of which it is known, before they are read, that they have no lane map."""
+        """The units that, as is clear before reading them, have no lane map."""
         return ()
 
     def chosen(self, units: Sequence[str] | None) -> tuple[str, ...]:
-        """Those of the named units (all where None), in the data set's order; an error names the unknown ones."""
-        known = self.unit_ids()
-        unknown = sorted(set(units or ()) - set(known))
+        """The named units (all where None) in the data set's order; raises with the names of unknown ones."""
+        all_units = self.unit_ids()
+        unknown = sorted(set(units or ()) - set(all_units))
         if unknown:
-            raise InputError(f"units must be among {', '.join(known)}; found {', '.join(unknown)}.")
-        return known if units is None else tuple(unit for unit in known if unit in set(units))
+            raise InputError(f"units must be among {', '.join(all_units)}; found {', '.join(unknown)}.")
+        return all_units if units is None else tuple(unit for unit in all_units if unit in set(units))
 
     def read(self, units: Sequence[str] | None = None) -> "Recording":
         """Units in memory, all where None."""
@@ -83,7 +83,7 @@ class Recording(Dataset):
 
     @property
     def name(self) -> str:
-        """Its name; splits are drawn under it."""
+        """Name of the data set; it seeds the splits."""
         return self.called
 
     @property
@@ -100,9 +100,9 @@ class Recording(Dataset):
         return self.units
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """What the vehicle knows of one unit, and its reference."""
-        place = self.units.index(unit)
-        return self.scenes[place], self.truths[place]
+        """The scene and the reference of one unit."""
+        index = self.units.index(unit)
+        return self.scenes[index], self.truths[index]
 
     def of_units(self, units: Sequence[str]) -> "Recording":
         """The data set restricted to `units`, in its own order."""

@@ -290,7 +290,7 @@ def ego_speed_mps(
     return np.concatenate([[0.0], np.maximum(along_m / np.diff(time_s), 0.0)])
 
 
-class Placed(NamedTuple):
+class EgoBoxes(NamedTuple):
     """Annotations in ego frames: ground corners, heights of bottom and top, and velocity."""
 
     corners_m: Float[np.ndarray, "obj 4 2"]
@@ -299,7 +299,7 @@ class Placed(NamedTuple):
     velocity_mps: Float[np.ndarray, "obj 2"]
 
 
-def placed(labels: Annotations, ego_from_world: Float[np.ndarray, "obj 4 4"]) -> Placed:
+def boxes_in_ego_frame(labels: Annotations, ego_from_world: Float[np.ndarray, "obj 4 4"]) -> EgoBoxes:
     """Every annotation in its own ego frame; boxes stand upright."""
     turn = ego_from_world[:, :3, :3]
     centre = np.einsum("oij,oj->oi", turn, labels.centre_m) + ego_from_world[:, :3, 3]
@@ -307,7 +307,7 @@ def placed(labels: Annotations, ego_from_world: Float[np.ndarray, "obj 4 4"]) ->
     corners = ground_corners_m(centre[:, :2], labels.size_m[:, :2], yaw_rad=yaw)
     half = labels.size_m[:, 2] / 2
     velocity = np.einsum("oij,oj->oi", turn, labels.velocity_mps)[:, :2]
-    return Placed(corners, centre[:, 2] - half, centre[:, 2] + half, velocity)
+    return EgoBoxes(corners, centre[:, 2] - half, centre[:, 2] + half, velocity)
 
 
 def _ego_from_world(scene: Scene) -> Float[np.ndarray, "time 4 4"]:
@@ -317,7 +317,7 @@ def _ego_from_world(scene: Scene) -> Float[np.ndarray, "time 4 4"]:
 
 def reference_objects(labels: Annotations, scene: Scene) -> Objects:
     """Annotated objects of every keyframe in its ego frame, with closing speed since the previous keyframe."""
-    boxes = placed(labels, _ego_from_world(scene)[labels.frame])
+    boxes = boxes_in_ego_frame(labels, _ego_from_world(scene)[labels.frame])
     near_m = boxes.corners_m[..., 0].min(axis=-1)
     closing = track_closing_mps(labels.frame, labels.track, range_m=near_m, dt_s=scene.dt_s)
     return Objects.of(
@@ -336,7 +336,7 @@ def _boxes_px(
 ) -> Float[np.ndarray, "obj 4"]:
     """Image boxes, from the ego pose at the time of the picture."""
     pose = _ego_from_world(scene) if camera_pose is None else np.linalg.inv(camera_pose)
-    seen = placed(labels, pose[labels.frame])
+    seen = boxes_in_ego_frame(labels, pose[labels.frame])
     return image_boxes_px(
         scene.camera, cuboid_corners_m(seen.corners_m, bottom_m=seen.low_m, height_m=seen.high_m - seen.low_m)
     )
@@ -360,7 +360,7 @@ def _objects_ahead(labels: Annotations, ego_from_world: Float[np.ndarray, "time 
     """The objects `steps` keyframes later, in the ego frame of each keyframe."""
     later = labels.where(labels.frame >= steps)
     frame = later.frame - steps
-    boxes = placed(later, ego_from_world[frame])
+    boxes = boxes_in_ego_frame(later, ego_from_world[frame])
     return Objects.of(
         len(ego_from_world),
         frame,

@@ -1,1 +1,1 @@
-"""Pure array kernels: boxes, cameras, the monocular lift, motion, ground shapes. None knows a truth."""
+"""Pure array kernels: boxes, cameras, the monocular lift, motion, ground shapes. None of them reads a truth."""

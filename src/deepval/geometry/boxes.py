@@ -15,7 +15,7 @@ class Pairs(NamedTuple):
 
 
 def area_px2(box_px: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*batch"]:
-    """Area in square pixels, 0 for a box turned inside out."""
+    """Area in square pixels, 0 for a box whose edges are swapped."""
     width = np.maximum(box_px[..., 2] - box_px[..., 0], 0.0)
     return width * np.maximum(box_px[..., 3] - box_px[..., 1], 0.0)
 
@@ -51,23 +51,24 @@ def frame_pairs(first_frame: Int[np.ndarray, "a"], second_frame: Int[np.ndarray,
 
 
 class Best(NamedTuple):
-    """For each first box the second box of highest overlap: its place (-1: none) and the overlap."""
+    """For each first box the second box of highest overlap: its index (-1: none) and the overlap."""
 
     place: Int[np.ndarray, "a"]
     overlap: Float[np.ndarray, "a"]
 
 
 def best_partner(pairs: Pairs, overlap: Float[np.ndarray, "pair"], count: int) -> Best:
-    """The partner of highest overlap of each of `count` first boxes; of equals, the first."""
+    """The partner of highest overlap of each of `count` first boxes; among equal overlaps, the first partner."""
     index = np.full(count, -1)
     best = np.zeros(count)
     order = np.lexsort((pairs.second, -overlap, pairs.first))
-    first, place = np.unique(pairs.first[order], return_index=True)
-    index[first] = pairs.second[order][place]
-    best[first] = overlap[order][place]
+    # Sorted by box, then by falling overlap, then by partner: the first row of a box is its best partner.
+    first, start = np.unique(pairs.first[order], return_index=True)
+    index[first] = pairs.second[order][start]
+    best[first] = overlap[order][start]
     return Best(index, best)
 
 
 def proper(box_px: Float[np.ndarray, "det 4"]) -> Bool[np.ndarray, "det"]:
-    """Whether a box has a positive width and height (boxes that are not known at all, NaN, pass)."""
+    """Whether a box has a positive width and height; missing boxes (NaN) pass."""
     return ~((box_px[:, 2] <= box_px[:, 0]) | (box_px[:, 3] <= box_px[:, 1]))

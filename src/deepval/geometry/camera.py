@@ -52,7 +52,7 @@ def transformed(
 
 
 def projected_px(camera: Camera, points_m: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 2"]:
-    """Pixels of points given in the ego frame; NaN at or behind the camera plane."""
+    """Pixels of points in the ego frame; NaN at or behind the camera plane."""
     point = transformed(np.linalg.inv(camera.ego_from_cam), points_m)
     depth = np.where(point[..., 2] > 0, point[..., 2], np.nan)
     u = camera.fx_px * point[..., 0] / depth + camera.cx_px

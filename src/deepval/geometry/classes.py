@@ -1,6 +1,7 @@
-"""The benchmark's object classes: height, length and width priors, and the names other sources give them.
+"""The benchmark's object classes: height, length and width priors, and the class of each name in other sources.
 
-Names in capitals are KITTI's and those of data in its manner; nuScenes' ten have priors of their own and its spelling.
+Capitalized names are KITTI's and those of data sets in its style; nuScenes' ten classes keep their spelling and have
+priors of their own.
 """
 
 import numpy as np
@@ -31,7 +32,7 @@ LENGTH_M: dict[str, float] = {
     "Misc": 3.0,
 }
 CLASSES: tuple[str, ...] = tuple(HEIGHT_M)
-"""The nine that features count and that data in KITTI's manner have."""
+"""The nine classes of features and of data sets in KITTI's style."""
 HEIGHT_M |= {"Traffic_cone": 1.06, "Barrier": 0.98, "Static": 1.0}
 LENGTH_M |= {"Traffic_cone": 0.4, "Barrier": 0.5, "Static": 0.7}
 HEIGHT_M |= {
@@ -85,8 +86,8 @@ WIDTH_M: dict[str, float] = {
 }
 """Median widths of labelled objects.
 
-Those of Van, Truck, Person_sitting, Cyclist, Tram and Misc are of the rows of KITTI's 21 labelled tracking sequences,
-the others of nuScenes' v1.0-mini keyframes, whose cars and pedestrians have the lengths above.
+Widths of Van, Truck, Person_sitting, Cyclist, Tram and Misc are from the labels of KITTI's 21 tracking sequences, the
+others from nuScenes' v1.0-mini keyframes, whose cars and pedestrians have the lengths above.
 """
 
 SUPER_CLASS: dict[str, str] = {
@@ -127,7 +128,7 @@ NUSCENES_CLASSES: dict[str, str] = {
 }
 SUPER_CLASS |= {name: SUPER_CLASS[like] for name, like in NUSCENES_CLASSES.items()}
 IN_NUSCENES: dict[str, str] = {name: name for name in NUSCENES_CLASSES} | {"person": "pedestrian"}
-"""nuScenes' own ten classes, with sizes of their own, and COCO's name for one of them: what detections on it become."""
+"""Classes of detections on nuScenes: its own ten, and COCO's name for one of them."""
 KITTI_CLASSES: dict[str, str] = {name: name for name in CLASSES} | {"Person": "Person_sitting"}
 KNOWN_CLASSES: dict[str, str] = {name: name for name in CLASSES} | COCO_CLASSES
 
@@ -144,5 +145,5 @@ def looked_up(cls: Shaped[np.ndarray, "obj"], table: dict[str, float]) -> Float[
 def super_class(cls: Shaped[np.ndarray, "obj"]) -> Shaped[np.ndarray, "obj"]:
     """vehicle, person, cyclist or static, for each object."""
     names, index = np.unique(cls, return_inverse=True)
-    found = [SUPER_CLASS.get(str(name), str(name)) for name in names]
-    return np.array(found, dtype=str)[index] if found else np.zeros(0, dtype="<U7")
+    groups = [SUPER_CLASS.get(str(name), str(name)) for name in names]
+    return np.array(groups, dtype=str)[index] if groups else np.zeros(0, dtype="<U7")

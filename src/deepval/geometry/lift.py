@@ -1,4 +1,4 @@
-"""Monocular lift: an image box and a class height become range and lateral extent in the ego frame.
+"""Monocular lift: image box and class height -> range and lateral extent in the ego frame.
 
 The depth fuses a ground cue (the box's bottom edge meets the road) and a height cue (the class's height over
 the box's height), each weighted by 1/spread². Range is the near face. See docs/definitions.md, Monocular lift.
@@ -15,7 +15,7 @@ from deepval.geometry.camera import Camera
 
 @dataclass(frozen=True)
 class LiftSettings:
-    """Constants of the lift: pixel noise, horizon noise, height spread and the range the depth is kept in."""
+    """Constants of the lift: pixel noise, horizon noise, height spread and the bounds of the depth."""
 
     edge_spread_px: float = 2.0
     pitch_spread_rad: float = float(np.deg2rad(0.3))

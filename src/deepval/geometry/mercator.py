@@ -1,6 +1,6 @@
 """Longitude and latitude (WGS 84) -> easting and northing of a UTM zone, by Krüger's series to sixth order.
 
-The series in the third flattening n, as given by Karney, "Transverse Mercator with an accuracy of a few nanometers"
+The series in the third flattening n is from Karney, "Transverse Mercator with an accuracy of a few nanometers"
 (J. Geodesy 85, 2011), eq. 7 to 11 and 35.
 """
 
@@ -27,7 +27,7 @@ ALPHA = (
 def utm_m(
     lon_lat_deg: Float[np.ndarray, "*batch 2"], zone: int, *, south: bool = False
 ) -> Float[np.ndarray, "*batch 2"]:
-    """Easting and northing in a UTM zone (1 to 60) of points given by longitude and latitude in degrees."""
+    """Easting and northing in a UTM zone (1 to 60) of points in longitude and latitude (degrees)."""
     ahead = np.radians(lon_lat_deg[..., 0] - (6 * zone - 183))
     tan = np.tan(np.radians(lon_lat_deg[..., 1]))
     # tan of the conformal latitude.

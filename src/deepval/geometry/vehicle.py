@@ -1,4 +1,4 @@
-"""Vehicle: the size of the ego vehicle as planners need it, measured from its rear axle; its footprint at any pose."""
+"""Ground shapes: rectangles, poses, distances, image boxes of cuboids, and the ego vehicle's size and footprint."""
 
 from dataclasses import dataclass
 
@@ -55,7 +55,7 @@ def rotations(quaternion: Float[np.ndarray, "*batch 4"]) -> Float[np.ndarray, "*
 def transforms(
     quaternion: Float[np.ndarray, "*batch 4"], translation_m: Float[np.ndarray, "*batch 3"]
 ) -> Float[np.ndarray, "*batch 4 4"]:
-    """Transforms that turn and then move."""
+    """Transforms that rotate and then translate."""
     result = np.zeros((*quaternion.shape[:-1], 4, 4))
     result[..., :3, :3] = rotations(quaternion)
     result[..., :3, 3] = translation_m
@@ -64,17 +64,17 @@ def transforms(
 
 
 def ground_poses(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 3"]:
-    """Place and heading (x, y, heading) of poses in space."""
+    """Position and heading (x, y, heading) of poses in space."""
     return np.concatenate([pose[..., :2, 3], headings_rad(pose)[..., None]], axis=-1)
 
 
 def headings_rad(turn: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch"]:
-    """Where the x axis of rotations or transforms points, counter-clockwise from x."""
+    """Direction of the x axis of rotations or transforms, counter-clockwise from x."""
     return np.asarray(np.arctan2(turn[..., 1, 0], turn[..., 0, 0]))
 
 
 def clearance_m(a_m: Float[np.ndarray, "*a 4 2"], b_m: Float[np.ndarray, "*b 4 2"]) -> np.ndarray:
-    """Distance of two rectangles, or minus the smallest shift that parts them where they overlap; 0 where they touch.
+    """Distance of two rectangles; where they overlap, minus the smallest shift that separates them; 0 where they touch.
 
     Corners are in order around, either way; leading axes broadcast.
     """
@@ -84,9 +84,9 @@ def clearance_m(a_m: Float[np.ndarray, "*a 4 2"], b_m: Float[np.ndarray, "*b 4 2
 
 
 def _axis_gap_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
-    """The widest gap between the shadows on any of the four axes of the sides; not positive where they overlap.
+    """The widest gap between the projections on the four axes of the sides; not positive where they overlap.
 
-    Rectangles overlap iff no such axis parts them, and are then parted with the least shift along one of them.
+    Rectangles overlap iff none of these axes separates them, and the least separating shift is along one of the axes.
     """
     gaps = []
     for sides in (a_m, b_m):
@@ -100,7 +100,7 @@ def _axis_gap_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
 
 
 def _corner_distance_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
-    """The least distance of a corner of one from a side of the other: that of the two where they are apart."""
+    """The least distance of a corner of `a_m` from a side of `b_m`; the lesser of both ways is that of the two."""
     start = b_m[..., None, :, :]
     side = np.roll(b_m, -1, axis=-2)[..., None, :, :] - start
     offset = a_m[..., :, None, :] - start
@@ -110,7 +110,7 @@ def _corner_distance_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
 
 LEAST_HEIGHT_PX = 25.0
 PARTLY, LARGELY = 0.2, 0.6
-"""Shares of an image box that nearer boxes cover from which on it is partly (1) and largely (2) occluded."""
+"""Least covered shares of an image box that is partly (1) and largely (2) occluded."""
 GRID = 16
 
 
@@ -125,9 +125,9 @@ def cuboid_corners_m(
 def image_boxes_px(
     camera: Camera, cuboids_m: Float[np.ndarray, "obj 8 3"], *, least_height_px: float = LEAST_HEIGHT_PX
 ) -> Float[np.ndarray, "obj 4"]:
-    """Smallest boxes around the corners in front of the camera, clipped to the image; NaN where it is not in it.
+    """Smallest boxes around the corners in front of the camera, clipped to the image; NaN for objects outside it.
 
-    It is in the image if as much of its height is: docs/definitions.md, nuScenes.
+    An object is in the image if its clipped box is `least_height_px` high: docs/definitions.md, nuScenes.
     """
     if camera.width_px is None or camera.height_px is None:
         raise InputError("a camera that boxes are projected into must have an image size; found none.")
@@ -141,31 +141,31 @@ def image_boxes_px(
     size = (float(camera.width_px), float(camera.height_px))
     box = np.stack([*(np.clip(a, 0, s) for a, s in zip(low, size, strict=True)),
                     *(np.clip(a, 0, s) for a, s in zip(high, size, strict=True))], axis=-1)  # fmt: skip
-    kept = (box[:, 3] - box[:, 1] >= least_height_px) & (area_px2(box) > 0)
-    return np.where(kept[:, None], box, np.nan)
+    in_image = (box[:, 3] - box[:, 1] >= least_height_px) & (area_px2(box) > 0)
+    return np.where(in_image[:, None], box, np.nan)
 
 
 def occlusion(
     frame: Int[np.ndarray, "obj"], box_px: Float[np.ndarray, "obj 4"], *, range_m: Float[np.ndarray, "obj"]
 ) -> Int[np.ndarray, "obj"]:
-    """KITTI's 0 to 2 by how much of an image box the boxes of nearer objects of its frame cover together.
+    """KITTI's level 0 to 2 by the share of an image box that nearer boxes of its frame cover together.
 
-    0 below 20 %, 1 below 60 %, 2 from there on, counted on a grid of 16 x 16 points; 0 where there is no image box.
-    An object does not fill its image box, so this says rather too much than too little.
+    0 below 20 %, 1 below 60 %, 2 from 60 % on, counted on a grid of 16 x 16 points; 0 where there is no image box. An
+    object does not fill its image box, so the level is too high rather than too low.
     """
     level = np.zeros(len(frame), dtype=int)
     steps = (np.arange(GRID) + 0.5) / GRID
-    for now in np.unique(frame):
-        here = np.flatnonzero((frame == now) & np.isfinite(box_px[:, 0]))
+    for current_frame in np.unique(frame):
+        here = np.flatnonzero((frame == current_frame) & np.isfinite(box_px[:, 0]))
         here = here[np.argsort(range_m[here], kind="stable")]
-        for order, place in enumerate(here[1:], start=1):
-            x1, y1, x2, y2 = box_px[place]
+        for order, index in enumerate(here[1:], start=1):
+            x1, y1, x2, y2 = box_px[index]
             x, y = x1 + steps * (x2 - x1), y1 + steps * (y2 - y1)
             front = box_px[here[:order], :, None]
             wide = (front[:, 0] <= x) & (x <= front[:, 2])
             tall = (front[:, 1] <= y) & (y <= front[:, 3])
             covered = (wide[:, None, :] & tall[:, :, None]).any(axis=0).mean()
-            level[place] = int(covered >= PARTLY) + int(covered >= LARGELY)
+            level[index] = int(covered >= PARTLY) + int(covered >= LARGELY)
     return level
 
 
@@ -189,16 +189,16 @@ class Vehicle:
 
     @property
     def centre_m(self) -> float:
-        """How far its centre is ahead of its rear axle."""
+        """Distance of its centre ahead of its rear axle."""
         return self.length_m / 2 - self.rear_m
 
     def centres_m(self, pose: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 2"]:
-        """Centres of the vehicle where its rear axle has the poses (x, y, heading)."""
+        """Centres of the vehicle for poses (x, y, heading) of its rear axle."""
         ahead = np.stack([np.cos(pose[..., 2]), np.sin(pose[..., 2])], axis=-1)
         return pose[..., :2] + self.centre_m * ahead
 
     def corners_m(self, pose: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 4 2"]:
-        """Footprints where its rear axle has the poses: front left, front right, rear right, rear left."""
+        """Footprints for poses of its rear axle: front left, front right, rear right, rear left."""
         flat = pose.reshape(-1, 3)
         size_m = np.broadcast_to(np.array([self.length_m, self.width_m]), (len(flat), 2))
         corners = ground_corners_m(self.centres_m(flat), size_m, yaw_rad=flat[:, 2])
@@ -214,6 +214,6 @@ FUSION = Vehicle(front_m=3.85, rear_m=1.027, width_m=1.852, wheel_base_m=2.85)
 
 
 def vehicle_like(length_m: float, width_m: float) -> Vehicle:
-    """A vehicle of that size with its axles where the Zoe has them, in proportion."""
+    """A vehicle of this size with the Zoe's proportions of overhangs and wheel base."""
     scale = length_m / ZOE.length_m
     return Vehicle(ZOE.front_m * scale, ZOE.rear_m * scale, width_m, ZOE.wheel_base_m * scale)

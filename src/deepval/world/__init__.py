@@ -1,1 +1,1 @@
-"""What is there: objects, what the vehicle knows of a unit (Scene), and the reference it is judged by (Truth)."""
+"""The data of a unit: objects, the vehicle's information (Scene), and the reference for losses (Truth)."""

@@ -1,4 +1,4 @@
-"""Objects in the ego frame, one type for all: perceived by a mode, labelled as reference, logged."""
+"""Objects in the ego frame: one type for perceived, labelled and logged objects, and the braking they require."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -15,9 +15,8 @@ from deepval.geometry.vehicle import extent_m, rectangles_m
 class Objects:
     """Flat lists of objects over `frames` frames, sorted by `frame`, by their four ground corners.
 
-    Ego frame: x forward, y left, metres. `closing_mps` is the closing speed (0 where none is known), `cls` the class
-    ("" where it is not known), `track` its id within the unit (-1: none), `velocity_mps` its own (x, y) velocity (NaN:
-    not known).
+    Ego frame: x forward, y left, metres. `closing_mps` is the closing speed (0: unknown), `cls` the class ("":
+    unknown), `track` the id within the unit (-1: none), `velocity_mps` the object's own (x, y) velocity (NaN: unknown).
     """
 
     frames: int
@@ -46,7 +45,7 @@ class Objects:
         track: Int[np.ndarray, "obj"] | None = None,
         velocity_mps: Float[np.ndarray, "obj 2"] | None = None,
     ) -> "Objects":
-        """Objects of which some things are not known: class, track or velocity."""
+        """Objects whose class, track or velocity may be unknown (None)."""
         return cls(
             frames=frames,
             frame=frame,
@@ -88,7 +87,7 @@ class Objects:
         return Objects(frames=self.frames, **columns)
 
     def at(self, frame: int) -> "Objects":
-        """The objects of one frame, as if it were the only one."""
+        """The objects of one frame, as a list over a single frame."""
         here = self.where(self.frame == frame)
         columns = {f.name: getattr(here, f.name) for f in fields(here) if f.name not in ("frames", "frame")}
         return Objects(frames=1, frame=np.zeros(len(here), dtype=int), **columns)
@@ -122,7 +121,7 @@ def check_frames(frame: Int[np.ndarray, "obj"], frames: int) -> None:
 def object_deceleration_mps2(
     objects: Objects, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
 ) -> Float[np.ndarray, "obj"]:
-    """Deceleration that each object requires at ego or closing speed; 0 if it is not considered."""
+    """Required deceleration of each object, the higher of those at ego and closing speed; 0 outside the corridor."""
     settings = settings or BrakingSettings()
     ahead = (objects.near_m > 0) & (objects.near_m <= settings.farthest_m)
     inside = (objects.lateral_m[:, 1] > -settings.corridor_m) & (objects.lateral_m[:, 0] < settings.corridor_m)
@@ -134,7 +133,7 @@ def object_deceleration_mps2(
 def required_deceleration_mps2(
     objects: Objects, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
 ) -> Float[np.ndarray, "time"]:
-    """a_req of docs/definitions.md, Braking controller: the most that an object of the frame requires, 0 if none."""
+    """a_req of docs/definitions.md, Braking controller: the maximum over the frame's objects, 0 without any."""
     required = np.zeros(objects.frames)
     np.maximum.at(required, objects.frame, object_deceleration_mps2(objects, ego_speed_mps, settings=settings))
     return required

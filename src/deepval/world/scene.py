@@ -1,6 +1,6 @@
-"""Scene: what the vehicle knows of one unit before escalation (ego motion, calibration, time, images, map, route).
+"""Scene: the vehicle's information on one unit before escalation (ego motion, calibration, time, images, map, route).
 
-Nothing of the reference is in here, so an allocator may read all of it.
+It has no part of the reference, so an allocator may read all of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from deepval.geometry.vehicle import Vehicle
 
 Outline = Float[np.ndarray, "_ 2"]
 DIVIDERS = ("road", "lane")
-"""What painted lines divide: directions of travel, or lanes of one direction."""
+"""Kinds of dividers: between directions of travel, and between lanes of one direction."""
 FARTHEST_M = 1e8
 """No coordinate on Earth is larger, in any projection; squares and products of smaller ones stay finite."""
 LONGEST_M = 1e5
@@ -49,10 +49,10 @@ class Lane:
         id: Its id.
         centreline_m: Its middle, (x, y).
         roadblock: Id of the group of parallel lanes it belongs to.
-        polygon_m: Its outline; empty where the map gives none, and it is `half_width_m` to both sides of its middle.
-        half_width_m: Half its width, read only where there is no outline.
+        polygon_m: Its outline; empty where the map has none, and the lane then spans `half_width_m` to both sides.
+        half_width_m: Half its width, used only where there is no outline.
         successors: Ids of the lanes it leads to; some may lie outside the map.
-        speed_limit_mps: None where the map says nothing.
+        speed_limit_mps: None where the map has none.
         connector: Whether it leads through an intersection.
     """
 
@@ -78,9 +78,9 @@ class Lane:
 class LaneMap:
     """Lanes by id, in the map's order, and outlines of other drivable ground, intersections and crosswalks.
 
-    `drivable_m` is ground beside the lanes that one may drive on (car parks); the lanes themselves are not repeated in
-    it. `road_segments_m` are outlines of whole stretches of road where the map has them, `dividers_m` painted lines by
-    what they divide: "road" (directions) and "lane". All in the world frame.
+    `drivable_m` is drivable ground beside the lanes (car parks); it does not repeat the lanes. `road_segments_m` are
+    outlines of whole stretches of road where the map has them. `dividers_m` are painted lines by kind: "road" (between
+    directions) and "lane". All are in the world frame.
     """
 
     lanes: Mapping[str, Lane]
@@ -110,38 +110,38 @@ class LaneMap:
     @cached_property
     def roadblocks(self) -> dict[str, tuple[str, ...]]:
         """Ids of the lanes of each roadblock, in the map's order."""
-        found: dict[str, list[str]] = {}
+        lanes_by_roadblock: dict[str, list[str]] = {}
         for lane in self.lanes.values():
-            found.setdefault(lane.roadblock, []).append(lane.id)
-        return {roadblock: tuple(lanes) for roadblock, lanes in found.items()}
+            lanes_by_roadblock.setdefault(lane.roadblock, []).append(lane.id)
+        return {roadblock: tuple(lanes) for roadblock, lanes in lanes_by_roadblock.items()}
 
     @cached_property
     def predecessors(self) -> dict[str, tuple[str, ...]]:
         """Ids of the lanes that lead to each lane."""
-        found: dict[str, list[str]] = {lane: [] for lane in self.lanes}
+        predecessors: dict[str, list[str]] = {lane: [] for lane in self.lanes}
         for lane in self.lanes.values():
             for after in lane.successors:
-                if after in found:
-                    found[after].append(lane.id)
-        return {lane: tuple(before) for lane, before in found.items()}
+                if after in predecessors:
+                    predecessors[after].append(lane.id)
+        return {lane: tuple(before) for lane, before in predecessors.items()}
 
 
 FASTEST_MPS = 200.0
-"""No vehicle is faster: an ego speed beyond it is a fault of the data."""
+"""Highest plausible ego speed: a higher one is a fault of the data."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
     """One unit in time order: frame t has id `frame_ids[t]`, time `time_s[t]` and speed `ego_speed_mps[t]`.
 
-    `cameras` are by name; the first is the one that detectors look through. `image_paths` has one path or None per
-    frame of that camera, or is empty; `images` is any sequence that gives its picture of frame t (height, width, RGB,
-    uint8) on `images[t]`. `world_from_ego` is None where no pose is known, `lane_map` where there is no map, `vehicle`
-    where nobody says how large the ego vehicle is. `route` names the roadblocks that the vehicle is to follow, at frame
-    t those of `route_at(t)`: from number `route_starts[t]` on (from the first where it is None) to before number
-    `route_ends[t]` (to the last where it is None: it is told where a unit is of several drives). `red_lights` has the
-    ids of the lanes that are shut by a red light, frame by frame, or is empty. The ego frame is at the rear axle where
-    planners are to drive.
+    `cameras` are by name; detectors use the first. `image_paths` has one path or None per frame of that camera, or is
+    empty; `images` is a sequence whose item t is the picture of frame t (height, width, RGB, uint8). `world_from_ego`
+    is None without poses, `lane_map` without a map, `vehicle` where the size of the ego vehicle is unknown.
+
+    `route` names the roadblocks to follow. At frame t, `route_at(t)` is its part from index `route_starts[t]` (None:
+    from the first) to before index `route_ends[t]` (None: to the last; set where a unit joins several drives).
+    `red_lights` has the ids of the lanes that a red light shuts, frame by frame, or is empty. The ego frame is at the
+    rear axle where planners drive.
     """
 
     unit: str
@@ -150,7 +150,7 @@ class Scene:
     ego_speed_mps: Float[np.ndarray, "time"]
     cameras: Mapping[str, Camera]
     image_paths: tuple[Path | None, ...] = ()
-    # Items are not typed: a run-time check would draw a picture to look at it.
+    # Items are untyped: a run-time type check of an item would draw a picture.
     images: Sequence[Any] | np.ndarray | None = field(default=None, repr=False)
     world_from_ego: Float[np.ndarray, "time 4 4"] | None = field(default=None, repr=False)
     lane_map: LaneMap | None = field(default=None, repr=False)
@@ -199,7 +199,7 @@ class Scene:
 
     @property
     def camera(self) -> Camera:
-        """The camera that detectors look through: the first."""
+        """The camera of the detectors: the first."""
         return next(iter(self.cameras.values()))
 
     @property
@@ -214,19 +214,19 @@ class Scene:
 
     @property
     def has_image(self) -> Bool[np.ndarray, "time"]:
-        """Whether there is a picture of each frame."""
+        """Whether a frame has a picture."""
         if self.images is not None:
             return np.ones(len(self), dtype=bool)
         return np.array([path is not None for path in self.image_paths or [None] * len(self)], dtype=bool)
 
     def route_at(self, frame: int) -> tuple[str, ...]:
-        """Ids of the roadblocks that the vehicle is to follow from a frame on."""
+        """Ids of the roadblocks to follow from a frame on."""
         start = None if self.route_starts is None else int(self.route_starts[frame])
         end = None if self.route_ends is None else int(self.route_ends[frame])
         return self.route[start:end]
 
     def image_source(self, frame: int) -> Path | np.ndarray:
-        """The file with the picture of a frame, or the picture itself where it is held in memory."""
+        """The file with the picture of a frame, or the picture itself where it is in memory."""
         if self.images is not None:
             return self.images[frame]
         path = self.image_paths[frame] if self.image_paths else None
@@ -238,7 +238,7 @@ class Scene:
         return path
 
     def part(self, frames: slice) -> "Scene":
-        """Some frames that follow each other, as if there were no others."""
+        """A scene of some consecutive frames only."""
 
         def some(items: Any) -> Any:
             return None if items is None else items[frames]

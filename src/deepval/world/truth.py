@@ -1,6 +1,6 @@
 """Truth: the reference of one unit: labelled objects, regions where labels are not to be trusted, the logged future.
 
-Losses are judged against it. Nothing that an allocator can import may hold one.
+Losses are computed against it. No module that an allocator imports may hold a truth.
 """
 
 from dataclasses import dataclass, replace
@@ -14,11 +14,11 @@ from deepval.world.objects import Objects, check_frames
 
 @dataclass(frozen=True)
 class Future:
-    """Where the vehicle really went: (x, y, yaw) in the ego frame of each frame, `times_s` ahead of it.
+    """The logged path of the vehicle: (x, y, yaw) in the ego frame of each frame, `times_s` ahead of it.
 
-    `valid` marks what was logged; the rest says nothing. A system that needs a future can judge a frame only where it
-    is valid. `objects`, where others were logged too, has an item per time: where they were then, in the ego frame
-    of the frame itself.
+    `valid` marks the logged poses; the others are undefined. A system that needs a future has a loss only at valid
+    frames. `objects`, where others were logged too, has one item per time ahead: the others at that time, in the ego
+    frame of the frame itself.
     """
 
     times_s: Float[np.ndarray, "ahead"]
@@ -29,7 +29,7 @@ class Future:
     def __post_init__(self) -> None:
         if not np.isfinite(self.pose[self.valid]).all():
             raise InputError("a logged future must be finite where it is valid; found NaN or infinity.")
-        if self.objects and [each.frames for each in self.objects] != [len(self.pose)] * len(self.times_s):
+        if self.objects and [objects.frames for objects in self.objects] != [len(self.pose)] * len(self.times_s):
             raise InputError("objects of a logged future must be given for each time ahead and span all frames.")
 
 
@@ -37,8 +37,8 @@ class Future:
 class Truth:
     """Reference objects of a unit with their image boxes, ignored image regions, and the future where it was logged.
 
-    `occlusion` is KITTI's 0 (visible) to 3 (unknown); an object's closing speed is 0 where its track was not there one
-    frame earlier.
+    `occlusion` is KITTI's 0 (visible) to 3 (unknown); an object's closing speed is 0 where the frame before
+    lacks its track.
     """
 
     unit: str

@@ -37,7 +37,7 @@ class Database:
 
     def columns(self, table: str) -> tuple[str, ...]:
         """Names of a table's columns."""
-        return tuple(row[1] for row in self.rows(f"PRAGMA table_info({quoted(table)})"))
+        return tuple(row[1] for row in self.rows(f"PRAGMA table_info({sql_name(table)})"))
 
     def require(self, needed: dict[str, Sequence[str]]) -> None:
         """Raise unless the tables and their columns are there."""
@@ -62,13 +62,13 @@ class Database:
             raise InputError(f"{self.path}: must be a whole SQLite file; {error}: get the file again.") from error
 
 
-def quoted(name: str) -> str:
+def sql_name(name: str) -> str:
     """A name quoted for SQL, whatever characters it has."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
-def opened(path: Path, *, what: str) -> Iterator[Database]:
+def open_database(path: Path, *, what: str) -> Iterator[Database]:
     """A SQLite file, read only."""
     if not reading.is_file(path):
         raise InputError(f"{what} must be at {path}; there is no such file: check the data set's folder.")
@@ -145,8 +145,8 @@ def features(database: Database, layer: str, columns: Sequence[str], *, zone: Ut
         )
     shape, srs = str(geometry_columns[0][0]), geometry_columns[0][1]
     database.require({layer: (shape,)})
-    selected = ", ".join(quoted(name) for name in (shape, *columns))
-    rows = database.rows(f"SELECT {selected} FROM {quoted(layer)} ORDER BY rowid")
+    selected = ", ".join(sql_name(name) for name in (shape, *columns))
+    rows = database.rows(f"SELECT {selected} FROM {sql_name(layer)} ORDER BY rowid")
     parts = [_parts(row[0], f"{database.path}: layer {layer}, row {number}") for number, row in enumerate(rows, 1)]
     return Features(
         [row[1:] for row in rows],

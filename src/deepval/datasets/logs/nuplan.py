@@ -18,7 +18,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.datasets.dataset import Dataset
-from deepval.datasets.logs.geopackage import Database, opened
+from deepval.datasets.logs.geopackage import Database, open_database
 from deepval.datasets.logs.log import Log, route_starts
 from deepval.datasets.logs.nuplan_map import map_file, read_lane_map
 from deepval.datasets.logs.nuplan_tracks import TABLES, joined, numbers, read_boxes, read_red_lights, token_text
@@ -167,7 +167,7 @@ class NuplanDrive(NamedTuple):
 
 def read_drives(path: Path, maps: Path, *, pictures: Path | None = None) -> list[NuplanDrive]:
     """The scenarios of a log in time order; `pictures` is the folder of sensor data, if there is one."""
-    with opened(path, what="a nuPlan log") as database:
+    with open_database(path, what="a nuPlan log") as database:
         database.require(NEEDED)
         scenarios = [sweeps for sweeps in _scenarios(database) if len(sweeps.states)]
         if not scenarios:
@@ -302,7 +302,7 @@ class Nuplan(Dataset):
     def files(self, unit: str) -> dict[str, Path]:
         """The log's database and its map."""
         path = self._log_file(unit)
-        with opened(path, what="a nuPlan log") as database:
+        with open_database(path, what="a nuPlan log") as database:
             database.require({"log": NEEDED["log"]})
             location = _location(database)
         chart = map_file(self.maps, location)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.datasets.logs.geopackage import Database, Part, UtmZone, features, opened, zone_of_file
+from deepval.datasets.logs.geopackage import Database, Part, UtmZone, features, open_database, zone_of_file
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import read_json
@@ -56,7 +56,7 @@ def read_lane_map(
 ) -> LaneMap:
     """The lane map within `REACH_M` of a drive, and all lanes of the roadblocks in `routes`."""
     near = _Nearness(drive_m.min(axis=0) - REACH_M, drive_m.max(axis=0) + REACH_M)
-    with opened(path, what=f"the map of {location}") as database:
+    with open_database(path, what=f"the map of {location}") as database:
         sheet = _Sheet(database, zone_of_file(database) or ZONES[location])
         lanes = [*sheet.lanes(), *sheet.connectors()]
         _check_ids(path, lanes)

@@ -37,8 +37,8 @@ def route_of(lane_map: LaneMap, pose: Float[np.ndarray, "step 3"], *, ahead_m: f
         pose: Rear-axle pose at each step; while the vehicle stands still, one of them is matched.
         ahead_m: Length of the successors that are added.
     """
-    selected = spaced(pose[:, :2])
-    driven, lane_of_point = matched(lane_map, pose[selected])
+    selected = spaced_indices(pose[:, :2])
+    driven, lane_of_point = lane_sequence(lane_map, pose[selected])
     lanes = [*driven, *straight_on(lane_map, driven[-1], ahead_m=ahead_m)]
     roadblocks, block_of_lane = [], []
     for lane in lanes:
@@ -51,7 +51,7 @@ def route_of(lane_map: LaneMap, pose: Float[np.ndarray, "step 3"], *, ahead_m: f
     return LoggedRoute(tuple(lanes), tuple(roadblocks), np.minimum(starts, max(len(roadblocks) - 2, 0)))
 
 
-def spaced(path_m: Float[np.ndarray, "step 2"]) -> Int[np.ndarray, "selected"]:
+def spaced_indices(path_m: Float[np.ndarray, "step 2"]) -> Int[np.ndarray, "selected"]:
     """Indices of points at least `SPACING_M` from the last selected one; the first point is always selected."""
     selected = [0]
     for index in range(1, len(path_m)):
@@ -60,7 +60,7 @@ def spaced(path_m: Float[np.ndarray, "step 2"]) -> Int[np.ndarray, "selected"]:
     return np.array(selected)
 
 
-def matched(lane_map: LaneMap, pose: Float[np.ndarray, "point 3"]) -> tuple[list[str], Int[np.ndarray, "point"]]:
+def lane_sequence(lane_map: LaneMap, pose: Float[np.ndarray, "point 3"]) -> tuple[list[str], Int[np.ndarray, "point"]]:
     """The cheapest sequence of lanes under the poses, in driven order, and the index of the lane of each pose.
 
     The cost of a pose on a lane is its squared distance plus the squared heading error in metres.

@@ -135,7 +135,7 @@ AHEAD_S = np.arange(1, 9) * 0.5
 """Times ahead of the logged future: 0.5 to 4 s."""
 
 
-class SideBySide(NamedTuple):
+class TrackColumns(NamedTuple):
     """The columns of all tracks in arrays, by track and step."""
 
     cls: Shaped[np.ndarray, "track"]
@@ -146,7 +146,7 @@ class SideBySide(NamedTuple):
     valid: Bool[np.ndarray, "track step"]
 
 
-class Logged(NamedTuple):
+class LoggedObjects(NamedTuple):
     """Objects at steps, in the ego frames of states, with the heights that Objects leave out."""
 
     objects: Objects
@@ -182,7 +182,7 @@ def scene_of(log: Log) -> Scene:
 
 def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
     """The tracks logged at each state, in the log's order, and their future; `dt_s` is the time between states."""
-    columns = side_by_side(log)
+    columns = track_columns(log)
     pose = level(log.world_from_ego[log.states])
     logged = logged_objects(columns, log.states, pose=pose)
     objects = logged.objects
@@ -202,7 +202,7 @@ def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
     )
 
 
-def future_of(log: Log, columns: SideBySide, *, pose: Float[np.ndarray, "state 4 4"]) -> Future:
+def future_of(log: Log, columns: TrackColumns, *, pose: Float[np.ndarray, "state 4 4"]) -> Future:
     """Poses of the ego and all others 0.5 to 4 s after each state, in the ego frame of the state."""
     steps = log.states[:, None] + np.arange(1, len(AHEAD_S) + 1) * steps_per_half_second(log)
     valid = steps < len(log.time_s)
@@ -239,14 +239,14 @@ def level(pose: Float[np.ndarray, "*batch 4 4"]) -> Float[np.ndarray, "*batch 4 
     return flat
 
 
-def side_by_side(log: Log) -> SideBySide:
+def track_columns(log: Log) -> TrackColumns:
     """The tracks of a log in common arrays."""
     steps, tracks = len(log.time_s), log.tracks
 
     def stacked(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
         return np.stack(parts) if parts else np.zeros((0, *shape))
 
-    return SideBySide(
+    return TrackColumns(
         np.array([track.cls for track in tracks], dtype="<U14"),
         stacked([track.centre_m for track in tracks], (steps, 3)),
         stacked([track.heading_rad for track in tracks], (steps,)),
@@ -257,12 +257,12 @@ def side_by_side(log: Log) -> SideBySide:
 
 
 def logged_objects(
-    columns: SideBySide,
+    columns: TrackColumns,
     steps: Int[np.ndarray, "state"],
     *,
     pose: Float[np.ndarray, "state 4 4"],
     valid: Bool[np.ndarray, "state"] | None = None,
-) -> Logged:
+) -> LoggedObjects:
     """The objects logged at one step per state (none where it is not `valid`), in the ego frame of that state."""
     valid = np.ones(len(steps), dtype=bool) if valid is None else valid
     safe_steps = np.where(valid, steps, 0)
@@ -283,4 +283,4 @@ def logged_objects(
         track=track,
         velocity_mps=np.einsum("oij,oj->oi", turn, columns.velocity_mps[track, step]),
     )
-    return Logged(objects, centre_m[:, 2] - size_m[:, 2] / 2, size_m[:, 2])
+    return LoggedObjects(objects, centre_m[:, 2] - size_m[:, 2] / 2, size_m[:, 2])

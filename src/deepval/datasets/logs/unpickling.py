@@ -142,7 +142,7 @@ class Machine:
     stack: list[Any] = field(default_factory=list)
     memory: dict[int, Any] = field(default_factory=dict)
 
-    def marked(self) -> list[Any]:
+    def pop_marked(self) -> list[Any]:
         """Remove the last mark and the items above it from the stack; return the items."""
         index = len(self.stack) - 1
         while self.stack[index] is not MARK:
@@ -211,12 +211,12 @@ class Machine:
 
 
 def _tuple(machine: Machine, _: Any) -> None:
-    machine.stack.append(tuple(machine.marked()))
+    machine.stack.append(tuple(machine.pop_marked()))
 
 
 def _new(kind: Callable[[], Any]) -> Callable[[Machine, Any], None]:
     def step(machine: Machine, _: Any) -> None:
-        items = machine.marked()
+        items = machine.pop_marked()
         machine.stack.append(kind())
         machine.add(items)
 
@@ -256,16 +256,16 @@ STEPS: dict[str, Callable[[Machine, Any], Any]] = {
     "STOP": lambda machine, _: None,
     "MARK": lambda machine, _: machine.stack.append(MARK),
     "POP": lambda machine, _: machine.stack.pop(),
-    "POP_MARK": lambda machine, _: machine.marked(),
+    "POP_MARK": lambda machine, _: machine.pop_marked(),
     "TUPLE": _tuple,
     "LIST": _new(list),
     "DICT": _new(dict),
     "FROZENSET": _new(set),
     "APPEND": _one(1),
     "SETITEM": _one(2),
-    "APPENDS": lambda machine, _: machine.add(machine.marked()),
-    "SETITEMS": lambda machine, _: machine.add(machine.marked()),
-    "ADDITEMS": lambda machine, _: machine.add(machine.marked()),
+    "APPENDS": lambda machine, _: machine.add(machine.pop_marked()),
+    "SETITEMS": lambda machine, _: machine.add(machine.pop_marked()),
+    "ADDITEMS": lambda machine, _: machine.add(machine.pop_marked()),
     "PUT": _remember,
     "BINPUT": _remember,
     "LONG_BINPUT": _remember,

@@ -1,4 +1,4 @@
-"""The synthetic world, the embedded default: seeded road traffic -> scenes, truths, pictures and detections."""
+"""The synthetic world, the built-in default: seeded road traffic -> scenes, truths, pictures and detections."""
 
 from deepval.datasets.synthetic.world import MODES, Simulated, Synthetic, World, WorldSettings, make_world, read
 

@@ -16,9 +16,9 @@ RGB = tuple[float, float, float]
 
 
 class Weather(NamedTuple):
-    """A kind of light or weather: how often, colours of sky, horizon and ground light, how far one sees, noise.
+    """A kind of light or weather: frequency, colours of sky and horizon, light on the ground, sight, noise.
 
-    `shift`, `haze_per_m` and `phantoms` are what it does to a detector's latent scores and phantoms.
+    `shift`, `haze_per_m` and `phantoms` are its effects on a detector's latent scores and phantoms.
     """
 
     share: float
@@ -58,9 +58,9 @@ def look(rng: np.random.Generator) -> Look:
     return Look(name, float(rng.uniform(0.88, 1.1)), int(rng.integers(2**31)))
 
 
-def conditions_of(seen: Look, *, street: Conditions, clutter: float) -> Conditions:
-    """What light and weather do to a detector in a street with its own phantoms."""
-    weather = WEATHERS[seen.weather]
+def conditions_of(scene_look: Look, *, street: Conditions, clutter: float) -> Conditions:
+    """Effects of light and weather on a detector, in a street with its own phantoms."""
+    weather = WEATHERS[scene_look.weather]
     phantoms = street.phantoms * weather.phantoms * clutter
     return Conditions(weather.shift, weather.haze_per_m, phantoms, street.phantom_size)
 
@@ -99,7 +99,7 @@ def fill_spans(
 
 
 def fill_few_rows(canvas: Canvas, corners: list[list[float]], low: int, high: int, *, colour: int) -> None:
-    """The same polygon row by row in plain Python, which is faster where there are few rows."""
+    """Fill a convex polygon row by row in plain Python, which is faster than NumPy for few rows."""
     width = canvas.shape[1]
     for row in range(low, high):
         y, left, right = row + 0.5, float(width), 0.0
@@ -154,10 +154,10 @@ HEADLIGHT_M = 32.0
 
 @dataclass(frozen=True)
 class Brush:
-    """The camera and the light: how a colour looks at a distance.
+    """The camera and the light: the look of a colour at a distance.
 
-    Colours keep `margin` from black and white and are packed less that margin: grain of 0 to twice the margin is added
-    to the packed pixels in the end, and nothing overflows.
+    Colours keep `margin` from black and white and are packed less that margin. Grain of 0 to twice the margin is added
+    to the packed pixels at the end, so no byte overflows.
     """
 
     camera: Camera
@@ -179,7 +179,7 @@ class Brush:
         return 1 - np.exp(-np.maximum(distance_m, 0.0) / self.weather.sight_m)
 
     def lit(self, distance_m: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
-        """Light on a thing at a distance: the day's, and the headlights' where it is dark."""
+        """Light on a body at a distance: daylight, and headlights where it is dark."""
         beam = max(0.5 - self.weather.light, 0.0) * 1.6 * np.exp(-distance_m / HEADLIGHT_M)
         return (self.weather.light + beam) * self.brightness
 
@@ -202,7 +202,7 @@ class Brush:
         return red | green << 8 | blue << 16
 
     def pixels(self, points_m: Float[np.ndarray, "point 3"]) -> Float[np.ndarray, "point 2"]:
-        """Points in the picture; those behind the camera are moved just before it. The camera looks straight ahead."""
+        """Points in the picture; those behind the camera are moved just in front. The camera looks straight ahead."""
         ahead = points_m - self.camera.ego_from_cam[:3, 3]
         depth_m = np.maximum(ahead[:, 0], NEAREST_M)
         u = self.camera.cx_px - self.camera.fx_px * ahead[:, 1] / depth_m
@@ -215,8 +215,8 @@ def solid(corners_m: Float[np.ndarray, "4 2"], low_m: float, high_m: float) -> F
     return np.concatenate([bottom, np.column_stack([corners_m, np.full(4, high_m)])])
 
 
-def shrunk(corners_m: Float[np.ndarray, "4 2"], *, front: float, rear: float, side: float) -> Float[np.ndarray, "4 2"]:
-    """A ground quadrilateral made smaller by shares of its length and width; corners 0, 1 are the front."""
+def inset(corners_m: Float[np.ndarray, "4 2"], *, front: float, rear: float, side: float) -> Float[np.ndarray, "4 2"]:
+    """A ground quadrilateral reduced by shares of its length and width; corners 0 and 1 are the front."""
     ahead, across = corners_m[0] - corners_m[3], corners_m[0] - corners_m[1]
     inward = np.array([[-front, -side], [-front, side], [rear, side], [rear, -side]])
     return corners_m + inward[:, :1] * ahead + inward[:, 1:] * across
@@ -231,7 +231,7 @@ def patch(face_px: Float[np.ndarray, "4 2"], area: tuple[float, float, float, fl
 
 
 def faces(corners_m: Float[np.ndarray, "4 2"], eye_m: np.ndarray) -> list[int]:
-    """The sides (from corner i to i + 1) that are turned to the eye, far to near."""
+    """The sides (from corner i to i + 1) that face the eye, far to near."""
     ahead = np.roll(corners_m, -1, axis=0)
     edge, centre = ahead - corners_m, corners_m.mean(axis=0)
     normal = np.column_stack([edge[:, 1], -edge[:, 0]])
@@ -250,7 +250,7 @@ def paint_solid(
     brush: Brush,
     distance_m: float,
 ) -> list[tuple[int, Float[np.ndarray, "4 2"]]]:
-    """Paint the sides and the top that can be seen; gives the painted sides back for details."""
+    """Paint the visible sides and the visible top; returns the painted sides, for details."""
     z = brush.camera.road_z_m
     pixel = brush.pixels(solid(corners_m, z + heights_m[0], z + heights_m[1]))
     eye = brush.camera.ego_from_cam[:3, 3]
@@ -269,10 +269,10 @@ def paint_solid(
 def paint_vehicle(
     picture: Canvas, corners_m: np.ndarray, height_m: float, *, kind: str, rgb: np.ndarray, brush: Brush, away: bool
 ) -> None:
-    """A body on wheels with a cabin of glass, lamps at the ends; `away` says that its rear is turned to us."""
+    """Paint a body on wheels with a cabin of glass and lamps at the ends; `away`: its rear faces the camera."""
     distance = float(np.hypot(*corners_m.mean(axis=0)))
     z = brush.camera.road_z_m
-    shadow = shrunk(corners_m, front=-0.05, rear=-0.05, side=-0.08)
+    shadow = inset(corners_m, front=-0.05, rear=-0.05, side=-0.08)
     floor = brush.pixels(np.column_stack([shadow, np.full(4, z)]))
     fill_polygon(picture, floor, brush.colour(DARK, distance, shade=0.8))
     boxy = kind in ("Truck", "Bus", "Van", "Misc")
@@ -294,25 +294,25 @@ def paint_vehicle(
         if side % 2 == 1:
             paint_wheels(picture, face, tyre)
     if not boxy:
-        cabin = shrunk(corners_m, front=0.27, rear=0.1, side=0.09)
+        cabin = inset(corners_m, front=0.27, rear=0.1, side=0.09)
         over = paint_solid(picture, cabin, (belt, height_m), rgb=rgb, brush=brush, distance_m=distance)
         for _, face in over:
             fill_polygon(picture, patch(face, (0.07, 0.1, 0.93, 0.82)), dark)
 
 
 def paint_wheels(picture: Canvas, face_px: np.ndarray, rgb: int) -> None:
-    """Two wheels at the foot of a vehicle's side."""
+    """Paint two wheels at the foot of a vehicle's side."""
     tall = abs(face_px[3, 1] - face_px[0, 1]) * 0.34
     narrow = min(1.0, abs(face_px[1, 0] - face_px[0, 0]) / max(abs(face_px[3, 1] - face_px[0, 1]) * 2.2, 1e-6))
-    for place in (0.18, 0.82):
-        u, v = face_px[0] * (1 - place) + face_px[1] * place
+    for share in (0.18, 0.82):
+        u, v = face_px[0] * (1 - share) + face_px[1] * share
         fill_ellipse(picture, (float(u), float(v)), (tall * narrow, tall), rgb)
 
 
 def paint_person(
     picture: Canvas, corners_m: np.ndarray, height_m: float, *, kind: str, rgb: np.ndarray, brush: Brush
 ) -> None:
-    """A walker: legs, coat and head; a cyclist sits on two wheels."""
+    """Paint a pedestrian (legs, coat and head) or a cyclist (the same on two wheels)."""
     distance = float(np.hypot(*corners_m.mean(axis=0)))
     centre, z = corners_m.mean(axis=0), brush.camera.road_z_m
     span = corners_m[:, 1].max() - corners_m[:, 1].min()
@@ -328,8 +328,8 @@ def paint_person(
 
     lift = 0.0
     if kind == "Cyclist":
-        for place in (-0.55, 0.55):
-            fill_ellipse(picture, (u + place * wide, low - 0.19 * tall), (0.35 * wide, 0.19 * tall), trousers)
+        for offset in (-0.55, 0.55):
+            fill_ellipse(picture, (u + offset * wide, low - 0.19 * tall), (0.35 * wide, 0.19 * tall), trousers)
         lift = 0.12
     for leg in (-0.4, 0.08):
         fill_polygon(picture, box(leg, lift, leg + 0.32, 0.5), trousers)
@@ -338,7 +338,7 @@ def paint_person(
 
 
 def paint_windows(picture: Canvas, face_px: np.ndarray, *, height_m: float, rgb: int) -> None:
-    """Rows of windows on a wall, where they are large enough to be seen."""
+    """Paint rows of windows on a wall, where they are large enough to be visible."""
     wide, tall = abs(face_px[1, 0] - face_px[0, 0]), abs(face_px[3, 1] - face_px[0, 1])
     columns, rows = min(5, int(wide // 18)), min(int(height_m // 3), int(tall // 14))
     if not columns or not rows:
@@ -361,7 +361,7 @@ def paint_body(
     oncoming: bool,
     brush: Brush,
 ) -> None:
-    """Paint one thing that stands on the road plane."""
+    """Paint one body on the road plane."""
     distance = float(np.hypot(*corners_m.mean(axis=0)))
     if kind == "tree":
         centre, z = corners_m.mean(axis=0), brush.camera.road_z_m

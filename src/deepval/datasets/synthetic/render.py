@@ -1,6 +1,6 @@
 """Traffic and look of a scene -> camera pictures: sky, road with lane marks, scenery and shaded road users.
 
-Simple shading, but what a camera would tell is in it: who is where and how large, light, weather, haze and grain.
+The shading is simple, but it shows what a detector needs: positions and sizes, light, weather, haze and grain.
 """
 
 import io
@@ -32,7 +32,7 @@ WALLS = ((168, 146, 122), (150, 104, 86), (186, 180, 170), (128, 130, 136), (196
 
 
 class Ground(NamedTuple):
-    """Every pixel below the horizon on the road plane: rows from `top` on, range per row, lateral place per pixel."""
+    """Every pixel below the horizon on the road plane: rows from `top` on, range per row, lateral offset per pixel."""
 
     top: int
     x_m: Float[np.ndarray, "row"]
@@ -40,7 +40,7 @@ class Ground(NamedTuple):
 
 
 class Scenery(NamedTuple):
-    """Buildings and trees beside the road: place, size and colour; `tree` tells them apart."""
+    """Buildings and trees beside the road: position, size and colour; `tree` marks the trees."""
 
     s_m: Float[np.ndarray, "piece"]
     d_m: Float[np.ndarray, "piece"]
@@ -83,29 +83,29 @@ def scenery_of(drive: Drive, seed: int) -> Scenery:
     parts = []
     for side in (-1, 1):
         edge = side * (7.5 if town else 9.0) + (LANE_M / 2 if side > 0 else 0.0)
-        place = -10.0
-        while place < span:
+        start_m = -10.0
+        while start_m < span:
             tree = rng.random() < (0.35 if town else 0.9)
             length = rng.uniform(1.5, 3.0) if tree else rng.uniform(8, 22)
             height = rng.uniform(3.5, 8.0) if tree else rng.uniform(5, 13)
             away = edge + side * (rng.uniform(0, 3) if tree else 4.0 + rng.uniform(0, 2))
             wall = np.array(WALLS[int(rng.integers(len(WALLS)))], dtype=float)
             rgb = np.array([58, 84, 46]) * rng.uniform(0.75, 1.2) if tree else wall
-            parts.append((place + length / 2, away, length, 3.0 if tree else 7.0, height, *rgb, tree))
-            place += length + (rng.uniform(0, 6) if town else rng.uniform(4, 22))
+            parts.append((start_m + length / 2, away, length, 3.0 if tree else 7.0, height, *rgb, tree))
+            start_m += length + (rng.uniform(0, 6) if town else rng.uniform(4, 22))
     table = np.array(parts, dtype=float)
     return Scenery(table[:, 0], table[:, 1], table[:, 2:5], table[:, 5:8], table[:, 8] > 0)
 
 
-def painted_ground(
+def ground_pixels(
     ground: Ground, drive: Drive, frame: int, *, colours: np.ndarray, dashed: np.ndarray, brush: Brush
 ) -> np.ndarray:
-    """The ground of one frame: lane marks follow the curve and move with the way driven."""
+    """The ground of one frame: lane marks follow the curve and move with the driven distance."""
     shift = (drive.d_m[frame] - drive.curvature_per_m * ground.x_m**2 / 2).astype(np.float32)
     step = ((ground.y_m + (shift[:, None] + np.float32(D_REACH_M))) * np.float32(1 / D_STEP_M)).astype(np.int32)
     np.clip(step, 0, len(colours) - 1, out=step)
     along = ground.x_m + drive.s_m[frame]
-    # Rough asphalt: brightness changes with the way, so that motion can be seen.
+    # Rough asphalt: brightness changes along the road, so that motion is visible.
     rough = 1.0 + 0.05 * np.sin(along * 2.1) * np.sin(along * 0.37)
     rough = rough * brush.lit(ground.x_m)
     haze = brush.haze(ground.x_m)
@@ -125,7 +125,7 @@ def sky_of(brush: Brush, *, top: int) -> np.ndarray:
 
 
 class Upright(NamedTuple):
-    """What stands on the road plane in one frame, far to near: ground corners, height, kind and colour."""
+    """Bodies on the road plane in one frame, far to near: ground corners, height, kind and colour."""
 
     corners_m: Float[np.ndarray, "thing 4 2"]
     height_m: Float[np.ndarray, "thing"]
@@ -134,7 +134,7 @@ class Upright(NamedTuple):
     oncoming: np.ndarray
 
 
-def standing(drive: Drive, frame: int, *, scenery: Scenery, paint: np.ndarray) -> Upright:
+def bodies_ahead(drive: Drive, frame: int, *, scenery: Scenery, paint: np.ndarray) -> Upright:
     """Scenery and road users ahead in the ego frame, far to near."""
     actors = drive.actors
     s = np.concatenate([scenery.s_m, actors.s_m[:, frame]]) - drive.s_m[frame]
@@ -165,9 +165,9 @@ def paints(drive: Drive, rng: np.random.Generator) -> Float[np.ndarray, "actor 3
 def painter(drive: Drive, look: Look, *, camera: Camera) -> Callable[[int], np.ndarray]:
     """A function that draws the picture of a frame; the same frame always looks the same."""
     weather = WEATHERS[look.weather]
-    made: dict[str, tuple] = {}
+    cache: dict[str, tuple] = {}
 
-    def prepared() -> tuple:
+    def parts_of_scene() -> tuple:
         rng = np.random.default_rng([look.scenery, 1])
         ground = ground_of(camera)
         brush = Brush(camera, weather, look.brightness)
@@ -181,24 +181,24 @@ def painter(drive: Drive, look: Look, *, camera: Camera) -> Callable[[int], np.n
         )  # fmt: skip
 
     def draw(frame: int) -> np.ndarray:
-        if not made:
-            made["parts"] = prepared()
-        ground, brush, sky, colours, dashed, scenery, paint, grain = made["parts"]
-        floor = painted_ground(ground, drive, frame, colours=colours, dashed=dashed, brush=brush)
+        if not cache:
+            cache["parts"] = parts_of_scene()
+        ground, brush, sky, colours, dashed, scenery, paint, grain = cache["parts"]
+        floor = ground_pixels(ground, drive, frame, colours=colours, dashed=dashed, brush=brush)
         picture = np.concatenate([sky, floor])
-        things = standing(drive, frame, scenery=scenery, paint=paint)
-        for place, kind in enumerate(things.kind):
+        things = bodies_ahead(drive, frame, scenery=scenery, paint=paint)
+        for index, kind in enumerate(things.kind):
             paint_body(
                 picture,
-                things.corners_m[place],
-                things.height_m[place],
+                things.corners_m[index],
+                things.height_m[index],
                 kind=kind,
-                rgb=things.rgb[place],
-                oncoming=bool(things.oncoming[place]),
+                rgb=things.rgb[index],
+                oncoming=bool(things.oncoming[index]),
                 brush=brush,
             )
         offset = (frame * 97) % 256
-        # Colours keep the grain's margin from both ends, so no byte of a packed pixel overflows.
+        # Colours keep the grain's margin from 0 and 255, so no byte of a packed pixel overflows.
         return unpacked(picture + grain[:, offset : offset + picture.shape[1]])
 
     return draw
@@ -209,7 +209,7 @@ _painters: dict[str, Callable[[int], np.ndarray]] = {}
 
 
 class Pictures(Sequence[Any]):
-    """Frames as arrays (height, width, RGB, uint8), drawn each time one is asked for."""
+    """Frames as arrays (height, width, RGB, uint8), drawn at every access."""
 
     __slots__ = ("__weakref__", "_frames", "_ticket")
 
@@ -225,16 +225,16 @@ class Pictures(Sequence[Any]):
     def __getitem__(self, index: slice) -> list[np.ndarray]: ...
     def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(self._frames))]
-        place = int(index) + (self._frames if index < 0 else 0)
-        if not 0 <= place < self._frames:
+            return [self[frame] for frame in range(*index.indices(self._frames))]
+        frame = int(index) + (self._frames if index < 0 else 0)
+        if not 0 <= frame < self._frames:
             raise IndexError(f"a frame must lie in 0 to {self._frames - 1}; found {index}")
         if self._ticket not in _painters:
             raise InputError(
                 "pictures drawn on demand can be had only in the process that made the world; "
                 "write them to files: read_dataset('synthetic', folder)."
             )
-        return _painters[self._ticket](place)
+        return _painters[self._ticket](frame)
 
 
 def pictures_of(drive: Drive, look: Look, *, camera: Camera) -> Pictures:
@@ -257,7 +257,7 @@ def write_picture(picture: Shaped[np.ndarray, "height width 3"], path: Path) -> 
 
 
 def write_pictures(scene: Scene, folder: Path, *, ending: str = "jpg") -> list[Path]:
-    """Write a scene's pictures as folder/<frame id>.<ending>; files that are there already are kept."""
+    """Write a scene's pictures as folder/<frame id>.<ending>; existing files stay."""
     if ending not in ENDINGS:
         raise InputError(f"pictures are written as {' or '.join(ENDINGS)}; found {ending!r}.")
     folder.mkdir(parents=True, exist_ok=True)
