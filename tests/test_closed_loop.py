@@ -161,7 +161,7 @@ def test_a_bumper_touches_where_shapely_says_so():
     for _ in range(300):
         pose, size = rng.normal(0, 0.5, 3), rng.uniform(0.3, 3, 2)
         agents = others(("car", VEHICLE, *rng.normal([3, 0, 0], 1.5), *size, 9.0, 0.0))
-        found.append(closed_loop._hit_by_bumper(pose, ZOE, agents=agents, place=0))
+        found.append(closed_loop._hit_by_bumper(pose, ZOE, agents=agents, index=0))
         assert found[-1] == LineString(ZOE.corners_m(pose)[:2]).intersects(Polygon(closed_loop.footprints_m(agents)[0]))
     assert 20 < sum(found) < 280
 

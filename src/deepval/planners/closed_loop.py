@@ -1,7 +1,7 @@
-"""A planner and a logged scene -> a drive: the plan is tracked, the others do what they did when they were logged.
+"""A planner and a logged scene -> a drive: the vehicle tracks the plans, the other agents follow their log.
 
-Every `replan_s` the planner is asked again from where the vehicle really is; in between, its last plan is tracked every
-0.1 s by the LQR and driven by the kinematic bicycle of `tracking`. The others are replayed and take no notice. See
+Every `replan_s` the planner plans anew from the simulated state; in between, the LQR tracks its last plan every 0.1 s
+and the kinematic bicycle of `tracking` drives it. The other agents are replayed and do not react. See
 docs/definitions.md, Closed loop.
 """
 
@@ -28,7 +28,7 @@ AHEAD, BESIDE = "ahead", "beside"
 
 @dataclass(frozen=True)
 class Contact:
-    """The first touch of one of the others.
+    """The first contact with one of the other agents.
 
     `how` is "ego stopped", "other stopped", "from behind", "ahead" (the front bumper touches) or "beside".
     """
@@ -42,27 +42,27 @@ class Contact:
 
 
 def footprints_m(agents: Agents) -> Float[np.ndarray, "agent 4 2"]:
-    """Ground corners of the others."""
+    """Ground corners of the other agents."""
     return ground_corners_m(agents.pose[:, :2], agents.size_m, yaw_rad=agents.pose[:, 2])
 
 
 def as_moved(replayed: Sequence[Agents], step: int) -> Agents:
-    """The others at a step; who is not there at the next one has the velocity of its last movement.
+    """The other agents at a step; an agent that is absent at the next step gets the velocity of its last movement.
 
-    Records whose velocities are differences to the next position have none, or 0, at the end of a track.
+    Logs whose velocities are differences to the next position have none, or 0, at the end of a track.
     """
     now, before = replayed[step], replayed[max(step - 1, 0)]
     later = replayed[step + 1].id if step + 1 < len(replayed) else now.id[:0]
-    velocity_mps, known = now.velocity_mps.copy(), {str(name): place for place, name in enumerate(before.id)}
-    for place in np.flatnonzero(~np.isin(now.id, later)):
-        if step and str(now.id[place]) in known:
-            moved_m = now.pose[place, :2] - before.pose[known[str(now.id[place])], :2]
-            velocity_mps[place] = moved_m / STEP_S
+    velocity_mps, earlier_row = now.velocity_mps.copy(), {str(name): row for row, name in enumerate(before.id)}
+    for row in np.flatnonzero(~np.isin(now.id, later)):
+        if step and str(now.id[row]) in earlier_row:
+            moved_m = now.pose[row, :2] - before.pose[earlier_row[str(now.id[row])], :2]
+            velocity_mps[row] = moved_m / STEP_S
     return replace(now, velocity_mps=velocity_mps)
 
 
 def meeting(pose: Float[np.ndarray, "3"], speed_mps: float, *, vehicle: Vehicle, agents: Agents, place: int) -> str:
-    """How the vehicle meets the agent at `place`, which it touches."""
+    """The kind of contact between the vehicle and the agent at index `place`."""
     if abs(speed_mps) <= STOPPED_MPS:
         return EGO_STOPPED
     if agents.kind[place] == STATIC or np.hypot(*agents.velocity_mps[place]) <= STOPPED_MPS:
@@ -71,16 +71,16 @@ def meeting(pose: Float[np.ndarray, "3"], speed_mps: float, *, vehicle: Vehicle,
     angle = np.arctan2(towards[1], towards[0]) - pose[2]
     if abs(np.remainder(angle + np.pi, 2 * np.pi) - np.pi) > BEHIND_RAD:
         return FROM_BEHIND
-    return AHEAD if _hit_by_bumper(pose, vehicle, agents=agents, place=place) else BESIDE
+    return AHEAD if _hit_by_bumper(pose, vehicle, agents=agents, index=place) else BESIDE
 
 
 def at_fault(how: str, footprint_m: Float[np.ndarray, "4 2"], *, lane_map: LaneMap) -> bool:
-    """Whether the vehicle is to blame; from beside only where it is astray: in several lanes or off the road."""
+    """Whether the vehicle is at fault; for a contact beside it only if it is in several lanes or off the road."""
     return how in (OTHER_STOPPED, AHEAD) or (how == BESIDE and astray(footprint_m, lane_map))
 
 
 def astray(footprint_m: Float[np.ndarray, "4 2"], lane_map: LaneMap) -> bool:
-    """Whether a corner is on no drivable ground, or the corners lie in several lanes none of which holds them all."""
+    """Whether a corner is on no drivable ground, or the corners lie in several lanes and no lane contains them all."""
     from deepval.planners.roads import roads_of, shapely
 
     roads = roads_of(lane_map)
@@ -90,30 +90,30 @@ def astray(footprint_m: Float[np.ndarray, "4 2"], lane_map: LaneMap) -> bool:
     return bool(several or not inside.any(axis=0).all())
 
 
-def _hit_by_bumper(pose: Float[np.ndarray, "3"], vehicle: Vehicle, *, agents: Agents, place: int) -> bool:
+def _hit_by_bumper(pose: Float[np.ndarray, "3"], vehicle: Vehicle, *, agents: Agents, index: int) -> bool:
     """Whether the front bumper, a rectangle without length, touches the agent."""
-    ahead, at = directions(pose[2:]), slice(place, place + 1)
+    ahead, rows = directions(pose[2:]), slice(index, index + 1)
     bumper = Rectangles(pose[:2] + vehicle.front_m * ahead, ahead, np.array([[0.0, vehicle.width_m / 2]]))
-    other = Rectangles(agents.pose[at, :2], directions(agents.pose[at, 2]), agents.size_m[at] / 2)
+    other = Rectangles(agents.pose[rows, :2], directions(agents.pose[rows, 2]), agents.size_m[rows] / 2)
     return bool(overlapping(bumper, other)[0])
 
 
 Observed = Callable[[int], Agents]
-"""The others as they are perceived at a step, in the world frame."""
+"""Perceived agents at a step, in the world frame."""
 LOOK_AHEAD = 3
-"""Among so many roadblocks of the route the vehicle's own is looked for, so that a loop is not cut short."""
+"""The vehicle's roadblock is searched among this many next ones of the route, so that a loop is not cut short."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What a drive meets, in the world frame, every 0.1 s from its start on.
+    """The logged surroundings of a drive, in the world frame, every 0.1 s from its start on.
 
     Attributes:
         start: The ego vehicle at the first step.
         lane_map: The road.
         route: Roadblocks from the vehicle's own on.
-        agents: The others as they were logged, step by step.
-        logged_pose: Where the ego vehicle was when it was logged (rear axle: x, y, heading).
+        agents: The other agents as logged, step by step.
+        logged_pose: Logged poses of the ego vehicle (rear axle: x, y, heading).
         red_lights: Lanes shut by a red light, step by step, or empty.
     """
 
@@ -134,10 +134,10 @@ class Replay:
 
 @dataclass(frozen=True, eq=False)
 class DrivenScene:
-    """What came of it: states (as in `tracking`), the room to the nearest other, and whom the vehicle touched.
+    """The result of a drive: states (as in `tracking`), the distance to the nearest agent, and the contacts.
 
-    `clearance_m` is infinite where nobody is there and negative where footprints overlap. Others that overlap the
-    vehicle at the very start are none of its doing: neither contact nor clearance counts them.
+    `clearance_m` is infinite without other agents and negative where footprints overlap. Agents that overlap the
+    vehicle at the first step are not its fault: neither contacts nor clearance count them.
     """
 
     states: Float[np.ndarray, "step 11"]
@@ -158,17 +158,17 @@ class DrivenScene:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration of the drive."""
         return STEP_S * (len(self.states) - 1)
 
     @property
     def way_m(self) -> float:
-        """Length of the way driven."""
+        """Distance driven."""
         return _way_m(self.states)
 
     @property
     def logged_way_m(self) -> float:
-        """Length of the way that the logged vehicle drove in the same time."""
+        """Distance that the logged vehicle drove in the same time."""
         return _way_m(self.logged_pose)
 
     @property
@@ -193,15 +193,15 @@ def drive(
     replan_s: float = 0.1,
     observed: Observed | None = None,
 ) -> DrivenScene:
-    """Let the planner drive the scene for so many seconds, or to its end where None or where that comes first.
+    """Let the planner drive the scene for `seconds`, or to its end where None or where that comes first.
 
     Args:
-        planner: One instance serves any number of drives; each has a session of its own.
+        planner: One instance serves any number of drives; every drive has a session of its own.
         replay: The scene.
-        seconds: How long.
-        replan_s: How often it plans anew; a multiple of 0.1 s. Published planners are asked every 0.1 s, and the
-            emergency brake of PDM-Closed counts on it: held for 0.5 s it ends in driving backwards.
-        observed: The others as they are perceived at each step; as they were logged where None.
+        seconds: Duration.
+        replan_s: Time between plans; a multiple of 0.1 s. Published planners plan every 0.1 s, and the emergency
+            brake of PDM-Closed relies on it: applied for 0.5 s it ends in driving backwards.
+        observed: The perceived agents at a step; None takes the logged ones.
     """
     every = round(replan_s / STEP_S)
     if every < 1 or abs(every * STEP_S - replan_s) > 1e-9:
@@ -224,12 +224,12 @@ def drive(
         states[step + 1] = tracking.next_state(
             states[None, step], plan, index=step % every, wheel_base_m=vehicle.wheel_base_m
         )[0]
-    room_m, contacts = _met(states, replay)
+    room_m, contacts = _clearance_and_contacts(states, replay)
     return DrivenScene(states, room_m, contacts, replay.logged_pose[: steps + 1], -(-steps // every))
 
 
 def tracked(plan: Trajectory, *, replan_s: float) -> Reference:
-    """A plan at the planner's own times -> what the tracker follows, every 0.1 s: straight between two poses."""
+    """A plan at the planner's own times -> the tracker's reference, every 0.1 s: linear between two poses."""
     if plan.times_s[-1] < replan_s - 1e-6:
         raise InputError(
             f"plans must last {replan_s:.1f} s, until the next is made; found one of {plan.times_s[-1]:.1f} s: "
@@ -241,36 +241,38 @@ def tracked(plan: Trajectory, *, replan_s: float) -> Reference:
 
 
 def _situation(replay: Replay, state: Float[np.ndarray, "11"], *, block: int, step: int) -> Situation:
-    """What the planner is told of itself and the road: where the vehicle is now."""
+    """The planner's input apart from the agents: the vehicle's present state and the road."""
     speed, acceleration, steering = (float(state[part]) for part in (VX, AX, STEER))
     ego = EgoState(state[: HEADING + 1].copy(), speed, replay.start.vehicle, acceleration, steering)
     red_lights = replay.red_lights[step] if replay.red_lights else frozenset()
     return Situation(ego, replay.lane_map, replay.route[block:], red_lights)
 
 
-def _block(replay: Replay, block: int, place_m: Float[np.ndarray, "2"]) -> int:
-    """Which roadblock of the route the rear axle is in: the nearest, never one that was left; two at least remain."""
+def _block(replay: Replay, block: int, position_m: Float[np.ndarray, "2"]) -> int:
+    """Index of the roadblock of the rear axle: the nearest one, never an earlier one; at least two remain."""
     ahead = replay.route[block : block + LOOK_AHEAD]
-    far_m = [min(_distance_m(replay.lane_map.lanes[lane].centreline_m, place_m) for lane in lanes)
+    far_m = [min(_distance_m(replay.lane_map.lanes[lane].centreline_m, position_m) for lane in lanes)
              for lanes in (replay.lane_map.roadblocks[name] for name in ahead)]  # fmt: skip
     return max(block, min(block + int(np.argmin(far_m)), len(replay.route) - 2))
 
 
-def _distance_m(line_m: Float[np.ndarray, "point 2"], place_m: Float[np.ndarray, "2"]) -> float:
-    """Distance of a place from a line."""
+def _distance_m(line_m: Float[np.ndarray, "point 2"], point_m: Float[np.ndarray, "2"]) -> float:
+    """Distance of a point from a line."""
     way = np.diff(line_m, axis=0)
-    offset = place_m - line_m[:-1]
+    offset = point_m - line_m[:-1]
     along = np.clip((offset * way).sum(axis=1) / np.maximum((way**2).sum(axis=1), 1e-12), 0.0, 1.0)
     return float(np.hypot(*(offset - along[:, None] * way).T).min())
 
 
-def _met(states: Float[np.ndarray, "step 11"], replay: Replay) -> tuple[Float[np.ndarray, "step"], tuple[Contact, ...]]:
-    """The room to the nearest other at each step, and the first touch of each of them."""
+def _clearance_and_contacts(
+    states: Float[np.ndarray, "step 11"], replay: Replay
+) -> tuple[Float[np.ndarray, "step"], tuple[Contact, ...]]:
+    """The distance to the nearest agent at every step, and the first contact with every agent."""
     vehicle = replay.start.vehicle
     footprint = vehicle.corners_m(states[:, : HEADING + 1])
     room_m = np.full(len(states), np.inf)
     ignored: set[str] = set()
-    met: list[Contact] = []
+    contacts: list[Contact] = []
     for step, state in enumerate(states):
         agents = replay.agents[step]
         apart_m = clearance_m(footprint[step], footprints_m(agents)) if len(agents) else np.zeros(0)
@@ -278,17 +280,17 @@ def _met(states: Float[np.ndarray, "step 11"], replay: Replay) -> tuple[Float[np
             ignored = {str(name) for name in agents.id[apart_m <= 0]}
         counted = np.array([str(name) not in ignored for name in agents.id], dtype=bool)
         room_m[step] = min(apart_m[counted], default=np.inf)
-        touched = {contact.agent for contact in met}
-        for place in np.flatnonzero(counted & (apart_m <= 0)):
-            name, pose = str(agents.id[place]), state[: HEADING + 1]
+        touched = {contact.agent for contact in contacts}
+        for row in np.flatnonzero(counted & (apart_m <= 0)):
+            name, pose = str(agents.id[row]), state[: HEADING + 1]
             if name in touched:
                 continue
             agents = as_moved(replay.agents, step)
-            how = meeting(pose, float(state[VX]), vehicle=vehicle, agents=agents, place=int(place))
+            how = meeting(pose, float(state[VX]), vehicle=vehicle, agents=agents, place=int(row))
             fault = at_fault(how, footprint[step], lane_map=replay.lane_map)
-            speed = float(np.hypot(*agents.velocity_mps[place]))
-            met.append(Contact(STEP_S * step, name, how, fault, float(state[VX]), speed))
-    return room_m, tuple(met)
+            speed = float(np.hypot(*agents.velocity_mps[row]))
+            contacts.append(Contact(STEP_S * step, name, how, fault, float(state[VX]), speed))
+    return room_m, tuple(contacts)
 
 
 def _way_m(poses: Float[np.ndarray, "step _"]) -> float:

@@ -1,6 +1,6 @@
 """Simulated states of 4 s -> whether the ride is comfortable: nuPlan's six bounds on Savitzky-Golay filtered motion.
 
-The filters are linear in the 41 samples (their edges are polynomial fits), so each is one matrix, made once.
+The filters are linear in the 41 samples (their edges are polynomial fits), so a filter is one matrix, computed once.
 """
 
 from functools import cache
@@ -47,13 +47,13 @@ def _jerk_mps3(acceleration_mps2: Float[np.ndarray, "prop 41"]) -> Float[np.ndar
 def _filtered(
     series: Float[np.ndarray, "prop 41"], *, window: int, order: int, derivative: int = 0
 ) -> Float[np.ndarray, "prop 41"]:
-    # Quirk: every filtered series is rounded to 8 decimals before it is looked at or filtered again.
+    # Quirk: every filtered series is rounded to 8 decimals before it is compared or filtered again.
     return np.round(series @ _filter(window, order, derivative).T, 8)
 
 
 @cache
 def _filter(window: int, order: int, derivative: int) -> Float[np.ndarray, "41 41"]:
-    """The filter's answer to each single sample."""
+    """The filter as a matrix: its response to every unit sample."""
     from scipy.signal import savgol_filter
 
     return np.asarray(savgol_filter(np.eye(SAMPLES), window, order, deriv=derivative, delta=STEP_S, axis=0))

@@ -1,11 +1,11 @@
-"""IDM: the intelligent driver model along the route's lanes, nuPlan's `IDMPlanner` at its released configuration.
+"""Situation and agents -> a plan by IDM, the intelligent driver model, along the route's lanes.
 
-Others stand where they are seen while the plan is made; the ego's centre runs along the path. See
-docs/definitions.md, IDM.
+nuPlan's `IDMPlanner` at its released configuration. The plan assumes that the other agents stand still; the ego's
+centre moves along the path. See docs/definitions.md, IDM.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,19 +15,16 @@ from deepval.planners.observation import STATIC, Agents, EgoState, Planner, Situ
 from deepval.planners.roads import QUARTER, LanePath, LineString, Roads, roads_of, shapely
 from deepval.planners.routes import breadth_first_lanes, check_route, lane_held_or_nearest, lanes_of
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True, eq=False)
 class IdmTrajectory(Trajectory):
-    """A plan of IDM with what it followed at each step.
+    """A plan of IDM with its lead at every step.
 
     Attributes:
         progress_m: Progress of the centre on the path, before each step and at the end.
-        lead_id: What was followed; "" where the road was free, and its end counts.
-        lead_m: Distance to it.
-        lead_mps: Its speed along the path.
+        lead_id: The lead; "" on a free road, where the end of the path is the lead.
+        lead_m: Distance to the lead.
+        lead_mps: Speed of the lead along the path.
     """
 
     progress_m: Float[np.ndarray, "step"]
@@ -37,7 +34,7 @@ class IdmTrajectory(Trajectory):
 
 
 class Lead(NamedTuple):
-    """What is ahead: id, distance, speed along the path, and how much of the distance is the ego's own length."""
+    """The lead ahead: id, distance, speed along the path, and the part of the distance that is the ego's own length."""
 
     id: str
     distance_m: float
@@ -64,24 +61,17 @@ class Idm(Planner):
         return self.followed(*self.laid(situation), situation, agents)
 
     def session(self) -> Planner:
-        """Its first plan lays the path and sets the target speed for all."""
-        pass
-
+        """A session whose first plan fixes the path and the target speed for all its plans."""
         return IdmSession(self)
 
     def laid(self, situation: Situation) -> "tuple[Road, float]":
-        """The path from where the ego is now, and the speed that it is to have on it."""
-        # shapely is loaded by who plans, not by who lists planners.
-        pass
-
+        """The path from the ego's present position, and the target speed."""
         road = road_ahead(situation, farthest_m=self.radius_m)
         limit_mps = self.fallback_mps if road.speed_limit_mps is None else road.speed_limit_mps
         return road, max(limit_mps, situation.ego.speed_mps)
 
     def followed(self, road: "Road", target_mps: float, situation: Situation, agents: Agents) -> IdmTrajectory:
         """Forward Euler along the path; positions advance with the old speed, speeds do not go below 0."""
-        pass
-
         ego = situation.ego
         obstacles = obstacles_of(situation, agents, road=road, radius_m=self.radius_m)
         progress_m, speed_mps = np.zeros(self.steps + 1), np.zeros(self.steps + 1)
@@ -112,30 +102,32 @@ class Idm(Planner):
     def acceleration(self, speed_mps: float, lead: Lead, *, target_mps: float) -> float:
         """The model's acceleration behind a lead, m/s²: a (1 - (v / v0)^4 - (s* / s)²), within its bounds."""
         softness = 2 * np.sqrt(self.acceleration_mps2 * self.deceleration_mps2)
-        wanted_m = self.min_gap_m + speed_mps * self.headway_s + speed_mps * (speed_mps - lead.speed_mps) / softness
+        desired_gap_m = (
+            self.min_gap_m + speed_mps * self.headway_s + speed_mps * (speed_mps - lead.speed_mps) / softness
+        )
         gap_m = max(lead.distance_m - lead.rear_m, self.min_gap_m)
-        free = 1 - (speed_mps / target_mps) ** self.exponent
-        change = self.acceleration_mps2 * (free - (wanted_m / gap_m) ** 2)
+        free_road = 1 - (speed_mps / target_mps) ** self.exponent
+        change = self.acceleration_mps2 * (free_road - (desired_gap_m / gap_m) ** 2)
         return float(min(max(change, -self.deceleration_mps2), self.acceleration_mps2))
 
 
 def centred(pose: Float[np.ndarray, "*batch 3"], ego: EgoState) -> Float[np.ndarray, "*batch 3"]:
-    """Poses of the rear axle where the vehicle's centre has the given ones."""
+    """Poses of the rear axle from poses of the vehicle's centre."""
     heading = pose[..., 2]
     back = ego.vehicle.centre_m * np.stack([np.cos(heading), np.sin(heading), np.zeros_like(heading)], axis=-1)
     return pose - back
 
 
 ROUND = np.cos(np.pi / (4 * QUARTER))
-"""A corridor's bends are drawn with segments, which come as near to the path as this share of its half width."""
+"""A corridor's bends are polygons: their segments come as near to the path as this share of its half width."""
 
 SAME_M = 1e-6
-"""Vertices nearer than this are at one place: lanes meet up to rounding."""
+"""Vertices nearer than this coincide: lanes meet up to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Road:
-    """The path of the centre, the line on which it is found, the first lane's limit, the lanes that may be followed."""
+    """The path of the centre, the line for its projection, the first lane's speed limit, the lanes of the route."""
 
     roads: Roads
     path: LanePath
@@ -144,12 +136,12 @@ class Road:
     lanes: tuple[int, ...]
 
     def start_m(self, ego: EgoState) -> float:
-        """Where the ego's centre is along the line."""
+        """Progress of the ego's centre along the line."""
         return float(shapely.line_locate_point(self.line, shapely.Point(ego.vehicle.centres_m(ego.pose))))
 
 
 def road_ahead(situation: Situation, *, farthest_m: float) -> Road:
-    """The route's lanes from the one that the ego is on, as one path."""
+    """The route's lanes from the ego's lane on, as one path."""
     roads, ego = roads_of(situation.lane_map), situation.ego
     route = check_route(roads, situation.route)
     start = lane_held_or_nearest(roads, lanes_of(roads, route[:2]), ego=ego, farthest_m=farthest_m)
@@ -157,17 +149,17 @@ def road_ahead(situation: Situation, *, farthest_m: float) -> Road:
     pose = np.concatenate([roads.pose[lane] for lane in lanes])
     # As published: a vertex stays if the next one is elsewhere, so that the very last one goes; but the ego is
     # projected on the line through all of them.
-    kept = np.append(np.hypot(*np.diff(pose[:, :2], axis=0).T) > SAME_M, False)
-    if kept.sum() < 2:
-        kept[-1] = True
+    distinct = np.append(np.hypot(*np.diff(pose[:, :2], axis=0).T) > SAME_M, False)
+    if distinct.sum() < 2:
+        distinct[-1] = True
     whole = shapely.LineString(pose[:, :2])
     limit_mps = roads.lanes[lanes[0]].speed_limit_mps
-    return Road(roads, LanePath.through(pose[kept]), whole, limit_mps, tuple(lanes_of(roads, route)))
+    return Road(roads, LanePath.through(pose[distinct]), whole, limit_mps, tuple(lanes_of(roads, route)))
 
 
 @dataclass(frozen=True, eq=False)
 class Obstacles:
-    """What may come into the corridor: polygons that do not move, with the speed and heading that they were seen at."""
+    """Objects that may block the corridor: polygons that do not move, with their observed speed and heading."""
 
     id: tuple[str, ...]
     polygon: np.ndarray
@@ -177,11 +169,12 @@ class Obstacles:
     vehicle: Vehicle
 
     def lead(self, pose: Float[np.ndarray, "3"], start_m: float, end_m: float) -> Lead | None:
-        """The obstacle that meets footprint or corridor and is nearest to the footprint, of several the first."""
+        """The obstacle on footprint or corridor that is nearest to the footprint; of equally near ones the first."""
         if not self.id:
             return None
         distance_m = shapely.distance(self.polygon, shapely.polygons(self.vehicle.corners_m(pose)))
         line = None
+        # By rising distance, so that the first obstacle that meets the corridor is the lead; most steps test one.
         for nearest in np.argsort(distance_m, kind="stable").tolist():
             if distance_m[nearest] > 0 and line is None:
                 line = self.path.part(start_m, end_m)
@@ -191,7 +184,7 @@ class Obstacles:
         return None
 
     def _meets(self, index: int, line: LineString) -> bool:
-        """Whether an obstacle meets the corridor; its outline is only drawn where the distance leaves a doubt."""
+        """Whether an obstacle meets the corridor; its outline is built only where the distance does not decide."""
         away_m, half_m = shapely.distance(self.polygon[index], line), self.vehicle.width_m / 2
         if away_m < half_m * ROUND or away_m > half_m * np.sqrt(2):
             return bool(away_m < half_m)
@@ -200,7 +193,7 @@ class Obstacles:
 
 
 def obstacles_of(situation: Situation, agents: Agents, *, road: Road, radius_m: float) -> Obstacles:
-    """Agents within the radius and lanes of the route shut by red lights, of those near the path."""
+    """Agents within the radius and lanes of the route with a red light, if near the path."""
     ego = situation.ego
     centre_m = ego.vehicle.centres_m(ego.pose)
     seen = agents.where(np.hypot(*(agents.pose[:, :2] - centre_m).T) < radius_m)
@@ -229,7 +222,7 @@ def obstacles_of(situation: Situation, agents: Agents, *, road: Road, radius_m: 
 
 @dataclass(eq=False)
 class IdmSession(Planner):
-    """The planner as it was published to be driven; the route is that of the first plan.
+    """The planner over a whole drive, as published; the route is that of the first plan.
 
     Attributes:
         planner: Its constants.
@@ -240,6 +233,6 @@ class IdmSession(Planner):
     laid: tuple[Road, float] | None = None
 
     def plan(self, situation: Situation, agents: Agents) -> IdmTrajectory:
-        """The plan from here on, along the path of the first."""
+        """The plan from the present state, along the path of the first plan."""
         self.laid = self.laid or self.planner.laid(situation)
         return self.planner.followed(*self.laid, situation, agents)

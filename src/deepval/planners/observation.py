@@ -1,9 +1,8 @@
-"""Observed agents -> what PDM-Closed keeps of them: the nearest of each kind, forecast at constant velocity.
+"""Observed agents -> the agents that PDM-Closed uses: the nearest of each kind, forecast at constant velocity.
 
-Map j holds everybody where the forecast has them at 0.2 j seconds; a state at 0.1 i seconds looks at map i // 2. The
-order is that of the published occupancy maps: static objects, vehicles, pedestrians, bicycles, each from near to far,
-then red lights. See
-docs/definitions.md, PDM-Closed.
+Map j contains the forecast positions at 0.2 j seconds; a state at 0.1 i seconds looks at map i // 2. The order is that
+of the published occupancy maps: static objects, vehicles, pedestrians, bicycles, each kind from near to far, then red
+lights. See docs/definitions.md, PDM-Closed.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +21,7 @@ from deepval.world.objects import Objects
 from deepval.world.scene import LaneMap, Scene
 
 VEHICLE, PEDESTRIAN, BICYCLE, STATIC = range(4)
-"""Kinds of others; the first three move."""
+"""Kinds of agents; the first three move."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,7 @@ class EgoState:
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """Where the ego vehicle is and is to go: ids of the roadblocks ahead, and of the lanes that a red light shuts."""
+    """State and task of the ego vehicle: ids of the roadblocks ahead, and of the lanes with a red light."""
 
     ego: EgoState
     lane_map: LaneMap
@@ -52,10 +51,10 @@ class Situation:
 
 @dataclass(frozen=True, eq=False)
 class Agents:
-    """The others that are observed at one moment, in the order in which they were reported.
+    """The agents observed at one moment, in the order of the report.
 
     Attributes:
-        id: A name for each.
+        id: Names.
         kind: VEHICLE, PEDESTRIAN, BICYCLE or STATIC.
         pose: Centre and heading (x, y, heading).
         size_m: Length and width.
@@ -84,7 +83,7 @@ KINDS = {"vehicle": VEHICLE, "person": PEDESTRIAN, "cyclist": BICYCLE, "static":
 
 
 def situation_at(scene: Scene, frame: int) -> Situation:
-    """Where the ego vehicle is in a frame and is to go; an error where the scene does not say."""
+    """State and task of the ego vehicle in a frame; InputError where the scene lacks them."""
     if scene.lane_map is None or scene.world_from_ego is None or scene.vehicle is None or not scene.route:
         raise InputError(
             f"unit {scene.unit}: a planner needs a lane map, poses, the vehicle's size and a route; {_lacking(scene)}: "
@@ -112,7 +111,7 @@ def _lacking(scene: Scene) -> str:
 
 
 def agents_of(objects: Objects, ego_pose: Float[np.ndarray, "3"]) -> Agents:
-    """The objects of a single frame as agents in the world; what has no known velocity stands."""
+    """The objects of a single frame as agents in the world; an object without a velocity stands still."""
     corners_m = objects.corners_m
     ahead_m = corners_m[:, :2].mean(axis=1) - corners_m[:, 2:].mean(axis=1)
     width_m = np.linalg.norm(corners_m[:, 0] - corners_m[:, 1], axis=-1)
@@ -144,7 +143,7 @@ def seen_m(point_m: Float[np.ndarray, "*batch 2"], ego_pose: Float[np.ndarray, "
 
 
 def _names(track: Int[np.ndarray, "obj"]) -> Shaped[np.ndarray, "obj"]:
-    names = [str(number) if number >= 0 else f"untracked-{place}" for place, number in enumerate(track.tolist())]
+    names = [str(number) if number >= 0 else f"untracked-{index}" for index, number in enumerate(track.tolist())]
     return np.array(names, dtype=str)
 
 
@@ -169,33 +168,33 @@ class Trajectory:
 
 
 class Planner(ABC):
-    """A planner: a frozen dataclass whose fields are its constants. It keeps nothing from one call to the next.
+    """A planner: a frozen dataclass whose fields are its constants. It has no state between calls.
 
-    What plans one drive step by step may: `session` makes it, a fresh one for each drive.
+    A session, which plans one drive step by step, may have state: `session` creates a new one for every drive.
     """
 
     @abstractmethod
     def plan(self, situation: Situation, agents: Agents) -> Trajectory:
-        """The plan for what is observed."""
+        """The plan for the observed agents."""
 
     def plans(self, situation: Situation, branches: Sequence[Agents]) -> list[Trajectory]:
-        """A plan for each of several observations of one situation, each as if it were the only one."""
+        """Plans for several observations of one situation, independent of each other."""
         return [self.plan(situation, agents) for agents in branches]
 
     def session(self) -> "Planner":
-        """A planner for one drive, which may keep what its first plan was laid on; itself where nothing is kept."""
+        """A planner for one drive, which may reuse the path of its first plan; by default the planner itself."""
         return self
 
 
 MAP_STEP_S = 0.2
 MAPS = 42
-KEPT = {STATIC: 50, VEHICLE: 50, PEDESTRIAN: 25, BICYCLE: 10}
-"""How many of each kind are kept, in the order in which the maps hold them."""
+MOST_PER_KIND = {STATIC: 50, VEHICLE: 50, PEDESTRIAN: 25, BICYCLE: 10}
+"""Largest number of agents of each kind, in the order of the maps."""
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedAgents:
-    """Others and red lights; an index up to the number of others is one of them, a higher one a red light.
+    """Other agents and red lights; an index below the number of agents is an agent, a higher one a red light.
 
     Attributes:
         id: Names.
@@ -205,8 +204,8 @@ class ObservedAgents:
         size_m: Length and width.
         centre_m: Centres now.
         forecast_mps: Velocities of the forecast.
-        red: Polygons of lanes of the route shut by red lights.
-        collided: Others and red lights that the ego overlaps already, which nothing reacts to.
+        red: Polygons of the route's lanes with a red light.
+        collided: Agents and red lights that the ego overlaps already; the planner ignores them.
     """
 
     id: Shaped[np.ndarray, "all"]
@@ -244,7 +243,7 @@ class ObservedAgents:
         return np.hypot(self.size_m[:, 0], self.size_m[:, 1]) / 2
 
     def rectangles(self, maps: Int[np.ndarray, "pair"], others: Int[np.ndarray, "pair"]) -> Rectangles:
-        """Footprints of others in maps, pair by pair."""
+        """Footprints of agents in maps, pair by pair."""
         return Rectangles(self.centres_m[maps, others], self.ahead[others], self.size_m[others] / 2)
 
     def polygons(self, maps: Int[np.ndarray, "pair"], others: Int[np.ndarray, "pair"]) -> np.ndarray:
@@ -253,9 +252,9 @@ class ObservedAgents:
         return shapely.polygons(self.corners_m[others] + moved[:, None])
 
     def tree_order(self, in_map: int, shape: Geometry) -> Int[np.ndarray, "met"]:
-        """What meets a shape, in the order in which the published spatial index names it."""
-        everybody = np.arange(len(self))
-        polygons = np.concatenate([self.polygons(np.full(len(self), in_map), everybody), self.red])
+        """Indices of the agents and red lights that meet a shape, in the order of the published spatial index."""
+        agents = np.arange(len(self))
+        polygons = np.concatenate([self.polygons(np.full(len(self), in_map), agents), self.red])
         return shapely.STRtree(polygons).query(shape, predicate="intersects")
 
 
@@ -268,9 +267,9 @@ def observed(
     radius_m: float,
     collided: frozenset[str] = frozenset(),
 ) -> ObservedAgents:
-    """What is kept of the agents around the ego, and the lanes `shut` by a red light.
+    """The nearest agents around the ego, and the lanes `shut` by a red light.
 
-    `collided` names what was overlapped earlier: agents of that name are left out, red lights are kept and ignored.
+    `collided` names agents and red lights overlapped earlier: agents are left out, red lights stay and are ignored.
     """
     if collided:
         agents = agents.where(~np.isin(agents.id, list(collided)))
@@ -278,28 +277,28 @@ def observed(
     away_m = np.hypot(*(agents.pose[:, :2] - centre_m).T)
     order = np.argsort(away_m, kind="stable")
     order = order[away_m[order] <= radius_m]
-    kept = np.concatenate([order[agents.kind[order] == kind][:most] for kind, most in KEPT.items()])
-    static = agents.kind[kept] == STATIC
-    velocity_mps = np.where(static[:, None], 0.0, agents.velocity_mps[kept])
+    nearest = np.concatenate([order[agents.kind[order] == kind][:most] for kind, most in MOST_PER_KIND.items()])
+    static = agents.kind[nearest] == STATIC
+    velocity_mps = np.where(static[:, None], 0.0, agents.velocity_mps[nearest])
     speed_mps = np.hypot(*velocity_mps.T)
-    ahead = directions(agents.pose[kept, 2])
+    ahead = directions(agents.pose[nearest, 2])
     # As published: the forecast runs along the heading, or against it where the velocity points backwards; leading
     # speeds and everything else take the heading as observed.
     backwards = (velocity_mps * ahead).sum(axis=1) <= 0
     forecast_mps = np.where(backwards, -speed_mps, speed_mps)[:, None] * ahead
-    size_m = agents.size_m[kept]
+    size_m = agents.size_m[nearest]
     own = Rectangles(centre_m, directions(ego.pose[2:])[0], np.array([ego.vehicle.length_m, ego.vehicle.width_m]) / 2)
-    touched = overlapping(own, Rectangles(agents.pose[kept, :2], ahead, size_m / 2))
+    touched = overlapping(own, Rectangles(agents.pose[nearest, :2], ahead, size_m / 2))
     red = roads.polygon[shut]
     inside = shapely.contains(red, shapely.Polygon(ego.vehicle.corners_m(ego.pose)))
     lights = np.array([f"red_light_{roads.ids[n]}" for n in shut], dtype=str)
     return ObservedAgents(
-        id=np.concatenate([agents.id[kept].astype(str), lights]),
+        id=np.concatenate([agents.id[nearest].astype(str), lights]),
         static=static,
         speed_mps=speed_mps,
-        heading_rad=agents.pose[kept, 2],
+        heading_rad=agents.pose[nearest, 2],
         size_m=size_m,
-        centre_m=agents.pose[kept, :2],
+        centre_m=agents.pose[nearest, :2],
         forecast_mps=forecast_mps,
         red=red,
         collided=np.concatenate([touched, np.atleast_1d(inside) | np.isin(lights, list(collided))]),

@@ -1,12 +1,11 @@
-"""PDM-Closed: 15 proposals of IDM on three paths at five speeds, simulated, scored, the best one driven (Dauner 2023).
+"""Situation and agents -> a plan by PDM-Closed: the best of 15 simulated and scored IDM proposals (Dauner 2023).
 
-tuplan_garage's `PDMClosedPlanner` at its released configuration, in our own code. See
-docs/definitions.md, PDM-Closed.
+The proposals are three paths at five speeds. tuplan_garage's `PDMClosedPlanner` at its released configuration, in our
+own code. See docs/definitions.md, PDM-Closed.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,9 +25,6 @@ from deepval.planners.routes import (
 from deepval.planners.scoring import ProposalScores, rides, scored
 from deepval.planners.tracking import AX, STEER, VX, YAW_RATE, simulated
 
-if TYPE_CHECKING:
-    pass
-
 STEP_S = 0.1
 STEPS, PROPOSAL_STEPS = 80, 40
 BRAKE_MPS2 = (-4.05, 2.40)
@@ -36,7 +32,7 @@ BRAKE_MPS2 = (-4.05, 2.40)
 
 @dataclass(frozen=True, eq=False)
 class PdmTrajectory(Trajectory):
-    """A plan of PDM-Closed with the scores of its proposals, the one it took, and whether it braked instead."""
+    """A plan of PDM-Closed with the scores of its proposals, the chosen one, and whether the brake replaced it."""
 
     score: Float[np.ndarray, "prop"]
     chosen: int
@@ -49,9 +45,9 @@ class PdmClosed(Planner):
 
     Attributes:
         speed_shares: Target speeds as shares of the speed limit.
-        left_m: Paths, so far to the left of the centreline.
+        left_m: Offsets of the paths to the left of the centreline.
         fallback_mps: Speed limit where the map has none.
-        brake_within_s: The emergency brake acts where the best proposal is at fault in a collision so soon,
+        brake_within_s: The emergency brake acts where the best proposal is at fault in a collision within this time,
         brake_up_to_mps: and the ego is not faster than this.
     """
 
@@ -68,30 +64,26 @@ class PdmClosed(Planner):
     brake_up_to_mps: float = 5.0
 
     def plan(self, situation: Situation, agents: Agents) -> PdmTrajectory:
-        """The best proposal's own path for 8 s, not what was simulated of it; or the brake."""
+        """The best proposal's own path for 8 s, not its simulated states; or the brake."""
         return self.taken(situation.ego, self.judged(situation, [agents])[0])
 
     def plans(self, situation: Situation, branches: Sequence[Agents]) -> list[Trajectory]:
-        """The plans of several observations, which share map, paths and the simulation of what is the same."""
+        """The plans of several observations, which share map, paths and the simulation of equal proposals."""
         return [self.taken(situation.ego, judged) for judged in self.judged(situation, branches)]
 
     def judged(self, situation: Situation, branches: Sequence[Agents]) -> "list[JudgedProposals]":
         """All proposals of each observation with their simulation and scores."""
-        # shapely is loaded by who plans, not by who lists planners.
-        pass
-
         return judged_branches(self, situation, branches)
 
     def session(self) -> Planner:
-        """Its first plan lays the paths for all, and whom it has overlapped once it ignores for ever."""
-        pass
-
+        """A session whose first plan fixes the paths; it ignores an agent from the first overlap on."""
         return PdmSession(self)
 
     def taken(self, ego: EgoState, judged: "JudgedProposals") -> PdmTrajectory:
-        """The plan: the proposal of the highest score, of several the first, or the brake."""
+        """The plan: the first proposal of the highest score, or the brake."""
         best = int(np.argmax(judged.scores.score))
         times_s = STEP_S * np.arange(STEPS + 1)
+        # As published: above the speed limit of the brake the best proposal is driven even into a collision.
         soon = judged.scores.collision_s[best] <= self.brake_within_s
         if brake := bool(soon and ego.speed_mps <= self.brake_up_to_mps):
             signed_mps = braking_mps(ego)
@@ -112,7 +104,7 @@ def braking_mps(ego: EgoState) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Laid:
-    """What the published planner lays at its first plan: the corrected route, the centreline, the paths beside it."""
+    """The paths that the published planner fixes at its first plan: corrected route, centreline, paths beside it."""
 
     route: tuple[str, ...]
     middle: LanePath
@@ -121,7 +113,7 @@ class Laid:
 
 @dataclass(frozen=True, eq=False)
 class JudgedProposals:
-    """All proposals of one observation: how the driver model moves on the paths, the simulated states, the scores."""
+    """All proposals of one observation: the driver model's motion on the paths, the simulated states, the scores."""
 
     driver: Driver
     motion: ProposalMotion
@@ -130,7 +122,7 @@ class JudgedProposals:
     scores: ProposalScores
 
     def unrolled(self, best: int) -> tuple[Float[np.ndarray, "step 3"], Float[np.ndarray, "step"]]:
-        """Poses and speeds of a proposal over 8 s: from 4 s on the driver model goes on alone."""
+        """Poses and speeds of a proposal over 8 s: after 4 s the driver model of this proposal alone continues."""
         path, speed = divmod(best, self.driver.targets_mps.shape[1])
         one = (slice(path, path + 1), slice(speed, speed + 1))
         alone = Driver(
@@ -148,7 +140,7 @@ class JudgedProposals:
 
 
 def laid(planner: PdmClosed, situation: Situation) -> Laid:
-    """The paths from where the ego is now."""
+    """The paths from the ego's present position."""
     roads = roads_of(situation.lane_map)
     route = corrected_route(roads, check_route(roads, situation.route), situation.ego)
     start = starting_lane(roads, route, ego=situation.ego, farthest_m=planner.radius_m)
@@ -164,14 +156,14 @@ def judged_branches(
     on: Laid | None = None,
     collided: frozenset[str] = frozenset(),
 ) -> list[JudgedProposals]:
-    """Every branch's proposals, judged.
+    """The proposals of every branch with their simulation and scores.
 
     Args:
         planner: Its constants.
-        situation: Where the ego is.
-        branches: What is observed.
-        on: What was laid at the first plan of a drive; laid now where None.
-        collided: Others and red lights that were overlapped at an earlier plan.
+        situation: State and task of the ego.
+        branches: Observed agents, branch by branch.
+        on: Paths of the first plan of a drive; None computes them now.
+        collided: Agents and red lights that were overlapped at an earlier plan.
     """
     roads, ego = roads_of(situation.lane_map), situation.ego
     on = on or laid(planner, situation)
@@ -201,6 +193,7 @@ def judged_branches(
     ]
     motions = [driver.driven(_first_course(driver, ego), range(1, PROPOSAL_STEPS + 1)) for driver in drivers]
     path_states = [poses(driver, motion) for driver, motion in zip(drivers, motions, strict=True)]
+    # Branches often differ in few proposals: each distinct one is simulated once.
     distinct, number = _distinct(path_states)
     states = simulated(distinct, state_of(ego), wheel_base_m=ego.vehicle.wheel_base_m)
     ground = ground_around(roads, ego.vehicle.centres_m(ego.pose), radius_m=planner.radius_m, route=set(lanes))
@@ -212,7 +205,7 @@ def judged_branches(
 
 
 def state_of(ego: EgoState) -> Float[np.ndarray, "11"]:
-    """The ego as the simulation starts from it: no lateral motion."""
+    """The first state of the simulation: the ego without lateral motion."""
     state = np.zeros(11)
     state[:3] = ego.pose
     state[VX], state[AX], state[STEER] = ego.speed_mps, ego.acceleration_mps2, ego.steering_rad
@@ -236,30 +229,30 @@ def _first_course(driver: Driver, ego: EgoState) -> Course:
 def _distinct(
     branches: Sequence[Float[np.ndarray, "prop 41 3"]],
 ) -> tuple[Float[np.ndarray, "some 41 3"], list[Int[np.ndarray, "prop"]]]:
-    """Proposals that differ, and the number among them of each proposal of each branch."""
+    """The distinct proposals, and the index among them of every proposal, branch by branch."""
     numbers: dict[bytes, int] = {}
-    found = []
-    chosen = []
+    distinct = []
+    indices = []
     for branch in branches:
         rows = []
         for proposal in branch:
             key = proposal.tobytes()
             if key not in numbers:
-                numbers[key] = len(found)
-                found.append(proposal)
+                numbers[key] = len(distinct)
+                distinct.append(proposal)
             rows.append(numbers[key])
-        chosen.append(np.array(rows))
-    return np.stack(found), chosen
+        indices.append(np.array(rows))
+    return np.stack(distinct), indices
 
 
 @dataclass(eq=False)
 class PdmSession(Planner):
-    """The planner as it was published to be driven; the route is that of the first plan.
+    """The planner over a whole drive, as published; the route is that of the first plan.
 
     Attributes:
         planner: Its constants.
-        on: What the first plan laid.
-        collided: Others and red lights that the ego has overlapped at a plan.
+        on: Paths of the first plan.
+        collided: Agents and red lights that the ego has overlapped at a plan.
     """
 
     planner: PdmClosed
@@ -267,7 +260,7 @@ class PdmSession(Planner):
     collided: frozenset[str] = frozenset()
 
     def plan(self, situation: Situation, agents: Agents) -> PdmTrajectory:
-        """The plan from here on, along the paths of the first."""
+        """The plan from the present state, along the paths of the first plan."""
         self.on = self.on or laid(self.planner, situation)
         (judged,) = judged_branches(self.planner, situation, [agents], on=self.on, collided=self.collided)
         seen = judged.driver.observation

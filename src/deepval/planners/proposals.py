@@ -1,6 +1,6 @@
 """Paths, target speeds and forecasts -> PDM-Closed's proposals: IDM along each path at each target speed.
 
-Comments that start with "Quirk" say which behaviour of the published code is reproduced. See
+A comment that starts with "Quirk" marks unexpected behaviour of the published code that is reproduced. See
 docs/definitions.md, PDM-Closed.
 """
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 STEP_S = 0.1
 MARGIN_M = 1e-3
 LEAST_M = 1e-5
-"""Quirk: the path's first pose is never looked up, only the one this far along it."""
+"""Quirk: the path's first pose is never used, only the one this far along it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Guide:
-    """A path to follow, the progress of the rear axle on it, and the corridor in which others count as ahead."""
+    """A path to follow, the progress of the rear axle on it, and the corridor in which agents count as ahead."""
 
     path: LanePath
     start_m: float
@@ -38,9 +38,10 @@ class Guide:
 
 
 def guide(path: LanePath, rear_axle_m: Float[np.ndarray, "2"], *, ahead_m: float, half_width_m: float) -> Guide:
-    """A path as the ego is to follow it."""
+    """The guide of the ego along a path."""
     start_m = float(path.projected_m(rear_axle_m))
     corridor = path.corridor(start_m, start_m + ahead_m, half_width_m=half_width_m)
+    # Prepared once, because every agent in every map is tested against it.
     shapely.prepare(corridor)
     return Guide(path, start_m, corridor)
 
@@ -61,7 +62,7 @@ class DriverModel(NamedTuple):
 
 
 class ProposalMotion(NamedTuple):
-    """Progress and speed on a path, and the leader (progress, speed, rear length) that the last step looked at."""
+    """Progress and speed on a path, and the leader (progress, speed, rear length) of the last step."""
 
     progress_m: Float[np.ndarray, "path speed index"]
     speed_mps: Float[np.ndarray, "path speed index"]
@@ -69,7 +70,7 @@ class ProposalMotion(NamedTuple):
 
 
 class Met(NamedTuple):
-    """Others that meet a corridor in one map: the guide whose it is, who, progress of their centroid, polygon."""
+    """Agents that meet a corridor in one map: index of the guide, of the agent, progress of its centroid, polygon."""
 
     guide: list[int]
     who: list[int]
@@ -78,16 +79,18 @@ class Met(NamedTuple):
 
 
 def met_by(guides: list[Guide], observation: ObservedAgents, maps: range) -> list[Met]:
-    """Who meets which guide's corridor, map by map."""
+    """The agents and red lights that meet a guide's corridor, map by map."""
     moves = np.asarray(observation.forecast_mps.any(axis=1))
     ends_m = np.moveaxis(observation.centres_m[[maps.start, maps.stop - 1]], 0, 1)
+    # Forecasts are straight, so a segment from the first to the last map covers all maps between: one distance test
+    # per agent removes most of them before any polygon is built.
     ways = shapely.points(ends_m[:, 0])
     ways[moves] = shapely.linestrings(ends_m[moves])
     rows = []
     for number, followed in enumerate(guides):
         near = shapely.dwithin(followed.corridor, ways, observation.radius_m + MARGIN_M)
         near &= ~observation.collided[: len(observation)]
-        # What stands is looked at once, not in every map.
+        # A standing agent is tested once, not in every map; -1 below marks a row that belongs to all maps.
         movers, standing = np.flatnonzero(near & moves), np.flatnonzero(near & ~moves)
         j = np.concatenate([np.repeat(maps, len(movers)), np.full(len(standing), maps.start)])
         who = np.concatenate([np.tile(movers, len(maps)), standing])
@@ -103,15 +106,15 @@ def met_by(guides: list[Guide], observation: ObservedAgents, maps: range) -> lis
     in_map = np.concatenate([row[0] for row in rows])
     guide = np.concatenate([np.full(len(row[0]), row[1]) for row in rows])
     who, progress_m, polygon = (np.concatenate([row[part] for row in rows]) for part in (2, 3, 4))
-    found = []
+    met_maps = []
     for j in maps:
         here = np.flatnonzero((in_map == j) | (in_map == -1))
-        found.append(Met(guide[here].tolist(), who[here].tolist(), progress_m[here], polygon[here]))
-    return found
+        met_maps.append(Met(guide[here].tolist(), who[here].tolist(), progress_m[here], polygon[here]))
+    return met_maps
 
 
 class Course(NamedTuple):
-    """Where IDM is on each guide at each target speed, and whom it follows."""
+    """State of IDM on every guide at every target speed, and its leader."""
 
     progress_m: Float[np.ndarray, "path speed"]
     speed_mps: Float[np.ndarray, "path speed"]
@@ -120,7 +123,7 @@ class Course(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Driver:
-    """IDM on several guides at several target speeds among what is observed."""
+    """IDM on several guides at several target speeds among the observed agents."""
 
     policy: DriverModel
     guides: list[Guide]
@@ -129,7 +132,7 @@ class Driver:
     vehicle: Vehicle
 
     def driven(self, start: Course, indices: range) -> ProposalMotion:
-        """Progress, speed and leader at the start and at each index (0.1 s apart) after it."""
+        """Progress, speed and leader at the start and at every index (0.1 s apart) after it."""
         first_map, last_map = (indices.start + 1) // 2, (indices.stop - 1) // 2
         met = met_by(self.guides, self.observation, range(first_map, last_map + 1))
         policy = self.policy
@@ -137,15 +140,16 @@ class Driver:
         courses = [start]
         progress_m, speed_mps, leader = start
         for index in indices:
-            # Quirk: at odd indices the leaders of the index before are kept; at index 1 these are the zeros of
-            # index 0, a leader at progress 0, so that whoever moves brakes hard for the first 0.1 s.
+            # Quirk: at odd indices the leaders of the index before stay; at index 1 these are the zeros of
+            # index 0, a leader at progress 0, so that a moving ego brakes hard for the first 0.1 s.
             if index % 2 == 0:
                 leader = self._leaders(progress_m, met[index // 2 - first_map], in_map=index // 2)
+            # A gap below the minimum counts as the minimum: the braking term stays finite.
             gap_m = np.maximum(leader[..., 0] - progress_m - leader[..., 2], policy.min_gap_m)
             closing = policy.headway_s + (speed_mps - leader[..., 1]) / softness
-            wanted_m = policy.min_gap_m + speed_mps * closing
+            desired_gap_m = policy.min_gap_m + speed_mps * closing
             change = policy.acceleration_mps2 * (
-                1 - (speed_mps / self.targets_mps) ** policy.exponent - (wanted_m / gap_m) ** 2
+                1 - (speed_mps / self.targets_mps) ** policy.exponent - (desired_gap_m / gap_m) ** 2
             )
             change = np.minimum(np.maximum(change, -policy.deceleration_mps2), policy.acceleration_mps2)
             # Quirk: speeds may fall below 0; poses do not go back beyond the path's beginning.
@@ -156,34 +160,35 @@ class Driver:
     def _leaders(
         self, progress_m: Float[np.ndarray, "path speed"], met: Met, *, in_map: int
     ) -> Float[np.ndarray, "path speed 3"]:
-        """The leader of each proposal by the state before, from the map of the time it is for."""
+        """The leader of every proposal, from its state one index before and the map of the index itself."""
         if not met.who:
             return self._free
         pose = np.stack([guide.poses(mine_m) for guide, mine_m in zip(self.guides, progress_m, strict=True)])
         footprints = shapely.polygons(self.vehicle.corners_m(pose))
         away_m = shapely.distance(met.polygon[:, None], footprints[met.guide])
+        # Only agents whose centroid is farther along the path can lead.
         away_m = np.where(met.progress_m[:, None] > progress_m[met.guide], away_m, np.inf)
         nearest = self._nearest(met, away_m, in_map=in_map)
         leader = np.empty((*progress_m.shape, 3))
         for row, guide in enumerate(self.guides):
             # Quirk: one buffer (progress, speed, rear length), zeros at first, goes through the proposals of a path.
             # An object writes progress and speed, a red light only progress, a free road progress and rear length;
-            # what is not written is what the proposal before left there.
+            # a value that is not written keeps that of the proposal before.
             speed_mps = rear_m = 0.0
-            for place, (who, distance_m) in enumerate(nearest[row]):
+            for column, (who, distance_m) in enumerate(nearest[row]):
                 if who < 0:
                     to_m, rear_m = guide.path.length_m, self.vehicle.length_m / 2
                 else:
-                    to_m = progress_m[row, place] + distance_m
+                    to_m = progress_m[row, column] + distance_m
                     if who < len(self.observation):
-                        turned_rad = self.observation.heading_rad[who] - pose[row, place, 2]
+                        turned_rad = self.observation.heading_rad[who] - pose[row, column, 2]
                         speed_mps = self.observation.speed_mps[who] * np.cos(turned_rad)
-                leader[row, place] = to_m, speed_mps, rear_m
+                leader[row, column] = to_m, speed_mps, rear_m
         return leader
 
     @cached_property
     def _free(self) -> Float[np.ndarray, "path speed 3"]:
-        """The end of each path as leader."""
+        """The leader on a free road: the end of the path."""
         leader = np.zeros((*self.targets_mps.shape, 3))
         leader[..., 0] = np.array([[guide.path.length_m] for guide in self.guides])
         leader[..., 2] = self.vehicle.length_m / 2
@@ -192,21 +197,21 @@ class Driver:
     def _nearest(
         self, met: Met, away_m: Float[np.ndarray, "met speed"], *, in_map: int
     ) -> list[list[tuple[int, float]]]:
-        """Who is nearest to each proposal and how far away; -1 where nobody is ahead."""
+        """The nearest agent of every proposal and its distance; -1 on a free road."""
         nearest = [[(-1, np.inf)] * away_m.shape[1] for _ in self.guides]
         tied = set()
         for row, who, distances_m in zip(met.guide, met.who, away_m.tolist(), strict=True):
-            for place, distance_m in enumerate(distances_m):
-                if distance_m < nearest[row][place][1]:
-                    nearest[row][place] = who, distance_m
-                elif distance_m == nearest[row][place][1] < np.inf:
+            for column, distance_m in enumerate(distances_m):
+                if distance_m < nearest[row][column][1]:
+                    nearest[row][column] = who, distance_m
+                elif distance_m == nearest[row][column][1] < np.inf:
                     tied.add(row)
         for row in tied:
             # Quirk: of several that are equally near (footprints that overlap) the published spatial index decides.
-            named = self.observation.tree_order(in_map, self.guides[row].corridor).tolist()
-            mine = {who: away_m[place] for place, who in enumerate(met.who) if met.guide[place] == row}
-            for place in range(away_m.shape[1]):
-                first = min((who for who in named if who in mine), key=lambda who: mine[who][place])
-                if mine[first][place] < np.inf:
-                    nearest[row][place] = first, float(mine[first][place])
+            tree_order = self.observation.tree_order(in_map, self.guides[row].corridor).tolist()
+            mine = {who: away_m[index] for index, who in enumerate(met.who) if met.guide[index] == row}
+            for column in range(away_m.shape[1]):
+                first = min((who for who in tree_order if who in mine), key=lambda who: mine[who][column])
+                if mine[first][column] < np.inf:
+                    nearest[row][column] = first, float(mine[first][column])
         return nearest

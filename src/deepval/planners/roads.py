@@ -1,7 +1,7 @@
-"""LaneMap -> what planners ask of a road: polygons, vertex headings, which lanes are near, which roadblock follows.
+"""LaneMap -> the road geometry that planners need: polygons, vertex headings, near lanes, next roadblocks.
 
-A lane's polygon is its outline made valid, or its middle widened by half its width; a vertex heads where the segment
-that starts there heads, the last one where the one before it does.
+A lane's polygon is its outline made valid, or its middle widened by half its width; a vertex has the heading of
+the segment that starts there, the last vertex that of the one before it.
 """
 
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ class LanePath:
 
     @property
     def length_m(self) -> float:
-        """Arc length of the whole."""
+        """Arc length of the whole path."""
         return float(self.progress_m[-1])
 
     @cached_property
@@ -62,11 +62,11 @@ class LanePath:
         return shapely.LineString(self.pose[:, :2])
 
     def at(self, progress_m: Float[np.ndarray, "*batch"], *, least_m: float = 0.0) -> Float[np.ndarray, "*batch 3"]:
-        """Poses at a progress, linear between vertices; progress is held to `least_m` .. length."""
-        wanted = np.minimum(np.maximum(progress_m, least_m), self.progress_m[-1])
-        # At a joint, where two vertices are at one place, the one before it counts: the search is from the left.
-        before = self.progress_m[1:-1].searchsorted(wanted)
-        return self.pose[before] + (wanted - self.progress_m[before])[..., None] * self._slope[before]
+        """Poses at a progress, linear between vertices; progress is clipped to `least_m` .. length."""
+        clipped_m = np.minimum(np.maximum(progress_m, least_m), self.progress_m[-1])
+        # At a joint, where two vertices coincide, the first one counts: the search is from the left.
+        before = self.progress_m[1:-1].searchsorted(clipped_m)
+        return self.pose[before] + (clipped_m - self.progress_m[before])[..., None] * self._slope[before]
 
     @cached_property
     def _slope(self) -> Float[np.ndarray, "gap 3"]:
@@ -74,17 +74,17 @@ class LanePath:
         return np.diff(self.pose, axis=0) / np.where(gaps_m > 0, gaps_m, 1.0)[:, None]
 
     def projected_m(self, points_m: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch"]:
-        """Progress of the nearest place on the path."""
+        """Progress of the nearest point on the path."""
         return np.asarray(shapely.line_locate_point(self.line, shapely.points(points_m)), dtype=float)
 
     def beside(self, left_m: float) -> "LanePath":
-        """The path whose vertices lie so far to the left of these; its arc length is its own."""
+        """The path whose vertices lie `left_m` to the left of these; it has its own arc length."""
         to_left = self.pose[:, 2] + np.pi / 2
         moved = self.pose[:, :2] + left_m * np.column_stack([np.cos(to_left), np.sin(to_left)])
         return LanePath(np.column_stack([moved, self.pose[:, 2]]))
 
     def part(self, start_m: float, end_m: float) -> LineString:
-        """The line from one progress to another, both held to the path."""
+        """The line from one progress to another, both clipped to the path."""
         start_m, end_m = (min(max(at_m, 0.0), self.length_m) for at_m in (start_m, end_m))
         first, last = np.searchsorted(self.progress_m, [start_m, end_m], side="right")
         ends = self.at(np.array([start_m, max(start_m, end_m)]))[:, :2]
@@ -114,7 +114,7 @@ def directions(heading_rad: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*
 
 
 def overlapping(first: Rectangles, second: Rectangles) -> Bool[np.ndarray, "*both"]:
-    """Whether rectangles overlap or touch, pair by pair: no side of either separates them."""
+    """Whether rectangles overlap or touch, pair by pair: no side of either separates them (separating axes, exact)."""
     between = second.centre_m - first.centre_m
     a, b = first.ahead, second.ahead
     cos = np.abs(a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1])
@@ -132,7 +132,7 @@ INTERSECTION_TOLERANCE_M = 0.01
 
 
 class Roads:
-    """A lane map with its geometry, lane by lane in the map's order; made once per map by `roads_of`."""
+    """A lane map with its geometry, lane by lane in the map's order; built once per map by `roads_of`."""
 
     def __init__(self, lane_map: LaneMap) -> None:
         self.ids = tuple(lane_map.lanes)
@@ -148,14 +148,14 @@ class Roads:
     @cached_property
     def polygon(self) -> np.ndarray:
         """Polygons of the lanes."""
-        found = np.empty(len(self.lanes), dtype=object)
-        found[:] = [lane_polygon(lane) for lane in self.lanes]
-        shapely.prepare(found)
-        return found
+        polygons = np.empty(len(self.lanes), dtype=object)
+        polygons[:] = [lane_polygon(lane) for lane in self.lanes]
+        shapely.prepare(polygons)
+        return polygons
 
     @cached_property
     def ground(self) -> np.ndarray:
-        """Polygons that one may drive on: lanes, connectors, other ground."""
+        """Drivable polygons: lanes, connectors, other ground."""
         others = np.empty(len(self._drivable_m), dtype=object)
         others[:] = [outlined(outline_m) for outline_m in self._drivable_m]
         shapely.prepare(others)
@@ -172,7 +172,7 @@ class Roads:
 
     @cached_property
     def _intersections(self) -> STRtree:
-        """Intersections as the map outlines them; where it outlines none, its connectors."""
+        """Intersections of the map; connectors where it outlines none."""
         outlines = [outlined(outline_m) for outline_m in self._intersections_m]
         connectors = [self.polygon[index] for index, lane in enumerate(self.lanes) if lane.connector]
         return shapely.STRtree(outlines or connectors)
@@ -203,7 +203,7 @@ class Roads:
         return self._block_polygon[block]
 
     def after(self, lane: int) -> list[int]:
-        """Lanes that a lane leads to, of those the map has."""
+        """Lanes that a lane leads to, if they are on the map."""
         return [self.number[lane] for lane in self.lanes[lane].successors if lane in self.number]
 
     def blocks_after(self, block: str) -> list[str]:
@@ -223,19 +223,19 @@ class Roads:
 
     def in_intersection(self, points_m: Float[np.ndarray, "point 2"]) -> np.ndarray:
         """Whether points are in an intersection."""
-        hit = np.zeros(len(points_m), dtype=bool)
-        found = self._intersections.query(
+        inside = np.zeros(len(points_m), dtype=bool)
+        pairs = self._intersections.query(
             shapely.points(points_m), predicate="dwithin", distance=INTERSECTION_TOLERANCE_M
         )
-        hit[found[0]] = True
-        return hit
+        inside[pairs[0]] = True
+        return inside
 
 
 _ROADS: "WeakKeyDictionary[LaneMap, Roads]" = WeakKeyDictionary()
 
 
 def roads_of(lane_map: LaneMap) -> Roads:
-    """The geometry of a map, made once for each map object."""
+    """The geometry of a map, built once for each map object."""
     if lane_map not in _ROADS:
         _ROADS[lane_map] = Roads(lane_map)
     return _ROADS[lane_map]
@@ -262,7 +262,7 @@ def posed(points_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 3"
 
 @dataclass(frozen=True, eq=False)
 class DrivableGround:
-    """Polygons that one may drive on around the ego, those of the route first."""
+    """Drivable polygons around the ego, those of the route first."""
 
     roads: Roads
     numbers: Int[np.ndarray, "polygon"]
@@ -272,33 +272,34 @@ class DrivableGround:
     def _bounds(self) -> Float[np.ndarray, "polygon 4"]:
         return self.roads.bounds[self.numbers]
 
-    def held(self, points_m: Float[np.ndarray, "point 2"], polygons: range) -> Bool[np.ndarray, "point"]:
-        """Whether points are in any of some polygons; a point that is in one is not asked of the next."""
-        held = np.zeros(len(points_m), dtype=bool)
+    def inside(self, points_m: Float[np.ndarray, "point 2"], polygons: range) -> Bool[np.ndarray, "point"]:
+        """Whether points are in any of some polygons; a point inside one is not tested against the next."""
+        inside = np.zeros(len(points_m), dtype=bool)
         x, y = np.ascontiguousarray(points_m[:, 0]), np.ascontiguousarray(points_m[:, 1])
         low, high = points_m.min(axis=0), points_m.max(axis=0)
         part = slice(polygons.start, polygons.stop)
+        # Bounds first: they exclude most polygons and points before the exact test.
         bounds = self._bounds[part]
         reached = (bounds[:, :2] <= high).all(axis=1) & (bounds[:, 2:] >= low).all(axis=1)
         for number, (left, bottom, right, top) in zip(
             self.numbers[part][reached].tolist(), bounds[reached].tolist(), strict=True
         ):
-            asked = np.flatnonzero(~held & (x >= left) & (x <= right) & (y >= bottom) & (y <= top))
-            if len(asked):
-                held[asked] = shapely.contains_xy(self.roads.ground[number], x[asked], y[asked])
-        return held
+            rows = np.flatnonzero(~inside & (x >= left) & (x <= right) & (y >= bottom) & (y <= top))
+            if len(rows):
+                inside[rows] = shapely.contains_xy(self.roads.ground[number], x[rows], y[rows])
+        return inside
 
     def off_road(self, corners_m: Float[np.ndarray, "*batch 4 2"]) -> Bool[np.ndarray, "*batch"]:
         """Whether a corner is on none of the polygons."""
-        held = self.held(corners_m.reshape(-1, 2), range(len(self.numbers)))
-        return np.asarray(~held.reshape(corners_m.shape[:-1]).all(axis=-1))
+        inside = self.inside(corners_m.reshape(-1, 2), range(len(self.numbers)))
+        return np.asarray(~inside.reshape(corners_m.shape[:-1]).all(axis=-1))
 
     def off_route(self, centres_m: Float[np.ndarray, "*batch 2"]) -> Bool[np.ndarray, "*batch"]:
         """Whether a centre is on no lane of the route: published as oncoming traffic."""
-        return ~self.held(centres_m.reshape(-1, 2), range(self.on_route)).reshape(centres_m.shape[:-1])
+        return ~self.inside(centres_m.reshape(-1, 2), range(self.on_route)).reshape(centres_m.shape[:-1])
 
     def in_several_lanes(self, corners_m: Float[np.ndarray, "box 4 2"]) -> Bool[np.ndarray, "box"]:
-        """Whether more than one polygon has a corner and none has all four."""
+        """Whether more than one polygon contains a corner and none contains all four."""
         points = corners_m.reshape(-1, 2)
         inside = shapely.contains_xy(self.roads.ground[self.numbers][:, None], points[:, 0], points[:, 1])
         corners = inside.reshape(len(self.numbers), len(corners_m), 4).sum(axis=2)

@@ -13,7 +13,7 @@ from deepval.planners.roads import Geometry, LanePath, Roads, shapely
 Node = TypeVar("Node", bound=Hashable)
 
 BACKWARD_DEPTH, FORWARD_DEPTH = 15, 30
-"""How many roadblocks the correction looks back from the route's first, and ahead."""
+"""Number of roadblocks that the correction searches back from the route's first, and ahead."""
 WINDOW = 30
 """Roadblocks that a centreline covers, the current one included."""
 HERE_M = 1.0
@@ -21,8 +21,8 @@ ALIGNED_RAD, BESIDE_M = np.pi / 4, 3.0
 LOOP_M2 = 1.0
 
 
-class FoundRoute(NamedTuple):
-    """A way through a graph, and whether it reaches a goal; where it does not it is the longest that was seen."""
+class RouteSearch(NamedTuple):
+    """A way through a graph, and whether it reaches a goal; without a goal it is the longest way searched."""
 
     way: list
     reached: bool
@@ -34,11 +34,11 @@ def searched(
     *,
     is_goal: Callable[[Node, int], bool],
     most_depth: int,
-) -> FoundRoute:
+) -> RouteSearch:
     """Breadth-first search by depth, the start at depth 1, in which a node may be met again at another depth.
 
-    As published, a node's parent at a depth is the last that led to it, and the goal is the first that is met: nodes
-    of a depth are therefore kept in both orders.
+    As published, a node's parent at a depth is the last that led to it, and the goal is the first that is met: the
+    search therefore stores the nodes of a depth in both orders.
     """
     parents: list[dict[Node, Node | None]] = [{start: None}]
     first_met, last_met = [start], [start]
@@ -48,7 +48,7 @@ def searched(
             break
         for node in first_met:
             if is_goal(node, depth):
-                return FoundRoute(_way(parents, node), reached=True)
+                return RouteSearch(_way(parents, node), reached=True)
         children: dict[Node, Node | None] = {}
         for node in last_met:
             for child in beyond(node):
@@ -60,10 +60,10 @@ def searched(
         last_met = list(children)
         parents.append(children)
     if len(parents) == 1:
-        return FoundRoute([start], reached=False)
+        return RouteSearch([start], reached=False)
     final = parents[-1][last_met[-1]]
     assert final is not None, "only the start has no parent"
-    return FoundRoute(_way(parents, next(iter(beyond(final)))), reached=False)
+    return RouteSearch(_way(parents, next(iter(beyond(final)))), reached=False)
 
 
 def _way(parents: Sequence[dict], end: Hashable) -> list:
@@ -74,13 +74,13 @@ def _way(parents: Sequence[dict], end: Hashable) -> list:
 
 
 def check_route(roads: Roads, route: Sequence[str]) -> tuple[str, ...]:
-    """The roadblocks of a route, each once; raise unless the map has them all."""
+    """The roadblocks of a route without repetitions; InputError unless all are on the map."""
     if not route:
         raise InputError("a planner needs a route; found none: name the roadblocks that the vehicle is to follow.")
-    for place, block in enumerate(route):
+    for index, block in enumerate(route):
         if block not in roads.blocks:
             raise InputError(
-                f"a route must stay on the map; roadblock {block} (number {place + 1} of {len(route)}) is not on it: "
+                f"a route must stay on the map; roadblock {block} (number {index + 1} of {len(route)}) is not on it: "
                 "cut the route there, or read a larger map."
             )
     return tuple(dict.fromkeys(route))
@@ -92,16 +92,16 @@ def lanes_of(roads: Roads, route: Iterable[str]) -> list[int]:
 
 
 def lane_held_or_nearest(roads: Roads, lanes: Sequence[int], *, ego: EgoState, farthest_m: float) -> int:
-    """The first lane whose polygon holds the ego's centre, else the one nearest to its footprint.
+    """The first lane whose polygon contains the ego's centre, else the one nearest to its footprint.
 
     Raises:
-        InputError: The nearest is farther than the planner looks, so that it could not see what is on it.
+        InputError: The nearest is beyond the planner's range, so that it could not see the agents on it.
     """
     centre_m = ego.vehicle.centres_m(ego.pose)
     polygons = roads.polygon[list(lanes)]
-    held = shapely.contains_xy(polygons, *centre_m)
-    if held.any():
-        return lanes[int(np.argmax(held))]
+    inside = shapely.contains_xy(polygons, *centre_m)
+    if inside.any():
+        return lanes[int(np.argmax(inside))]
     distance_m = shapely.distance(polygons, shapely.Polygon(ego.vehicle.corners_m(ego.pose)))
     nearest = int(np.argmin(distance_m))
     if distance_m[nearest] > farthest_m:
@@ -132,7 +132,7 @@ def starting_lane(roads: Roads, route: Sequence[str], *, ego: EgoState, farthest
     under = [lane for lane in lanes if shapely.intersects_xy(roads.polygon[lane], ego.pose[0], ego.pose[1])]
     if not under:
         return lane_held_or_nearest(roads, lanes, ego=ego, farthest_m=farthest_m)
-    # Sorted as the map has them, lanes before connectors: of two that are aligned alike the first counts.
+    # In the order of the map, lanes before connectors: of two equally aligned lanes the first counts.
     under = sorted(set(under), key=lambda lane: (roads.lanes[lane].connector, lane))
     return min(under, key=lambda lane: beside(roads, lane, ego)[1])
 
@@ -153,7 +153,7 @@ def shortest_lanes(roads: Roads, route: Sequence[str], start: int) -> list[int]:
         for after in roads.after(lane):
             length_m = cost_m[lane] + roads.length_m[after]
             if after in allowed and after not in done and length_m < cost_m.get(after, np.inf):
-                # Where the target cannot be reached the last lane that came into view is the end.
+                # If the target cannot be reached, the last lane discovered is the end.
                 end = end if after in cost_m else after
                 cost_m[after], parent[after] = length_m, lane
     way = [end]
@@ -168,7 +168,7 @@ def centreline(roads: Roads, lanes: Sequence[int]) -> LanePath:
 
 
 def beside(roads: Roads, lane: int, ego: EgoState) -> tuple[float, float]:
-    """How far the rear axle is from the lane's nearest vertex, and how far their headings are apart."""
+    """Distance of the rear axle from the lane's nearest vertex, and the difference of their headings."""
     pose = roads.pose[lane]
     distance_m = np.hypot(pose[:, 0] - ego.pose[0], pose[:, 1] - ego.pose[1])
     nearest = int(np.argmin(distance_m))
@@ -186,7 +186,7 @@ def corrected_route(roads: Roads, route: Sequence[str], ego: EgoState) -> tuple[
 
 
 def _blocks_here(roads: Roads, route: Sequence[str], ego: EgoState) -> tuple[str, list[str]]:
-    """The roadblock that the ego is on, and all that it may be on: aligned and near, on the route if any is."""
+    """The ego's roadblock, and all candidates for it: aligned and near, on the route if any is."""
     axle = shapely.Point(ego.pose[:2])
     near = [lane for lane in roads.near(axle, HERE_M).tolist() if lane < len(roads.lanes)]
     if not near:
@@ -206,7 +206,7 @@ def _by_kind(roads: Roads) -> list[list[int]]:
 
 
 def _led_to(roads: Roads, route: list[str], *, here: str, candidates: list[str]) -> list[str]:
-    """A route that starts elsewhere, with the way to its first roadblock or to one of the first three before it."""
+    """A route that starts elsewhere, preceded by the way to its first roadblock or to one of its first three."""
     back = searched(
         route[0], roads.blocks_before, is_goal=lambda block, _: block in candidates, most_depth=BACKWARD_DEPTH
     )
@@ -222,22 +222,22 @@ def _without_gaps(roads: Roads, route: list[str]) -> list[str]:
     filled = route[:1]
     for before, after in pairwise(route):
         if before not in roads.blocks_before(after):
-            found = searched(
+            search = searched(
                 before, roads.blocks_after, is_goal=lambda block, _, to=after: block == to, most_depth=FORWARD_DEPTH
             )
-            filled += found.way[1:-1] if found.reached else []
+            filled += search.way[1:-1] if search.reached else []
         filled.append(after)
     return filled
 
 
 def _without_loops(roads: Roads, route: list[str]) -> list[str]:
-    """The route up to the first roadblock in an intersection that lies across one before it."""
+    """The route up to the first roadblock in an intersection that overlaps an earlier one."""
     passed: list[Geometry] = []
-    for place, block in enumerate(route):
+    for index, block in enumerate(route):
         if roads.is_connector(block):
             polygon = roads.block_polygon(block)
             met = [other for other in passed if shapely.intersects(other, polygon)]
             if any(shapely.area(shapely.intersection(other, polygon)) > LOOP_M2 for other in met):
-                return route[:place]
+                return route[:index]
             passed.append(polygon)
     return route

@@ -1,9 +1,9 @@
 """Simulated proposals -> PDM-Closed's scores.
 
 No collision x drivable area x direction x (5 progress + 5 time to collision + 2 comfort) / 12.
-Only the first overlap of a proposal with another counts: one that is the ego's fault settles the score, one that is not
-puts the other on a list of those ignored. So it is with time to collision, which keeps a list of its own. See
-docs/definitions.md, PDM-Closed.
+Only the first overlap of a proposal with an agent counts: at the ego's fault it decides the score, otherwise the agent
+is ignored from then on. Time to collision follows the same rule with a list of its own. See docs/definitions.md,
+PDM-Closed.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from deepval.planners.tracking import HEADING, VX, VY
 
 STEP_S = 0.1
 AHEAD_STEPS = (0, 3, 6, 9)
-"""Time to collision looks so many steps ahead, the ego at constant velocity."""
+"""Time to collision looks these numbers of steps ahead, with the ego at constant velocity."""
 STOPPED_MPS, CREEPING_MPS = 0.05, 5e-3
 AHEAD_RAD, BEHIND_RAD = np.deg2rad(30), np.deg2rad(150)
 ONCOMING_M = (2.0, 6.0)
@@ -29,7 +29,7 @@ WEIGHTS = {"progress": 5.0, "ttc": 5.0, "comfort": 2.0}
 
 @dataclass(frozen=True, eq=False)
 class ProposalScores:
-    """What each proposal scores, the terms behind it, and when it first collides or comes too near (inf: never)."""
+    """The score of every proposal, its terms, and the time of its first collision or near miss (inf: never)."""
 
     score: Float[np.ndarray, "prop"]
     no_collision: Float[np.ndarray, "prop"]
@@ -45,7 +45,7 @@ class ProposalScores:
 
 @dataclass(frozen=True, eq=False)
 class Rides:
-    """Simulated proposals and what of them does not depend on the others."""
+    """Simulated proposals and their quantities that do not depend on other agents."""
 
     states: Float[np.ndarray, "prop 41 11"]
     vehicle: Vehicle
@@ -54,7 +54,7 @@ class Rides:
     progress_m: Float[np.ndarray, "prop"]
 
     def __getitem__(self, chosen: Int[np.ndarray, "some"]) -> "Rides":
-        """Some of the proposals; what was worked out for all is kept."""
+        """Some of the proposals, with the quantities already computed for all."""
         part = Rides(self.states[chosen], self.vehicle, self.ground, self.comfortable[chosen], self.progress_m[chosen])
         for name in ("ahead", "centre_m", "corners_m", "speed_mps", "off_road", "oncoming_m"):
             part.__dict__[name] = getattr(self, name)[chosen]
@@ -87,7 +87,7 @@ class Rides:
 
     @cached_property
     def oncoming_m(self) -> Float[np.ndarray, "prop"]:
-        """Longest way off the route without a break, counting steps that end there."""
+        """Longest uninterrupted distance off the route, counting steps that end there."""
         off = self.ground.off_route(self.centre_m)
         moved_m = np.hypot(*np.moveaxis(np.diff(self.centre_m, axis=1), -1, 0))
         longest = run = np.zeros(len(off))
@@ -124,7 +124,7 @@ def rides(
 
 @dataclass(frozen=True, eq=False)
 class Overlaps:
-    """Every overlap: proposal, the other, index of the ego state, and how many steps ahead of it one looks."""
+    """Every overlap: proposal, agent, index of the ego state, and the number of steps looked ahead."""
 
     prop: Int[np.ndarray, "overlap"]
     who: Int[np.ndarray, "overlap"]
@@ -134,7 +134,7 @@ class Overlaps:
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """First overlaps, one for each proposal and other that have any: index of the ego state, and the map looked at."""
+    """First overlaps, one per overlapping proposal and agent: index of the ego state, and index of the map."""
 
     prop: Int[np.ndarray, "event"]
     who: Int[np.ndarray, "event"]
@@ -143,7 +143,7 @@ class Events:
 
 
 def scored(rides: Rides, observation: ObservedAgents) -> ProposalScores:
-    """The scores of proposals among others."""
+    """The scores of proposals among the observed agents."""
     overlaps = _overlaps(rides, observation)
     no_collision, collision_s = _collisions(rides, observation, overlaps)
     near_ttc, ttc_s = _times_to_collision(rides, observation, overlaps)
@@ -151,6 +151,7 @@ def scored(rides: Rides, observation: ObservedAgents) -> ProposalScores:
     direction = np.select([rides.oncoming_m < bound for bound in ONCOMING_M], [1.0, 0.5], 0.0)
     factor = no_collision * drivable * direction
     gained_m = rides.progress_m * factor
+    # Progress is relative to the best proposal that breaks no rule; where all stand, progress does not separate them.
     most_m = gained_m.max()
     progress = gained_m / most_m if most_m > LEAST_PROGRESS_M else np.where(factor == 0, 0.0, 1.0)
     comfort = np.where(rides.comfortable, 1.0, 0.0)
@@ -190,7 +191,7 @@ def _collisions(
 def _times_to_collision(
     rides: Rides, observation: ObservedAgents, overlaps: Overlaps
 ) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
-    """Whether nothing comes too near, and the time of the ego state at which something first does."""
+    """1 where no agent comes too near, else 0, and the time of the first ego state at which one does."""
     events = _first_events(overlaps, rides.speed_mps[overlaps.prop, overlaps.index] >= CREEPING_MPS)
     ahead, behind = _ahead_and_behind(rides, observation, events)
     too_near = ahead.copy()
@@ -206,29 +207,31 @@ def _times_to_collision(
 
 
 def _overlaps(rides: Rides, observation: ObservedAgents) -> Overlaps:
-    """Overlaps of all proposals with all others that are not collided with already."""
+    """Overlaps of all proposals with all agents that the ego does not overlap already."""
     reach_m = np.hypot(rides.vehicle.length_m, rides.vehicle.width_m) / 2 + observation.radius_m
     index = np.arange(rides.states.shape[1])
-    places_m = [rides.centre_m + STEP_S * step * rides.speed_mps[..., None] * rides.ahead for step in AHEAD_STEPS]
-    low_m = np.min([place_m.min(axis=(0, 1)) for place_m in places_m], axis=0)
-    high_m = np.max([place_m.max(axis=(0, 1)) for place_m in places_m], axis=0)
+    centres_m = [rides.centre_m + STEP_S * step * rides.speed_mps[..., None] * rides.ahead for step in AHEAD_STEPS]
+    # Cheap tests first: an agent whose way and radius miss the box around all proposals cannot overlap, and only pairs
+    # within the sum of the radii need the exact test of rectangles.
+    low_m = np.min([centre_m.min(axis=(0, 1)) for centre_m in centres_m], axis=0)
+    high_m = np.max([centre_m.max(axis=(0, 1)) for centre_m in centres_m], axis=0)
     theirs_m = observation.centres_m[: (index[-1] + AHEAD_STEPS[-1]) // 2 + 1]
     crosses = (theirs_m.max(axis=0) + reach_m[:, None] >= low_m) & (theirs_m.min(axis=0) - reach_m[:, None] <= high_m)
     open_to = np.flatnonzero(crosses.all(axis=1) & ~observation.collided[: len(observation)])
     rows = []
-    for step, place_m in zip(AHEAD_STEPS, places_m, strict=True):
+    for step, centre_m in zip(AHEAD_STEPS, centres_m, strict=True):
         maps = (index + step) // 2
-        away_m = place_m[:, :, None] - theirs_m[maps][:, open_to]
+        away_m = centre_m[:, :, None] - theirs_m[maps][:, open_to]
         prop, at, which = np.nonzero(away_m[..., 0] ** 2 + away_m[..., 1] ** 2 <= reach_m[open_to] ** 2)
         who = open_to[which]
         own = rides.footprints(prop, at)
-        hit = overlapping(Rectangles(place_m[prop, at], own.ahead, own.half_m), observation.rectangles(maps[at], who))
+        hit = overlapping(Rectangles(centre_m[prop, at], own.ahead, own.half_m), observation.rectangles(maps[at], who))
         rows.append(np.stack([prop, who, at, np.full(len(prop), step)])[:, hit])
     return Overlaps(*np.concatenate(rows, axis=1))
 
 
 def _first_events(overlaps: Overlaps, counted: Bool[np.ndarray, "overlap"]) -> Events:
-    """The first of the counted overlaps of each proposal with each other: by index, then by how far ahead it looks."""
+    """The first counted overlap of every proposal with every agent: by index, then by steps looked ahead."""
     parts = (overlaps.prop, overlaps.who, overlaps.index, overlaps.step)
     prop, who, index, step = (part[counted] for part in parts)
     order = np.lexsort([step, index, who, prop])
@@ -240,7 +243,7 @@ def _first_events(overlaps: Overlaps, counted: Bool[np.ndarray, "overlap"]) -> E
 def _ahead_and_behind(
     rides: Rides, observation: ObservedAgents, events: Events
 ) -> tuple[Bool[np.ndarray, "event"], Bool[np.ndarray, "event"]]:
-    """Whether others are ahead (less than 30 degrees off the heading) or behind (more than 150), from the rear axle."""
+    """Whether agents are ahead (less than 30 degrees off the heading) or behind (more than 150), from the rear axle."""
     to_m = observation.centres_m[events.in_map, events.who] - rides.states[events.prop, events.index, :2]
     along_m = (to_m * rides.ahead[events.prop, events.index]).sum(axis=1)
     away_m = np.hypot(to_m[:, 0], to_m[:, 1])

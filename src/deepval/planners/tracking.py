@@ -1,8 +1,8 @@
-"""Poses that a vehicle is to reach every 0.1 s -> the states it really passes: LQR tracking of a kinematic bicycle.
+"""Target poses every 0.1 s -> the states of the vehicle that tracks them: LQR tracking of a kinematic bicycle.
 
 nuPlan's tracker and vehicle model at their released gains, over any number of proposals at once. A state is (x, y,
-heading, vx, vy, ax, ay, steering angle, steering rate, yaw rate, yaw acceleration) at the rear axle. Where the
-published code does something that one would not expect, a comment that starts with "Quirk" says what it reproduces.
+heading, vx, vy, ax, ay, steering angle, steering rate, yaw rate, yaw acceleration) at the rear axle. A comment
+that starts with "Quirk" marks unexpected behaviour of the published code that is reproduced.
 """
 
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ ACCELERATION_PENALTY, CURVATURE_RATE_PENALTY, FIRST_CURVATURE_PENALTY = 1e-4, 1e
 STOPPING_SPEED_MPS, STOPPING_GAIN_PER_S = 0.2, 0.5
 LARGEST_STEER_RAD = np.pi / 3
 ACCELERATION_LAG_S, STEER_LAG_S = 0.2, 0.05
-# Quirk: the published LQR believes that every vehicle has the Pacifica's wheel base; only the bicycle has the ego's.
+# Quirk: the published LQR assumes the Pacifica's wheel base for every vehicle; only the bicycle has the ego's.
 LQR_WHEEL_BASE_M = PACIFICA.wheel_base_m
 STEP_TIMES_S = STEP_S * np.arange(HORIZON)
 LATER = np.tri(HORIZON, k=-1)
-"""Ways of the steps -> for each, the way of all later steps."""
+"""Distances of the steps -> for every step, the distance of all later steps."""
 STEER_TERMS = np.stack([np.ones(HORIZON), STEP_TIMES_S / LQR_WHEEL_BASE_M], axis=1)
-"""Weights of the turns in each step: by one, and by what a steering rate of one has steered by then."""
+"""Weights of the turn in every step: of a constant curvature of one, and of a steering rate of one since the start."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What is tracked: the poses, and the speed and curvature with which each is left for the next."""
+    """The tracked poses, and the speed and curvature from every pose to the next."""
 
     pose: Float[np.ndarray, "prop pose 3"]
     speed_mps: Float[np.ndarray, "prop gap"]
@@ -49,20 +49,20 @@ class Reference:
         return np.stack([np.cos(heading), np.sin(heading)], axis=1)
 
     @cached_property
-    def wanted_mps(self) -> Float[np.ndarray, "gap prop"]:
-        """The speed ten gaps ahead of each, or the last."""
+    def target_mps(self) -> Float[np.ndarray, "gap prop"]:
+        """The speed ten gaps ahead of every gap, or the last."""
         return np.ascontiguousarray(self.speed_mps[:, _ahead(self.speed_mps.shape[1])[:, -1]].T)
 
     @cached_property
     def bends_per_m(self) -> Float[np.ndarray, "gap prop ahead"]:
-        """The curvatures of each gap and the nine after it, the last repeated."""
+        """The curvatures of every gap and the nine after it, the last repeated."""
         ahead = self.curvature_per_m[:, _ahead(self.curvature_per_m.shape[1])[:, :-1]]
         return np.ascontiguousarray(np.swapaxes(ahead, 0, 1))
 
 
 @cache
 def _ahead(gaps: int) -> Int[np.ndarray, "gap ahead"]:
-    """Each gap and the ten after it, none beyond the last."""
+    """Indices of every gap and the ten after it, none beyond the last."""
     return np.minimum(np.arange(gaps)[:, None] + np.arange(HORIZON + 1), gaps - 1)
 
 
@@ -84,7 +84,7 @@ def reference(path_states: Float[np.ndarray, "prop pose 3"]) -> Reference:
 def simulated(
     path_states: Float[np.ndarray, "prop pose 3"], start: Float[np.ndarray, "11"], *, wheel_base_m: float
 ) -> Float[np.ndarray, "prop pose 11"]:
-    """The states that a vehicle passes which starts in `start` and tracks each proposal; `start` itself first."""
+    """The states of a vehicle that starts in `start` and tracks each proposal; the first is `start`."""
     tracked = reference(path_states)
     states = np.empty((path_states.shape[1], 11, len(path_states)))
     states[0] = start[:, None]
@@ -96,7 +96,7 @@ def simulated(
 def next_state(
     state: Float[np.ndarray, "prop 11"], tracked: Reference, *, index: int, wheel_base_m: float
 ) -> Float[np.ndarray, "prop 11"]:
-    """The state 0.1 s later of a vehicle that is to be at pose `index` of the reference now."""
+    """The state 0.1 s later of a vehicle whose present target is pose `index` of the reference."""
     return _stepped(state.T, tracked, index=index, wheel_base_m=wheel_base_m).T
 
 
@@ -109,7 +109,7 @@ def _stepped(
 
 @cache
 def _summed(gaps: int) -> Float[np.ndarray, "gap gap"]:
-    """(first value, rates) -> values: each is the first plus 0.1 s times the rates before it."""
+    """(first value, rates) -> values: the first value plus 0.1 s times the sum of the rates so far."""
     summed = np.tril(np.full((gaps, gaps), STEP_S))
     summed[:, 0] = 1.0
     return summed
@@ -138,7 +138,7 @@ def _speed_fit(gaps: int) -> Float[np.ndarray, "gap gap"]:
 def _fitted_curvature_per_m(
     turned_rad: Float[np.ndarray, "prop gap"], speed_mps: Float[np.ndarray, "prop gap"]
 ) -> Float[np.ndarray, "prop gap"]:
-    """Curvatures whose headings turn as asked at the fitted speeds, changing as little as possible."""
+    """Curvatures that give these turns at the fitted speeds, with the smallest possible changes."""
     gaps = turned_rad.shape[-1]
     summed = _summed(gaps)
     design = STEP_S * speed_mps[..., None] * summed
@@ -151,12 +151,12 @@ def _fitted_curvature_per_m(
 def _commands(
     state: Float[np.ndarray, "11 prop"], tracked: Reference, *, index: int
 ) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
-    """Acceleration and steering rate that the two LQRs ask for: one for the speed, one for the way."""
-    wanted_mps = tracked.wanted_mps[index]
-    excess_mps = state[VX] - wanted_mps
+    """Acceleration and steering rate from the two LQRs: one for the speed, one for the lateral motion."""
+    target_mps = tracked.target_mps[index]
+    excess_mps = state[VX] - target_mps
     acceleration = -SPEED_GAIN_PER_S * excess_mps
     steer_rate = _steer_rate(state, tracked, index=index, acceleration_mps2=acceleration)
-    stopping = (wanted_mps <= STOPPING_SPEED_MPS) & (state[VX] <= STOPPING_SPEED_MPS)
+    stopping = (target_mps <= STOPPING_SPEED_MPS) & (state[VX] <= STOPPING_SPEED_MPS)
     return np.where(stopping, -STOPPING_GAIN_PER_S * excess_mps, acceleration), np.where(stopping, 0.0, steer_rate)
 
 
@@ -169,23 +169,24 @@ def _steer_rate(
 ) -> Float[np.ndarray, "prop"]:
     """The constant steering rate that is best after ten steps for lateral and heading error, linear in both.
 
-    Each step turns by its way times (steering / wheel base - curvature), and moves aside by its way times the heading
-    error before it: a turn in one step counts at the end as it is, and aside by the way of all later steps.
+    A step turns by its distance times (steering / wheel base - curvature), and moves aside by its distance times the
+    heading error before it: a turn in one step adds itself to the final heading error, and itself times the distance of
+    all later steps to the final lateral error.
     """
     pose, (cos, sin) = tracked.pose[:, index], tracked.direction[index]
     lateral_m = (state[Y] - pose[:, Y]) * cos - (state[X] - pose[:, X]) * sin
     heading_rad = wrapped_rad(state[HEADING] - pose[:, HEADING])
 
     way_m = STEP_S * (state[VX, :, None] + acceleration_mps2[:, None] * STEP_TIMES_S)
-    weight = np.empty((2, *way_m.shape))  # of a turn: at the end, and aside
+    weight = np.empty((2, *way_m.shape))  # of a turn: in the final heading, and in the final lateral error
     weight[0] = way_m
     np.multiply(way_m, way_m @ LATER, out=weight[1])
     (straight_m, aside), (turn, shift) = (weight @ STEER_TERMS).transpose(2, 0, 1)
     bent_rad, bent_m = (weight * tracked.bends_per_m[index]).sum(axis=-1)
 
-    held = state[STEER] / LQR_WHEEL_BASE_M
-    end_rad = wrapped_rad(heading_rad + held * straight_m - bent_rad)
-    end_m = lateral_m + heading_rad * straight_m + held * aside - bent_m
+    curvature_now_per_m = state[STEER] / LQR_WHEEL_BASE_M
+    end_rad = wrapped_rad(heading_rad + curvature_now_per_m * straight_m - bent_rad)
+    end_m = lateral_m + heading_rad * straight_m + curvature_now_per_m * aside - bent_m
     pull = LATERAL_WEIGHT * shift * end_m + HEADING_WEIGHT * turn * end_rad
     return -pull / (LATERAL_WEIGHT * shift**2 + HEADING_WEIGHT * turn**2 + STEER_RATE_WEIGHT)
 
@@ -197,13 +198,13 @@ def _driven(
     *,
     wheel_base_m: float,
 ) -> Float[np.ndarray, "11 prop"]:
-    """One Euler step of the kinematic bicycle whose acceleration and steering follow the commands with a lag."""
+    """One Euler step of the kinematic bicycle; acceleration and steering follow the commands with a lag."""
     after = np.zeros(state.shape)
     speed, heading, steer = state[VX], state[HEADING], state[STEER]
     moved_m = STEP_S * speed
     after[AX] = state[AX] + STEP_S / (STEP_S + ACCELERATION_LAG_S) * (acceleration_mps2 - state[AX])
     after[STEER_RATE] = STEP_S / (STEP_S + STEER_LAG_S) * steer_rate_radps
-    # Place and heading advance with the old speed and steering, the speed with the new acceleration.
+    # Position and heading advance with the old speed and steering, the speed with the new acceleration.
     after[X] = state[X] + moved_m * np.cos(heading)
     after[Y] = state[Y] + moved_m * np.sin(heading)
     after[HEADING] = wrapped_rad(heading + moved_m * np.tan(steer) / wheel_base_m)

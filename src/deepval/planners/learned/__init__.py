@@ -1,5 +1,5 @@
 """The learned planner behind PKL and TIP, in our own code: road and boxes -> raster -> network -> plan, PKL, TIP.
 
-Only `network`, `weights`, `forward` and `training` need torch (extra `torch`), only `rasters` OpenCV; each loads it
-when it is used.
+All modules but `masks` and `metrics` import `network` and so need torch (extra `torch`); `rasters` loads OpenCV when it
+draws.
 """

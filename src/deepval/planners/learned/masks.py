@@ -1,4 +1,4 @@
-"""Masks: the cells that a planned vehicle can be in at each step, from the published JSON or from arrays."""
+"""The published JSON or arrays -> masks: the cells that a planned vehicle can be in at each step."""
 
 import hashlib
 import io
@@ -25,7 +25,7 @@ BLOBS = {
     "weights": "7e486090566a7f4f1cb7a1910a6598410779982d",
     "masks": "9ebbafd0a0c83bc79211879668ad493e81871762",
 }
-"""What git calls the published planner.pt and masks_trainval.json: the SHA-1 of a header and the content."""
+"""Git's names of the published planner.pt and masks_trainval.json: the SHA-1 of a header and the content."""
 GET = (
     "take planner.pt and masks_trainval.json of planning-centric metrics (PKL), or weights.npz and masks.npz that "
     "`deepval planner train` writes"
@@ -34,7 +34,7 @@ GET = (
 
 @dataclass(frozen=True, eq=False)
 class PlannerFile:
-    """One file, read once: what is hashed is what is used."""
+    """One file, read once: the hashed bytes are the bytes used."""
 
     path: Path
     data: bytes
@@ -59,7 +59,7 @@ def read_file(path: Path | str, kind: Literal["weights", "masks"]) -> PlannerFil
 
 
 FIRST_DAY = (1980, 1, 1, 0, 0, 0)
-"""The date of every entry, so that bytes do not tell when they were written."""
+"""The date of every entry, so that the bytes do not depend on the time of writing."""
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -84,7 +84,7 @@ BLOCK = 4
 
 @dataclass(frozen=True)
 class PlanGrid:
-    """`cells` x `cells` cells, index [x forward, y left], of the same ground whatever their number.
+    """`cells` x `cells` cells, index [x forward, y left], over the same ground for any number of cells.
 
     A point lies in the cell `round((p - low_m) / cell_m)`; a cell stands for the point `low_m + cell_m * cell`.
     """
@@ -102,7 +102,7 @@ class PlanGrid:
 
     @property
     def low_m(self) -> Float[np.ndarray, "2"]:
-        """Where the grid begins: 17 m behind the vehicle, 38.5 m to its right."""
+        """Corner of the grid: 17 m behind the vehicle, 38.5 m to its right."""
         return np.array([-17.0, -38.5])
 
     def cell_of(self, points_m: Float[np.ndarray, "*batch 2"]) -> Int[np.ndarray, "*batch 2"]:
@@ -116,7 +116,7 @@ class PlanGrid:
 
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """Cells per step, [step, x, y]; every step has some."""
+    """Possible cells per step, [step, x, y]; every step has at least one."""
 
     cells: Bool[np.ndarray, "step x y"]
 
@@ -143,16 +143,16 @@ class Masks:
 
     @cached_property
     def ends(self) -> Int[np.ndarray, "step"]:
-        """Where the cells of each step end in `index`."""
+        """End of every step's cells in `index`."""
         return np.cumsum(self.cells.sum(axis=(1, 2)))
 
     def within(self, blocks: Float[np.ndarray, "*batch step bx by"]) -> Float[np.ndarray, "*batch cell"]:
-        """The numbers of the cells within the masks, from those of the blocks of cells that they lie in."""
+        """Values of the cells within the masks, from the values of their blocks."""
         step, x, y = self.index
         return blocks[..., step, x // BLOCK, y // BLOCK]
 
     def per_step(self, values: Float[np.ndarray, "*batch cell"]) -> list[Float[np.ndarray, "*batch _"]]:
-        """The numbers of cells within the masks, step by step."""
+        """Values of the cells within the masks, step by step."""
         return np.split(values, self.ends[:-1], axis=-1)
 
 
@@ -186,7 +186,7 @@ def _npz(file: PlannerFile) -> np.ndarray:
 
 
 def _json(file: PlannerFile) -> list:
-    found = json_content(file.data, file.path, "masks in a JSON list or an .npz file")
-    if not isinstance(found, list):
+    content = json_content(file.data, file.path, "masks in a JSON list or an .npz file")
+    if not isinstance(content, list):
         raise InputError(f"{file.path}: masks must be a JSON list of lists of 0 and 1.")
-    return found
+    return content

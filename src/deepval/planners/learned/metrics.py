@@ -16,7 +16,7 @@ HORIZON_S = float(AHEAD_S[-1])
 
 
 def path_cells(logits: Float[np.ndarray, "*batch cell"], masks: Masks) -> Int[np.ndarray, "*batch step 2"]:
-    """At each step the cell of the largest logit within the mask; of equal ones the first in row-major order."""
+    """At every step the cell of the largest logit within the mask; of equal ones the first in row-major order."""
     begins = np.concatenate([[0], masks.ends[:-1]])
     best = np.stack([part.argmax(axis=-1) for part in masks.per_step(logits)], axis=-1) + begins
     return np.moveaxis(masks.index[1:][:, best], 0, -1)
@@ -34,7 +34,7 @@ def sigmoid(logits: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
 
 
 def has_future(future: Future) -> Bool[np.ndarray, "time"]:
-    """Frames of which the future is logged for as long as a plan reaches."""
+    """Frames whose logged future covers the horizon of a plan."""
     needed = np.searchsorted(future.times_s, HORIZON_S - 1e-9) + 1
     if needed > len(future.times_s):
         return np.zeros(len(future.valid), dtype=bool)
@@ -42,7 +42,7 @@ def has_future(future: Future) -> Bool[np.ndarray, "time"]:
 
 
 def logged_path_m(future: Future) -> Float[np.ndarray, "time step 2"]:
-    """Where the vehicle was at each step of a plan: linear between logged times, at the origin now."""
+    """The logged positions at the steps of a plan: linear between logged times, at the origin now."""
     times_s = np.concatenate([[0.0], future.times_s])
     driven = np.concatenate([np.zeros((len(future.pose), 1, 2)), future.pose[..., :2]], axis=1)
     after = np.clip(np.searchsorted(times_s, AHEAD_S - 1e-9), 1, len(times_s) - 1)
@@ -53,7 +53,7 @@ def logged_path_m(future: Future) -> Float[np.ndarray, "time step 2"]:
 def displacements_m(
     paths_m: Float[np.ndarray, "time step 2"], target_m: Float[np.ndarray, "time step 2"]
 ) -> Float[np.ndarray, "time step"]:
-    """Distance of each planned position from where the vehicle should be; their mean is ADE, the last one FDE."""
+    """Distances of planned positions from their targets; their mean is ADE, the last one FDE."""
     return np.hypot(*np.moveaxis(paths_m - target_m, -1, 0))
 
 
@@ -67,13 +67,15 @@ def pkl(
     *,
     precision: type[np.floating] = np.float64,
 ) -> Float[np.ndarray, "*batch"]:
-    """Planning KL divergence: over the cells within the masks, of what boxes seen change in where the vehicle will be.
+    """Planning KL divergence: the change of the plan by the perceived boxes, over the cells within the masks.
 
-    The sum of KL(sigmoid reference || sigmoid perceived). Single precision sums as the published code does.
+    The sum of KL(sigmoid reference || sigmoid perceived). Single precision gives the sums of the published code.
     """
-    told, seen = reference.astype(precision), perceived.astype(precision)
-    wanted = sigmoid(told)
-    return np.asarray((_cross_entropy(seen, wanted) - _cross_entropy(told, wanted)).sum(axis=-1, dtype=precision))
+    p_logits, q_logits = reference.astype(precision), perceived.astype(precision)
+    target = sigmoid(p_logits)
+    return np.asarray(
+        (_cross_entropy(q_logits, target) - _cross_entropy(p_logits, target)).sum(axis=-1, dtype=precision)
+    )
 
 
 def tip(
@@ -87,17 +89,17 @@ def tip(
 ) -> Float[np.ndarray, "*batch"]:
     """Transcendental idealism of the planner: sum over steps of the four-term formula on softmax within the mask.
 
-    With `utility="logarithm"` the four numbers are logarithms; which cells are compared stays as it is.
+    With `utility="logarithm"` the four numbers are logarithms; the compared cells are the same.
     """
-    found = np.zeros(reference.shape[:-1], dtype=precision)
+    total = np.zeros(reference.shape[:-1], dtype=precision)
     both = zip(masks.per_step(reference.astype(precision)), masks.per_step(perceived.astype(precision)), strict=True)
     for p_logits, q_logits in list(both)[:steps]:
         p, q = _softmax(p_logits), _softmax(q_logits)
-        wanted, raised = p.argmax(axis=-1, keepdims=True), (q - p).argmax(axis=-1, keepdims=True)
+        best, raised = p.argmax(axis=-1, keepdims=True), (q - p).argmax(axis=-1, keepdims=True)
         if utility == "logarithm":
             p, q = np.log(p), np.log(q)
-        found = found + _four_terms(p, q, wanted, raised)
-    return np.asarray(found)
+        total = total + _four_terms(p, q, best, raised)
+    return np.asarray(total)
 
 
 def tip_of_utilities(
@@ -105,9 +107,9 @@ def tip_of_utilities(
 ) -> Float[np.ndarray, "*batch"]:
     """TIP of a planner that chooses among candidates by utility, such as PDM-Closed by the scores of its proposals.
 
-    With p and q the utilities under what is there and what is perceived, a* the best candidate under p and â the one
-    that the error raises most: (q(a*) - q(â)) - (p(a*) - p(â)). It is 0 iff no candidate is raised more than a*. Ties
-    go to the first candidate.
+    With p and q the utilities under the reference and the perceived objects, a* the best candidate under p and â the
+    one that the error raises most: (q(a*) - q(â)) - (p(a*) - p(â)). It is 0 iff no candidate is raised more than a*.
+    Ties go to the first candidate.
     """
     if not reference.shape[-1]:
         raise ValueError("TIP needs a candidate or more.")
@@ -125,15 +127,16 @@ def tip_gain(cheap: Float[np.ndarray, "*any"], full: Float[np.ndarray, "*any"]) 
     return full - cheap
 
 
-def _four_terms(p: np.ndarray, q: np.ndarray, wanted: np.ndarray, raised: np.ndarray) -> np.ndarray:
+def _four_terms(p: np.ndarray, q: np.ndarray, best: np.ndarray, raised: np.ndarray) -> np.ndarray:
     def at(utility: np.ndarray, action: np.ndarray) -> np.ndarray:
         return np.take_along_axis(utility, action, axis=-1)[..., 0]
 
-    return np.asarray((at(q, wanted) - at(p, wanted)) - (at(q, raised) - at(p, raised)))
+    return np.asarray((at(q, best) - at(p, best)) - (at(q, raised) - at(p, raised)))
 
 
-def _cross_entropy(logits: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    return np.maximum(logits, 0) - logits * wanted + np.log1p(np.exp(-np.abs(logits)))
+def _cross_entropy(logits: np.ndarray, target: np.ndarray) -> np.ndarray:
+    # The stable form of -t log s(x) - (1 - t) log(1 - s(x)): no logarithm of 0 and no overflow.
+    return np.maximum(logits, 0) - logits * target + np.log1p(np.exp(-np.abs(logits)))
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The learned planner's network in plain torch: ResNet-18 with skips, 5 channels in, 16 maps of logits out.
+"""Rasters -> logits: the learned planner's network in plain torch, ResNet-18 with skips, 5 channels to 16 maps.
 
 Names and shapes of its state are the published ones at width 64, so that the released weights load strictly. This
 module needs torch: import it where it is used.
@@ -34,13 +34,13 @@ def opencv_library() -> Any:
 
 
 MANIFEST = "manifest"
-"""Name in an .npz of weights trained here under which their manifest is kept, as JSON text."""
+"""Name of the manifest, JSON text, in an .npz of weights trained here."""
 COUNTERS = "num_batches_tracked"
 
 
 @dataclass(frozen=True, eq=False)
 class PlannerWeights:
-    """The state of a network: arrays by name; `manifest` says how they were trained here, None where they were not."""
+    """The state of a network: arrays by name; `manifest` describes a training by deepval, None for other weights."""
 
     arrays: Mapping[str, np.ndarray]
     width: int
@@ -48,7 +48,7 @@ class PlannerWeights:
 
 
 def weights_of(file: PlannerFile) -> PlannerWeights:
-    """The weights in a file, which must fit the network strictly."""
+    """The weights in a file; InputError unless they fit the network strictly."""
     arrays, manifest = _npz(file) if file.path.suffix == ".npz" else (_torch(file), None)
     return PlannerWeights(arrays, _checked_width(arrays, str(file.path)), manifest)
 
@@ -56,38 +56,34 @@ def weights_of(file: PlannerFile) -> PlannerWeights:
 def network_with(weights: PlannerWeights) -> Any:
     """The network in torch with these weights, ready to plan."""
     torch = torch_library()
-    pass
-
     network: Any = PlannerNetwork(weights.width)
-    network.load_state_dict({name: torch.from_numpy(np.array(held)) for name, held in weights.arrays.items()})
+    network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.arrays.items()})
     return network.eval().to(memory_format=torch.channels_last)
 
 
 def _checked_width(arrays: Mapping[str, np.ndarray], source: str) -> int:
     """The network's width; an error unless names, shapes and numbers are those of such a network."""
     torch_library()
-    pass
-
     first = arrays.get("trunk.conv1.weight")
     width = WIDTH if first is None or first.ndim != 4 or not len(first) else len(first)
-    wanted = state_shapes(width)
-    missing, extra = sorted(set(wanted) - set(arrays)), sorted(set(arrays) - set(wanted))
+    shapes = state_shapes(width)
+    missing, extra = sorted(set(shapes) - set(arrays)), sorted(set(arrays) - set(shapes))
     if missing:
         raise InputError(
-            f"{source}: weights of the learned planner must hold {len(wanted)} tensors; {len(missing)} are missing, "
+            f"{source}: weights of the learned planner must hold {len(shapes)} tensors; {len(missing)} are missing, "
             f"the first {missing[0]!r}."
         )
     if extra:
         raise InputError(f"{source}: weights of the learned planner hold {extra[0]!r}, which the network has not.")
-    for name, shape in wanted.items():
-        held = arrays[name]
-        if held.shape != shape:
+    for name, shape in shapes.items():
+        array = arrays[name]
+        if array.shape != shape:
             raise InputError(
                 f"{source}: {name} must have the shape {' x '.join(map(str, shape)) or 'of a single number'}; found "
-                f"{' x '.join(map(str, held.shape)) or 'a single number'}: these are weights of another network."
+                f"{' x '.join(map(str, array.shape)) or 'a single number'}: these are weights of another network."
             )
-        if held.dtype.kind != ("i" if name.endswith(COUNTERS) else "f") or not np.isfinite(held).all():
-            raise InputError(f"{source}: {name} must hold finite numbers; found {held.dtype} or NaN.")
+        if array.dtype.kind != ("i" if name.endswith(COUNTERS) else "f") or not np.isfinite(array).all():
+            raise InputError(f"{source}: {name} must hold finite numbers; found {array.dtype} or NaN.")
     return width
 
 
@@ -96,19 +92,19 @@ def _npz(file: PlannerFile) -> tuple[dict[str, np.ndarray], Mapping[str, Any] | 
         arrays = npz_arrays(file.data)
     except ValueError as error:
         raise InputError(f"{file.path}: weights must be plain arrays in an .npz file; {error}.") from error
-    told = arrays.pop(MANIFEST, None)
+    manifest = arrays.pop(MANIFEST, None)
     what = "weights with a manifest in JSON"
-    if told is None:
+    if manifest is None:
         return arrays, None
-    return arrays, formed_file(dict[str, Any], json_content(str(told).encode(), file.path, what), file.path, what)
+    return arrays, formed_file(dict[str, Any], json_content(str(manifest).encode(), file.path, what), file.path, what)
 
 
 def _torch(file: PlannerFile) -> dict[str, np.ndarray]:
     torch = torch_library()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of old formats; what cannot be read is told below
-            found = torch.load(io.BytesIO(file.data), map_location="cpu", weights_only=True)
+            warnings.simplefilter("ignore")  # about old formats; unreadable content is an error below
+            state = torch.load(io.BytesIO(file.data), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise InputError(
             f"{file.path}: weights must be tensors by name and nothing else; the file asks for more, or is damaged, "
@@ -116,24 +112,24 @@ def _torch(file: PlannerFile) -> dict[str, np.ndarray]:
         ) from error
     except (RuntimeError, ValueError, OSError, EOFError, KeyError, TypeError) as error:
         raise InputError(f"{file.path}: weights must be a file of torch or an .npz; it cannot be read.") from error
-    strange = not isinstance(found, dict) or [
-        name for name, held in found.items() if not (isinstance(name, str) and isinstance(held, torch.Tensor))
+    strange = not isinstance(state, dict) or [
+        name for name, tensor in state.items() if not (isinstance(name, str) and isinstance(tensor, torch.Tensor))
     ]
     if strange:
-        what = f"{type(found).__name__}" if strange is True else f"{strange[0]!r} that is none"
+        what = f"{type(state).__name__}" if strange is True else f"{strange[0]!r} that is none"
         raise InputError(f"{file.path}: weights must be tensors by name and nothing else; found {what}.")
-    return {name: held.detach().numpy() for name, held in found.items()}
+    return {name: tensor.detach().numpy() for name, tensor in state.items()}
 
 
 CHANNELS = 5
 WIDTH = 64
 """Channels after the first convolution of the published network."""
 UNUSED_CLASSES = 1000
-"""The published trunk keeps its classifier, which nothing uses."""
+"""The published trunk contains its classifier, which is not used."""
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions whose output is added to what came in."""
+    """Two convolutions whose output is added to the input."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -150,13 +146,13 @@ class ResidualBlock(nn.Module):
 
     def forward(self, signal: Tensor) -> Tensor:
         """The block's output."""
-        kept = signal if self.downsample is None else self.downsample(signal)
+        shortcut = signal if self.downsample is None else self.downsample(signal)
         signal = torch.relu(self.bn1(self.conv1(signal)))
-        return torch.relu(self.bn2(self.conv2(signal)) + kept)
+        return torch.relu(self.bn2(self.conv2(signal)) + shortcut)
 
 
 class Trunk(nn.Module):
-    """ResNet-18 up to its last stage, with the classifier that nothing uses."""
+    """ResNet-18 up to its last stage, with its unused classifier."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -172,7 +168,7 @@ class Trunk(nn.Module):
 
 
 class PlannerNetwork(nn.Module):
-    """Rasters -> logits per step and cell, where the vehicle will be."""
+    """Rasters -> logits of the vehicle's future position per step and cell."""
 
     def __init__(self, width: int = WIDTH) -> None:
         super().__init__()
@@ -213,9 +209,9 @@ def state_shapes(width: int = WIDTH) -> Mapping[str, tuple[int, ...]]:
 
 
 def _convolution(inputs: int, outputs: int, *, stride: int = 1) -> nn.Conv2d:
-    made = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-    nn.init.kaiming_normal_(made.weight, mode="fan_out", nonlinearity="relu")
-    return made
+    layer = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return layer
 
 
 def _stage(inputs: int, outputs: int, *, stride: int) -> nn.Sequential:

@@ -18,11 +18,11 @@ from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 
 REMEMBERED = 4
-"""Answers kept for a scene and objects: cheap, full and reference objects of a unit, and one to spare."""
+"""Number of stored outputs for a scene and objects: cheap, full and reference objects of a unit, and one more."""
 
 
 class PlannerFiles(NamedTuple):
-    """Where a planner's weights and masks lie, their SHA-256, and who made them."""
+    """Paths of a planner's weights and masks, their SHA-256, and their origin."""
 
     weights: Path
     masks: Path
@@ -32,7 +32,7 @@ class PlannerFiles(NamedTuple):
 
 
 class LoadedPlanner:
-    """A network with its masks, and what it was lately asked: plans, losses and diagnostics ask for the same."""
+    """A network with its masks and recent outputs, because plans, losses and diagnostics need the same ones."""
 
     def __init__(self, forward: Forward, masks: Masks) -> None:
         self.forward, self.masks = forward, masks
@@ -40,17 +40,17 @@ class LoadedPlanner:
         self._road: tuple[Scene, list[np.ndarray]] | None = None
 
     def logits(self, scene: Scene, objects: Objects) -> Float[np.ndarray, "time cell"]:
-        """The network's logits within the masks, frame by frame, when these objects are there."""
-        for one, others, known in self._asked:
-            if one is scene and others is objects:
-                return known
+        """The network's logits within the masks, frame by frame, with these objects on the road."""
+        for stored_scene, stored_objects, stored_logits in self._asked:
+            if stored_scene is scene and stored_objects is objects:
+                return stored_logits
         if self._road is None or self._road[0] is not scene:
             self._road = scene, road_rasters(scene, self.masks.grid)
         rasters = scene_rasters(scene, objects, self.masks.grid, roads=self._road[1])
         parts = [self.masks.within(self.forward.blocks(raster)) for raster in rasters]
-        found = np.stack(parts) if parts else np.zeros((0, self.masks.index.shape[1]), dtype=np.float32)
-        self._asked.append((scene, objects, found))
-        return found
+        logits = np.stack(parts) if parts else np.zeros((0, self.masks.index.shape[1]), dtype=np.float32)
+        self._asked.append((scene, objects, logits))
+        return logits
 
     def paths_m(self, scene: Scene, objects: Objects) -> Float[np.ndarray, "time step 2"]:
         """The planned positions in the ego frame, frame by frame."""
@@ -60,39 +60,39 @@ class LoadedPlanner:
         self, scene: Scene, reference: Objects, perceived: Objects
     ) -> tuple[Float[np.ndarray, "time"], Float[np.ndarray, "time"]]:
         """PKL and TIP of perceived objects, frame by frame."""
-        told, seen = self.logits(scene, reference), self.logits(scene, perceived)
+        reference_logits, perceived_logits = self.logits(scene, reference), self.logits(scene, perceived)
         # A frame at a time: the sums of a whole unit at once would take gigabytes in double precision.
-        both = [(pkl(a, b), tip(a, b, self.masks)) for a, b in zip(told, seen, strict=True)]
-        found = np.array(both, dtype=float).reshape(-1, 2)
-        return found[:, 0], found[:, 1]
+        both = [(pkl(a, b), tip(a, b, self.masks)) for a, b in zip(reference_logits, perceived_logits, strict=True)]
+        losses = np.array(both, dtype=float).reshape(-1, 2)
+        return losses[:, 0], losses[:, 1]
 
 
 def planner_files(weights: Path | str, masks: Path | str) -> PlannerFiles:
-    """A planner's files, which must fit the network and each other."""
-    held, limits = read_file(weights, "weights"), read_file(masks, "masks")
-    found, cells = weights_of(held), masks_of(limits)
-    if found.manifest is not None:
-        _check_pair(found.manifest, cells, str(held.path))
+    """A planner's files; InputError unless they fit the network and each other."""
+    weights_file, masks_file = read_file(weights, "weights"), read_file(masks, "masks")
+    planner_weights, planner_masks = weights_of(weights_file), masks_of(masks_file)
+    if planner_weights.manifest is not None:
+        _check_pair(planner_weights.manifest, planner_masks, str(weights_file.path))
         origin: Origin = TRAINED_HERE
     else:
-        origin = PUBLISHED if held.is_published("weights") and limits.is_published("masks") else UNVERIFIED
-    return PlannerFiles(Path(weights), Path(masks), held.sha256, limits.sha256, origin)
+        origin = PUBLISHED if weights_file.is_published("weights") and masks_file.is_published("masks") else UNVERIFIED
+    return PlannerFiles(Path(weights), Path(masks), weights_file.sha256, masks_file.sha256, origin)
 
 
 @lru_cache(maxsize=2)
 def loaded_planner(files: PlannerFiles) -> LoadedPlanner:
-    """The planner in these files, kept in memory; they must still be what they were."""
-    held, limits = read_file(files.weights, "weights"), read_file(files.masks, "masks")
-    for file, told in ((held, files.weights_sha256), (limits, files.masks_sha256)):
-        if file.sha256 != told:
+    """The planner in these files, stored in memory; InputError where a file has changed."""
+    weights_file, masks_file = read_file(files.weights, "weights"), read_file(files.masks, "masks")
+    for file, digest in ((weights_file, files.weights_sha256), (masks_file, files.masks_sha256)):
+        if file.sha256 != digest:
             raise InputError(f"{file.path}: must stay as it is while it is used, and was changed: start again.")
-    return LoadedPlanner(Forward(network_with(weights_of(held))), masks_of(limits))
+    return LoadedPlanner(Forward(network_with(weights_of(weights_file))), masks_of(masks_file))
 
 
 def _check_pair(manifest: object, masks: Masks, source: str) -> None:
-    told = manifest.get("cells") if isinstance(manifest, dict) else None
-    if told != masks.grid.cells:
+    cells = manifest.get("cells") if isinstance(manifest, dict) else None
+    if cells != masks.grid.cells:
         raise InputError(
-            f"{source}: was trained on a grid of {told} cells a side, and the masks have {masks.grid.cells}: take the "
+            f"{source}: was trained on a grid of {cells} cells a side, and the masks have {masks.grid.cells}: take the "
             "masks that were written with it."
         )

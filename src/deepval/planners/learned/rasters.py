@@ -1,7 +1,7 @@
-"""Road and boxes around a vehicle -> what the learned planner sees: 5 channels of 0 and 1 on its grid.
+"""Road and boxes around a vehicle -> the learned planner's raster: 5 channels of 0 and 1 on its grid.
 
 Channels: road (road segments, then lanes, filled), road dividers, lane dividers (lines one cell thick), boxes of all
-others, the vehicle's own box. Drawn by OpenCV's fillPoly and polylines with their usual arguments, as published.
+other agents, the vehicle's own box. Drawn by OpenCV's fillPoly and polylines with their usual arguments, as published.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ PUBLISHED_ORDER = [2, 1, 0, 3]
 
 @dataclass(frozen=True, eq=False)
 class RoadDrawing:
-    """What is drawn of a road, in the world frame and in drawing order: outlines to fill, lines to draw."""
+    """Shapes of a road in the world frame and in drawing order: outlines to fill, lines to draw."""
 
     road_segments_m: tuple[Outline, ...] = ()
     lanes_m: tuple[Outline, ...] = ()
@@ -41,7 +41,7 @@ class RoadDrawing:
 
 
 def road_drawing(lane_map: LaneMap) -> RoadDrawing:
-    """What is drawn of a lane map: road segments where it has them, else its connectors; lanes; dividers by kind.
+    """The shapes of a lane map: road segments, or connectors where it has none; lanes; dividers by kind.
 
     A lane without an outline is drawn as its middle, widened to both sides and cut off flat at its ends.
     """
@@ -56,7 +56,7 @@ def road_drawing(lane_map: LaneMap) -> RoadDrawing:
 
 
 def outline_m(lane: Lane) -> Outline:
-    """A lane's outline; where the map gives none, that of the ground within half its width of its middle."""
+    """A lane's outline; where the map has none, that of the ground within half its width of its middle."""
     if len(lane.polygon_m):
         return lane.polygon_m
     # shapely is loaded only for maps whose lanes have no outline.
@@ -72,14 +72,14 @@ def road_raster(
     grid = grid or PlanGrid()
     layers = np.zeros((3, grid.cells, grid.cells))
     for outlines in (drawing.road_segments_m, drawing.lanes_m):
-        _fill(layers[ROAD], [seen_from(each, pose) for each in outlines if meets_square(each, pose[:2])], grid)
+        _fill(layers[ROAD], [seen_from(shape_m, pose) for shape_m in outlines if meets_square(shape_m, pose[:2])], grid)
     for layer, lines in ((ROAD_DIVIDER, drawing.road_dividers_m), (LANE_DIVIDER, drawing.lane_dividers_m)):
-        _draw(layers[layer], [seen_from(each, pose) for each in lines if len(each)], grid)
+        _draw(layers[layer], [seen_from(shape_m, pose) for shape_m in lines if len(shape_m)], grid)
     return layers > 0
 
 
 def box_raster(corners_m: Float[np.ndarray, "obj 4 2"], *, grid: PlanGrid | None = None) -> Bool[np.ndarray, "x y"]:
-    """One channel with boxes filled, given by their corners in the vehicle's frame.
+    """One channel with filled boxes, from their corners in the vehicle's frame.
 
     Corners are front left, front right, rear right, rear left, as everywhere in this package.
     """
@@ -109,13 +109,13 @@ def meets_square(outline_m: Outline, centre_m: Float[np.ndarray, "2"], *, reach_
 
 
 def seen_from(points_m: Outline, pose: Float[np.ndarray, "3"]) -> Outline:
-    """Points of the world as the vehicle sees them."""
+    """Points of the world in the vehicle's frame."""
     cos, sin = np.cos(pose[2]), np.sin(pose[2])
     return (points_m - pose[:2]) @ np.array([[cos, -sin], [sin, cos]])
 
 
 def _crosses(begin: Float[np.ndarray, "edge 2"], end: Float[np.ndarray, "edge 2"], reach_m: float) -> bool:
-    """Whether an edge whose ends are outside the square passes through it: what each pair of sides leaves of it."""
+    """Whether an edge whose ends are outside the square passes through it: each pair of sides clips it."""
     step = end - begin
     with np.errstate(divide="ignore", invalid="ignore"):
         first, second = (-reach_m - begin) / step, (reach_m - begin) / step
@@ -127,7 +127,7 @@ def _crosses(begin: Float[np.ndarray, "edge 2"], end: Float[np.ndarray, "edge 2"
 
 
 def _holds_origin(begin: Float[np.ndarray, "edge 2"], end: Float[np.ndarray, "edge 2"]) -> bool:
-    """Whether the square lies wholly within the outline, which no edge then enters: its centre is inside."""
+    """Whether the square lies wholly within the outline: no edge enters it, and its centre is inside."""
     spans = (begin[:, 1] > 0) != (end[:, 1] > 0)
     a, b = begin[spans], end[spans]
     x = a[:, 0] - a[:, 1] * (b[:, 0] - a[:, 0]) / (b[:, 1] - a[:, 1])
@@ -163,7 +163,7 @@ def road_rasters(scene: Scene, grid: PlanGrid) -> list[Bool[np.ndarray, "3 x y"]
 def scene_rasters(
     scene: Scene, objects: Objects, grid: PlanGrid, *, roads: Sequence[Bool[np.ndarray, "3 x y"]] | None = None
 ) -> Iterator[Bool[np.ndarray, "5 x y"]]:
-    """The raster of each frame, with the objects of that frame; the road is drawn unless it was."""
+    """The raster of each frame, with the objects of that frame; the road is drawn where `roads` is None."""
     own = own_size_m(scene)
     bounds = np.searchsorted(objects.frame, np.arange(len(scene) + 1))
     for frame, road in enumerate(road_rasters(scene, grid) if roads is None else roads):
@@ -178,12 +178,12 @@ def whole_raster(
     *,
     grid: PlanGrid,
 ) -> Bool[np.ndarray, "5 x y"]:
-    """All channels, from those of the road, the others' corners in the vehicle's frame, and its length and width."""
+    """All channels, from the road's, the other agents' corners in the vehicle's frame, and its length and width."""
     return np.stack([*road, box_raster(others_m, grid=grid), box_raster(own_corners_m(*own_size_m), grid=grid)])
 
 
 def drawn_map(scene: Scene) -> RoadDrawing:
-    """What is drawn of the scene's map, which it must have."""
+    """The shapes of the scene's map; InputError without a map."""
     if scene.lane_map is None:
         raise InputError(
             f"unit {scene.unit}: the learned planner draws the road, and there is no lane map: give the data set's "
@@ -193,7 +193,7 @@ def drawn_map(scene: Scene) -> RoadDrawing:
 
 
 def ego_poses(scene: Scene) -> Float[np.ndarray, "time 3"]:
-    """Pose (x, y, heading) of the ego vehicle in the world, frame by frame; the scene must know it."""
+    """Pose (x, y, heading) of the ego vehicle in the world, frame by frame; InputError without poses."""
     if scene.world_from_ego is None:
         raise InputError(f"unit {scene.unit}: the learned planner needs the vehicle's poses in the world; found none.")
     pose = scene.world_from_ego
@@ -201,7 +201,7 @@ def ego_poses(scene: Scene) -> Float[np.ndarray, "time 3"]:
 
 
 def own_size_m(scene: Scene) -> tuple[float, float]:
-    """Length and width of the ego vehicle, which the scene must say."""
+    """Length and width of the ego vehicle; InputError where the scene lacks them."""
     vehicle: Vehicle | None = scene.vehicle
     if vehicle is None:
         raise InputError(f"unit {scene.unit}: the learned planner draws the ego vehicle, whose size is not known.")

@@ -1,7 +1,7 @@
-"""Samples -> a trained planner: weights and masks as plain arrays, with a manifest that says what they are.
+"""Samples -> a trained planner: weights and masks as plain arrays, with a manifest.
 
-The same samples, settings and threads give the same bytes. A run that was stopped goes on from its last checkpoint and
-ends with the same bytes as one that was not. This is one of the modules that need torch.
+The same samples, settings and threads give the same bytes. A stopped run continues from its last checkpoint and ends
+with the same bytes as an uninterrupted one. This is one of the modules that need torch.
 """
 
 import json
@@ -25,15 +25,15 @@ from deepval.progress import Watch, unwatched
 from deepval.version import __version__
 
 POSITIVE_WEIGHT = 10.0
-"""Weight of the cell that the road user is in."""
+"""Weight of the road user's own cell."""
 LEAST_TARGET = 0.01
-"""What cells without the road user are to be, instead of 0."""
+"""Target of cells without the road user, instead of 0."""
 CHECKPOINT = "checkpoint.npz"
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a planner is trained; the usual numbers are the published ones but for the number of steps."""
+    """Settings of a training; the defaults are the published ones except for the number of steps."""
 
     width: int = 64
     steps: int = 1000
@@ -53,7 +53,7 @@ class TrainingSettings:
 
 
 class Trained(NamedTuple):
-    """What a training left in its folder."""
+    """The files that a training wrote."""
 
     weights: Path
     masks: Path
@@ -71,14 +71,14 @@ def train(
     """Train a planner from scratch and write weights.npz, masks.npz and manifest.json into a folder.
 
     Args:
-        samples: What to train on.
-        out: The folder; a run that was stopped goes on there.
-        settings: How to train.
-        source: What the samples were made from, for the manifest: data set, units, hashes of files.
-        watch: Told of every step.
+        samples: Training samples.
+        out: The folder; a stopped run continues there.
+        settings: Settings of the training.
+        source: Origin of the samples, for the manifest: data set, units, hashes of files.
+        watch: Receives every step, to report progress.
     """
     torch = torch_library()
-    told = {
+    manifest = {
         "label": TRAINED_HERE,
         "deepval": __version__,
         "torch": str(torch.__version__),
@@ -92,36 +92,36 @@ def train(
         locked(out, f"{out}: another training is writing there; wait for it, or give another folder."),
         _repeatable(torch, settings),
     ):
-        run = _Run(torch, samples, settings, place=out / CHECKPOINT, digest=digest_of(told))
+        run = _Run(torch, samples, settings, checkpoint=out / CHECKPOINT, digest=digest_of(manifest))
         run.resume()
         for step in watch(range(run.done, settings.steps), "training the planner"):
             run.step(step)
-        return _written(out, run, told)
+        return _written(out, run, manifest)
 
 
-def _written(out: Path, run: "_Run", told: Mapping[str, Any]) -> Trained:
+def _written(out: Path, run: "_Run", manifest: Mapping[str, Any]) -> Trained:
     state = {name: tensor.numpy() for name, tensor in run.network.state_dict().items()}
-    told = {**told, "loss": {"first": run.losses[0], "last": float(np.mean(run.losses[-50:]))}}
-    weights = npz_bytes({**state, MANIFEST: np.array(json.dumps(told, sort_keys=True))})
+    manifest = {**manifest, "loss": {"first": run.losses[0], "last": float(np.mean(run.losses[-50:]))}}
+    weights = npz_bytes({**state, MANIFEST: np.array(json.dumps(manifest, sort_keys=True))})
     masks = masks_bytes(run.masks)
     write_atomically(out / "weights.npz", weights)
     write_atomically(out / "masks.npz", masks)
     hashes = {"weights_sha256": sha256(weights), "masks_sha256": sha256(masks)}
-    write_atomically(out / "manifest.json", json_text({**told, **hashes}, sort_keys=True))
+    write_atomically(out / "manifest.json", json_text({**manifest, **hashes}, sort_keys=True))
     (out / CHECKPOINT).unlink(missing_ok=True)
-    return Trained(out / "weights.npz", out / "masks.npz", {**told, **hashes})
+    return Trained(out / "weights.npz", out / "masks.npz", {**manifest, **hashes})
 
 
 class _Run:
-    """A training under way."""
+    """A running training."""
 
     def __init__(
-        self, torch: Any, samples: PlannerSamples, settings: TrainingSettings, *, place: Path, digest: str
+        self, torch: Any, samples: PlannerSamples, settings: TrainingSettings, *, checkpoint: Path, digest: str
     ) -> None:
         from deepval.planners.learned.network import PlannerNetwork
 
         self.torch, self.samples, self.settings = torch, samples, settings
-        self.place, self.digest = place, digest
+        self.checkpoint, self.digest = checkpoint, digest
         self.masks = Masks(samples.masks)
         network: Any = PlannerNetwork(settings.width)
         self.network = network.train()  # not channels last: narrow networks then write past their memory (torch 2.13)
@@ -133,7 +133,7 @@ class _Run:
 
     @property
     def done(self) -> int:
-        """Steps that were made."""
+        """Number of steps done."""
         return len(self.losses)
 
     def step(self, step: int) -> None:
@@ -141,12 +141,12 @@ class _Run:
         torch, settings = self.torch, self.settings
         chosen = _chosen(len(self.samples), step, settings)
         flipped = np.random.default_rng([settings.seed, 1, step]).random(settings.batch) < 0.5
-        rasters = np.stack([self.samples.raster(int(each)) for each in chosen]).astype(np.float32)
-        targets = np.stack([_one_hot(self.samples.targets[each], self.samples.grid.cells) for each in chosen])
-        for held in (rasters, targets):
-            held[flipped] = held[flipped][..., ::-1]
-        given = torch.from_numpy(rasters)
-        loss = planner_loss(torch, self.network(given), torch.from_numpy(targets), self.within)
+        rasters = np.stack([self.samples.raster(int(sample)) for sample in chosen]).astype(np.float32)
+        targets = np.stack([_one_hot(self.samples.targets[sample], self.samples.grid.cells) for sample in chosen])
+        for arrays in (rasters, targets):
+            arrays[flipped] = arrays[flipped][..., ::-1]
+        batch = torch.from_numpy(rasters)
+        loss = planner_loss(torch, self.network(batch), torch.from_numpy(targets), self.within)
         self.optimiser.zero_grad()
         loss.backward()
         self.optimiser.step()
@@ -156,31 +156,33 @@ class _Run:
                 f"the training's loss must stay finite; it is not at step {step}: lower the learning rate."
             )
         if self.done % settings.checkpoint_every == 0 and self.done < settings.steps:
-            write_atomically(self.place, npz_bytes(self._checkpoint()))
+            write_atomically(self.checkpoint, npz_bytes(self._checkpoint()))
 
     def _checkpoint(self) -> dict[str, np.ndarray]:
-        held = {f"network/{name}": tensor.numpy() for name, tensor in self.network.state_dict().items()}
+        arrays = {f"network/{name}": tensor.numpy() for name, tensor in self.network.state_dict().items()}
         for number, state in self.optimiser.state_dict()["state"].items():
-            held |= {f"optimiser/{number}/{name}": tensor.numpy() for name, tensor in state.items()}
-        return {"digest": np.array(self.digest), "losses": np.array(self.losses), **held}
+            arrays |= {f"optimiser/{number}/{name}": tensor.numpy() for name, tensor in state.items()}
+        return {"digest": np.array(self.digest), "losses": np.array(self.losses), **arrays}
 
     def resume(self) -> None:
-        """Go on from the checkpoint, where there is one of this very training."""
-        if not reading.exists(self.place):
+        """Continue from the checkpoint of this training, if there is one."""
+        if not reading.exists(self.checkpoint):
             return
         torch = self.torch
         try:
-            held = npz_arrays(reading.content(self.place))
-            digest, losses = str(held.pop("digest")), held.pop("losses").tolist()
+            arrays = npz_arrays(reading.content(self.checkpoint))
+            digest, losses = str(arrays.pop("digest")), arrays.pop("losses").tolist()
         except (ValueError, KeyError) as error:
-            raise InputError(f"{self.place}: must be a checkpoint of this training; {error}: remove it.") from error
+            raise InputError(
+                f"{self.checkpoint}: must be a checkpoint of this training; {error}: remove it."
+            ) from error
         if digest != self.digest:
             raise InputError(
-                f"{self.place}: is a checkpoint of another training (other samples, settings or versions): remove it "
-                "to start anew, or give another folder."
+                f"{self.checkpoint}: is a checkpoint of another training (other samples, settings or versions): remove "
+                "it to start anew, or give another folder."
             )
         parts: dict[str, dict[str, Any]] = {"network": {}, "optimiser": {}}
-        for name, array in held.items():
+        for name, array in arrays.items():
             kind, _, rest = name.partition("/")
             parts[kind][rest] = torch.from_numpy(np.array(array))
         self.network.load_state_dict(parts["network"])
@@ -193,33 +195,33 @@ class _Run:
 
 
 def planner_loss(torch: Any, logits: Any, targets: Any, within: Any) -> Any:
-    """Mean cross-entropy over the cells within the masks; the cell that the road user is in weighs ten times."""
-    wanted = targets[:, within]
-    weight = 1.0 + (POSITIVE_WEIGHT - 1.0) * wanted
+    """Mean cross-entropy over the cells within the masks; the road user's own cell weighs ten times."""
+    inside = targets[:, within]
+    weight = 1.0 + (POSITIVE_WEIGHT - 1.0) * inside
     return torch.nn.functional.binary_cross_entropy_with_logits(
-        logits[:, within], wanted.clamp(min=LEAST_TARGET), weight
+        logits[:, within], inside.clamp(min=LEAST_TARGET), weight
     )
 
 
 def _chosen(count: int, step: int, settings: TrainingSettings) -> Int[np.ndarray, "batch"]:
-    """Samples of a step: all of them in a new random order again and again, cut into batches."""
-    places = np.arange(step * settings.batch, (step + 1) * settings.batch)
+    """Indices of a step's samples: random permutations of all samples, one after the other, cut into batches."""
+    positions = np.arange(step * settings.batch, (step + 1) * settings.batch)
     rounds = {
-        n: np.random.default_rng([settings.seed, 0, n]).permutation(count) for n in set((places // count).tolist())
+        n: np.random.default_rng([settings.seed, 0, n]).permutation(count) for n in set((positions // count).tolist())
     }
-    return np.array([rounds[place // count][place % count] for place in places.tolist()])
+    return np.array([rounds[position // count][position % count] for position in positions.tolist()])
 
 
 def _one_hot(cells: Int[np.ndarray, "step 2"], side: int) -> Float[np.ndarray, "step x y"]:
-    found = np.zeros((STEPS, side, side), dtype=np.float32)
+    target = np.zeros((STEPS, side, side), dtype=np.float32)
     inside = np.flatnonzero(cells[:, 0] >= 0)
-    found[inside, cells[inside, 0], cells[inside, 1]] = 1.0
-    return found
+    target[inside, cells[inside, 0], cells[inside, 1]] = 1.0
+    return target
 
 
 @contextmanager
 def _repeatable(torch: Any, settings: TrainingSettings) -> Iterator[None]:
-    """Seeded numbers, a fixed number of threads, sums in one order; torch is left as it was found."""
+    """Seeded numbers, a fixed number of threads, sums in one order; torch's own settings are restored afterwards."""
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     try:
         with torch.random.fork_rng(devices=[]):
