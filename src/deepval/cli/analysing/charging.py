@@ -118,7 +118,8 @@ class Charging:
                 f"{', '.join(omitted) or 'any'}: give --costs that do."
             )
         if omitted:
-            message = f"{name}: {', '.join(omitted)} left out, for the costs do not charge {'it' if len(omitted) == 1 else 'them'}."
+            pronoun = "it" if len(omitted) == 1 else "them"
+            message = f"{name}: {', '.join(omitted)} left out, for the costs do not charge {pronoun}."
             warnings.warn(InputWarning(message), stacklevel=2)
         return priced
 
