@@ -98,7 +98,7 @@ def check_outputs(command: str, values: Mapping[str, Any]) -> None:
 
 
 def _paths(value: Any) -> Iterator[Path]:
-    """The paths that exist among what an option was given: PATH or NAME=PATH, one or several."""
+    """The existing paths among the values of an option: PATH or NAME=PATH, one or several."""
     for item in value if isinstance(value, list | tuple) else (value,):
         if isinstance(item, str | Path):
             text = str(item)
@@ -106,7 +106,7 @@ def _paths(value: Any) -> Iterator[Path]:
 
 
 def _reads(command: str, read: Path, written: Path) -> bool:
-    """Whether a path that a command reads is, or is a folder that holds as an input, a file that it writes."""
+    """Whether a path that a command reads is a file that it writes, or a folder with such a file among its inputs."""
     if not reading.is_file(written):
         return False
     if not reading.is_folder(read):
@@ -127,7 +127,7 @@ def _reads(command: str, read: Path, written: Path) -> bool:
 
 
 def _cell_files(cell: Path) -> set[str]:
-    """The files that make up a cell, as its manifest lists them, and the ledger beside them."""
+    """The files of a cell that its manifest lists, and the ledger beside them."""
     from deepval.cells.case import LEDGER
     from deepval.files.canonical import MANIFEST, TOP, read_manifest
 

@@ -70,15 +70,15 @@ def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -
 
 @contextmanager
 def _temporary_caches() -> Iterator[None]:
-    """Let libraries keep their caches in a temporary folder, which is removed at the end, unless the user names others.
+    """Put the caches of libraries into a temporary folder, which is removed at the end, unless the user names others.
 
     Without it, matplotlib writes to the user's cache and configuration folders, and torch leaves a folder among the
-    temporary files. They make theirs when they are imported, so that commands without them have none.
+    temporary files. The libraries create their folders on import, so that commands without them create none.
     """
     try:
         folder = Path(tempfile.gettempdir(), f"deepval-{secrets.token_hex(8)}")
         missing = [name for name in CACHES if name not in os.environ]
-    except FileNotFoundError:  # no temporary folder can be written to, which matters only to commands that need one
+    except FileNotFoundError:  # no temporary folder is writable, which matters only to commands that need one
         folder, missing = Path(), []
     os.environ.update({name: str(folder / name) for name in missing})
     try:
@@ -93,25 +93,25 @@ def _temporary_caches() -> Iterator[None]:
 def run() -> None:
     """Run the command that the words of the process ask for."""
     warnings.showwarning = _warn
-    if isinstance(sys.stdout, io.TextIOWrapper):  # what the terminal's encoding lacks is spelled out
+    if isinstance(sys.stdout, io.TextIOWrapper):  # characters that the terminal's encoding lacks are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _temporary_caches():
             app()
     except InputError as error:
-        told = str(error)
+        message = str(error)
     except KeyboardInterrupt:
         say("\ndeepval: stopped.", err=True)
         sys.exit(STOPPED)
     except BrokenPipeError:
         raise  # `main` ends the process without a message
-    except OSError as error:  # what the system refuses, and no reader or writer of ours has put into words
-        told = f"{error.filename}: {reason(error)}." if error.filename else f"{reason(error)}."
+    except OSError as error:  # refused by the system, without a message of a reader or writer of ours
+        message = f"{error.filename}: {reason(error)}." if error.filename else f"{reason(error)}."
     except MemoryError as error:
-        told = (
+        message = (
             f"this takes more memory than the machine gives{f' ({error})' if str(error) else ''}: give it less at once."
         )
     else:
         return
-    say(f"deepval: {one_line(told)}", err=True)
+    say(f"deepval: {one_line(message)}", err=True)
     sys.exit(2)

@@ -62,30 +62,32 @@ def demo(
         system, geometry = cell.spec.system, cell.spec.geometry
         folder = out / f"{system}-{geometry}"
         folders.write(cell, folder, costs=BOARD, pictures=pixel)
-        free[folder.name], charged[folder.name] = _judged(folders.read_cell(folder), pixel=pixel)
+        free[folder.name], charged[folder.name] = _judge(folders.read_cell(folder), pixel=pixel)
         tables[system, geometry] = [cell.table]
     if json:
         content = {name: {"free": free[name].to_dict(), "charged": charged[name].to_dict()} for name in free}
         typer.echo(options.as_json(content), nl=False)
         return
     say("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)) + "\n")
-    shown = [overview(free, alpha=alpha) for alpha in ALPHAS]
-    shown += [overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)]
+    overviews = [overview(free, alpha=alpha) for alpha in ALPHAS]
+    overviews += [overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)]
     page = out / "report.html"
     pages = {name: out / name / "result.json" for name in free}
     pages |= {f"{name}, charged": out / name / "result-board.json" for name in charged}
-    pages[f"{SHOWN}, causal"] = _causal(folders.read_cell(out / SHOWN))
+    pages[f"{SHOWN}, causal"] = _judge_causal(folders.read_cell(out / SHOWN))
     write_atomically(page, page_text({name: kept(path) for name, path in pages.items()}, images=True))
-    write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, shown)) + "\n")
+    write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, overviews)) + "\n")
     say("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
-    typer.echo(console.render_tables([shown[1], shown[4]], width=options.width(), color=options.colored()), nl=False)
+    typer.echo(
+        console.render_tables([overviews[1], overviews[4]], width=options.width(), color=options.colored()), nl=False
+    )
     say(f"\nCells and results lie in {out}/<system>-<geometry>/, all tables in {out}/results.md.")
     say(f"Everything as one page, with sliders and frames to look at: {page}")
     if os.environ.get("DISPLAY") and os.isatty(1):
         webbrowser.open(reading.resolved(page).as_uri())
 
 
-def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
+def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     """Verdicts on the cell with free allocators, and with charged ones."""
     recipes = [*fitting.recipes_for(cell), *["router-pixel"] * pixel]
     scored = fitting.scored_by_all(cell, recipes, lenient=True, watch=options.watch)
@@ -95,21 +97,21 @@ def _judged(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     settings: dict[str, Any] = {"curve_points": 20, "terms": cell.terms}
     free = fitting.judged(cell, scored, [Selection(a) for a in ALPHAS], **settings)
     free.save(cell.folder / "result.json")
-    charged = _charged(cell, scored, **settings)
+    charged = _judge_charged(cell, scored, **settings)
     charged.save(cell.folder / "result-board.json")
     return free, charged
 
 
-def _charged(cell: folders.BuiltCell, scored: Mapping[str, Scored], **settings: Any) -> Result:
+def _judge_charged(cell: folders.BuiltCell, scored: Mapping[str, Scored], **settings: Any) -> Result:
     """Verdicts with charged allocators; those without a cost on the board are listed, and the tables say so once."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No cost known", category=InputWarning)
         return fitting.judged(cell, scored, BOTH, missing_costs="list", **settings)
 
 
-def _causal(cell: folders.BuiltCell) -> Path:
+def _judge_causal(cell: folders.BuiltCell) -> Path:
     """Verdicts on causal policies: allocators fitted on the training units, thresholds from the validation units."""
     scored = fitting.scored_by_all(cell, units="train", lenient=True, watch=options.watch)
-    result = _charged(cell, scored, calibration=list(cell.split.validation))
+    result = _judge_charged(cell, scored, calibration=list(cell.split.validation))
     result.save(cell.folder / "result-causal.json")
     return cell.folder / "result-causal.json"

@@ -105,7 +105,7 @@ def drive(
         )
     )
     if json:
-        typer.echo(options.as_json([_described(row) for row in rows]), nl=False)
+        typer.echo(options.as_json([_summary(row) for row in rows]), nl=False)
     else:
         typer.echo(render_tables([_table(rows, planner)], width=options.width(), color=options.colored()), nl=False)
 
@@ -120,13 +120,13 @@ def _drives(
     replan_s: float,
     perceive: Perceive | None,
 ) -> Iterator[DriveRow]:
-    """Every drive asked for, unit by unit."""
+    """Every requested drive, unit by unit."""
     with options.step_bar() as step:
-        for place, unit in enumerate(units):
+        for index, unit in enumerate(units):
             log: Log = dataset.read_log(unit)
             objects = None if perceive is None else perceive(unit)
             for state in starts if starts is not None else _drivable(log):
-                step(f"driving {unit} from {state}", place, len(units))
+                step(f"driving {unit} from {state}", index, len(units))
                 replay = replay_from(log, state)
                 observed = None if objects is None else perceived_from(log, objects, state)
                 done = driven(planner, replay, seconds=seconds, replan_s=replan_s, observed=observed)
@@ -139,12 +139,12 @@ def _mode_file(text: str, threshold: float | None) -> sources.ModeFile:
 
 
 def _perceive(dataset: Dataset, units: Sequence[str], mode: sources.ModeFile, placing: Placing) -> Perceive:
-    """A function that says what the mode perceives of a unit."""
-    (made,) = sources.from_files(dataset, [mode], units=units).modes
+    """A function that returns the objects that the mode perceives in a unit."""
+    (mode_spec,) = sources.from_files(dataset, [mode], units=units).modes
 
     def perceive(unit: str) -> Objects:
         scene, truth = dataset.read_unit(unit)
-        return placing.place(used_of(made, report_of(made, scene, truth)), scene, truth)
+        return placing.place(used_of(mode_spec, report_of(mode_spec, scene, truth)), scene, truth)
 
     return perceive
 
@@ -160,7 +160,7 @@ def _starts(text: str) -> list[int] | None:
 
 
 def _drivable(log: Log) -> list[int]:
-    """States with a second or more to drive."""
+    """Numbers of the states with a second or more left to drive."""
     return [number for number, step in enumerate(log.states) if log.time_s[-1] - log.time_s[step] > 1.0 - 1e-6]
 
 
@@ -184,7 +184,7 @@ def _table(rows: Sequence[DriveRow], planner: str) -> Table:
 
 def _texts(row: DriveRow) -> tuple[str, ...]:
     drive = row.drive
-    clearance, comfort = _told(float(drive.clearance_m.min())), _told(drive.comfort)
+    clearance, comfort = _finite_or_none(float(drive.clearance_m.min())), _finite_or_none(drive.comfort)
     return (
         *(row.unit, str(row.start), f"{drive.seconds:.1f}", number(drive.way_m, 1), number(drive.logged_way_m, 1)),
         *(str(len(drive.contacts)), str(sum(contact.at_fault for contact in drive.contacts))),
@@ -192,7 +192,7 @@ def _texts(row: DriveRow) -> tuple[str, ...]:
     )
 
 
-def _described(row: DriveRow) -> dict[str, Any]:
+def _summary(row: DriveRow) -> dict[str, Any]:
     drive = row.drive
     return {
         "unit": row.unit,
@@ -201,16 +201,16 @@ def _described(row: DriveRow) -> dict[str, Any]:
         "way_m": drive.way_m,
         "logged_way_m": drive.logged_way_m,
         "deviation_m": drive.deviation_m,
-        "comfort": _told(drive.comfort),
-        "clearance_m": _told(float(drive.clearance_m.min())),
+        "comfort": _finite_or_none(drive.comfort),
+        "clearance_m": _finite_or_none(float(drive.clearance_m.min())),
         "plans": drive.plans,
         "contacts": [asdict(contact) for contact in drive.contacts],
         "pose": drive.pose.tolist(),
         "speed_mps": drive.speed_mps.tolist(),
-        "clearances_m": [_told(value) for value in drive.clearance_m.tolist()],
+        "clearances_m": [_finite_or_none(value) for value in drive.clearance_m.tolist()],
     }
 
 
-def _told(value: float) -> float | None:
-    """The number, or None where it is none."""
+def _finite_or_none(value: float) -> float | None:
+    """The number; None where it is not finite."""
     return value if math.isfinite(value) else None

@@ -118,23 +118,23 @@ def made_by(
     return [Made(one, other, plan.ids, budget, of, verdict) for one, other, budget, of, verdict in rows]
 
 
-def show_plan(plan: Followed, made: Sequence[Made], *, err: bool) -> None:
+def show_plan(plan: Followed, actual: Sequence[Made], *, err: bool) -> None:
     """Print which comparisons were planned and what became of them, which were not, and how often units were opened."""
     lines = []
-    for item in plan.plan.outcomes(made):
+    for item in plan.plan.outcomes(actual):
         name = f"{item.planned.candidate} against {item.planned.baseline}"
         expected = {None: "not made here", True: "yes", False: "no"}[item.as_expected]
         budget = BudgetKey(item.planned.budget, item.alpha).label
         texts = (name, budget, item.planned.of, item.planned.direction, item.verdict or MISSING, expected)
         lines.append(tuple(map(TableCell, texts)))
-    rest = plan.plan.unplanned(made)
+    rest = plan.plan.unplanned(actual)
     examples = ", ".join(f"{m.candidate} against {m.baseline}, {m.budget.label}" for m in rest[:3])
     more = ", ..." if len(rest) > 3 else ""
     notes = [
         f"Plan {plan.registration.plan[:12]}.",
         *_when(plan.registration),
-        f"Not planned: {len(rest)} of {len(made)} comparisons{f' ({examples}{more})' if rest else ''}."
-        if made
+        f"Not planned: {len(rest)} of {len(actual)} comparisons{f' ({examples}{more})' if rest else ''}."
+        if actual
         else "Other units than the test units were judged, which no plan is about.",
         *(f"{cell.id}: {_times(openings(cell.folder, cell.id))} on record by now." for cell in plan.cells.values()),
     ]

@@ -72,7 +72,7 @@ def diagnose(
     scored = case.scores(files) if files or case.scored else {}
     chosen, _ = case.judged_units(options.unit_list(units, case.roles), scored)
     budgets = options.budgets(case, scored, alpha, budget)
-    found = diagnosis.diagnose(
+    result = diagnosis.diagnose(
         case.table,
         scored,
         budgets,
@@ -86,10 +86,10 @@ def diagnose(
     )
     noted(case, "diagnose", chosen, scored)
     if json:
-        typer.echo(options.as_json(plain(dict(found))), nl=False)
+        typer.echo(options.as_json(plain(dict(result))), nl=False)
         return
-    say(opening(found))
-    typer.echo(render_tables(list(diagnosis_tables(found)), width=options.width(), color=options.colored()), nl=False)
+    say(opening(result))
+    typer.echo(render_tables(list(diagnosis_tables(result)), width=options.width(), color=options.colored()), nl=False)
 
 
 def import_log(
@@ -242,13 +242,13 @@ def threshold(
         raise InputError(f"A threshold is that of one allocator; found {', '.join(scored)}: name one with -s.")
     note_unknown_fits(scored)
     ((name, own),) = scored.items()
-    (wanted,) = options.budgets(case, scored, [alpha], [budget], rails=rails, skipping=skipping)
-    held = case.units(options.unit_list(calibrate, case.roles), usual="validation")
-    found = deployment(
+    (router_budget,) = options.budgets(case, scored, [alpha], [budget], rails=rails, skipping=skipping)
+    calibration_units = case.units(options.unit_list(calibrate, case.roles), usual="validation")
+    deployed = deployment(
         case.table,
         own,
-        wanted,
-        calibration=held,
+        router_budget,
+        calibration=calibration_units,
         units=case.units(options.unit_list(units, case.roles)),
         policy=named,
         reset=not one_stream,
@@ -257,16 +257,18 @@ def threshold(
         seed=options.at_least(seed, 0, "--seed"),
     )
     if out is not None:
-        write_atomically(out, file_text(found.routing))
+        write_atomically(out, file_text(deployed.routing))
     if json:
-        content = {"threshold": plain(found.threshold), "replays": [each._asdict() for each in found.replays]}
+        content = {"threshold": plain(deployed.threshold), "replays": [replay._asdict() for replay in deployed.replays]}
         content |= {"router": None if out is None else str(out)}
-        typer.echo(options.as_json(content | {"calibration_units": found.routing.about["calibration_units"]}), nl=False)
+        typer.echo(
+            options.as_json(content | {"calibration_units": deployed.routing.about["calibration_units"]}), nl=False
+        )
         return
-    table = threshold_table([found.threshold], held=found.routing.about["calibration_units"])
+    table = threshold_table([deployed.threshold], held=deployed.routing.about["calibration_units"])
     typer.echo(render_tables([table], width=options.width(), color=options.colored()), nl=False)
     if out is not None:
         streams = "all inputs are one stream" if one_stream else "call begin() at each unit"
-        answers = " or ".join([", ".join(found.routing.modes[:-1]), found.routing.modes[-1]])
-        runs = found.routing.policy_name.replace(" ", "-")
+        answers = " or ".join([", ".join(deployed.routing.modes[:-1]), deployed.routing.modes[-1]])
+        runs = deployed.routing.policy_name.replace(" ", "-")
         say(f"\n{out}: {name} under {runs} answers {answers}; {streams}.")

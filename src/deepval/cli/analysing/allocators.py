@@ -15,12 +15,12 @@ Recipes = Annotated[list[str], typer.Option("--allocator", "-a", help="Recipe to
 
 
 def seeds(
-    given: Cells,
+    sources: Cells,
     *,
     allocator: Recipes,
     seeds: Annotated[int, typer.Option("--seeds", help="How many seeds: 0, 1, ...")] = 6,
     alpha: Alpha = 0.2,
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Show how results depend on the seed of training: nDG by seed, its span, and whether scores are the same bits.
 
@@ -29,13 +29,13 @@ def seeds(
     from deepval.analyses import seeds as analysis
 
     _check(allocator, [alpha])
-    built = given.named()
+    built = sources.named()
     rows = analysis.rows(built, allocator, seeds=seeds, alpha=alpha, watch=options.watch)
     note_looks(built.values(), by="analyse seeds")
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
-def transfer(given: Cells, *, allocator: Recipes, alpha: Alpha = 0.2, shown: Shown) -> None:
+def transfer(sources: Cells, *, allocator: Recipes, alpha: Alpha = 0.2, output: Shown) -> None:
     """Show what a router fitted for one consumer is worth to another, and its regret against one fitted there.
 
     Example: deepval analyse transfer cells/braking-monocular cells/receding-horizon-monocular -a gate-ridge
@@ -43,14 +43,14 @@ def transfer(given: Cells, *, allocator: Recipes, alpha: Alpha = 0.2, shown: Sho
     from deepval.analyses import transfer as analysis
 
     _check(allocator, [alpha])
-    built = given.by_path()
+    built = sources.by_path()
     rows = analysis.rows(built, allocator, alphas=[alpha], watch=options.watch)
     note_looks(built.values(), by="analyse transfer")
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
 def out_of_fold(
-    given: Cells,
+    sources: Cells,
     *,
     allocator: Annotated[
         list[str] | None, typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable. Default: all.")
@@ -59,7 +59,7 @@ def out_of_fold(
     alpha: options.Alphas = None,
     drawn: Drawn,
     who: WhoWorks,
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Show recipes out of fold over all units, test units among them: such numbers are released, never scored.
 
@@ -70,7 +70,7 @@ def out_of_fold(
     options.at_least(folds, 2, "--folds")
     shares = list(alpha or analysis.ALPHAS)
     _check(allocator or (), shares)
-    built = given.named()
+    built = sources.named()
     with who.hired() as engine:
         rows = analysis.rows(
             built,
@@ -82,7 +82,7 @@ def out_of_fold(
             watch=options.watch,
         )
     note_looks(built.values(), by="analyse out-of-fold")
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
 def _check(recipes: Sequence[str], alphas: Sequence[float]) -> None:

@@ -55,7 +55,7 @@ class Charges(Several):
         if self.rails is not None and "energy" not in named:
             raise InputError("--rails is of energy budgets: give --budget energy too.")
         return Charging(
-            alphas=tuple(Selection(each).alpha for each in self.alpha or alphas),
+            alphas=tuple(Selection(alpha).alpha for alpha in self.alpha or alphas),
             kinds=named,
             rails=options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
             costs=None if self.costs is None else Costs.of(self.costs),
@@ -94,10 +94,10 @@ class Charging:
 
     def figures(self, name: str, cell: BuiltCell) -> Costs:
         """What modes and allocators of a cell cost."""
-        found = self.costs or cell.table.costs
-        if found is None:
+        costs = self.costs or cell.table.costs
+        if costs is None:
             raise InputError(f"{name}: a measured budget needs costs, and the cell has none: give --costs.")
-        return found
+        return costs
 
     def charged(self, name: str, cell: BuiltCell, scores: Mapping[str, Any]) -> dict[str, Any]:
         """The scores whose cost is known, those served in batches under their own name too; the others are told of."""
@@ -105,23 +105,23 @@ class Charging:
             return dict(scores)
         figures = self.figures(name, cell)
         every = fitting.with_batched(scores, figures)
-        kept = {
-            each: item
-            for each, item in every.items()
-            if item.kind == "deployable" and all(unit in figures.allocators.get(each, {}) for unit in self.conventions)
+        priced = {
+            allocator: item
+            for allocator, item in every.items()
+            if item.kind == "deployable"
+            and all(unit in figures.allocators.get(allocator, {}) for unit in self.conventions)
         }
-        left = [each for each in scores if each not in kept]
-        if not kept:
+        omitted = [allocator for allocator in scores if allocator not in priced]
+        if not priced:
             raise InputError(
                 f"{name}: an allocator is charged its {' and '.join(self.conventions)}, and the costs have none of "
-                f"{', '.join(left) or 'any'}: give --costs that do."
+                f"{', '.join(omitted) or 'any'}: give --costs that do."
             )
-        if left:
-            told = (
-                f"{name}: {', '.join(left)} left out, for the costs do not charge {'it' if len(left) == 1 else 'them'}."
-            )
-            warnings.warn(InputWarning(told), stacklevel=2)
-        return kept
+        if omitted:
+            pronoun = "it" if len(omitted) == 1 else "them"
+            message = f"{name}: {', '.join(omitted)} left out, for the costs do not charge {pronoun}."
+            warnings.warn(InputWarning(message), stacklevel=2)
+        return priced
 
 
 def beside(cells: Mapping[str, BuiltCell], charging: Charging) -> dict[str, dict[str, Scores]]:
@@ -133,20 +133,20 @@ def fitted(
     cells: Mapping[str, BuiltCell], charging: Charging, allocators: Sequence[str] | None
 ) -> dict[str, dict[str, Scored]]:
     """Scores by signals, and by recipes fitted on the training units alone: the validation units calibrate policies."""
-    found = {}
+    scores_by_cell = {}
     for name, cell in cells.items():
-        recipes = [each for each in fitting.recipes_for(cell) if _named(each, allocators)]
+        recipes = [recipe for recipe in fitting.recipes_for(cell) if _is_selected(recipe, allocators)]
         if charging.conventions and allocators is None:
             priced = charging.figures(name, cell).allocators
-            recipes = [each for each in recipes if each in priced or f"{each}-batched" in priced]
-        signals = [each for each in SIGNALS if _named(each, allocators)]
+            recipes = [recipe for recipe in recipes if recipe in priced or f"{recipe}-batched" in priced]
+        signals = [signal for signal in SIGNALS if _is_selected(signal, allocators)]
         scored = fitting.scored_by_all(cell, recipes, signals=signals, units="train", watch=options.watch)
-        kept = {each: item for each, item in scored.items() if len(item.input)}
-        found[name] = charging.charged(name, cell, kept)
-    return found
+        not_empty = {allocator: item for allocator, item in scored.items() if len(item.input)}
+        scores_by_cell[name] = charging.charged(name, cell, not_empty)
+    return scores_by_cell
 
 
-def _named(name: str, allocators: Sequence[str] | None) -> bool:
+def _is_selected(name: str, allocators: Sequence[str] | None) -> bool:
     return allocators is None or name in allocators
 
 
@@ -154,12 +154,12 @@ def check_allocators(names: Sequence[str] | None) -> None:
     """Raise where a name is none that can be fitted or scored here."""
     unknown = next((name for name in names or () if name not in (*SIGNALS, *RECIPES)), None)
     if unknown is not None:
-        known = ", ".join((*SIGNALS, *RECIPES))
-        raise InputError(f"An allocator must be one of {known}; found {unknown!r}.")
+        allowed = ", ".join((*SIGNALS, *RECIPES))
+        raise InputError(f"An allocator must be one of {allowed}; found {unknown!r}.")
 
 
 def results(
-    given: Cells,
+    sources: Cells,
     charging: Charging,
     *,
     by: str,
@@ -171,7 +171,7 @@ def results(
     """Results in files as they are, and of cells judged here on their test units.
 
     Args:
-        given: Results (.json), and cells.
+        sources: Results (.json), and cells.
         charging: The budgets.
         by: Name of the analysis, which the cells' ledgers are told.
         causal: Whether allocators are fitted on the training units and policies calibrated on the validation units;
@@ -180,21 +180,21 @@ def results(
         accountings: How measured budgets charge an escalation.
         controls: Scores that know nothing, to be judged too.
     """
-    found, cells = given.judged()
+    by_name, cells = sources.judged()
     scores = fitted(cells, charging, allocators) if causal else beside(cells, charging)
     units = {name: list(units_of(cell.split, "test")) for name, cell in cells.items()}
     seeds = seeds_by_units(units, charging.drawn.seed)
     for name, cell in options.watch(list(cells.items()), "judging"):
         free: list[Budget] = [Selection(a) for a in charging.alphas]
         paid = [budget for accounting in accountings for budget in charging.measured(accounting)]
-        table, judged = cell.listed, {n: _aligned(cell, n, item) for n, item in scores[name].items()}
+        table, judged = cell.listed, {n: _align(cell, n, item) for n, item in scores[name].items()}
         if controls:
             judged |= {
                 n: align(table, n, s) for n, s in control_scores(len(table), controls, seed=charging.drawn.seed).items()
             }
         if charging.conventions:
             table = replace(table, costs=_with_controls(charging.figures(name, cell), judged))
-        found[name] = deepval.evaluate(
+        by_name[name] = deepval.evaluate(
             table,
             judged,
             [*free, *paid],
@@ -205,14 +205,14 @@ def results(
             watch=options.watch,
         )
         note(cell, by=f"analyse {by}", units=units[name], scores=judged)
-    return found
+    return by_name
 
 
-def _aligned(cell: BuiltCell, name: str, item: Scored | Scores) -> Scores:
+def _align(cell: BuiltCell, name: str, item: Scored | Scores) -> Scores:
     return align(cell.listed, name, item.over(cell.table) if isinstance(item, Scored) else item)
 
 
 def _with_controls(costs: Costs, scores: Mapping[str, Scores]) -> Costs:
-    """The costs with controls that cost nothing: they are not there to be served."""
+    """The costs with free controls: they are never deployed."""
     nothing = dict.fromkeys(CONVENTIONS, 0.0)
     return replace(costs, allocators={**costs.allocators, **{n: nothing for n in scores if n.startswith(CONTROL)}})

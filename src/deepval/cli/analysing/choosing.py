@@ -38,7 +38,7 @@ class Choice(Several):
 
         for name in self.allocator or ():
             recipe_named(name)
-        return self.loss and checked_losses(self.loss), [Selection(each).alpha for each in self.alpha or ALPHAS]
+        return self.loss and checked_losses(self.loss), [Selection(alpha).alpha for alpha in self.alpha or ALPHAS]
 
     def scored(self, cells: Mapping[str, BuiltCell], *, units: str) -> dict[str, dict[str, Scored]]:
         """Scores of each cell by signals, and by recipes fitted on these units."""
@@ -52,7 +52,7 @@ class Choice(Several):
         }
 
 
-def perception_ranking(given: Cells, *, choice: Choice, shown: Shown) -> None:
+def perception_ranking(sources: Cells, *, choice: Choice, output: Shown) -> None:
     """Show how often the best signals by perception gain and by decision gain are different ones.
 
     Example: deepval analyse perception-ranking cells/braking-monocular cells/braking-oracle -a gate-ridge
@@ -60,15 +60,15 @@ def perception_ranking(given: Cells, *, choice: Choice, shown: Shown) -> None:
     from deepval.analyses import perception_ranking as analysis
 
     losses, alphas = choice.checked()
-    built = given.named()
+    built = sources.named()
     scores = choice.scored(built, units="fit")
     diagnostics = {name: fitting.diagnosed(cell) for name, cell in options.watch(list(built.items()), "diagnostics")}
     rows = analysis.rows(built, scores, diagnostics, losses=losses, alphas=alphas)
     note_looks(built.values(), by="analyse perception-ranking")
-    shown.tell(rows, analysis.table, analysis.cells_table)
+    output.tell(rows, analysis.table, analysis.cells_table)
 
 
-def selection_regret(given: Cells, *, choice: Choice, drawn: Drawn, shown: Shown) -> None:
+def selection_regret(sources: Cells, *, choice: Choice, drawn: Drawn, output: Shown) -> None:
     """Choose on validation units by perception gain and by decision gain, and show what the first costs on test units.
 
     Example: deepval analyse selection-regret cells/braking-monocular cells/braking-oracle --loss E1 --loss E8
@@ -76,8 +76,8 @@ def selection_regret(given: Cells, *, choice: Choice, drawn: Drawn, shown: Shown
     from deepval.analyses import selection_regret as analysis
 
     losses, alphas = choice.checked()
-    built = given.named()
+    built = sources.named()
     scores = choice.scored(built, units="train")
     rows = analysis.rows(built, scores, losses=losses, alphas=alphas, **drawn.settings, watch=options.watch)
     note_looks(built.values(), by="analyse selection-regret")
-    shown.tell(rows, analysis.table, analysis.cells_table)
+    output.tell(rows, analysis.table, analysis.cells_table)

@@ -64,12 +64,12 @@ class StreamCharges(Charges):
 
 
 def budgets(
-    given: JudgedCells,
+    sources: JudgedCells,
     *,
     charges: Charges,
     drawn: Drawn,
     figure: Annotated[Path | None, typer.Option("--figure", help="The figure to write (.pdf, .png).")] = None,
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Show allocators under measured budgets beside free ones: nDG by level, and the share left to escalate.
 
@@ -79,17 +79,17 @@ def budgets(
 
     if figure is not None:
         check_writable(figure)
-    rows = analysis.rows(charging.results(given, charges.checked(drawn), by="budgets"))
+    rows = analysis.rows(charging.results(sources, charges.checked(drawn), by="budgets"))
     over = analysis.overheads(rows)
     if figure is not None:
         from deepval.report.figures import write_figure
         from deepval.report.figures.charged import charged
 
         write_figure(figure, lambda: charged(analysis.levels(rows)))
-    _tell(shown, rows, over, [analysis.table(rows), analysis.overhead_table(over)])
+    _write(output, rows, over, [analysis.table(rows), analysis.overhead_table(over)])
 
 
-def break_even(given: Cells, *, charges: Charges, units: Units = "test", shown: Shown) -> None:
+def break_even(sources: Cells, *, charges: Charges, units: Units = "test", output: Shown) -> None:
     """Show what each ranking beside a cell may cost per input and still reach random's gain, and whether it does.
 
     Example: deepval analyse break-even cells/braking-monocular --costs jetson-agx-xavier --alpha 0.2
@@ -97,16 +97,16 @@ def break_even(given: Cells, *, charges: Charges, units: Units = "test", shown: 
     from deepval.analyses import break_even as analysis
 
     set_up, looked_at = charges.checked(alphas=(0.2,)), units_of(units)
-    built = given.named()
+    built = sources.named()
     scores = charging.beside(built, set_up)
     rows = analysis.rows(built, scores, set_up.measured(), costs=set_up.costs, units=looked_at, watch=options.watch)
     for name, cell in built.items():
         note(cell, by="analyse break-even", units=spec.units_of(cell.split, looked_at), scores=scores[name])
     over = analysis.over_cells(rows)
-    _tell(shown, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
+    _write(output, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
 
 
-def gaps(given: FittedCells, *, allocator: Recipes = None, charges: Charges, shown: Shown) -> None:
+def gaps(sources: FittedCells, *, allocator: Recipes = None, charges: Charges, output: Shown) -> None:
     """Split the gap to the zero-cost oracle into overhead, ranking and causal enforcement, over cells.
 
     Example: deepval analyse gaps cells/braking-monocular -a router-mlp-value -a gate-ridge
@@ -115,14 +115,14 @@ def gaps(given: FittedCells, *, allocator: Recipes = None, charges: Charges, sho
 
     charging.check_allocators(allocator)
     set_up = charges.checked(alphas=(0.2, 0.5))
-    results = charging.results(given, set_up, by="gaps", causal=True, allocators=allocator)
+    results = charging.results(sources, set_up, by="gaps", causal=True, allocators=allocator)
     rows = [row for row in analysis.rows(results) if row.kind in set_up.kinds]
     over = analysis.over_cells(rows)
-    _tell(shown, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
+    _write(output, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
 
 
 def uniform(
-    given: FittedCells,
+    sources: FittedCells,
     *,
     allocator: Recipes = None,
     policy: Annotated[
@@ -130,7 +130,7 @@ def uniform(
     ] = "causal-cap",
     charges: Charges,
     drawn: Drawn,
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Compare running the full mode alone on every input with the best allocator that fits the same budget.
 
@@ -142,24 +142,24 @@ def uniform(
     charging.check_allocators(allocator)
     options.one_of(policy, (*POLICIES, RANKING), "--policy")
     set_up = charges.checked(drawn, alphas=(0.3, 0.5))
-    results = charging.results(given, set_up, by="uniform", causal=True, allocators=allocator)
+    results = charging.results(sources, set_up, by="uniform", causal=True, allocators=allocator)
     rows = analysis.rows(results, policy=policy)
     over = analysis.over_cells(rows)
-    _tell(shown, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
+    _write(output, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
 
 
-def capacity(given: Cells, *, alpha: options.Alphas = None, units: Units = "test", shown: Shown) -> None:
+def capacity(sources: Cells, *, alpha: options.Alphas = None, units: Units = "test", output: Shown) -> None:
     """Show whether a quota forces harm: whether enough inputs are not harmed for quota and capacity to agree.
 
     Example: deepval analyse capacity cells/braking-monocular
     """
     from deepval.analyses import capacity as analysis
 
-    rows = analysis.rows(given.named(), alphas=alpha or analysis.ALPHAS, units=units_of(units), watch=options.watch)
-    shown.tell(rows, analysis.table)
+    rows = analysis.rows(sources.named(), alphas=alpha or analysis.ALPHAS, units=units_of(units), watch=options.watch)
+    output.tell(rows, analysis.table)
 
 
-def ladder(given: Cells, *, charges: Charges, units: Units = "test", shown: Shown) -> None:
+def ladder(sources: Cells, *, charges: Charges, units: Units = "test", output: Shown) -> None:
     """Show what choosing among several modes is worth, in milliseconds and millijoules, beside the top mode alone.
 
     Example: deepval analyse ladder cells/braking-monocular --alpha 0.1 --alpha 0.2
@@ -168,15 +168,15 @@ def ladder(given: Cells, *, charges: Charges, units: Units = "test", shown: Show
 
     set_up = charges.checked(alphas=(0.1, 0.2), kinds=("latency", "energy"))
     rows = analysis.rows(
-        given.named(), set_up.measured(), costs=set_up.costs, units=units_of(units), watch=options.watch
+        sources.named(), set_up.measured(), costs=set_up.costs, units=units_of(units), watch=options.watch
     )
     if not rows:
         raise InputError("A ladder needs a cell with three modes or more; all that are given have two.")
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
 def skipping(
-    given: JudgedCells,
+    sources: JudgedCells,
     *,
     allocator: Annotated[
         list[str] | None,
@@ -188,7 +188,7 @@ def skipping(
     ] = None,
     charges: Charges,
     drawn: Drawn,
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Charge routers that look at nothing of the cheap pass for the full mode in its place, not after it.
 
@@ -196,23 +196,23 @@ def skipping(
     """
     from deepval.analyses import skipping as analysis
 
-    results = charging.results(given, charges.checked(drawn), by="skipping", accountings=("cascade", "skipping"))
+    results = charging.results(sources, charges.checked(drawn), by="skipping", accountings=("cascade", "skipping"))
     rows = analysis.rows(results, allocator)
     if not rows:
-        wanted = ", ".join(allocator or analysis.skippers())
-        raise InputError(f"A skipping router must be among the scores of a cell; found none of {wanted}: give -a NAME.")
+        names = ", ".join(allocator or analysis.skippers())
+        raise InputError(f"A skipping router must be among the scores of a cell; found none of {names}: give -a NAME.")
     over = analysis.over_cells(rows)
-    _tell(shown, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
+    _write(output, rows, over, [analysis.table(rows), analysis.over_cells_table(over)])
 
 
 def streams(
-    given: FittedCells,
+    sources: FittedCells,
     *,
     allocator: Recipes = None,
     charges: StreamCharges,
     controls: Annotated[int, typer.Option("--controls", help="Random scores to judge beside the allocators.")] = 3,
     drawn: Drawn,
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Show what deciding causally costs: four streaming policies against the ranking, and rates that are missed.
 
@@ -222,14 +222,14 @@ def streams(
 
     charging.check_allocators(allocator)
     set_up = charges.checked(drawn, alphas=(0.2,), kinds=("selection",), allowed=KINDS)
-    found = charging.results(given, set_up, by="streams", causal=True, allocators=allocator, controls=controls)
-    rows = [row for row in analysis.rows(found) if row.kind in set_up.kinds]
-    shown.tell(rows, analysis.table)
+    results = charging.results(sources, set_up, by="streams", causal=True, allocators=allocator, controls=controls)
+    rows = [row for row in analysis.rows(results) if row.kind in set_up.kinds]
+    output.tell(rows, analysis.table)
 
 
-def _tell(shown: Shown, rows: Sequence[Any], over: Sequence[Any], tables: Sequence[Table]) -> None:
-    """Rows and what they come to over cells; CSV holds the rows."""
-    if shown.chosen == "csv":
-        shown.tell(rows, lambda _: tables[0])
+def _write(output: Shown, rows: Sequence[Any], over: Sequence[Any], tables: Sequence[Table]) -> None:
+    """Write the rows and their summary over cells; CSV contains the rows only."""
+    if output.chosen == "csv":
+        output.tell(rows, lambda _: tables[0])
     else:
-        shown.tell_parts({"rows": [asdict(row) for row in rows], "over_cells": [asdict(row) for row in over]}, tables)
+        output.tell_parts({"rows": [asdict(row) for row in rows], "over_cells": [asdict(row) for row in over]}, tables)

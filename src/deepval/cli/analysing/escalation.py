@@ -11,7 +11,7 @@ from deepval.cli.groups import Drawn
 from deepval.judging.budgets import Selection
 
 
-def signs(given: Cells, *, units: Units = "all", alpha: Alpha = 0.2, drawn: Drawn, shown: Shown) -> None:
+def signs(sources: Cells, *, units: Units = "all", alpha: Alpha = 0.2, drawn: Drawn, output: Shown) -> None:
     """Show how many escalations help and harm, and how much, with intervals over units.
 
     Example: deepval analyse signs cells/braking-monocular cells/braking-oracle
@@ -19,29 +19,29 @@ def signs(given: Cells, *, units: Units = "all", alpha: Alpha = 0.2, drawn: Draw
     from deepval.analyses import signs as analysis
 
     Selection(alpha)
-    rows = analysis.rows(given.named(), units=units_of(units), alpha=alpha, **drawn.settings, watch=options.watch)
-    shown.tell(rows, analysis.table)
+    rows = analysis.rows(sources.named(), units=units_of(units), alpha=alpha, **drawn.settings, watch=options.watch)
+    output.tell(rows, analysis.table)
 
 
-def composition(given: Cells, *, units: Units = "all", shown: Shown) -> None:
+def composition(sources: Cells, *, units: Units = "all", output: Shown) -> None:
     """Show what benefit and harm are made of, loss term by loss term.
 
     Example: deepval analyse composition cells/braking-monocular
     """
     from deepval.analyses import composition as analysis
 
-    shown.tell(analysis.rows(given.named(), units=units_of(units), watch=options.watch), analysis.table)
+    output.tell(analysis.rows(sources.named(), units=units_of(units), watch=options.watch), analysis.table)
 
 
 def ties(
-    given: Cells,
+    sources: Cells,
     *,
     scores: Annotated[
         bool, typer.Option("--scores", help="Look at the scores beside each cell too, not at the decision value alone.")
     ] = False,
     alpha: options.Alphas = None,
     units: Units = "all",
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Show how much of what a ranking would escalate is decided by ties at its cut.
 
@@ -49,7 +49,7 @@ def ties(
     """
     from deepval.analyses import ties as analysis
 
-    built = given.named()
+    built = sources.named()
     beside = (
         {name: Case(cell.folder, cell.table, cell).scores({}).values() for name, cell in built.items()}
         if scores
@@ -57,10 +57,10 @@ def ties(
     )
     shares = alpha or [0.1, 0.2, 0.3, 0.5]
     rows = analysis.rows(built, scores=beside, alphas=shares, units=units_of(units), watch=options.watch)
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
-def mechanism(given: Cells, *, again: ReadAgain, units: Units = "all", drawn: Drawn, shown: Shown) -> None:
+def mechanism(sources: Cells, *, again: ReadAgain, units: Units = "all", drawn: Drawn, output: Shown) -> None:
     """Show what perception gains and invents on helped, harmed and unaffected inputs, and what the system acts on.
 
     Example: deepval analyse mechanism cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
@@ -68,13 +68,13 @@ def mechanism(given: Cells, *, again: ReadAgain, units: Units = "all", drawn: Dr
     """
     from deepval.analyses import mechanism as analysis
 
-    built = given.named()
-    located = again.located(given, built, all_needed=False)
+    built = sources.named()
+    located = again.located(sources, built, all_needed=False)
     rows = analysis.rows(built, located=located, units=units_of(units), **drawn.settings, watch=options.watch)
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
-def viability(given: Cells, *, again: ReadAgain, units: Units = "all", drawn: Drawn, shown: Shown) -> None:
+def viability(sources: Cells, *, again: ReadAgain, units: Units = "all", drawn: Drawn, output: Shown) -> None:
     """Show whether acting on each mode beats a predictor that looks at nothing; the data are read again.
 
     Example: deepval analyse viability cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
@@ -82,21 +82,21 @@ def viability(given: Cells, *, again: ReadAgain, units: Units = "all", drawn: Dr
     """
     from deepval.analyses import viability as analysis
 
-    built = given.named()
-    located = again.located(given, built, all_needed=True)
+    built = sources.named()
+    located = again.located(sources, built, all_needed=True)
     rows = analysis.rows(built, located, units=units_of(units), **drawn.settings, watch=options.watch)
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
 def lift(
-    given: Cells,
+    sources: Cells,
     *,
     again: ReadAgain,
     only: Annotated[
         str, typer.Option("--class", help="Class of the detections and of their reference objects.")
     ] = "Car",
     units: Units = "all",
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Show how far lifted ranges are from the reference, by mode and band of ranges; the data are read again.
 
@@ -105,7 +105,7 @@ def lift(
     """
     from deepval.analyses import lift as analysis
 
-    built = given.named()
-    located = again.located(given, built, all_needed=True)
+    built = sources.named()
+    located = again.located(sources, built, all_needed=True)
     rows = analysis.rows(built, located, cls=only, units=units_of(units), watch=options.watch)
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)

@@ -34,47 +34,47 @@ class Results(Cells):
     def all(self, drawn: Drawn, by: str) -> dict[str, Result]:
         """Results by the name of their file or cell."""
         saved, cells = self.judged()
-        return saved | _judged(cells, drawn, by)
+        return saved | _judge(cells, drawn, by)
 
 
-def wins(given: Results, *, drawn: Drawn, shown: Shown) -> None:
+def wins(sources: Results, *, drawn: Drawn, output: Shown) -> None:
     """Count how often each allocator beats random, loses to it, or cannot be told from it.
 
     Example: deepval analyse wins cells/braking-monocular cells/braking-oracle
     """
     from deepval.analyses import wins as analysis
 
-    shown.tell(analysis.rows(given.all(drawn, "analyse wins")), analysis.table)
+    output.tell(analysis.rows(sources.all(drawn, "analyse wins")), analysis.table)
 
 
-def half_widths(given: Results, *, drawn: Drawn, shown: Shown) -> None:
+def half_widths(sources: Results, *, drawn: Drawn, output: Shown) -> None:
     """Show how wide intervals against random typically are, cell by cell.
 
     Example: deepval analyse half-widths cells/braking-monocular result.json
     """
     from deepval.analyses import half_widths as analysis
 
-    shown.tell(analysis.rows(given.all(drawn, "analyse half-widths")), analysis.table)
+    output.tell(analysis.rows(sources.all(drawn, "analyse half-widths")), analysis.table)
 
 
-def concentration(given: Results, *, drawn: Drawn, shown: Shown) -> None:
+def concentration(sources: Results, *, drawn: Drawn, output: Shown) -> None:
     """Show how much of each result hangs on one unit.
 
     Example: deepval analyse concentration cells/braking-monocular
     """
     from deepval.analyses import concentration as analysis
 
-    shown.tell(analysis.rows(given.all(drawn, "analyse concentration")), analysis.table)
+    output.tell(analysis.rows(sources.all(drawn, "analyse concentration")), analysis.table)
 
 
 def held_out(
-    given: Results,
+    sources: Results,
     *,
     diagnostics: Annotated[
         bool, typer.Option("--diagnostics/--no-diagnostics", help="Judge the diagnostics of cells too, apart.")
     ] = True,
     drawn: Drawn,
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Show every allocator on the test units, budget by budget, marked where it is told from random.
 
@@ -82,37 +82,37 @@ def held_out(
     """
     from deepval.analyses import held_out as analysis
 
-    saved, cells = given.judged()
-    found = saved | _judged(cells, drawn, "analyse held-out")
+    saved, cells = sources.judged()
+    results = saved | _judge(cells, drawn, "analyse held-out")
     beside = [score for cell in cells.values() for score in read_case(cell.folder).scores({}).values()]
     knowing = {score.name for score in beside if score.kind == "diagnostic"}
     diagnosed, seeds = {}, _seeds(cells, drawn.seed)
     for name, cell in options.watch(list(cells.items()) if diagnostics else [], "diagnostics"):
-        known = fitting.diagnosed(cell)
-        diagnosed[name] = fitting.judged(cell, known, draws=drawn.number, seed=seeds[name])
-    shown.tell(analysis.rows(found, diagnosed, knowing=knowing), analysis.table)
+        diagnostic_scores = fitting.diagnosed(cell)
+        diagnosed[name] = fitting.judged(cell, diagnostic_scores, draws=drawn.number, seed=seeds[name])
+    output.tell(analysis.rows(results, diagnosed, knowing=knowing), analysis.table)
 
 
-def benefit_harm(given: Results, *, drawn: Drawn, shown: Shown) -> None:
+def benefit_harm(sources: Results, *, drawn: Drawn, output: Shown) -> None:
     """Show the benefit that allocators capture and the harm they take with it, against random, over cells.
 
     Example: deepval analyse benefit-harm cells/braking-monocular cells/braking-oracle
     """
     from deepval.analyses import benefit_harm as analysis
 
-    rows = analysis.rows(given.all(drawn, "analyse benefit-harm"))
-    shown.tell(rows, analysis.table, analysis.counts_table, analysis.gap_table)
+    rows = analysis.rows(sources.all(drawn, "analyse benefit-harm"))
+    output.tell(rows, analysis.table, analysis.counts_table, analysis.gap_table)
 
 
-def _judged(cells: Mapping[str, BuiltCell], drawn: Drawn, by: str) -> dict[str, Result]:
-    """Cells judged by the scores beside them; other units have draws of their own."""
-    found, seeds = {}, _seeds(cells, drawn.seed)
+def _judge(cells: Mapping[str, BuiltCell], drawn: Drawn, by: str) -> dict[str, Result]:
+    """Cells judged by the scores beside them; cells with the same units share their draws."""
+    results, seeds = {}, _seeds(cells, drawn.seed)
     for name, cell in options.watch(list(cells.items()), "judging"):
         case = read_case(cell.folder)
         scored = case.scores({})
         budgets = options.budgets(case, scored)
         units = case.units(None, usual="test")
-        found[name] = deepval.evaluate(
+        results[name] = deepval.evaluate(
             case.table,
             scored,
             budgets,
@@ -122,7 +122,7 @@ def _judged(cells: Mapping[str, BuiltCell], drawn: Drawn, by: str) -> dict[str, 
             missing_costs=case.missing_costs(scored, budgets),
         )
         noted(case, by, units, scored)
-    return found
+    return results
 
 
 def _seeds(cells: Mapping[str, BuiltCell], seed: int) -> dict[str, int]:

@@ -41,45 +41,45 @@ class Fits(Several):
     alpha: options.Alphas = None
 
 
-def objective_swap(given: Relabelled, *, fits: Fits, drawn: Drawn, shown: Shown) -> None:
+def objective_swap(sources: Relabelled, *, fits: Fits, drawn: Drawn, output: Shown) -> None:
     """Fit the same recipes on decision value and on perception gains, and compare them: pooled, and wins counted.
 
     Example: deepval analyse objective-swap cells/braking-monocular cells/braking-oracle -a gate-ridge -a gate-gbm
     """
     from deepval.analyses import objective_swap as analysis
 
-    _run(analysis, "objective-swap", given, fits=fits, drawn=drawn, shown=shown)
+    _run(analysis, "objective-swap", sources, fits=fits, drawn=drawn, output=output)
 
 
-def published_objectives(given: Relabelled, *, fits: Fits, drawn: Drawn, shown: Shown) -> None:
+def published_objectives(sources: Relabelled, *, fits: Fits, drawn: Drawn, output: Shown) -> None:
     """Fit routers on decision value, on ORIC's reward and on AP-swap: wins against random, and over each other.
 
     Example: deepval analyse published-objectives cells/braking-monocular -a router-gbm-value -a router-gbm-binary
     """
     from deepval.analyses import published_objectives as analysis
 
-    _run(analysis, "published-objectives", given, fits=fits, drawn=drawn, shown=shown)
+    _run(analysis, "published-objectives", sources, fits=fits, drawn=drawn, output=output)
 
 
-def target_transforms(given: Relabelled, *, fits: Fits, drawn: Drawn, shown: Shown) -> None:
+def target_transforms(sources: Relabelled, *, fits: Fits, drawn: Drawn, output: Shown) -> None:
     """Fit routers on V, its rank, its signed CDF and on published objectives, and compare any two of them.
 
     Example: deepval analyse target-transforms cells/braking-monocular cells/braking-oracle -a router-gbm-value
     """
     from deepval.analyses import target_transforms as analysis
 
-    _run(analysis, "target-transforms", given, fits=fits, drawn=drawn, shown=shown)
+    _run(analysis, "target-transforms", sources, fits=fits, drawn=drawn, output=output)
 
 
-def _run(analysis: ModuleType, name: str, given: Relabelled, *, fits: Fits, drawn: Drawn, shown: Shown) -> None:
+def _run(analysis: ModuleType, name: str, sources: Relabelled, *, fits: Fits, drawn: Drawn, output: Shown) -> None:
     from deepval.allocators import recipe_named
 
-    recipes = [recipe_named(each) for each in fits.allocator or analysis.RECIPES]
+    recipes = [recipe_named(item) for item in fits.allocator or analysis.RECIPES]
     for recipe in recipes:
         for label in analysis.LABELS:
             label.target(recipe)
-    alphas = [Selection(each).alpha for each in fits.alpha or LEVELS]
-    found, built = given.judged()
+    alphas = [Selection(item).alpha for item in fits.alpha or LEVELS]
+    saved, built = sources.judged()
     judged = judged_on_labels(
         built,
         recipes,
@@ -89,8 +89,8 @@ def _run(analysis: ModuleType, name: str, given: Relabelled, *, fits: Fits, draw
         **drawn.settings,
         watch=options.watch,
     )
-    rows = analysis.rows(found | dict(judged))
-    if shown.chosen in ("csv", "json"):
-        shown.tell(rows, analysis.table)
+    rows = analysis.rows(saved | dict(judged))
+    if output.chosen in ("csv", "json"):
+        output.tell(rows, analysis.table)
     else:
-        shown.tell_parts({}, analysis.tables(rows))
+        output.tell_parts({}, analysis.tables(rows))

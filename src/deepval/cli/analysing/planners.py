@@ -6,7 +6,7 @@ from deepval.cli import options
 from deepval.cli.analysing.shown import Cells, Shown
 
 
-def external(given: Cells, *, shown: Shown) -> None:
+def external(sources: Cells, *, output: Shown) -> None:
     """Show what escalation does to published planners under five losses, how far they agree, and who is viable.
 
     Example: deepval analyse external cells/pdm-closed-safety-tracks cells/idm-safety-tracks
@@ -14,6 +14,6 @@ def external(given: Cells, *, shown: Shown) -> None:
     from deepval.analyses import external as analysis
     from deepval.analyses.external import external_tables
 
-    shown.refuse_csv()
-    found = analysis.rows(given.by_path(), watch=options.watch)
-    shown.tell_parts(asdict(found), external_tables(found))
+    output.refuse_csv()
+    result = analysis.rows(sources.by_path(), watch=options.watch)
+    output.tell_parts(asdict(result), external_tables(result))

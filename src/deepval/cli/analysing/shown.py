@@ -55,7 +55,7 @@ class Cells(Several):
 
     def named(self) -> dict[str, BuiltCell]:
         """Cells by the name of their folder, or by its path where two have the same name."""
-        return _named(self.by_path())
+        return _by_name(self.by_path())
 
     def judged(self) -> tuple[dict[str, Result], dict[str, BuiltCell]]:
         """Results saved in files, by path, and the cells that the other names stand for."""
@@ -63,31 +63,30 @@ class Cells(Several):
         others = [path for path in self.cells if path not in saved]
         if len({reading.resolved(path) for path in saved}) < len(saved):
             raise InputError("Results must be different files; one is given twice.")
-        return {str(path): Result.load(path) for path in saved}, _named(self._read(others)) if others else {}
+        return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
 
     def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
-        found = gathered(names, data=self.data, work=self.work, watch=options.watch)
-        self.specs.update(found.specs)
+        collected = gathered(names, data=self.data, work=self.work, watch=options.watch)
+        self.specs.update(collected.specs)
         reasons: dict[str, list[str]] = {}
-        for cell, lines in found.lacking.items():
+        for cell, lines in collected.lacking.items():
             for line in lines:
                 reasons.setdefault(line, []).append(cell)
         for line, cells in reasons.items():
-            told = cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
-            warnings.warn(InputWarning(f"Not built: {told} lack {line}."), stacklevel=2)
-        if not found.cells:
+            names_text = cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
+            warnings.warn(InputWarning(f"Not built: {names_text} lack {line}."), stacklevel=2)
+        if not collected.cells:
             raise InputError(
                 f"At least one cell is needed; none of {', '.join(map(str, names))} can be built here: see "
                 "`deepval cells`."
             )
-        return dict(found.cells)
+        return dict(collected.cells)
 
 
-def _named(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
-    called = [reading.resolved(cell.folder).name for cell in built.values()]
+def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
+    names = [reading.resolved(cell.folder).name for cell in built.values()]
     return {
-        name if called.count(name) == 1 else path: cell
-        for name, (path, cell) in zip(called, built.items(), strict=True)
+        name if names.count(name) == 1 else path: cell for name, (path, cell) in zip(names, built.items(), strict=True)
     }
 
 
@@ -119,7 +118,7 @@ class ReadAgain(Several):
         if (self.weights is None) != (self.masks is None):
             raise InputError("A learned planner is weights and masks: give both --weights and --masks, or neither.")
 
-    def located(self, given: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool) -> dict[str, CellSpec]:
+    def located(self, sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool) -> dict[str, CellSpec]:
         """Specifications of the cells whose data are at hand: all where files are given, else those that need none."""
         paths = None if self.weights is None or self.masks is None else PlannerPaths(self.weights, self.masks)
         if paths is not None and not any(cell.spec.learned for cell in built.values()):
@@ -127,15 +126,17 @@ class ReadAgain(Several):
                 "--weights and --masks are of cells of the learned planner, and none is given: leave them out."
             )
         files = options.named_files(self.mode or (), "Modes", lambda path: path.stem)
-        known = {name: told for name, cell in built.items() if (told := given.specs.get(str(cell.folder)))}
-        wanted = {
+        built_specs = {
+            name: cell_spec for name, cell in built.items() if (cell_spec := sources.specs.get(str(cell.folder)))
+        }
+        to_locate = {
             name: cell
             for name, cell in built.items()
-            if name not in known and (all_needed or self.root is not None or not needs_files(cell))
+            if name not in built_specs and (all_needed or self.root is not None or not needs_files(cell))
         }
-        return known | {
+        return built_specs | {
             name: located(cell, root=self.root, files=files, maps=self.maps, planner=paths)
-            for name, cell in wanted.items()
+            for name, cell in to_locate.items()
         }
 
 

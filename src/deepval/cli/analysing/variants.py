@@ -12,7 +12,7 @@ from deepval.judging.budgets import Selection
 
 
 def operating_points(
-    given: Cells,
+    sources: Cells,
     *,
     again: ReadAgain,
     pairs: Annotated[bool, typer.Option("--pairs/--no-pairs", help="Judge the 25 pairs of thresholds too.")] = True,
@@ -21,7 +21,7 @@ def operating_points(
     ] = True,
     units: Units = "all",
     drawn: Drawn,
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Show what escalation does with each mode at its own threshold; the data are read again.
 
@@ -30,20 +30,20 @@ def operating_points(
     """
     from deepval.analyses import operating_points as analysis
 
-    built = given.named()
+    built = sources.named()
     rows = analysis.rows(
         built,
-        again.located(given, built, all_needed=True),
+        again.located(sources, built, all_needed=True),
         with_pairs=pairs,
         with_tuned=tuned,
         units=units_of(units),
         **drawn.settings,
         watch=options.watch,
     )
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
-def persistence(given: Cells, *, again: ReadAgain, units: Units = "all", drawn: Drawn, shown: Shown) -> None:
+def persistence(sources: Cells, *, again: ReadAgain, units: Units = "all", drawn: Drawn, output: Shown) -> None:
     """Show what is left of harm when a detection must persist over three frames; the data are read again.
 
     Example: deepval analyse persistence cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
@@ -51,14 +51,14 @@ def persistence(given: Cells, *, again: ReadAgain, units: Units = "all", drawn: 
     """
     from deepval.analyses import persistence as analysis
 
-    built = given.named()
-    located = again.located(given, built, all_needed=True)
+    built = sources.named()
+    located = again.located(sources, built, all_needed=True)
     rows = analysis.rows(built, located, units=units_of(units), **drawn.settings, watch=options.watch)
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
 def sensitivity(
-    given: Cells,
+    sources: Cells,
     *,
     again: ReadAgain,
     vary: Annotated[
@@ -67,7 +67,7 @@ def sensitivity(
     ] = None,
     units: Units = "all",
     drawn: Drawn,
-    shown: Shown,
+    output: Shown,
 ) -> None:
     """Show harm under other loss weights and corridor widths, one at a time; what changes plans needs the data.
 
@@ -76,20 +76,20 @@ def sensitivity(
     """
     from deepval.analyses import sensitivity as analysis
 
-    values, built = _values(vary), given.named()
+    values, built = _values(vary), sources.named()
     rows = analysis.rows(
         built,
-        located=again.located(given, built, all_needed=False),
+        located=again.located(sources, built, all_needed=False),
         vary=values,
         units=units_of(units),
         **drawn.settings,
         watch=options.watch,
     )
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
 def robustness(
-    given: Cells, *, again: ReadAgain, alpha: Alpha = 0.2, units: Units = "all", drawn: Drawn, shown: Shown
+    sources: Cells, *, again: ReadAgain, alpha: Alpha = 0.2, units: Units = "all", drawn: Drawn, output: Shown
 ) -> None:
     """Show what ranking by perception gain is worth over configurations: with the data, both geometries and tasks.
 
@@ -99,24 +99,24 @@ def robustness(
     from deepval.analyses import robustness as analysis
 
     Selection(alpha)
-    built = given.named()
+    built = sources.named()
     rows = analysis.rows(
         built,
-        located=again.located(given, built, all_needed=False),
+        located=again.located(sources, built, all_needed=False),
         alpha=alpha,
         units=units_of(units),
         **drawn.settings,
         watch=options.watch,
     )
-    shown.tell(rows, analysis.table)
+    output.tell(rows, analysis.table)
 
 
 def _values(texts: list[str] | None) -> dict[str, list[float]] | None:
     """Values by constant, from NAME=A,B."""
-    found: dict[str, list[float]] = {}
+    constants: dict[str, list[float]] = {}
     for text in texts or []:
         name, _, values = text.partition("=")
-        if not name or not values or name in found:
+        if not name or not values or name in constants:
             raise InputError(f"--vary must be NAME=A,B,... with numbers, once for each NAME; found {text!r}.")
-        found[name] = [bounds.number(value, "--vary NAME=A,B,...") for value in values.split(",")]
-    return found or None
+        constants[name] = [bounds.number(value, "--vary NAME=A,B,...") for value in values.split(",")]
+    return constants or None
