@@ -464,5 +464,5 @@ def test_who_lists_planners_does_not_load_shapely_and_who_plans_without_it_is_to
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert (
         said.splitlines()
-        == ["Planners on lane maps need shapely, which is not installed: pip install 'shapely>=2'."] * 2
+        == ["Planning on a lane map needs shapely, which is not installed: pip install 'shapely>=2'."] * 2
     )

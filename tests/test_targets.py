@@ -24,7 +24,7 @@ from deepval.targets import (
     Rank,
     SignedCdf,
     labels,
-    objectives,
+    arbiter,
 )
 from driving import detections, random_boxes, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of
@@ -244,7 +244,7 @@ def test_the_arbiter_takes_the_largest_expected_gain_at_each_share():
     values = np.array([5.0, 3.0, -4.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     steady = np.array([1.0, 1.0, 0.0, 1.0, 0, 0, 0, 0, 0, 0])
     bold = np.array([9.0, 1.0, 8.0, 7.0, 0, 0, 0, 0, 0, 0])
-    found = objectives({"steady": steady, "bold": bold, "twin": steady.copy()}, values, alphas=(0.1, 0.2, 0.3))
+    found = arbiter({"steady": steady, "bold": bold, "twin": steady.copy()}, values, alphas=(0.1, 0.2, 0.3))
     assert found.gains[0.1] == pytest.approx({"steady": (5 + 3 + 1) / 3, "bold": 5, "twin": (5 + 3 + 1) / 3})
     assert found.gains[0.2] == pytest.approx({"steady": 2 * (5 + 3 + 1) / 3, "bold": 5 - 4, "twin": 6})
     assert dict(found.choice) == {0.1: "bold", 0.2: "steady", 0.3: "steady"}
@@ -258,7 +258,7 @@ def test_the_arbiter_is_never_worse_than_any_one_estimator_on_its_own_units():
     for _ in range(300):
         values = rng.integers(-3, 4, 20).astype(float)
         scores = {name: rng.integers(0, 5, 20).astype(float) for name in "abc"}
-        found = objectives(scores, values)
+        found = arbiter(scores, values)
         for alpha, choice in found.choice.items():
             expected = {
                 name: slow.expected_gain(column.tolist(), values.tolist(), alpha) for name, column in scores.items()
@@ -269,6 +269,6 @@ def test_the_arbiter_is_never_worse_than_any_one_estimator_on_its_own_units():
 
 def test_an_arbiter_without_candidates_or_scores_is_refused():
     with pytest.raises(InputError, match="at least one estimator"):
-        objectives({}, np.zeros(3))
+        arbiter({}, np.zeros(3))
     with pytest.raises(InputError, match="'a' must have a score for each of the 3"):
-        objectives({"a": np.array([1.0, np.nan, 0.0])}, np.zeros(3))
+        arbiter({"a": np.array([1.0, np.nan, 0.0])}, np.zeros(3))

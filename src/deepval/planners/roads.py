@@ -7,24 +7,31 @@ the segment that starts there, the last vertex that of the one before it.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.errors import InputError, extra_requirements
+from deepval.errors import library
 from deepval.world.scene import Lane, LaneMap
 
-try:
-    import shapely as loaded
+if TYPE_CHECKING:
     from shapely import Geometry, LineString, Polygon, STRtree
-except ModuleNotFoundError as missing:
-    raise InputError(
-        f"Planners on lane maps need shapely, which is not installed: pip install {extra_requirements('planners')}."
-    ) from missing
+else:
+    Geometry = LineString = Polygon = STRtree = Any
 
-shapely: Any = loaded
+
+class _Shapely:
+    """shapely, imported at its first use: whoever lists planners and data sets does not need it."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(library("shapely", purpose="Planning on a lane map", extra="planners"), name)
+        setattr(self, name, value)  # the next use finds it without this function
+        return value
+
+
+shapely: Any = _Shapely()
 """The shapely functions, untyped: its stubs do not cover arrays of geometries."""
 
 __all__ = ["Geometry", "LineString", "Polygon", "STRtree", "shapely"]
