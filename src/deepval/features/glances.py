@@ -396,7 +396,7 @@ def required_mps2(objects: list[Remembered] | list[Missing], demands: list[float
     """Largest demand within each of the corridors, 0 if none."""
     largest = [0.0] * len(CORRIDORS_M)
     for item, demand in zip(objects, demands, strict=True):
-        # Most objects require nothing, so the corridors are only looked at for the others.
+        # Most objects require nothing, so the corridors are tested for the others only.
         if demand > 0:
             for corridor, corridor_m in enumerate(CORRIDORS_M.values()):
                 if item.aside_m < corridor_m and demand > largest[corridor]:

@@ -165,7 +165,7 @@ class Frame:
         dt_s: Time since the unit's previous frame; ignored at its first frame.
         camera: Calibration.
         cls: Class name of each box that the cheap mode reports.
-        score: Score of each box, NaN where the mode has none.
+        score: Score of each box, NaN if the mode has none.
         box_px: The boxes.
         image: The picture (RGB), for routers that read it.
         run: Whether the cheap mode ran to its end; if not, boxes and objects are empty.
