@@ -22,16 +22,16 @@ def comfortable(states: Float[np.ndarray, "prop 41 11"]) -> Bool[np.ndarray, "pr
     along, across = states[..., AX], states[..., AY]
     heading = np.unwrap(states[..., HEADING], axis=-1)
     lowest, highest = ACCELERATION_MPS2
-    along_filtered = _filtered(along, window=SAMPLES, order=2)
+    along_filtered = _filter_series(along, window=SAMPLES, order=2)
     return (
         np.all((along_filtered > lowest) & (along_filtered < highest), axis=-1)
-        & _within(_filtered(across, window=SAMPLES, order=2), LATERAL_ACCELERATION_MPS2)
+        & _within(_filter_series(across, window=SAMPLES, order=2), LATERAL_ACCELERATION_MPS2)
         # Quirk: the jerk's magnitude is the derivative of the magnitude of the acceleration.
         & _within(_jerk_mps3(np.hypot(along, across)), JERK_MPS3)
         & _within(_jerk_mps3(along), ALONG_JERK_MPS3)
         # Quirk: the window that the published code asks for here does not reach the filter; 5 is the filter's own.
-        & _within(_filtered(heading, window=5, order=3, derivative=2), YAW_ACCELERATION_RADPS2)
-        & _within(_filtered(heading, window=5, order=2, derivative=1), YAW_RATE_RADPS)
+        & _within(_filter_series(heading, window=5, order=3, derivative=2), YAW_ACCELERATION_RADPS2)
+        & _within(_filter_series(heading, window=5, order=2, derivative=1), YAW_RATE_RADPS)
     )
 
 
@@ -40,11 +40,11 @@ def _within(series: Float[np.ndarray, "prop 41"], bound: float) -> Bool[np.ndarr
 
 
 def _jerk_mps3(acceleration_mps2: Float[np.ndarray, "prop 41"]) -> Float[np.ndarray, "prop 41"]:
-    smooth = _filtered(acceleration_mps2, window=8, order=2)
-    return _filtered(smooth, window=SAMPLES, order=2, derivative=1)
+    smooth = _filter_series(acceleration_mps2, window=8, order=2)
+    return _filter_series(smooth, window=SAMPLES, order=2, derivative=1)
 
 
-def _filtered(
+def _filter_series(
     series: Float[np.ndarray, "prop 41"], *, window: int, order: int, derivative: int = 0
 ) -> Float[np.ndarray, "prop 41"]:
     # Quirk: every filtered series is rounded to 8 decimals before it is compared or filtered again.

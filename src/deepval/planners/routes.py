@@ -181,7 +181,7 @@ def corrected_route(roads: Roads, route: Sequence[str], ego: EgoState) -> tuple[
     here, candidates = _blocks_here(roads, route, ego)
     blocks = list(route)
     if here not in blocks:
-        blocks = _led_to(roads, blocks, here=here, candidates=candidates)
+        blocks = _with_approach(roads, blocks, here=here, candidates=candidates)
     return tuple(dict.fromkeys(_without_loops(roads, _without_gaps(roads, blocks))))
 
 
@@ -205,7 +205,7 @@ def _by_kind(roads: Roads) -> list[list[int]]:
     return [lanes for lanes in kinds if lanes]
 
 
-def _led_to(roads: Roads, route: list[str], *, here: str, candidates: list[str]) -> list[str]:
+def _with_approach(roads: Roads, route: list[str], *, here: str, candidates: list[str]) -> list[str]:
     """A route that starts elsewhere, preceded by the way to its first roadblock or to one of its first three."""
     back = searched(
         route[0], roads.blocks_before, is_goal=lambda block, _: block in candidates, most_depth=BACKWARD_DEPTH

@@ -89,7 +89,7 @@ def simulated(
     states = np.empty((path_states.shape[1], 11, len(path_states)))
     states[0] = start[:, None]
     for index in range(len(states) - 1):
-        states[index + 1] = _stepped(states[index], tracked, index=index, wheel_base_m=wheel_base_m)
+        states[index + 1] = _step(states[index], tracked, index=index, wheel_base_m=wheel_base_m)
     return np.ascontiguousarray(np.transpose(states, (2, 0, 1)))
 
 
@@ -97,18 +97,18 @@ def next_state(
     state: Float[np.ndarray, "prop 11"], tracked: Reference, *, index: int, wheel_base_m: float
 ) -> Float[np.ndarray, "prop 11"]:
     """The state 0.1 s later of a vehicle whose present target is pose `index` of the reference."""
-    return _stepped(state.T, tracked, index=index, wheel_base_m=wheel_base_m).T
+    return _step(state.T, tracked, index=index, wheel_base_m=wheel_base_m).T
 
 
-def _stepped(
+def _step(
     state: Float[np.ndarray, "11 prop"], tracked: Reference, *, index: int, wheel_base_m: float
 ) -> Float[np.ndarray, "11 prop"]:
     acceleration, steer_rate = _commands(state, tracked, index=index)
-    return _driven(state, acceleration, steer_rate, wheel_base_m=wheel_base_m)
+    return _bicycle_step(state, acceleration, steer_rate, wheel_base_m=wheel_base_m)
 
 
 @cache
-def _summed(gaps: int) -> Float[np.ndarray, "gap gap"]:
+def _sum_matrix(gaps: int) -> Float[np.ndarray, "gap gap"]:
     """(first value, rates) -> values: the first value plus 0.1 s times the sum of the rates so far."""
     summed = np.tril(np.full((gaps, gaps), STEP_S))
     summed[:, 0] = 1.0
@@ -131,7 +131,7 @@ def _speed_fit(gaps: int) -> Float[np.ndarray, "gap gap"]:
         change[-1, -2:] = -1.0, 1.0
     penalty = np.zeros((gaps, gaps))
     penalty[1:, 1:] = ACCELERATION_PENALTY * change.T @ change
-    summed = _summed(gaps)
+    summed = _sum_matrix(gaps)
     return summed @ np.linalg.solve(STEP_S**2 * summed.T @ summed + penalty, STEP_S * summed.T)
 
 
@@ -140,7 +140,7 @@ def _fitted_curvature_per_m(
 ) -> Float[np.ndarray, "prop gap"]:
     """Curvatures that give these turns at the fitted speeds, with the smallest possible changes."""
     gaps = turned_rad.shape[-1]
-    summed = _summed(gaps)
+    summed = _sum_matrix(gaps)
     design = STEP_S * speed_mps[..., None] * summed
     penalty = np.diag([FIRST_CURVATURE_PENALTY, *[CURVATURE_RATE_PENALTY] * (gaps - 1)])
     across = np.swapaxes(design, -1, -2)
@@ -191,7 +191,7 @@ def _steer_rate(
     return -pull / (LATERAL_WEIGHT * shift**2 + HEADING_WEIGHT * turn**2 + STEER_RATE_WEIGHT)
 
 
-def _driven(
+def _bicycle_step(
     state: Float[np.ndarray, "11 prop"],
     acceleration_mps2: Float[np.ndarray, "prop"],
     steer_rate_radps: Float[np.ndarray, "prop"],

@@ -31,7 +31,7 @@ class Placing(ABC):
     def place(
         self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
     ) -> Objects:
-        """The objects, one per detection that `keep` marks (all where None) unless a placing says otherwise.
+        """The objects, one per detection that `keep` marks (all where None) unless a placing states otherwise.
 
         Detections that it drops (the persistence filter) still serve as the earlier boxes of others. Only a placing
         whose docstring states it looks at the truth.

@@ -125,8 +125,8 @@ class Tracks(Placing):
         observed = (partner >= 0) | ~watched
         invented = np.full(len(used), self.false_positives)
         invented[det] = False
-        objects, order = _followed(
-            truth.objects.where(observed), _standing(used.where(invented), corners_m[invented], scene)
+        objects, order = _merge(
+            truth.objects.where(observed), _still_objects(used.where(invented), corners_m[invented], scene)
         )
         behind = np.concatenate([partner[observed], np.flatnonzero(invented)])[order]
         behind[behind >= 0] = index[behind[behind >= 0]]
@@ -162,7 +162,7 @@ def _in_image(truth: Truth) -> Bool[np.ndarray, "obj"]:
     return np.isfinite(truth.box_px).all(axis=1) & proper(truth.box_px)
 
 
-def _standing(detections: Detections, corners_m: Float[np.ndarray, "det 4 2"], scene: Scene) -> Objects:
+def _still_objects(detections: Detections, corners_m: Float[np.ndarray, "det 4 2"], scene: Scene) -> Objects:
     """Detections as objects that stand still."""
     return Objects.of(
         len(scene),
@@ -174,7 +174,7 @@ def _standing(detections: Detections, corners_m: Float[np.ndarray, "det 4 2"], s
     )
 
 
-def _followed(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "obj"]]:
+def _merge(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "obj"]]:
     """Per frame the first objects, then the second, with their old indices; without second ones the first unchanged."""
     order = np.argsort(np.concatenate([first.frame, second.frame]), kind="stable")
     if not len(second):

@@ -216,6 +216,7 @@ def _edits(
     case, score = case[order], score[order]
     first = np.flatnonzero(np.concatenate([[True], (np.diff(case) != 0) | (np.diff(score) != 0)]))
     right, counted = np.add.reduceat(right[order], first), np.add.reduceat(counted[order], first)
+    # Equal contributions of both modes at a score cancel: the swap does not touch it.
     left = (right != 0) | (counted != 0)
     return _Edits(case[first][left], score[first][left], right[left], counted[left])
 
@@ -227,6 +228,7 @@ def _curves(
     curve = precision_curve(score, right)
     falling = -np.unique(-score)
     rights, counts = (np.concatenate([[0.0], column]) for column in curve)
+    # A level with right detections ends a run unless the next level is all right, where precision still rises.
     gained = np.diff(rights)
     pure = np.append(gained == np.diff(counts), False)[1:]
     ends = np.flatnonzero((gained > 0) & ~pure)
@@ -241,23 +243,23 @@ def _curves(
         at = np.searchsorted(own, touched, side="left")
         above = np.searchsorted(-falling, touched, side="left")
         down = np.searchsorted(-falling, touched, side="right")
-        upto_points = np.insert(upto, np.repeat(at, 2), np.column_stack([above, down]).reshape(-1))
+        levels = np.insert(upto, np.repeat(at, 2), np.column_stack([above, down]).reshape(-1))
         point = (at + 2 * np.arange(len(touched)) + 1)[which]
         case, rows = edits.case[low:high] - first, min(step, cases - first)
-        base = rights[upto_points]
-        base_best = np.maximum.accumulate((base / np.maximum(counts[upto_points], 1.0))[::-1])[::-1]
+        base = rights[levels]
+        base_best = np.maximum.accumulate((base / np.maximum(counts[levels], 1.0))[::-1])[::-1]
         # In place: at this size a fresh array costs more than the arithmetic that fills it.
-        now = _stepped(case, point, edits.right[low:high], shape=(rows, len(upto_points)))
-        best = _stepped(case, point, edits.counted[low:high], shape=(rows, len(upto_points)))
+        now = _running_sums(case, point, edits.right[low:high], shape=(rows, len(levels)))
+        best = _running_sums(case, point, edits.counted[low:high], shape=(rows, len(levels)))
         now += base
-        best += counts[upto_points]
+        best += counts[levels]
         np.maximum(best, 1.0, out=best)
         np.divide(now, best, out=best)
         np.maximum.accumulate(best[:, ::-1], axis=1, out=best[:, ::-1])
         yield _Curves(first, now, best, base, base_best, case, point, edits.right[low:high])
 
 
-def _stepped(
+def _running_sums(
     case: Int[np.ndarray, "edit"],
     point: Int[np.ndarray, "edit"],
     by: Int[np.ndarray, "edit"],

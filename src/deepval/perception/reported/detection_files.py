@@ -157,13 +157,13 @@ def declared(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Sour
     if run is None and b"frames_run" in meta:
         run = frames_entry("frames_run", FRAMES)
     elif run is None and b"frames_processed" in meta:
-        run = FramesByUnit(frames_entry("frames_processed", dict[str, int]), partial(_processed, path))
+        run = FramesByUnit(frames_entry("frames_processed", dict[str, int]), partial(_all_or_error, path))
     if failed is None and b"frames_failed" in meta:
         failed = frames_entry("frames_failed", FRAMES)
     return Source(source.mode or text_entry("mode"), source.scores or text_entry("scores"), source.classes, run, failed)
 
 
-def _processed(path: Path, count: int | None, scene: Scene) -> np.ndarray:
+def _all_or_error(path: Path, count: int | None, scene: Scene) -> np.ndarray:
     """The frames of a scene that were run, from a file that gives only their number."""
     count = count or 0
     if count not in (0, len(scene)):

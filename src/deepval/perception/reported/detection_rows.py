@@ -281,13 +281,13 @@ def frame_status(scene: Scene, source: Source, *, path: Path) -> Int[np.ndarray,
     status = np.full(len(scene), DONE)
     if source.frames_run is not None:
         status[:] = NEVER_RUN
-        status[frame_index(_listed(source.frames_run, scene), scene, path=path)] = DONE
+        status[frame_index(_scene_frames(source.frames_run, scene), scene, path=path)] = DONE
     if source.frames_failed is not None:
-        status[frame_index(_listed(source.frames_failed, scene), scene, path=path)] = FAILED
+        status[frame_index(_scene_frames(source.frames_failed, scene), scene, path=path)] = FAILED
     return status
 
 
-def _listed(frames: Frames, scene: Scene) -> np.ndarray:
+def _scene_frames(frames: Frames, scene: Scene) -> np.ndarray:
     return as_frames(frames(scene) if callable(frames) else frames.get(scene.unit, ()))
 
 

@@ -98,7 +98,7 @@ class FileMode(ModeReader):
     @property
     def scores(self) -> ScoreKind:
         """The kind of its scores."""
-        return _opened(self).scores
+        return _open_file(self).scores
 
     @property
     def made(self) -> dict[str, Any]:
@@ -117,19 +117,19 @@ class FileMode(ModeReader):
     @property
     def by_scene(self) -> bool:
         """Results that name frames by tokens (nuScenes) list every frame of a scene, also frames without boxes."""
-        return _opened(self).rows.unit is None
+        return _open_file(self).rows.unit is None
 
     def rests_on(self, unit: str) -> Any:
         """The hash of the unit's rows, or the whole file where its rows have no units."""
-        return _opened(self).unit_digest(unit) or self.made
+        return _open_file(self).unit_digest(unit) or self.made
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """The mode's detections on one unit."""
-        return _opened(self).on(scene)
+        return _open_file(self).on(scene)
 
 
 @lru_cache(maxsize=8)
-def _opened(mode: FileMode) -> DetectionFile:
+def _open_file(mode: FileMode) -> DetectionFile:
     """The file of a mode, read once in each process."""
     run = None if mode.frames_run is None else dict(mode.frames_run)
     source = Source(mode.mode, mode.declared, None if mode.classes is None else dict(mode.classes), run)

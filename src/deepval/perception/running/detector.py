@@ -4,7 +4,7 @@ YOLO: letterbox (see `letterboxed`), score = best class probability (times objec
 0.10, class-wise NMS that drops IoU > 0.7, at most 300 boxes; padding subtracted, divided by the axis' scale,
 clipped to the image. YOLOX the same, but for its own input (see `cornered`). DETR: plain resize to S x S, with
 ImageNet's mean and spread for `detr-softmax`; scores from 0.10, no NMS, the 300 best. One class per box.
-Images are decoded by OpenCV to 8-bit BGR, turned as their EXIF tag says. Extra `vision`: onnxruntime, OpenCV.
+Images are decoded by OpenCV to 8-bit BGR, turned according to their EXIF tag. Extra `vision`: onnxruntime, OpenCV.
 """
 
 from collections.abc import Mapping, Sequence

@@ -35,7 +35,7 @@ def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
     if not own and not below:
         raise InputError(f"There must be images ({', '.join(sorted(SUFFIXES))}) in {folder}, and there are none.")
     units = below or {reading.resolved(folder).name: own}
-    return {name: _numbered(files) for name, files in units.items()}
+    return {name: _number_frames(files) for name, files in units.items()}
 
 
 def units_of_scenes(scenes: Iterable[Scene]) -> dict[str, list[tuple[int, Path]]]:
@@ -90,7 +90,7 @@ def _image_files(folder: Path) -> list[Path]:
     return [path for path in reading.inside(folder) if path.suffix.lower() in SUFFIXES and reading.is_file(path)]
 
 
-def _numbered(files: Sequence[Path]) -> list[tuple[int, Path]]:
+def _number_frames(files: Sequence[Path]) -> list[tuple[int, Path]]:
     if all(re.fullmatch(r"[0-9]+", path.stem) for path in files):
         return sorted((int(path.stem), path) for path in files)
     return list(enumerate(sorted(files, key=_natural)))

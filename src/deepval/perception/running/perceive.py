@@ -136,7 +136,7 @@ def perceive(
     tally = _Tally(frames + len(unmeasured) * latency_samples, progress)
     with store.locked(cache):
         store.bind(cache, recipe)
-        undone = _undone(cache, units, modes=modes, record=on_error == "record", tally=tally)
+        undone = _units_to_run(cache, units, modes=modes, record=on_error == "record", tally=tally)
         work = partial(_run, cache, (weights, names, config, digest), on_error == "record")
         here = engine is None or engine.here
         every = partial(work, tick=partial(tally.add, 1, "run")) if here else work
@@ -182,7 +182,7 @@ class _Tally:
             self.progress(Progress(step, mode, unit, self.done, self.total))
 
 
-class _Undone(NamedTuple):
+class _UnitToRun(NamedTuple):
     """A unit, and the modes in which it is not done yet."""
 
     unit: str
@@ -190,7 +190,9 @@ class _Undone(NamedTuple):
     modes: dict[str, int]
 
 
-def _undone(cache: Path, units: Units, *, modes: Mapping[str, int], record: bool, tally: _Tally) -> list[_Undone]:
+def _units_to_run(
+    cache: Path, units: Units, *, modes: Mapping[str, int], record: bool, tally: _Tally
+) -> list[_UnitToRun]:
     """The units to run; a finished unit is checked against its images and left unchanged."""
     undone = []
     for unit, frames in units.items():
@@ -201,7 +203,7 @@ def _undone(cache: Path, units: Units, *, modes: Mapping[str, int], record: bool
             store.check_unit(cache, mode, unit=unit, frames=hashes, allow_failed=record)
             tally.add(len(frames), "skip", mode, unit)
         if left:
-            undone.append(_Undone(unit, list(frames), left))
+            undone.append(_UnitToRun(unit, list(frames), left))
     return undone
 
 
@@ -218,7 +220,7 @@ def _run(
     cache: Path,
     loading: tuple[Path, Path | None, DetectorConfig | None, str],
     record: bool,  # noqa: FBT001  (bound by position, so that it can be sent to another process)
-    item: _Undone,
+    item: _UnitToRun,
     tick: Callable[[str, str], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run a unit in all its modes, write its files, and return the manifest's entries by mode.
@@ -273,7 +275,7 @@ def _group_records(
     for mode in modes:
         with network:
             outputs = _outputs(detector, [picture.ready.get(mode) for picture in pictures])
-        records += _recorded(detector, mode, frames, pictures, outputs)
+        records += _frame_records(detector, mode, frames, pictures, outputs)
     return records
 
 
@@ -312,7 +314,7 @@ def _outputs(detector: Detector, ready: Sequence[Prepared | None]) -> list[Outpu
     return outputs
 
 
-def _recorded(
+def _frame_records(
     detector: Detector,
     mode: str,
     frames: Sequence[tuple[int, Path]],

@@ -158,13 +158,13 @@ class Profiled(BuiltIn):
     @property
     def reports(self) -> dict[str, Any]:
         """The profile by name and content, size and seed."""
-        profile, digest = _shipped()
+        profile, digest = _shipped_profile()
         return {"profile": profile.name, "profile_sha256": digest, "size": self.size, "seed": self.seed}
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """The simulated detections on one unit."""
         rng = np.random.default_rng([self.seed, int(sha256(scene.unit.encode())[:16], 16)])
-        profile, _ = _shipped()
+        profile, _ = _shipped_profile()
         conditions = seen_through(scene.camera, street(profile, rng))
         return detected(draw(profile, scene, truth=seen_by_camera(truth), rng=rng, conditions=conditions), self.size)
 
@@ -186,7 +186,7 @@ def seen_by_camera(truth: Truth) -> Truth:
 
 
 @cache
-def _shipped() -> tuple[Profile, str]:
+def _shipped_profile() -> tuple[Profile, str]:
     profile = read_profile()
     return profile, digest_of(plain(asdict(profile)))
 

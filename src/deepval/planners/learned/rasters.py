@@ -189,7 +189,7 @@ def drawn_map(scene: Scene) -> RoadDrawing:
             f"unit {scene.unit}: the learned planner draws the road, and there is no lane map: give the data set's "
             "map, or name the units that have one."
         )
-    return _drawn(scene.lane_map)
+    return _cached_drawing(scene.lane_map)
 
 
 def ego_poses(scene: Scene) -> Float[np.ndarray, "time 3"]:
@@ -209,5 +209,5 @@ def own_size_m(scene: Scene) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=4)
-def _drawn(lane_map: LaneMap) -> RoadDrawing:
+def _cached_drawing(lane_map: LaneMap) -> RoadDrawing:
     return road_drawing(lane_map)

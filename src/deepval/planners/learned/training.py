@@ -96,10 +96,10 @@ def train(
         run.resume()
         for step in watch(range(run.done, settings.steps), "training the planner"):
             run.step(step)
-        return _written(out, run, manifest)
+        return _write(out, run, manifest)
 
 
-def _written(out: Path, run: "_Run", manifest: Mapping[str, Any]) -> Trained:
+def _write(out: Path, run: "_Run", manifest: Mapping[str, Any]) -> Trained:
     state = {name: tensor.numpy() for name, tensor in run.network.state_dict().items()}
     manifest = {**manifest, "loss": {"first": run.losses[0], "last": float(np.mean(run.losses[-50:]))}}
     weights = npz_bytes({**state, MANIFEST: np.array(json.dumps(manifest, sort_keys=True))})
@@ -139,7 +139,7 @@ class _Run:
     def step(self, step: int) -> None:
         """One step; the samples and their flips depend on its number and the seed alone."""
         torch, settings = self.torch, self.settings
-        chosen = _chosen(len(self.samples), step, settings)
+        chosen = _batch_samples(len(self.samples), step, settings)
         flipped = np.random.default_rng([settings.seed, 1, step]).random(settings.batch) < 0.5
         rasters = np.stack([self.samples.raster(int(sample)) for sample in chosen]).astype(np.float32)
         targets = np.stack([_one_hot(self.samples.targets[sample], self.samples.grid.cells) for sample in chosen])
@@ -203,7 +203,7 @@ def planner_loss(torch: Any, logits: Any, targets: Any, within: Any) -> Any:
     )
 
 
-def _chosen(count: int, step: int, settings: TrainingSettings) -> Int[np.ndarray, "batch"]:
+def _batch_samples(count: int, step: int, settings: TrainingSettings) -> Int[np.ndarray, "batch"]:
     """Indices of a step's samples: random permutations of all samples, one after the other, cut into batches."""
     positions = np.arange(step * settings.batch, (step + 1) * settings.batch)
     rounds = {
