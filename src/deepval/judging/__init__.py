@@ -1,1 +1,1 @@
-"""How it is judged: losses, scores and budgets -> rows with verdicts. Knows nothing of driving."""
+"""Losses, scores and budgets -> rows with verdicts. Independent of driving."""

@@ -1,4 +1,4 @@
-"""From two quantities per input to how far they agree: in sign, in order, and in what they would escalate.
+"""Two quantities per input -> their agreement: in sign, in order, and in the inputs that they would escalate.
 
 Magnitudes up to `tolerance` count as zero (0 for discrete actions, 1e-9 for planners and geometric losses).
 Ties are exact equality of float64 and -0.0 equals 0.0. A statistic without a single case to judge is NaN.
@@ -215,7 +215,7 @@ def tie_audit(score: Num[np.ndarray, "input"], k: int) -> TieAudit:
 def tie_audits(
     score: Num[np.ndarray, "input"], numbers: Sequence[int], order: Int[np.ndarray, "input"] | None = None
 ) -> list[TieAudit]:
-    """The same for several k at once, from the order of the scores where that is known."""
+    """Tie audits for several k at once; `order` sorts the scores from the highest down, if passed."""
     (s,) = _aligned(score)
     wrong = [k for k in numbers if not 0 <= k <= s.size]
     if wrong:
@@ -271,7 +271,7 @@ def _member(escalated: Bool[np.ndarray, "input"], value: Float[np.ndarray, "inpu
 
 
 def _run_starts(changes: Bool[np.ndarray, " step"]) -> Int[np.ndarray, " run"]:
-    """Where runs of equal neighbours start, then the length; `changes` says where neighbours differ."""
+    """Where runs of equal neighbours start, then the length; `changes` marks where neighbours differ."""
     return np.concatenate([[0], np.flatnonzero(changes) + 1, [changes.size + 1]])
 
 
@@ -303,7 +303,7 @@ def _inversions(ranks: Int[np.ndarray, "input"]) -> int:
     """Pairs i < j with ranks[i] > ranks[j]: short blocks pair by pair, then a merge sort of all blocks of a level.
 
     Sorted with their half as the last bit, the j-th item of a right half stands behind the left items that do not
-    exceed it, so its place tells how many do: width - (place - j).
+    exceed it, so its position gives the number of items that do: width - (position - j).
     """
     # The padding adds no inversion: nothing exceeds it, and only its equals follow it.
     size, most = max(PAIRED, 1 << (ranks.size - 1).bit_length()), int(ranks.max())

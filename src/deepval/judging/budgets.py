@@ -120,7 +120,7 @@ def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
 
 
 def budget_list(source: Any, usual: Sequence[float]) -> list[Budget]:
-    """Budgets as users give them: one or several, each a share of the inputs or a budget; `usual` shares where None."""
+    """Budgets from a user's argument: one or several shares of the inputs or budgets; `usual` shares where None."""
     if source is None:
         return [Selection(alpha) for alpha in usual]
     several = source.tolist() if isinstance(source, np.ndarray) else source
@@ -151,15 +151,15 @@ def _check_measured(budget: Measured) -> None:
 
 @dataclass(frozen=True)
 class Allowance:
-    """A budget with the figures it needs of one table: what is charged, and what that leaves.
+    """A budget with the cost figures of one table, and the capacity that they leave.
 
     Attributes:
         budget: The budget.
-        costs: Where an allocator's cost is looked up; None under a selection budget, where nothing is charged.
+        costs: Costs of modes and allocators; None under a selection budget, which charges nothing.
         cheap: C_c, the cost of the cheap mode.
         full: C_f, the cost of the full mode.
         each: Whether every input has costs of its own; C_c and C_f are then means over the inputs.
-        unpriced: Allocators that are listed without a verdict because no cost can be charged for them, and why.
+        unpriced: Allocators without a cost, listed without a verdict, and the reason for each.
     """
 
     budget: Budget
@@ -170,14 +170,14 @@ class Allowance:
     unpriced: Mapping[str, Reason] = field(default_factory=dict)
 
     def on(self, table: ValueTable) -> "Allowance":
-        """The same allowance over other inputs: where each has costs of its own, the means are theirs."""
+        """The allowance over other inputs; with costs per input, C_c and C_f become the means over these inputs."""
         if not self.each or self.convention is None or not len(table):
             return self
         means = table.input_costs[self.convention].mean(axis=0)
         return replace(self, cheap=float(means[0]), full=float(means[-1]))
 
     def prices(self, table: ValueTable) -> Float[np.ndarray, "input mode"]:
-        """What each mode adds to the cheap pass on each input, nothing for cheap; less of it where that is skipped."""
+        """Cost of each mode on top of the cheap pass for each input, 0 for cheap; a skipping router saves that pass."""
         assert self.convention is not None
         costs = table.input_costs[self.convention]
         above = costs - costs[:, :1] if self.accounting == "skipping" else costs.copy()
@@ -196,7 +196,7 @@ class Allowance:
 
     @property
     def convention(self) -> Convention | None:
-        """What is counted, None under a selection budget."""
+        """The unit that is counted, None under a selection budget."""
         return None if isinstance(self.budget, Selection) else self.budget.convention
 
     @property
@@ -206,7 +206,7 @@ class Allowance:
 
     @property
     def key(self) -> BudgetKey:
-        """What rows under this budget say of it."""
+        """The fields that identify this budget in rows."""
         return BudgetKey(self.budget.kind, self.budget.alpha, self.convention, self.accounting)
 
     def cost_of(self, allocator: str) -> float:
@@ -238,7 +238,7 @@ class Allowance:
 
 
 def no_prize(allowed: Allowance, inputs: int, benefit: float) -> str:
-    """Why the oracle gains nothing: none of the inputs gains by escalation, or the budget allows no escalation."""
+    """The reason why the oracle gains nothing: no input gains by escalation, or the budget allows no escalation."""
     if not benefit > 0 or allowed.each or allowed.slots(inputs):
         return Reason.NO_PRIZE.said()
     return Reason.NO_SLOT.said(percent=100 * allowed.budget.alpha, inputs=inputs)

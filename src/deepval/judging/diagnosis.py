@@ -1,7 +1,7 @@
-"""A table of losses, and scores where there are some -> what can be learned on it, before any verdict is believed.
+"""A table of losses, and optional scores -> a diagnosis of the conclusions that the table supports.
 
-Six questions: does the budget bind, do ties decide, on how many units and inputs does the value rest, how wide will
-intervals be, how many units would resolve a difference, and which verdicts hang on a single unit.
+Six questions: does the budget bind, do ties decide, how many units and inputs contribute the possible gain, how wide
+are the intervals, how many units would resolve a difference, and which verdicts depend on a single unit.
 """
 
 import warnings
@@ -28,12 +28,12 @@ from deepval.tables.scores import Missing, Scores
 from deepval.tables.values import ValueTable
 
 DIFFERENCE = 0.01
-"""A share of the all-cheap loss that is asked to be resolved where nothing else is said."""
+"""The default difference to resolve, as a share of the all-cheap loss."""
 POWER = 0.8
 TELLING = ("better", "worse", "unresolved")
 NORMAL = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2)
 STAND_INS = ("random", "oracle")
-"""References whose widths are told beside those of allocators: no skill, and all of it."""
+"""References whose widths are reported beside those of allocators: no skill and full skill."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ def diagnose(
     difference: float = DIFFERENCE,
     watch: Watch = unwatched,
 ) -> Diagnosis:
-    """What a table of losses can tell of allocators under budgets; without scores, what holds for any of them.
+    """The conclusions that a table of losses supports about allocators under budgets; about any of them without scores.
 
     Args:
         table: The losses.
@@ -210,7 +210,7 @@ def diagnose(
         seed: Seed of the draws.
         missing: As of `evaluate`.
         missing_costs: As of `evaluate`.
-        difference: A share of the all-cheap loss: how many units would resolve it?
+        difference: The difference to resolve, as a share of the all-cheap loss.
         watch: Reports the progress of long loops.
     """
     by_allocator, asked = dict(scores or {}), None if budgets is None else list(budgets)
@@ -257,7 +257,7 @@ def diagnose(
 
 
 def _without_each(table: ValueTable, judge: Callable[[list[str]], Result], watch: Watch) -> dict[str, Result]:
-    """The judgement without each unit that holds inputs, where there are units enough to leave one out."""
+    """The results without each unit that has inputs; empty where units are too few or too many to leave one out."""
     inputs = np.bincount(table.unit, minlength=len(table.unit_ids))
     names = [str(unit) for unit, number in zip(table.unit_ids, inputs, strict=True) if number]
     if not FEWEST <= len(names) <= LEAVE_OUT_UP_TO:
@@ -283,7 +283,7 @@ def _binding(oracle: Row, values: Float[np.ndarray, "input"]) -> BudgetCheck:
 
 
 def _different(scores: Scores, judged: ValueTable, table: ValueTable) -> int:
-    """How many different scores the judged inputs have."""
+    """Number of different scores of the judged inputs."""
     inside = np.isin(table.unit_ids, judged.unit_ids)[table.unit]
     return len(np.unique(scores.values[inside & scores.covered]))
 

@@ -1,7 +1,7 @@
 """evaluate(): a table of losses, scores and budgets -> a Result.
 
-One pass per score: its expected sums over the highest scores are read off for the sample, for every draw of units
-and with every unit left out, under all budgets at once. Everything else is arithmetic on those sums.
+One pass per score computes its expected sums over the highest scores in the sample, in every draw of units and with
+every unit left out, under all budgets at once. All other figures follow from those sums.
 """
 
 import warnings
@@ -41,7 +41,7 @@ from deepval.tables.values import ValueTable, read_values
 from deepval.version import __version__
 
 MOST_POINTS = 10_000
-"""Of a curve."""
+"""Upper limit of `curve_points`."""
 
 
 def evaluate(
@@ -79,14 +79,14 @@ def evaluate(
         by: Columns of the table; inputs are also judged within their groups, with the same draws.
         missing: Whether an input without a score is an error or ranked last ("worst").
         missing_costs: Whether an allocator without a cost is an error under a measured budget, or gets rows without a
-            verdict that say so ("list").
+            verdict that give the reason ("list").
         simultaneous_intervals: Whether to add intervals that hold for all rows of the table at once.
-        curve_points: Number of shares at which every allocator's gain is added as a curve.
-        terms: Loss terms of every input (a terms file, or columns like one's): the result then holds what its point
-            values are made of.
-        weights: Weights of some terms other than those given: the losses are made again from the terms.
-        memory: How much may be used, such as "1.5GB"; Parquet files that would take more are read piece by piece, which
-            gives the same rows. Most of what is available where None; 0 reads every Parquet file so.
+        curve_points: Number of shares at which to compute the gain curve of every allocator.
+        terms: Loss terms of every input (a terms file, or columns as in one): the result then contains the terms of
+            every loss.
+        weights: New weights of some terms: the losses are computed again from the terms.
+        memory: Memory limit, such as "1.5GB". Parquet files that need more are read piece by piece, with the same rows.
+            None allows most of the available memory; 0 reads every Parquet file piece by piece.
         watch: Reports the progress of long loops.
     """
     columns = checks.texts(by, "by")
@@ -171,7 +171,7 @@ def evaluate(
 def _recombined(
     table: ValueTable, terms: Any, weights: Mapping[str, float] | None
 ) -> tuple[ValueTable, loss_terms.Terms | None]:
-    """The table under other loss weights where some are given, and its terms."""
+    """The table with losses under the new weights, if there are some, and its terms."""
     if weights is not None and not isinstance(weights, Mapping):
         raise InputError(f"weights must be a mapping from terms to numbers; found {quoted(weights)}.")
     if terms is None:
@@ -196,7 +196,7 @@ def _split(
     """The inputs to judge, and those to calibrate on."""
     if calibration is None:
         return (table if units is None else table.restrict(units)), None
-    times(table)  # said before anything is judged
+    times(table)  # refuses a table without times before any computation
     calibration_table = table.restrict(calibration)
     judged = (
         [unit for unit in table.unit_ids if unit not in set(calibration_table.unit_ids)]

@@ -18,7 +18,7 @@ from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
 MissingCosts = Literal["error", "list"]
-"""What an allocator without a cost is under a measured budget: an error, or a row without a verdict."""
+"""Treatment of an allocator without a cost under a measured budget: an error, or a row without a verdict."""
 LOOKED_AT = 20_000
 """Inputs that checks for mistakes look at: those of the first units where a table has more."""
 LEAST, AGREEMENT, SEPARATION, SMALLEST = 40, 0.9, 0.99, 0.25
@@ -48,7 +48,7 @@ def charging(
 
 
 def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> dict[str, Reason]:
-    """Allocators for which a budget has no cost to charge, and why."""
+    """Allocators for which a budget has no cost to charge, with the reasons."""
     if allowed.costs is None or allowed.convention is None:
         return {}
     costs, convention = allowed.costs.allocators, allowed.convention
@@ -61,7 +61,7 @@ def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> d
 
 
 def notes_on_costs(allowances: Sequence[Allowance]) -> list[str]:
-    """Which allocators are listed without a verdict under measured budgets, and how to learn what they cost."""
+    """Notes on allocators that are listed without a verdict under measured budgets, and on how to measure them."""
     by_names: dict[tuple[str, ...], dict[str, str]] = {}
     for allowed in allowances:
         names = tuple(name for name, reason in allowed.unpriced.items() if reason is Reason.NO_COST)
@@ -87,7 +87,7 @@ def _refuse_diagnostics(scores: Sequence[Scores | ScannedScores], allowances: Se
 
 
 def notes_on_order(modes: Sequence[str], costs: Costs | None, *, gain: float, harm_ratio: float) -> list[str]:
-    """What suggests that the modes stand the wrong way round, or that rewards were given as losses."""
+    """Notes on signs that the modes are in reverse order, or that rewards were passed as losses."""
     cheap, full = modes[0], modes[-1]
     figures = {} if costs is None else costs.modes
     one, other = figures.get(cheap, {}), figures.get(full, {})
@@ -202,7 +202,7 @@ class Subject:
 
     @cached_property
     def answers(self) -> list["Answer"]:
-        """What a score must not be able to order inputs by."""
+        """Quantities by which a score must not be able to order inputs."""
         value = self.cheap - self.full
         plain = {
             "their decision values": value,
@@ -299,7 +299,7 @@ def checked_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowa
 
 
 def notes_on_mistakes(subject: Subject) -> list[str]:
-    """What looks like an honest mistake in losses, scores, costs or times: one sentence each, with what to check."""
+    """Notes on likely mistakes in losses, scores, costs or times: one sentence each, with advice on what to check."""
     return [note for check in CHECKS for note in check(subject)]
 
 
@@ -355,7 +355,7 @@ def _product(one: Float[np.ndarray, "row"], other: Float[np.ndarray, "row"]) -> 
 
 
 def _knows_answers(subject: Subject) -> Iterator[str]:
-    """Scores that order inputs nearly as losses do, which no vehicle knows before escalation."""
+    """Scores that order inputs nearly as losses do, which are not available to a vehicle before escalation."""
     for item in subject.scores:
         if item.kind == "diagnostic" or len(item.values) < LEAST:
             continue
@@ -472,8 +472,8 @@ def _equal_inputs(table: ValueTable) -> Iterator[str]:
     )
 
 
-def _many_digits(numbers: Float[np.ndarray, "row"]) -> Bool[np.ndarray, "row"]:
-    """Which numbers are no multiples of a power of ten with a few digits."""
+    """Which numbers have more than `DIGITS` significant digits."""
+    """Which numbers have more digits than round numbers have."""
     size = np.abs(numbers)
     some = (size > 1e-200) & (size < 1e200)
     unit = 10.0 ** (np.floor(np.log10(np.where(some, size, 1.0))) - (DIGITS - 1))
@@ -504,7 +504,7 @@ def _fitted_on(subject: Subject) -> Iterator[str]:
 
 
 def _costs_off(subject: Subject) -> Iterator[str]:
-    """Costs that are probably in another unit than the file says, a thousand times off."""
+    """Costs that are probably in another unit than the file states, a thousand times off."""
     if subject.costs is None:
         return
     modes = {name: entry for name, entry in subject.costs.modes.items() if name in subject.modes}

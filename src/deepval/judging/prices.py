@@ -1,6 +1,6 @@
-"""Scores per mode, what modes cost and what an input may spend -> a price at which to buy, the same for every input.
+"""Scores per mode, costs of the modes and a budget per input -> a price, the same for every input.
 
-Scores are estimates of what a mode is worth, so those up to 0 buy nothing. Along each input's concave hull of score
+Scores are estimates of the gain of a mode, so scores up to 0 buy nothing. Along each input's concave hull of score
 over cost, every step that is steeper than the price is taken: the fractional optimum of the knapsack in
 docs/definitions.md, More than two modes. Steps as steep as the price are ties, taken with one probability.
 """
@@ -30,9 +30,9 @@ class Price:
     """Takes the steps that are worth more than a price, and those worth just that with probability p.
 
     Attributes:
-        price: What a unit of cost must be worth, in units of the scores.
+        price: Least score per unit of cost that is bought.
         tie_acceptance: p.
-        costs: What each mode above cheap costs.
+        costs: Cost of each mode above cheap.
     """
 
     price: float
@@ -50,7 +50,7 @@ class Price:
 
     @classmethod
     def calibrate(cls, scores: Float[np.ndarray, "input mode"], costs: Sequence[float], spend: float) -> "Price":
-        """The price at which validation inputs spend this much each, in expectation; 0 where they would not.
+        """The price at which validation inputs spend `spend` on average, in expectation; 0 where they spend less.
 
         It is the largest slope at which steps that are as steep or steeper cost at least N*spend, and p makes the
         expected spending exactly that. A shortfall of 1e-9 of the dearest mode is float noise.
@@ -98,7 +98,7 @@ class Price:
         unit: Int[np.ndarray, "input"],
         order: Num[np.ndarray, "input"],
     ) -> Int[np.ndarray, "input"]:
-        """The mode of each input as a stream per unit decides it."""
+        """The mode of each input, decided by a stream per unit."""
         rows, first = in_time(unit, order)
         least, most = self.bought(scores)
         tied = (least != most)[rows]
@@ -115,7 +115,7 @@ class Price:
     def _menu(
         self, scores: Float[np.ndarray, "input mode"]
     ) -> tuple[Float[np.ndarray, "level"], Float[np.ndarray, "level input"], Int[np.ndarray, "level input"]]:
-        """Distinct costs from 0 on, and per input the best score (0 at least) and the mode that each of them buys."""
+        """Distinct costs from 0 on, and for each input and cost the best score (at least 0) and its mode."""
         if not (scores < np.inf).all():
             raise InputError("Scores per mode must be numbers that can be added up, got NaN or +inf.")
         costs = np.array(self.costs)

@@ -1,13 +1,13 @@
-"""Scores, what escalating each input costs, and a purse -> expected sums over the highest scores while money lasts.
+"""Scores, the cost of escalating each input and a purse -> expected sums over the highest scores that the purse pays.
 
-A ranking goes down its scores and pays for each input what that input costs. Groups of equal scores before the money
-runs out count in full; the group at which it runs out (a single input where scores differ) counts with the share that
-spends what is left: each of its inputs is escalated with that probability, so the purse is spent exactly in
-expectation. The oracle is the best of all rules that keep the purse in expectation: the same fill in the order of value
-per cost, which is the relaxed (LP) optimum of the knapsack. Chance escalates every input with the same probability.
+A ranking goes down its scores and pays the cost of each input. Groups of equal scores before the money runs out count
+in full. The group at which it runs out (a single input where scores differ) counts with the share that spends the
+rest: each of its inputs is escalated with that probability, so the purse is spent exactly in expectation. The oracle is
+the best of all rules that keep the purse in expectation: the same fill in the order of value per cost, which is the
+relaxed (LP) optimum of the knapsack. Chance escalates every input with the same probability.
 
 Costs may be negative (a skipping router whose full mode is cheaper on an input). A ranking stops where the purse is
-first exceeded; the oracle takes what frees money for less than the money is worth.
+first exceeded; the oracle also escalates an input that frees money if its loss is less than the money is worth.
 """
 
 import math
@@ -19,7 +19,7 @@ import numpy as np
 from deepval.arrays import Float, Int
 
 AT_ONCE = 1 << 21
-"""Numbers that are worked on in one go."""
+"""Numbers in one piece of work."""
 
 Rows = Float[np.ndarray, "row"]
 
@@ -43,6 +43,7 @@ def shares(score: Rows, price: Rows, purse: float) -> Rows:
     if len(score):
         order, starts = _walk(score)
         group = np.add.reduceat(price[order], starts)
+        # Prices may be negative, so the running maximum finds the first group that exceeds the purse.
         before = np.concatenate([[0.0], np.cumsum(group)])
         cut = int(np.count_nonzero(np.maximum.accumulate(before[1:]) <= purse))
         whole = starts[cut] if cut < len(starts) else len(score)
@@ -54,7 +55,7 @@ def shares(score: Rows, price: Rows, purse: float) -> Rows:
 
 
 def tied_share(score: Rows, price: Rows, purse: float) -> float:
-    """The part of what is spent that ties decide: that of the group at which money runs out, if it is several."""
+    """The share of the spending that ties decide: the group at which money runs out, if it has several inputs."""
     taken = shares(score, price, purse)
     partly = (taken > 0) & (taken < 1)
     return float((taken * price)[partly].sum() / purse) if purse > 0 and np.count_nonzero(partly) > 1 else 0.0
@@ -97,7 +98,7 @@ def bought(
 def _run(
     weight: Float[np.ndarray, "draw row"], quantity: Rows, starts: Int[np.ndarray, "group"]
 ) -> tuple[Float[np.ndarray, "draw group"], Float[np.ndarray, "draw group"]]:
-    """Sums of a quantity over each tie group, and over all up to it."""
+    """Sums of a quantity over each tie group, and over all groups up to it."""
     own = weight * quantity
     own = own if len(starts) == len(quantity) else np.add.reduceat(own, starts, axis=1)
     return own, np.cumsum(own, axis=1)
@@ -130,9 +131,9 @@ class Trade(NamedTuple):
 
     Attributes:
         taken: Inputs that are escalated to begin with: those that cost nothing and help, or that free money.
-        rows: Inputs whose fate money decides, each bought for |price|: escalated, or not after all where `sign` is -1.
+        rows: Inputs that the purse decides, each bought for |price|: escalated, or taken back where `sign` is -1.
         worth: Value of each of them per unit of money.
-        sign: 1 where it is escalated when bought, -1 where it is given up.
+        sign: 1 where buying escalates the input, -1 where buying takes its escalation back.
     """
 
     taken: np.ndarray
@@ -142,7 +143,7 @@ class Trade(NamedTuple):
 
 
 def trade(values: Rows, price: Rows) -> Trade:
-    """What the oracle takes for nothing, and what it buys in which order."""
+    """The inputs that the oracle takes for nothing, and those that it buys, with their value per cost."""
     taken = (price < 0) | ((price == 0) & (values > 0))
     rows = np.flatnonzero(((price > 0) & (values > 0)) | ((price < 0) & (values < 0)))
     worth = np.abs(values[rows]) / np.abs(price[rows])
@@ -167,7 +168,7 @@ def best_bought(
     counts: Float[np.ndarray, "draw unit"],
     purse: Float[np.ndarray, "draw budget"],
 ) -> Float[np.ndarray, "draw budget quantity"]:
-    """Sums of quantities over what the oracle escalates in every draw, for each of its purses."""
+    """Sums of quantities over the inputs that the oracle escalates in every draw, for each of its purses."""
     deal, units = trade(values, price), counts.shape[1]
 
     def drawn(quantity: Rows) -> Float[np.ndarray, "draw"]:
@@ -190,6 +191,6 @@ def best_bought(
 def chance(
     total: Float[np.ndarray, "draw"], purse: Float[np.ndarray, "draw budget"]
 ) -> Float[np.ndarray, "draw budget"]:
-    """The probability with which chance escalates every input: what spends the purse, at most 1."""
+    """The probability with which chance escalates every input: the one that spends the purse, at most 1."""
     whole = total[:, None]
     return np.divide(purse, whole, out=np.ones(purse.shape), where=whole > purse)

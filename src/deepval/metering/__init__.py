@@ -1,1 +1,1 @@
-"""Code that runs -> what it costs per input: times, energy, and cards that a costs file takes."""
+"""Running code -> its cost per input: times, energy, and cards for a costs file."""

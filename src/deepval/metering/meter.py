@@ -78,5 +78,5 @@ class Meter(ContextDecorator):
         energy: Spent | str = NOT_ASKED,
         tolerance: float = DEFAULT_TOLERANCE,
     ) -> CostCard:
-        """The cost card of what was measured; `threads` and `device` are this machine's unless said otherwise."""
+        """The cost card of the measured inputs; `threads` and `device` are those of this machine unless passed."""
         return CostCard.of(self.name, self.timing(tolerance=tolerance), threads=threads, device=device, energy=energy)

@@ -19,7 +19,7 @@ Stages = Mapping[str, Callable[[Any], Any]]
 """Steps of a call by name: the first takes an item or a batch, each other what the one before returned."""
 Items = Sequence[Any] | np.ndarray
 Clock = Callable[[], int]
-"""Nanoseconds since some moment."""
+"""Returns nanoseconds since a fixed moment."""
 LEAST_CALLS = 6
 """Fewer times have no 95 % interval of the median: 2 * 0.5 ** 5 > 5 %."""
 DEFAULT_TOLERANCE = 0.02
@@ -45,7 +45,7 @@ class Timing:
 
     @property
     def calls(self) -> int:
-        """How many calls count."""
+        """Number of measured calls."""
         return self.total_ms.size
 
     @property
@@ -70,7 +70,7 @@ class Timing:
 
     @property
     def note(self) -> str | None:
-        """One sentence if the median is not as tight as was asked for."""
+        """One sentence if the interval of the median exceeds the tolerance."""
         if self.tight:
             return None
         low, high = self.interval_ms
@@ -99,15 +99,15 @@ def measured(
 
     Args:
         stages: Steps of a call by name.
-        items: What to run on; a batch is a slice of them.
-        warmup: Calls before those that count.
-        least: Calls that are made in any case, unless the time is up.
-        most: Calls that are not exceeded.
+        items: Inputs of the calls; a batch is a slice of them.
+        warmup: Number of calls before the measured ones.
+        least: Least number of measured calls, unless the time is up.
+        most: Largest number of measured calls.
         tolerance: How far the 95 % interval of the median may reach from it, relative to it.
-        seconds: Time for the calls that count; the one under way is finished.
-        batch: Inputs of a call; None gives one item to a call.
-        calls: Calls that count, whatever their median and time; None makes as many as it takes.
-        clock: Nanoseconds since some moment.
+        seconds: Time limit of the measured calls; the current call is finished.
+        batch: Inputs of a call; None passes one item to each call.
+        calls: Fixed number of measured calls, without the other limits; None measures until the median is tight.
+        clock: Returns nanoseconds since a fixed moment.
     """
     _check(
         stages,
@@ -148,7 +148,7 @@ def figures(prefix: str, times_ms: Float[np.ndarray, "call"]) -> dict[str, float
 
 
 def turns_of(items: Items, batch: int | None) -> list[Any]:
-    """What each call takes: the items one by one, or slices of a size; items that fill no batch are left out."""
+    """The argument of each call: single items, or slices of `batch` items; items that fill no batch are left out."""
     if batch is None:
         return list(items)
     return [items[start : start + batch] for start in range(0, len(items) - batch + 1, batch)]
