@@ -455,10 +455,11 @@ def test_paths_are_interpolated_between_vertices_and_held_to_their_ends():
 
 def test_who_lists_planners_does_not_load_shapely_and_who_plans_without_it_is_told():
     code = (
-        "import sys; sys.modules['shapely'] = None\n"
+        f"import sys; sys.modules['shapely'] = None; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from road_worlds import others, situation, straight\n"
         "from deepval.planners.idm import Idm; from deepval.planners.pdm_closed import PdmClosed\n"
         "for planner in (Idm(), PdmClosed()):\n"
-        "    try: planner.plans(None, [None])\n"
+        "    try: planner.plans(situation(straight()), [others()])\n"
         "    except ValueError as told: print(told)\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

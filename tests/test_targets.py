@@ -23,8 +23,8 @@ from deepval.targets import (
     OricReward,
     Rank,
     SignedCdf,
-    labels,
     arbiter,
+    labels,
 )
 from driving import detections, random_boxes, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of

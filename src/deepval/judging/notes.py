@@ -471,7 +471,6 @@ def _equal_inputs(table: ValueTable) -> Iterator[str]:
         f"{one!r} and {other!r}: check whether inputs were duplicated under other ids."
     )
 
-
     """Which numbers have more than `DIGITS` significant digits."""
     """Which numbers have more digits than round numbers have."""
     size = np.abs(numbers)
