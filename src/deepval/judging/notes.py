@@ -471,8 +471,9 @@ def _equal_inputs(table: ValueTable) -> Iterator[str]:
         f"{one!r} and {other!r}: check whether inputs were duplicated under other ids."
     )
 
+
+def _many_digits(numbers: Float[np.ndarray, "row"]) -> Bool[np.ndarray, "row"]:
     """Which numbers have more than `DIGITS` significant digits."""
-    """Which numbers have more digits than round numbers have."""
     size = np.abs(numbers)
     some = (size > 1e-200) & (size < 1e200)
     unit = 10.0 ** (np.floor(np.log10(np.where(some, size, 1.0))) - (DIGITS - 1))
