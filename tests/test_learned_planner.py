@@ -44,7 +44,7 @@ from deepval.planners.learned.metrics import (
     tip_gain,
     tip_of_utilities,
 )
-from deepval.planners.learned.network import network_with, state_shapes, weights_of
+from deepval.planners.learned.network import state_shapes
 from deepval.planners.learned.planner import loaded_planner, planner_files
 from deepval.planners.learned.rasters import (
     RoadDrawing,
@@ -55,6 +55,7 @@ from deepval.planners.learned.rasters import (
     road_raster,
     scene_rasters,
 )
+from deepval.planners.learned.weights import network_with, weights_of
 from deepval.world.scene import Lane, LaneMap
 from deepval.world.truth import Future
 from learned_worlds import fan, small_weights, straight_map

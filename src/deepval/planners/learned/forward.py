@@ -13,7 +13,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.files.canonical import sha256
-from deepval.planners.learned.network import torch_library
+from deepval.planners.learned.weights import torch_library
 
 REMEMBERED = 768
 """Number of stored outputs: at most 200 MB with the published network."""

@@ -12,8 +12,8 @@ from deepval.errors import InputError
 from deepval.planners.learned.forward import Forward
 from deepval.planners.learned.masks import PUBLISHED, TRAINED_HERE, UNVERIFIED, Masks, Origin, masks_of, read_file
 from deepval.planners.learned.metrics import path_m, pkl, tip
-from deepval.planners.learned.network import network_with, weights_of
 from deepval.planners.learned.rasters import road_rasters, scene_rasters
+from deepval.planners.learned.weights import network_with, weights_of
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 

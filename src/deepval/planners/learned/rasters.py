@@ -14,7 +14,7 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.vehicle import Vehicle, ground_poses
 from deepval.planners.learned.masks import PlanGrid
-from deepval.planners.learned.network import opencv_library
+from deepval.planners.learned.weights import opencv_library
 from deepval.world.objects import Objects
 from deepval.world.scene import Lane, LaneMap, Outline, Scene
 

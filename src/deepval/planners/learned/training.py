@@ -19,8 +19,8 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of, json_text, sha256
 from deepval.files.writing import locked, npz_arrays, write_atomically
 from deepval.planners.learned.masks import STEPS, TRAINED_HERE, Masks, masks_bytes, npz_bytes
-from deepval.planners.learned.network import MANIFEST, torch_library
 from deepval.planners.learned.samples import PlannerSamples
+from deepval.planners.learned.weights import MANIFEST, torch_library
 from deepval.progress import Watch, unwatched
 from deepval.version import __version__
 
