@@ -1,4 +1,4 @@
-"""Files of weights -> the learned planner's arrays, checked. torch is imported at its first use, not with this module."""
+"""Files of weights -> the learned planner's arrays, checked; torch is imported at its first use."""
 
 import io
 import pickle
