@@ -24,7 +24,7 @@ from figures import Figure, finish
 from deepval.allocators import RECIPES, Learned
 from deepval.allocators.models import Linear, Network, Quantile, Trees, trees
 from deepval.allocators.models.model import one_thread
-from deepval.allocators.models.trees import telling
+from deepval.allocators.models.trees import informative_columns
 from deepval.allocators.onnx_graph import onnx_of
 from deepval.allocators.onnx_writer import ROW
 from deepval.cells import folder, sources
@@ -73,12 +73,12 @@ def fitted(cell: BuiltCell, name: str) -> tuple[Learned, list[LibraryModel]]:
     columns: list[np.ndarray] = []
 
     def watched_columns(rows: np.ndarray) -> np.ndarray:
-        columns.append(telling(rows))
+        columns.append(informative_columns(rows))
         return columns[-1]
 
     with ExitStack() as watched:
         # Trees are fitted without the columns that never vary.
-        watched.enter_context(mock.patch.object(trees, "telling", watched_columns))
+        watched.enter_context(mock.patch.object(trees, "informative_columns", watched_columns))
         for kind in (HistGradientBoostingClassifier, HistGradientBoostingRegressor, RidgeCV):
 
             def fit(model: Any, *data: Any, original: Any = kind.fit, **more: Any) -> Any:

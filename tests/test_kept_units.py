@@ -225,7 +225,7 @@ def test_what_a_file_says_of_a_unit_does_not_depend_on_others(world):
         )
         pq.write_table(boxes, world / "told.parquet")
         file = open_detections(world / "told.parquet")
-        return [file.said(unit) for unit in ("0000", "0001", "0009")]
+        return [file.unit_digest(unit) for unit in ("0000", "0001", "0009")]
 
     plain, counted, fewer = (said(), said(frames_processed={"0000": 8, "0001": 8}), said(frames_processed={"0000": 8}))
     assert len(set(plain)) == 3

@@ -15,7 +15,7 @@ from deepval.analyses import signs
 from deepval.analyses.gaps import GapRow
 from deepval.cells.case import openings
 from deepval.cells.fitting import fit_on
-from deepval.cells.spec_files import Places, read_specification
+from deepval.cells.spec_files import SearchFolders, read_specification
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
@@ -402,8 +402,8 @@ def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):
     listed.write_text(three + 'pairs = [["yolov8s-320", "yolov8s-511"]]\n' + modes, encoding="utf-8")
     with pytest.raises(InputError, match="each of pairs must be two of the modes"):
         read_specification(listed)
-    assert Places((tmp_path, tmp_path / "data")).path("kitti_tracking") == tmp_path / "data" / "kitti_tracking"
-    assert Places((tmp_path,)).path("kitti_tracking") == tmp_path / "kitti_tracking"
+    assert SearchFolders((tmp_path, tmp_path / "data")).path("kitti_tracking") == tmp_path / "data" / "kitti_tracking"
+    assert SearchFolders((tmp_path,)).path("kitti_tracking") == tmp_path / "kitti_tracking"
 
 
 def test_cells_of_fewer_units_are_a_collection_of_their_own(whole):
