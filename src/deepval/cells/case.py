@@ -86,9 +86,6 @@ def _cell_of(line: bytes, path: Path, number: int) -> str:
     )
 
 
-if TYPE_CHECKING:
-    from deepval.cells.folder import BuiltCell
-
 ALLOCATORS, SCORES = "allocators", "scores"
 """Folders in a cell's folder: allocators fitted on it, and scores of its inputs."""
 

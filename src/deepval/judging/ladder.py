@@ -19,7 +19,6 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.judging import fills, knapsack, plans, selections, spending
-from deepval.judging import plans as steps
 from deepval.judging.budgets import Allowance
 from deepval.judging.oracle import oracle_gain
 from deepval.judging.resamples import Resamples, Resampling, Sample, in_memory
@@ -180,7 +179,7 @@ def _stepped(
 ) -> Sample:
     """The relaxed plan of every resample, with costs per input: steps of all hulls by falling slope."""
     table, counts = resamples.table, resamples.counts
-    hull = steps.steps(scored, allowed.prices(table))
+    hull = plans.steps(scored, allowed.prices(table))
     values, rows = table.mode_values, np.arange(len(table))
     every = [
         values,

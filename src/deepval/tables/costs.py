@@ -20,8 +20,6 @@ from deepval.files.canonical import cell_content, toml_content
 from deepval.showing import SelfShown
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]
-LARGEST_COST = 1e9
-"""Largest cost of one input in ms, mJ or dollars: plans count costs in integers, which must not overflow."""
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
 MODULE, GPU_RAIL, ALL_RAILS = CONVENTIONS[1:4]
 TABLES = ("modes", "allocators", "profile")
@@ -69,11 +67,6 @@ class Costs(SelfShown):
                         need = f"at most {LARGEST_COST:g}" if large else "finite and not negative"
                         raise InputError(
                             f"{self.source}: a cost must be {need}; {kind} {name!r} has {convention} = {quoted(cost)}."
-                        )
-                    if cost > LARGEST_COST:
-                        raise InputError(
-                            f"{self.source}: a cost may be {LARGEST_COST:g} at most; {kind} {name!r} has "
-                            f"{convention} = {quoted(cost)}."
                         )
         for convention in CONVENTIONS if self.modes else ():
             cheap, *_, full = self.modes

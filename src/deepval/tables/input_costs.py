@@ -70,12 +70,6 @@ def _cost_array(
             f"{raw.source}: column '{name}_{modes[mode]}' must hold costs, {need}; "
             f"{columns.place(int(row), ids)} holds {costs[row, mode]:g}."
         )
-    row, mode = next(zip(*np.nonzero(costs > LARGEST_COST), strict=True), (None, None))
-    if row is not None and mode is not None:
-        raise InputError(
-            f"{raw.source}: column '{name}_{modes[mode]}' may hold costs of {LARGEST_COST:g} at most; "
-            f"{columns.place(int(row), ids)} holds {costs[row, mode]:g}."
-        )
     low, high = float(costs[:, 0].mean()), float(costs[:, -1].mean())
     if not high > low:
         raise InputError(
