@@ -18,8 +18,8 @@ SOCKET = {"x86_64": 41, "aarch64": 198}
 LOCAL = 1
 """AF_UNIX, by which processes of one machine talk."""
 LIBRARIES = ("cv2", "matplotlib", "onnxruntime", "pyarrow", "shapely", "sklearn", "torch")
-SWITCHES = ("ORT_DISABLE_TELEMETRY", "MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
-"""Variables that deepval itself has to set."""
+INHERITED = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DEEPVAL_SHARED")
+"""Environment variables passed on. No others: libraries behave differently where, say, CI is set."""
 
 
 class Offline(NamedTuple):
@@ -74,7 +74,7 @@ forbid_network()
 atexit.register(lambda: os.write(2, f"LOADED {{' '.join(sorted(set(LIBRARIES) & sys.modules.keys()))}}".encode()))
 {main or "from deepval.cli import main; main()"}
 """
-    environment = {key: value for key, value in os.environ.items() if key not in SWITCHES} | {
+    environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | {
         "HOME": str(folders["home"]),
         "TMPDIR": str(folders["temporary"]),
         "XDG_CACHE_HOME": str(folders["cache"]),
