@@ -7,11 +7,11 @@ import argparse
 
 import numpy as np
 
-from deepval.analyses.judged import count_matched_point
-from deepval.analyses.observations import BANDS_M, KeptTracks, observed_tracks
 from deepval.cells import sources
 from deepval.cells.spec import specs
 from deepval.datasets import open_dataset
+from deepval.paper.analyses.judged import count_matched_point
+from deepval.paper.analyses.observations import BANDS_M, KeptTracks, observed_tracks
 
 
 def main() -> None:

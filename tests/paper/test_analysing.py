@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from deepval.analyses import seeds
 from deepval.cli import app
 from deepval.cli.analysing import ANALYSES
 from deepval.errors import InputError
-from deepval.reproduction import registry
+from deepval.paper import registry
+from deepval.paper.analyses import seeds
 from project import ROOT
 from small_cells import build_cells, read_cells
 

@@ -8,7 +8,12 @@ import pytest
 from test_options import UNITS, files, run
 from test_options import build as build_command
 
-from deepval.analyses.external import (
+from deepval.cells import folder
+from deepval.cells.build import built
+from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
+from deepval.datasets import open_dataset
+from deepval.errors import InputError
+from deepval.paper.analyses.external import (
     LOSSES,
     NO_SPLIT,
     PlannerCell,
@@ -18,11 +23,6 @@ from deepval.analyses.external import (
     planner_cell,
     viability_row,
 )
-from deepval.cells import folder
-from deepval.cells.build import built
-from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
-from deepval.datasets import open_dataset
-from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import built_in_mode
 from deepval.planners.observation import agents_of, situation_at

@@ -4,9 +4,10 @@ import runpy
 
 import pytest
 
-from deepval.reproduction.findings import KnownRows, findings
-from deepval.reproduction.registry import THEMES
-from deepval.reproduction.verdicts import FAILS, HOLDS, OPEN, above, apart, at_most, of_every, of_mean, of_most, within
+from deepval.paper.findings import KnownRows, findings
+from deepval.paper.registry import THEMES
+from deepval.paper.verdicts import FAILS, HOLDS, OPEN, above, apart, at_most, of_every, of_mean, of_most, within
+
 from project import ROOT
 
 

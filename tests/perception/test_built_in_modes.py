@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from test_options import run
 
-from deepval.analyses.judged import count_matched_point, count_matched_specs
-from deepval.analyses.observations import observed_tracks
 from deepval.cells import sources
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
@@ -18,6 +16,8 @@ from deepval.datasets import Recording
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
+from deepval.paper.analyses.judged import count_matched_point, count_matched_specs
+from deepval.paper.analyses.observations import observed_tracks
 from deepval.perception.placing import Tracks
 from deepval.perception.reported.operating_points import GRID, count_matched
 from deepval.perception.simulated.modes import (
