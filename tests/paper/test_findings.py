@@ -7,7 +7,6 @@ import pytest
 from deepval.paper.findings import KnownRows, findings
 from deepval.paper.registry import THEMES
 from deepval.paper.verdicts import FAILS, HOLDS, OPEN, above, apart, at_most, of_every, of_mean, of_most, within
-
 from project import ROOT
 
 
