@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from deepval.analyses.judged import count_matched_point, count_matched_specs
-from deepval.analyses.observations import observed_tracks
 from deepval.cells import sources
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
@@ -31,6 +30,7 @@ from deepval.perception.simulated.profile import logit, read_profile
 from deepval.perception.simulated.simulation import Conditions
 from driving import camera, detections, scene, truth
 from kitti_files import write_kitti
+from observed_recall import observed_tracks
 from shared import shared_data
 from test_options import run
 

@@ -298,7 +298,13 @@ DAMAGE = {
     ),
     "nested geometry": (
         GPKG,
-        ["UPDATE crosswalks SET geom = x'" + "4750000100000000" + "010600000001000000" + "010700000001000000" * 5000 + "'"],
+        [
+            "UPDATE crosswalks SET geom = x'"
+            + "4750000100000000"
+            + "010600000001000000"
+            + "010700000001000000" * 5000
+            + "'"
+        ],
         "a multiple geometry must have at most 32768 bytes; found 45009",
     ),
     "open ring": (

@@ -16,8 +16,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from renew_results import filled
-
 from deepval.files.writing import write_atomically
 from deepval.judging.over_cells import PooledComparison
 from deepval.report.tables import Table, interval, lines_of, number, percent
@@ -26,6 +24,7 @@ from deepval.reproduction.findings import findings
 from deepval.reproduction.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
 from deepval.reproduction.planned import PlanFollowed, PlannedRow
 from deepval.reproduction.telling import MADE_UP
+from renew_results import filled
 
 MAIN = "kitti"
 LEAST_OF_A_SIGN = 10

@@ -140,7 +140,8 @@ def features(database: Database, layer: str, columns: Sequence[str], *, zone: Ut
     )
     if len(geometry_columns) != 1:
         raise InputError(
-            f"{database.path}: layer {layer} must have one geometry column; gpkg_geometry_columns lists {len(geometry_columns)}."
+            f"{database.path}: layer {layer} must have one geometry column; "
+            f"gpkg_geometry_columns lists {len(geometry_columns)}."
         )
     shape, srs = str(geometry_columns[0][0]), geometry_columns[0][1]
     database.require({layer: (shape,)})
