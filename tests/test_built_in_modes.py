@@ -26,8 +26,7 @@ from deepval.perception.simulated.modes import (
     seen_by_camera,
     seen_through,
 )
-from deepval.perception.simulated.profile import logit, read_profile
-from deepval.perception.simulated.simulation import Conditions
+from deepval.perception.simulated.profile import Conditions, logit, read_profile
 from driving import camera, detections, scene, truth
 from kitti_files import write_kitti
 from observed_recall import observed_tracks

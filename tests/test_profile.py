@@ -15,6 +15,7 @@ from deepval.datasets.synthetic.world import SceneParts, visible
 from deepval.errors import InputError
 from deepval.perception.reported.matching import matching
 from deepval.perception.simulated.profile import (
+    Conditions,
     Noise,
     expected_logit,
     logit,
@@ -24,7 +25,6 @@ from deepval.perception.simulated.simulation import (
     DOUBLE,
     OBJECT,
     PHANTOM,
-    Conditions,
     blended,
     detected,
     disturbance,

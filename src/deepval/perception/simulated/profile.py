@@ -200,3 +200,13 @@ def read_profile(path: Path | str | None = None) -> Profile:
     """A profile from a TOML file; the one that ships with deepval where None."""
     source = Path(__file__).parent / "profiles" / f"{DEFAULT}.toml" if path is None else path
     return formed_file(Profile, read_toml(source), source, "a profile of a simulated detector")
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Effects of light, weather and street on a detector: shifted latent scores, haze with range, more phantoms."""
+
+    shift: float = 0.0
+    haze_per_m: float = 0.0
+    phantoms: float = 1.0
+    phantom_size: float = 1.0
