@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepval.analyses.judged import count_matched_point, count_matched_specs
 from deepval.cells import sources
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
@@ -16,6 +15,7 @@ from deepval.datasets import Recording
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
+from deepval.paper.analyses.judged import count_matched_point, count_matched_specs
 from deepval.perception.placing import Tracks
 from deepval.perception.reported.operating_points import GRID, count_matched
 from deepval.perception.simulated.modes import (

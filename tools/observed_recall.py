@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.analyses.judged import count_matched_point
 from deepval.cells import sources
 from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec, specs
 from deepval.datasets import open_dataset
+from deepval.paper.analyses.judged import count_matched_point
 from deepval.perception.placing.tracks import Tracks
 
 BANDS_M: tuple[tuple[float, float], ...] = ((0.0, 10.0), (10.0, 20.0), (20.0, 30.0), (30.0, 50.0), (50.0, np.inf))

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from deepval.allocators.pixel_training import torch_library
-from deepval.analyses.regime import PAPER, regime_lines
 from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
@@ -23,6 +22,7 @@ from deepval.errors import InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.budgets import Latency, Selection
+from deepval.paper.analyses.regime import PAPER, regime_lines
 from deepval.report import console, markdown
 from deepval.report.comparisons import overview
 from deepval.results import Result
