@@ -143,7 +143,7 @@ def unit_names(samples: Sequence[Specimen]) -> list[str]:
     return sorted({sample.scene.unit for sample in samples})
 
 
-def gathered(samples: Sequence[Specimen]) -> tuple[Outcome, Stray]:
+def all_outcomes(samples: Sequence[Specimen]) -> tuple[Outcome, Stray]:
     """Outcomes and stray boxes of all samples, one after the other."""
     if not samples:
         raise InputError("a profile needs matched outcomes; found no sample: give detections with their reference.")

@@ -8,9 +8,9 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, looked_up
-from deepval.perception.simulated.outcomes import Outcome, Stray
 from deepval.perception.simulated.profile import Doubles, Noise, Phantoms, ScoreLaw, is_person, logit
 from deepval.perception.simulated.simulation import KITTI_SIZE_PX, in_lane
+from detector_profile.outcomes import Outcome, Stray
 
 TOP, FLOOR = 0.95, 0.10
 SCORE_EDGES = np.array([0.10, 0.15, 0.25, 0.40, 1.0])

@@ -10,10 +10,10 @@ import numpy as np
 from deepval.geometry.boxes import best_partner, frame_pairs, iou
 from deepval.perception.reported.detections import Detections, persistent
 from deepval.perception.reported.matching import matching
-from deepval.perception.simulated.outcomes import Specimen
-from deepval.perception.simulated.profile import Profile
-from deepval.perception.simulated.simulation import KITTI_SIZE_PX, Conditions, detected, draw
+from deepval.perception.simulated.profile import Conditions, Profile
+from deepval.perception.simulated.simulation import KITTI_SIZE_PX, detected, draw
 from deepval.world.truth import Truth
+from detector_profile.outcomes import Specimen
 
 BANDS_PX = (0.0, 7.0, 10.0, 14.0, 20.0, 30.0, 1e4)
 VEHICLES = ("Car", "Van", "Truck", "Misc")

@@ -4,18 +4,19 @@ The latent score is fitted by censored maximum likelihood (unreported objects li
 objects, time and resolution by the likelihood of pairs, phantoms by their counts over resolution, score and height.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Float, Int
+from deepval.files.writing import write_atomically
 from deepval.geometry.boxes import frame_pairs
-from deepval.perception.simulated.outcomes import Outcome, Specimen, gathered, unit_names
-from deepval.perception.simulated.profile import Boxes, Edges, Noise, Profile, ScoreLaw, is_person, logit
-from deepval.perception.simulated.simulation import Conditions
-from deepval.perception.simulated.strays import FLOOR, TOP, fit_doubles, fit_ghosts, fit_phantoms
+from deepval.perception.simulated.profile import Boxes, Conditions, Edges, Noise, Profile, ScoreLaw, is_person, logit
+from detector_profile.outcomes import Outcome, Specimen, all_outcomes, unit_names
+from detector_profile.strays import FLOOR, TOP, fit_doubles, fit_ghosts, fit_phantoms
 
 HEIGHT_KNOTS_PX = (4.0, 7.0, 10.0, 15.0, 25.0, 50.0)
 # Range adds hardly anything to height, and in these data it also separates the picture sets: the prior keeps it near 0.
@@ -253,7 +254,7 @@ def frames_run(samples: Sequence[Specimen]) -> tuple[Int[np.ndarray, "unit size"
 
 def streets(samples: Sequence[Specimen]) -> dict[str, Conditions]:
     """The number and size of phantoms by unit, relative to the profile's."""
-    ghosts = fit_ghosts(gathered(samples)[1], *frames_run(samples))
+    ghosts = fit_ghosts(all_outcomes(samples)[1], *frames_run(samples))
     number, size = (np.exp(column - column.mean()) for column in (ghosts.ln_per_frame, ghosts.ln_height))
     names = unit_names(samples)
     return {
@@ -263,7 +264,7 @@ def streets(samples: Sequence[Specimen]) -> dict[str, Conditions]:
 
 def fit_profile(samples: Sequence[Specimen], *, name: str, fitted_on: str, seed: int = 0) -> Profile:
     """The profile of a detector from its outcomes at several resolutions on units with a reference."""
-    rows, stray = gathered(samples)
+    rows, stray = all_outcomes(samples)
     dt_s = float(np.median(np.diff(samples[0].scene.time_s)))
     scores, residual = fit_scores(rows)
     scores = replace(scores, noise=fit_noise(rows, residual, dt_s=dt_s, rng=np.random.default_rng(seed)))
@@ -278,3 +279,29 @@ def fit_profile(samples: Sequence[Specimen], *, name: str, fitted_on: str, seed:
         doubles=fit_doubles(rows, stray, scores, mean=target - residual * scores.spread),
         phantoms=fit_phantoms(stray, ghosts, camera=samples[0].scene.camera, noise=scores.noise, dt_s=dt_s),
     )
+
+
+def write_profile(profile: Profile, path: Path | str, *, head: str) -> None:
+    """Write a profile as TOML with `head` (its origin) as comments above."""
+    lines = [f"# {line}".rstrip() for line in head.splitlines()]
+    lines += [f"{key} = {toml(value)}" for key, value in asdict(profile).items() if not isinstance(value, dict)]
+    for key, value in asdict(profile).items():
+        if isinstance(value, dict):
+            lines += ["", *section(key, value)]
+    write_atomically(path, "\n".join(lines) + "\n")
+
+
+def section(name: str, values: Mapping[str, Any]) -> list[str]:
+    """The lines of one TOML table, tables within it as inline tables."""
+    return [f"[{name}]", *(f"{key} = {toml(value)}" for key, value in values.items())]
+
+
+def toml(value: Any) -> str:
+    """A value as TOML; numbers keep four significant digits, which is more than the data justify."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(toml(item) for item in value) + "]"
+    return repr(float(f"{value:.4g}"))
