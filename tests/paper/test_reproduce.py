@@ -20,9 +20,10 @@ from deepval.judging.over_cells import compare_over
 from deepval.paper import analyses, comparing, parts, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
+from deepval.paper.analyses.seeds import RANDOMIZED
+from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.comparing import Figure, laid_beside, published
 from deepval.paper.findings import KnownRows, findings
-from deepval.paper.registry import ANALYSES, SEEDED
 from deepval.protocol import keeping as digests
 from deepval.protocol.gathering import gathered, meant
 from deepval.protocol.keeping import REFUSED
@@ -226,7 +227,7 @@ def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
     assert min(f.value for f in traj if f.table == "sign variation") == 0.434
     held = [f for f in figures if f.table == "held-out tables"]
     assert sum(f.verdict == "better" for f in held if f.dataset == "kitti") == 12
-    assert {f.analysis for f in figures if f.table == "sign variation"} <= {each.name for each in ANALYSES}
+    assert {f.analysis for f in figures if f.table == "sign variation"} <= set(ANALYSES)
 
 
 def test_an_analysis_can_be_called(whole):
@@ -238,7 +239,6 @@ def test_an_analysis_can_be_called(whole):
 
 def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, monkeypatch):
     done, folder = whole
-    monkeypatch.setattr("deepval.paper.registry.ANALYSES", ANALYSES[:2])
     monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
     app(list(map(str, words)), standalone_mode=False)
@@ -262,9 +262,9 @@ def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
 
 def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
     some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-gbm-value"))
-    for cell, recipes in ((some, ("gate-gbm", "router-gbm-value")), (replace(some, recipes=None), SEEDED)):
-        assert run._analysis(run.Job("seeds", (cell,))).settings["recipes"] == recipes
-    assert run._analysis(run.Job("signs", (some,))).settings == {}
+    for cell, recipes in ((some, ("gate-gbm", "router-gbm-value")), (replace(some, recipes=None), RANDOMIZED)):
+        assert run._settings(run.Job("seeds", (cell,)))["recipes"] == recipes
+    assert "recipes" not in run._settings(run.Job("signs", (some,)))
 
 
 def write_plan(path: Path, *comparisons: dict[str, object]) -> Path:
@@ -436,7 +436,7 @@ def test_findings_read_means_over_cells():
     """Two cells of one router: the gap is 0.3 on average, of which ranking makes two thirds."""
     budget = ("router-mlp-value", "latency", 0.2, "ms", "cascade", True)
     rows = [GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None), GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None)]
-    found = next(each for each in ANALYSES if each.name == "gaps").plain_records(rows)
+    found = analysis("gaps").stored(rows)
     assert [record.get("cell") for record in found] == ["a", "b", None]
     known = KnownRows({"gaps": found}, {})
     (told,) = (each.told(known) for each in findings() if each.name == "ranking makes most of the gap")

@@ -35,7 +35,7 @@ COMMANDS = {
     "compare": "judging",
     "threshold": "routing",
     "diagnose": "routing",
-    "analyse": "analysing",
+    "analyse": "analyses",
     "reproduce": "protocol",
     "drive": "driving",
     "cells": "protocol",

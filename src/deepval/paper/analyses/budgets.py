@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean, median
+from typing import Any
 
 from deepval.paper.analyses.judged import mode_costs
+from deepval.paper.analysis import COST, Analysis
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.charged import Levels
 from deepval.report.tables import Table, TableCell, interval, mark_of, number, percent
@@ -179,6 +181,13 @@ def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
     return found
 
 
+def figure(rows: Sequence[ChargedRow]) -> Any:
+    """The figure of nDG by level, free and charged."""
+    from deepval.report.figures.charged import charged
+
+    return charged(levels(rows))
+
+
 def table(rows: Sequence[ChargedRow]) -> Table:
     """The rows as a table, a section for each cell and budget."""
     header = ("cell", "budget", "allocator", "cost", "escalates", "nDG", "nDG 95 %", "nDG free")
@@ -240,3 +249,22 @@ def chart(rows: Sequence[ChargedRow]) -> Chart:
             dots.append(Dot(label, series, fmean(values) if values else None))
     at = " or ".join(dict.fromkeys(panel.budget for panel in panels))
     return plain(f"nDG at {at}, mean over the cells in which it can pay for itself", dots, line=0.0)
+
+
+BUDGETS = Analysis(
+    "budgets",
+    COST,
+    shows="Show allocators under measured budgets",
+    details="nDG by level under measured budgets beside free ones, and the share of inputs left to escalate.",
+    see="definitions.md#measured-budgets",
+    paper="measured budgets, overheads",
+    example="cells/braking-monocular --costs jetson-agx-xavier --figure budgets.pdf",
+    rows=rows,
+    kind=(ChargedRow, OverheadRow),
+    table=table,
+    chart=chart,
+    takes={"results": "charged"},
+    over_cells=overheads,
+    over_cells_table=overhead_table,
+    figure=figure,
+)

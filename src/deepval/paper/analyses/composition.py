@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
 from deepval.paper.analyses.judged import Units, judged, place
+from deepval.paper.analysis import ESCALATION, Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, lines_of, number, percent
@@ -94,3 +95,18 @@ def chart(rows: Sequence[CompositionRow]) -> Chart:
         for what, share in (("of the harm", row.harm_share), ("of the benefit", row.benefit_share))
     ]
     return shares("Share of the term", dots, line=0.0)
+
+
+COMPOSITION = Analysis(
+    "composition",
+    ESCALATION,
+    shows="Split benefit and harm by loss term",
+    details="Total benefit and total harm of each loss term.",
+    paper="harm composition",
+    example="cells/braking-monocular",
+    rows=rows,
+    kind=CompositionRow,
+    table=table,
+    chart=chart,
+    by="cell",
+)

@@ -19,6 +19,7 @@ from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
 from deepval.judging.agreement import affected, pair_counts, sign_disagreement, spearman
+from deepval.paper.analysis import ESCALATION, Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.tables import Table, TableCell, number, percent
 from deepval.systems import SYSTEMS
@@ -269,6 +270,10 @@ def planner_cell(given: BuiltCell | Cell, name: str | None = None) -> PlannerCel
     return PlannerCell(called, given.spec, given.table, terms, trivial)
 
 
+def _is_planner(cell: BuiltCell) -> bool:
+    return isinstance(cell.spec.rule, Driving)
+
+
 def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
     """The analysis of built cells by name, as all analyses are called; its tables are `external_tables`."""
     return external_track([planner_cell(cell, name) for name, cell in cells.items()], watch=watch)
@@ -351,3 +356,21 @@ def _sections(rows: Sequence[Any], texts: Any) -> tuple[tuple[tuple[TableCell, .
         first, *others = group
         sections.append(tuple(tuple(map(TableCell, row)) for row in (first, *(("", *row[1:]) for row in others))))
     return tuple(sections)
+
+
+EXTERNAL = Analysis(
+    "external",
+    ESCALATION,
+    shows="Compare published planners under five losses",
+    details=("Published planners under five losses, their agreement, and their viability against constant velocity."),
+    see="definitions.md#external-track",
+    paper="external planners",
+    example="cells/pdm-closed-safety-tracks cells/idm-safety-tracks",
+    rows=rows,
+    kind=ExternalTrack,
+    tables=external_tables,
+    whole=True,
+    records=lambda track: track.losses,
+    names="path",
+    among=(_is_planner, "no cell of a published planner"),
+)

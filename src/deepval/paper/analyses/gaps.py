@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from deepval.paper.analysis import COST, Analysis
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.tables import Table, lines_of, percent
 from deepval.results import BudgetKey, BudgetRecord, Gap, Reason, Result, joined
@@ -83,13 +84,13 @@ class GapMean(BudgetRecord):
     causal_negative: int
 
 
-def rows(results: Mapping[str, Result]) -> list[GapRow]:
-    """One row per cell, budget and allocator with a plain score."""
-    found = []
+def rows(results: Mapping[str, Result], *, kinds: Sequence[str] = ("latency",)) -> list[GapRow]:
+    """One row per cell, budget of these kinds and allocator with a plain score."""
+    rows_of_kinds = []
     for name, result in results.items():
-        plain = {(row.allocator, row.budget) for row in result.rows if row.oracle == "oracle"}
-        found += [_row(name, result, gap) for gap in result.gaps if (gap.allocator, gap.budget) in plain]
-    return found
+        plain = {(row.allocator, row.budget) for row in result.rows if row.oracle == "oracle" and row.kind in kinds}
+        rows_of_kinds += [_row(name, result, gap) for gap in result.gaps if (gap.allocator, gap.budget) in plain]
+    return rows_of_kinds
 
 
 def _row(name: str, result: Result, gap: Gap) -> GapRow:
@@ -189,3 +190,22 @@ def chart(rows: Sequence[GapRow]) -> Chart:
         for part in ("overhead", "ranking", "causal")
     ]
     return shares("Part of the gap to the oracle, share of the all-cheap loss", dots, line=0.0)
+
+
+GAPS = Analysis(
+    "gaps",
+    COST,
+    shows="Split the gap to the oracle into its causes",
+    details="The gap to the zero-cost oracle as overhead, ranking and causal enforcement, by cell and as means.",
+    see="definitions.md#where-the-gap-goes",
+    paper="overhead, ranking, causal",
+    example="cells/braking-monocular -a router-mlp-value -a gate-ridge",
+    rows=rows,
+    kind=(GapRow, GapMean),
+    table=table,
+    chart=chart,
+    takes={"results": "causal"},
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+    summary_is_record=True,
+)

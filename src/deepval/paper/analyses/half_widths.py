@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.paper.analysis import ALLOCATORS, RESULTS, Analysis
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import Table, lines_of, percent
 from deepval.results import Result
@@ -52,3 +53,18 @@ def chart(rows: Sequence[WidthRow]) -> Chart:
     return shares(
         "Median half-width of the paired interval", (Dot(row.cell, row.budget, row.half_width) for row in rows)
     )
+
+
+HALF_WIDTHS = Analysis(
+    "half-widths",
+    ALLOCATORS,
+    shows="Show how wide the intervals are",
+    details="Median half-width of the paired interval, by cell and budget.",
+    paper="typical half-widths",
+    example="cells/braking-monocular result.json",
+    rows=rows,
+    kind=WidthRow,
+    table=table,
+    chart=chart,
+    takes=RESULTS,
+)

@@ -21,6 +21,7 @@ from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.totals import Ratio, ratio
 from deepval.paper.analyses.judged import Units, judged, place
+from deepval.paper.analysis import ESCALATION, LOCATED, Analysis
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent
 from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
@@ -356,3 +357,23 @@ def chart(rows: Sequence[MechanismRow]) -> Chart:
         for name, said in series.items()
     ]
     return shares("Share of such inputs", dots)
+
+
+MECHANISM = Analysis(
+    "mechanism",
+    ESCALATION,
+    shows="Show which detections help and which harm",
+    details=(
+        "Changes of false positives, misses and boxes on helped, harmed and unaffected inputs; with the "
+        "data, what the system acts on."
+    ),
+    see="analyses.md#harm-mechanism",
+    paper="harm mechanism",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=MechanismRow,
+    table=table,
+    chart=chart,
+    takes=LOCATED,
+    by="cell",
+)

@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 from deepval.cells.fitting import Scored, out_of_fold, recipes_for
 from deepval.cells.folder import BuiltCell
+from deepval.cells.relabelled import GATES
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analyses.selection_regret import ALPHAS
+from deepval.paper.analysis import ALLOCATORS, FIRST_OF_PAIR, Analysis, Setting
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.tables import Table, TableCell, interval, mark_of, number, percent
@@ -73,13 +74,19 @@ class OutOfFoldRow(BudgetRecord):
     reason: str | None
 
 
+def _folds(number: int) -> int:
+    if number < 2:
+        raise InputError(f"--folds must be 2 or more; found {number}.")
+    return number
+
+
 def rows(
     cells: Mapping[str, BuiltCell],
-    recipes: Iterable[str] | None = None,
+    recipes: Iterable[str] | None = GATES,
     results: Mapping[str, Result] | None = None,
     *,
-    folds: int = 5,
-    alphas: Sequence[float] = ALPHAS,
+    folds: Annotated[int, Setting("Number of folds.", read=_folds)] = 5,
+    alphas: Sequence[float] = LEVELS,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     map_fits: Map = map,
@@ -201,3 +208,24 @@ def chart(rows: Sequence[OutOfFoldRow]) -> Chart:
             dots.append(Dot(label, "out of fold, not scored", row.ndg, row.ndg_lo, row.ndg_hi))
             dots.append(Dot(label, "held out", row.held_out_ndg))
     return plain(f"nDG at {at:.0%}, {STANDING}", dots, line=0.0)
+
+
+OUT_OF_FOLD = Analysis(
+    "out-of-fold",
+    ALLOCATORS,
+    shows="Show allocators out of fold over all units",
+    details=(
+        "Allocators over all units, each unit scored by a fit on the others. These numbers are released, not scored."
+    ),
+    see="definitions.md#out-of-fold",
+    paper="held-out allocation",
+    example="cells/braking-monocular -a gate-ridge -a gate-gbm",
+    rows=rows,
+    kind=OutOfFoldRow,
+    table=table,
+    chart=chart,
+    takes={"cells": "cells", "results": "free"},
+    by="cell",
+    judges=True,
+    among=FIRST_OF_PAIR,
+)

@@ -17,6 +17,7 @@ from deepval.cells.unit import variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
+from deepval.paper.analysis import ESCALATION, LOCATED, Analysis
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
 from deepval.report.tables import Table, interval, lines_of, number, percent
@@ -190,3 +191,20 @@ def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
             f"cell{'s' if len(moved) > 1 else ''}; the harm ratio falls by a third or more in "
             f"{', '.join(fallen) or 'none'}."
         )
+
+
+PERSISTENCE = Analysis(
+    "persistence",
+    ESCALATION,
+    shows="Show harm with a three-frame persistence filter",
+    details="Harm when a detection must persist over three frames, beside harm without the filter.",
+    see="definitions.md#persistence",
+    paper="persistence filter",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=PersistenceRow,
+    table=table,
+    takes=LOCATED,
+    by="cell",
+    needs_data=True,
+)

@@ -23,6 +23,7 @@ from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
 from deepval.paper.analyses.judged import Units, harm
+from deepval.paper.analysis import ESCALATION, LOCATED, Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.tables import Table, interval, lines_of, number, percent
 from deepval.results import Row
@@ -252,3 +253,21 @@ def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:
         )
     reasons = [f"{row.cell}: {why}." for row in rows for why in (row.fn_reason, row.multi_reason) if why]
     yield from dict.fromkeys(reasons)
+
+
+ROBUSTNESS = Analysis(
+    "robustness",
+    ESCALATION,
+    shows="Show signals over sixteen configurations",
+    details=(
+        "What ranking by perception gain is worth over sixteen configurations of system, geometry and "
+        "corridor. Other geometries and systems need the data."
+    ),
+    paper="robustness",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=RobustnessRow,
+    table=table,
+    takes=LOCATED,
+    by="pair",
+)

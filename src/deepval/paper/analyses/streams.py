@@ -20,6 +20,7 @@ from deepval.judging.over_cells import mean_over_cells
 from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
+from deepval.paper.analysis import COST, Analysis
 from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.tables import Table, TableCell, interval, number, percent
 from deepval.results import BudgetKey, BudgetRecord, Result, known
@@ -118,13 +119,13 @@ def control_scores(inputs: int, number: int, *, seed: int = 0) -> dict[str, Floa
     return {f"{CONTROL} {each + 1}": rng.random(inputs) for each in range(number)}
 
 
-def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None) -> list[StreamRow]:
+def rows(results: Mapping[str, Result], *, kinds: Sequence[str] = ("selection",)) -> list[StreamRow]:
     """One row per budget and policy for all allocators together, then for each of them and for the controls.
 
     Args:
         results: Results by cell with streams and samples. Cells with the same units need the same draws, cells with
             other units draws of another seed.
-        allocators: Those to look at; all that have streams where None.
+        kinds: Kinds of budgets to include.
     """
     if not results:
         raise InputError("Streaming policies are pooled over cells; found none.")
@@ -133,7 +134,7 @@ def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None)
     if bare is not None:
         raise InputError(f"{bare}: the result has no streams: judge with calibration units (--calibrate).")
     draws = shared_draws(held)
-    members = [m for name, item in held.items() for m in _members(name, item) if _wanted(m.allocator, allocators)]
+    members = [m for name, item in held.items() for m in _members(name, item) if m.stream.row.kind in kinds]
     found = []
     for budget in dict.fromkeys(m.stream.row.budget for m in members):
         here = [m for m in members if m.stream.row.budget == budget]
@@ -145,10 +146,6 @@ def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None)
             groups |= {name: [m for m in of_policy if m.allocator == name] for name in names}
             found += [_row(policy, name, budget, group, draws) for name, group in groups.items() if group]
     return found
-
-
-def _wanted(allocator: str, allocators: Sequence[str] | None) -> bool:
-    return allocators is None or allocator == CONTROL or allocator in allocators
 
 
 def _members(cell: str, held: Basis) -> list[_Member]:
@@ -247,3 +244,23 @@ def chart(rows: Sequence[StreamRow]) -> Chart:
     )
     at = " or ".join(dict.fromkeys(row.budget.label for row in shown))
     return plain(f"nDG less the ranking's, {at}", dots, line=0.0)
+
+
+STREAMS = Analysis(
+    "streams",
+    COST,
+    shows="Compare causal policies with the ranking",
+    details=(
+        "Four causal policies against the ranking in hindsight, pooled over cells and allocators, and rates "
+        "that are missed."
+    ),
+    see="definitions.md#streaming",
+    paper="streaming policies",
+    example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a router-mlp-value",
+    rows=rows,
+    kind=StreamRow,
+    table=table,
+    chart=chart,
+    takes={"results": "streamed"},
+    budgets=("selection",),
+)

@@ -7,19 +7,20 @@ lead of uniform full fidelity is one over every allocator that was judged.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.contenders import AT, POLICIES, RANKING
 from deepval.paper.analyses.judged import mode_costs
+from deepval.paper.analysis import COST, Analysis, Setting
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.tables import MISSING, Table, lines_of, number, percent
 from deepval.report.tables import interval as span
 from deepval.results import BudgetKey, BudgetRecord, Reason, Result, Row, Stream, joined
 from deepval.tables.scores import REFERENCES
 
-UNIFORM = "all-full"
+ALL_FULL = "all-full"
 ROUNDING = 1e-12
 """Shares of the all-cheap loss that are this near to each other are the same."""
 
@@ -114,7 +115,23 @@ class _Rival(NamedTuple):
     ndg: float | None
 
 
-def rows(results: Mapping[str, Result], *, policy: str = "causal-cap") -> list[UniformRow]:
+def _policy(name: str) -> str:
+    allowed = (*POLICIES, RANKING)
+    if name not in allowed:
+        raise InputError(f"--policy must be one of {', '.join(allowed)}; found {name!r}.")
+    return name
+
+
+Policy = Annotated[str, Setting("How allocators meet the budget: a causal policy, or ranking.", read=_policy)]
+
+
+def rows(
+    results: Mapping[str, Result],
+    *,
+    policy: Annotated[
+        str, Setting("How allocators meet the budget: a causal policy, or ranking.", read=_policy)
+    ] = "causal-cap",
+) -> list[UniformRow]:
     """One row per cell and measured budget.
 
     Args:
@@ -139,7 +156,7 @@ def rows(results: Mapping[str, Result], *, policy: str = "causal-cap") -> list[U
 def _row(
     name: str, result: Result, budget: BudgetKey, policy: str, compared: dict[str, tuple[Comparison, ...]]
 ) -> UniformRow:
-    own = next(row for row in result.rows if row.allocator == UNIFORM and row.budget == budget)
+    own = next(row for row in result.rows if row.allocator == ALL_FULL and row.budget == budget)
     modes = mode_costs(result, budget.convention)
     loss, all_full = result.setting.cheap_loss, result.setting.all_full_share
     rivals = _rivals(result, budget, policy)
@@ -193,7 +210,7 @@ def _compared(
     if result.samples is None:
         return ()
     if best not in compared:
-        compared[best] = compare(result, UNIFORM, f"{best}{AT}{policy}")
+        compared[best] = compare(result, ALL_FULL, f"{best}{AT}{policy}")
     return compared[best]
 
 
@@ -267,3 +284,20 @@ def chart(rows: Sequence[UniformRow]) -> Chart:
         Dot(row.cell, row.budget.label, row.difference, row.lo, row.hi) for row in rows if row.difference is not None
     )
     return shares("Uniform full less the best allocator, share of the all-cheap loss", dots, line=0.0)
+
+
+UNIFORM = Analysis(
+    "uniform",
+    COST,
+    shows="Compare allocators with the full mode everywhere",
+    details="The full mode alone on every input, against the best allocator that fits the same budget.",
+    paper="uniform full fidelity",
+    example="cells/braking-monocular --alpha 0.5",
+    rows=rows,
+    kind=(UniformRow, UniformCount),
+    table=table,
+    chart=chart,
+    takes={"results": "causal"},
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+)
