@@ -95,13 +95,14 @@ class Mlp(Learner[Network]):
 
         standard, labels = Standard.of(task.rows), task.labels
         shift, scale = (0.0, 1.0) if task.classify else (float(labels.mean()), float(labels.std()) or 1.0)
-        network = (MLPClassifier if task.classify else MLPRegressor)(
-            hidden_layer_sizes=self.units,
-            max_iter=self.epochs,
-            alpha=self.penalty,
-            batch_size=min(BATCH, len(labels)),
-            random_state=task.seed,
-        )
+        settings: dict[str, Any] = {
+            "hidden_layer_sizes": self.units,
+            "max_iter": self.epochs,
+            "alpha": self.penalty,
+            "batch_size": min(BATCH, len(labels)),
+            "random_state": task.seed,
+        }
+        network = (MLPClassifier if task.classify else MLPRegressor)(**settings)
         with one_thread(), warnings.catch_warnings():
             # `epochs` is a limit: reaching it is no fault.
             warnings.simplefilter("ignore", ConvergenceWarning)
