@@ -1,7 +1,7 @@
 """A built cell -> what an analysis counts in: the inputs of some units, and how the cell is told from others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,9 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.totals import ratio
+from deepval.paper.columns import column, count, low, share
 from deepval.perception.reported.operating_points import GRID, SHARED, OperatingPoint, count_matched
+from deepval.report.tables import number
 from deepval.results import Result
 from deepval.tables.costs import Costs
 from deepval.tables.values import ValueTable
@@ -103,6 +105,24 @@ def place(cell: BuiltCell) -> dict[str, Any]:
     """What tells a cell from others: modes, geometry, downstream system."""
     modes = cell.table.modes
     return {"cheap": modes[0], "full": modes[-1], "geometry": cell.spec.geometry, "system": cell.spec.system}
+
+
+@dataclass(frozen=True)
+class HarmColumns:
+    """How many inputs escalation affects and harms, and how much."""
+
+    inputs: int = column("Number of inputs")
+    units: int = column("Number of units")
+    affected: int = column("Inputs whose loss the full mode changes", "affected", count)
+    harmed: int = column("Affected inputs whose loss the full mode raises")
+    harm_rate: float | None = column("Share of the affected inputs that are harmed", "harmed", share)
+    harm_rate_lo: float | None = low("Lower end of its 95 % interval over units", "95 %", share)
+    harm_rate_hi: float | None = column("Upper end of the interval")
+    harm_ratio: float | None = column("Total harm over total benefit", "harm ratio", number)
+    harm_ratio_lo: float | None = low("Lower end of its 95 % interval over units", "95 %")
+    harm_ratio_hi: float | None = column("Upper end of the interval")
+    draws: int = column("Number of draws")
+    draws_dropped: int = column("Draws without any benefit, left out of the interval of the harm ratio")
 
 
 def harm(table: ValueTable, draws: Draws) -> dict[str, Any]:
