@@ -25,7 +25,7 @@ from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past, frames_of
 from deepval.files.canonical import digest_of, file_digest
 from deepval.files.writing import check_writable, write_atomically
-from deepval.metering.cards import CostCard, add_cards, measured_cards, read_entries
+from deepval.metering.cost_cards import CostCard, add_cards, measured_cards, read_entries
 from deepval.metering.energy import Spent
 from deepval.metering.timing import Items, Stages
 from deepval.report.tables import counted
