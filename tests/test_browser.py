@@ -12,7 +12,7 @@ import deepval
 from browser import Browser
 from deepval.protocol import leaderboard_pages
 from deepval.report import html
-from deepval.report.tables import tables
+from deepval.report.result_tables import tables
 from pages import command, write_cells
 from test_html_report import HOSTILE, judged, nothing
 from worlds import COSTS, judge

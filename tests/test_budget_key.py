@@ -13,7 +13,7 @@ from deepval.protocol.standings import standings
 from deepval.report import FORMS, console, figures, html
 from deepval.report.comparisons import overview
 from deepval.report.figures import budgets as budget_figures
-from deepval.report.tables import tables
+from deepval.report.result_tables import tables
 from deepval.results import BudgetKey
 from worlds import ALPHAS, COSTS, judge, random_table, table_of
 

@@ -11,7 +11,7 @@ import deepval
 from deepval.judging.contenders import basis
 from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed
 from deepval.judging.streams import tune_adaptive_threshold, tune_token_bucket
-from deepval.report.tables import tables
+from deepval.report.result_tables import tables
 from worlds import COSTS, judge, random_losses, random_scores, table_of
 
 POLICIES = ["frozen threshold", "causal cap", "adaptive threshold", "token bucket"]

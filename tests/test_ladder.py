@@ -19,7 +19,7 @@ from deepval.judging.ladder import allowed_spend, mode_costs
 from deepval.protocol.standings import standings
 from deepval.report import FORMS, console
 from deepval.report.comparisons import overview
-from deepval.report.tables import tables
+from deepval.report.result_tables import tables
 from reference.knapsack import relaxed
 from worlds import judge, random_table, table_of
 

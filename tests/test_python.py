@@ -15,7 +15,7 @@ import pytest
 
 import deepval
 from deepval.errors import InputError
-from deepval.report.tables import Table, lines_of
+from deepval.report.table import Table, lines_of
 from deepval.showing import VIEWS
 
 RNG = np.random.default_rng(3)

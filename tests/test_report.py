@@ -11,7 +11,9 @@ import pytest
 import deepval
 from deepval.cli.making import _sentence
 from deepval.report import FORMS, console
-from deepval.report.tables import closing, interval, number, percent, tables
+from deepval.report.result_tables import tables
+from deepval.report.sentences import closing
+from deepval.report.table import interval, number, percent
 from worlds import judge, quietly
 
 

@@ -20,7 +20,7 @@ from renew_results import filled
 
 from deepval.files.writing import write_atomically
 from deepval.judging.over_cells import PooledComparison
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.reproduction import planned
 from deepval.reproduction.findings import findings
 from deepval.reproduction.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE

@@ -16,7 +16,7 @@ from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
 from deepval.perception.reported.operating_points import OperatingPoint
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.values import ValueTable
 

@@ -14,7 +14,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.agreement import transfer
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, lines_of, number, percent
+from deepval.report.table import Table, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.shares import checked_share, quota
 

@@ -29,7 +29,7 @@ from deepval.judging.ties import inclusion
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, TableCell, counted, interval, mark_of, number, percent
+from deepval.report.table import Table, TableCell, counted, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, known
 from deepval.tables.columns import positions
 from deepval.tables.shares import quota

@@ -12,7 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, almost_zero, interval, lines_of, number, percent
+from deepval.report.table import Table, almost_zero, interval, lines_of, number, percent
 from deepval.results import known
 
 

@@ -28,7 +28,7 @@ from deepval.files.writing import check_writable, write_atomically
 from deepval.metering.cost_cards import CostCard, add_cards, measured_cards, read_entries
 from deepval.metering.energy import Spent
 from deepval.metering.timing import Items, Stages
-from deepval.report.tables import counted
+from deepval.report.table import counted
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.targets import TARGETS
 

@@ -46,7 +46,7 @@ from deepval.judging.out_of_core import refuse
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report import FORMS, console
 from deepval.report.comparisons import area_table
-from deepval.report.tables import excerpt
+from deepval.report.sentences import excerpt
 from deepval.results import Result
 from deepval.tables.parts import on_disk
 

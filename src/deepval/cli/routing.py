@@ -37,7 +37,7 @@ from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing import file_text
 from deepval.report.comparisons import diagnosis_tables, opening
 from deepval.report.console import render_tables
-from deepval.report.tables import threshold_table
+from deepval.report.result_tables import threshold_table
 from deepval.tables.router_logs import METHODS, import_router_log, values_from_log, write_values
 
 

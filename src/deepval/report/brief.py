@@ -7,18 +7,10 @@ from functools import singledispatch
 
 from deepval.judging.audits import setting
 from deepval.report.console import render_brief
-from deepval.report.headline import setting_words
-from deepval.report.table_html import table_html
-from deepval.report.tables import (
-    OF_LADDER,
-    Table,
-    closing_of,
-    counted,
-    explained,
-    lines_of,
-    number,
-    verdicts,
-)
+from deepval.report.forms import table_html
+from deepval.report.result_tables import OF_LADDER, explained, verdicts
+from deepval.report.sentences import closing_of, setting_words
+from deepval.report.table import Table, counted, lines_of, number
 from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.values import ValueTable

@@ -6,21 +6,8 @@ from statistics import fmean
 from deepval.judging.comparison import Comparison
 from deepval.judging.diagnosis import Diagnosis, WidthCheck
 from deepval.judging.over_cells import PooledComparison
-from deepval.report.tables import (
-    IN_LOSS,
-    MISSING,
-    SECOND,
-    SECOND_BOUNDS,
-    Mark,
-    Table,
-    TableCell,
-    counted,
-    interval,
-    lines_of,
-    mark_of,
-    number,
-    percent,
-)
+from deepval.report.result_tables import IN_LOSS, SECOND, SECOND_BOUNDS
+from deepval.report.table import MISSING, Mark, Table, TableCell, counted, interval, lines_of, mark_of, number, percent
 from deepval.results import Area, BudgetKey, Reason, Result, Row
 
 MANY_TIES = 0.05

@@ -5,18 +5,10 @@ from collections.abc import Iterator, Sequence
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
 from deepval.report.comparisons import comparison_table
-from deepval.report.headline import headline
 from deepval.report.layout import Style, folded_text, laid_out, printable
-from deepval.report.tables import (
-    MOST_SENTENCES,
-    Table,
-    TableCell,
-    closing,
-    excerpt,
-    excerpt_words,
-    explained,
-    tables,
-)
+from deepval.report.result_tables import explained, tables
+from deepval.report.sentences import MOST_SENTENCES, closing, excerpt, excerpt_words, headline
+from deepval.report.table import Table, TableCell
 from deepval.results import Result
 
 PROSE = 120

@@ -17,7 +17,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Energy, Latency
 from deepval.report.charts import Chart
 from deepval.report.comparisons import overview
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.reproduction import pooled
 from deepval.reproduction.parts import ALPHAS
 from deepval.systems.driving import Driving

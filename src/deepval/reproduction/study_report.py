@@ -8,7 +8,7 @@ from typing import Any
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, in_order, titled
-from deepval.report.tables import MISSING, Table, interval, lines_of, number
+from deepval.report.table import MISSING, Table, interval, lines_of, number
 from deepval.reproduction import planned, telling
 from deepval.reproduction.comparing import SOURCE, Agreement, Beside, Records, laid_beside
 from deepval.reproduction.planned import PlanFollowed
