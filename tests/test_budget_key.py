@@ -13,7 +13,7 @@ from deepval.protocol.standings import standings
 from deepval.report import FORMS, console, figures, html
 from deepval.report.comparisons import overview
 from deepval.report.figures import budgets as budget_figures
-from deepval.report.result_tables import tables
+from deepval.report.result_tables import result_tables
 from deepval.results import BudgetKey
 from worlds import ALPHAS, COSTS, judge, random_table, table_of
 
@@ -65,7 +65,7 @@ def test_optima_of_the_ladder_carry_the_budget_of_their_rows():
 
 
 def test_tables_name_cascade_and_skipping_apart(both):
-    shown = {table.title: labels(table) for table in tables(both)}
+    shown = {table.title: labels(table) for table in result_tables(both)}
     assert len(shown) == 4
     for title, found in shown.items():
         times = 2 if title == "Streaming" else 1  # once per allocator

@@ -5,7 +5,7 @@ import pytest
 from deepval.errors import InputError
 from deepval.report.charts import Dot, plain, shares
 from deepval.report.figures import write_figure
-from deepval.report.figures.dots import dotted
+from deepval.report.figures.dots import dot_chart
 
 CHART = shares(
     "Harmed share",
@@ -29,7 +29,7 @@ def places(figure):
 
 
 def test_dots_lie_where_the_figures_are():
-    marks, spans = places(dotted(CHART))
+    marks, spans = places(dot_chart(CHART))
     assert marks == pytest.approx([25, 50, 75])
     assert spans == [pytest.approx((10, 40))]
 
@@ -40,18 +40,18 @@ def test_rows_and_series_are_named_once_in_the_order_met():
 
 
 def test_series_of_one_row_do_not_lie_on_each_other():
-    figure = dotted(plain("x", [Dot("row", "a", 1.0), Dot("row", "b", 1.0)]))
+    figure = dot_chart(plain("x", [Dot("row", "a", 1.0), Dot("row", "b", 1.0)]))
     heights = {float(line.get_ydata()[0]) for line in figure.axes[0].lines}
     assert len(heights) == 2
 
 
 def test_a_chart_without_a_figure_is_not_drawn(tmp_path):
     with pytest.raises(InputError, match="no figure of it is defined"):
-        write_figure(tmp_path / "none.png", lambda: dotted(plain("x", [Dot("row", "", None)])))
+        write_figure(tmp_path / "none.png", lambda: dot_chart(plain("x", [Dot("row", "", None)])))
     assert not list(tmp_path.iterdir())
 
 
 def test_the_same_chart_gives_the_same_bytes(tmp_path):
     for name in ("one.pdf", "two.pdf"):
-        write_figure(tmp_path / name, lambda: dotted(CHART))
+        write_figure(tmp_path / name, lambda: dot_chart(CHART))
     assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()

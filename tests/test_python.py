@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.display import VIEWS
 from deepval.errors import InputError
 from deepval.report.table import Table, lines_of
-from deepval.showing import VIEWS
 
 RNG = np.random.default_rng(3)
 VALUE = np.where(RNG.random(120) < 0.4, RNG.normal(0.4, 1, 120), 0.0)

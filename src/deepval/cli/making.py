@@ -23,7 +23,7 @@ from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.masks import GET
 from deepval.protocol.keeping import rebuilt, standing
-from deepval.report.table import counted
+from deepval.report.table import quantity
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
@@ -111,8 +111,8 @@ def perceive(
         return
     for mode in done.modes:
         say(
-            f"{mode.mode}: {counted(mode.boxes, 'box', 'boxes')} on {counted(mode.frames, 'frame')} of "
-            f"{counted(mode.units, 'unit')} ({mode.units_run} run now, {counted(mode.failed, 'frame')} failed)"
+            f"{mode.mode}: {quantity(mode.boxes, 'box', 'boxes')} on {quantity(mode.frames, 'frame')} of "
+            f"{quantity(mode.units, 'unit')} ({mode.units_run} run now, {quantity(mode.failed, 'frame')} failed)"
         )
         if mode.note is not None:
             say(f"  note: its latency is not tight. {mode.note} More --samples make it so on a quiet machine.")

@@ -123,7 +123,7 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) 
     if len({row["oracle"] for row in rows if row["oracle"]}) < 2:
         return table
     order = sorted(rows, key=lambda row: row["allocator"] in REFERENCES)
-    return table.widened("nDG", "measured by", [f"{row['oracle']}, {row['chance']}" for row in order])
+    return table.with_column("nDG", "measured by", [f"{row['oracle']}, {row['chance']}" for row in order])
 
 
 def _row(row: Mapping[str, Any]) -> tuple[TableCell, ...]:

@@ -8,9 +8,9 @@ from functools import singledispatch
 from deepval.judging.audits import setting
 from deepval.report.console import render_brief
 from deepval.report.forms import table_html
-from deepval.report.result_tables import OF_LADDER, explained, verdicts
-from deepval.report.sentences import closing_of, setting_words
-from deepval.report.table import Table, counted, lines_of, number
+from deepval.report.result_tables import OF_LADDER, explanations, verdict_table
+from deepval.report.sentences import closing_sentences, setting_sentences
+from deepval.report.table import Table, lines_of, number, quantity
 from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.values import ValueTable
@@ -40,7 +40,7 @@ def text(thing: object) -> str:
 def html(thing: object) -> str:
     """The thing as HTML without style or script, with every text escaped."""
     summary = brief(thing)
-    table = replace(summary.table, notes=(*summary.table.notes, *explained(summary.table)))
+    table = replace(summary.table, notes=(*summary.table.notes, *explanations(summary.table)))
     above, below = (
         "".join(f"<p>{markup.escape(sentence)}</p>" for sentence in part) for part in (summary.words, summary.last)
     )
@@ -62,12 +62,12 @@ def _(thing: Table) -> Brief:
 def _(thing: Result) -> Brief:
     budgets = list(dict.fromkeys(row.budget for row in thing.rows))
     if not budgets:
-        return Brief(tuple(setting_words(thing.setting)), Table("No allocator was judged", ("allocator",), ()))
+        return Brief(tuple(setting_sentences(thing.setting)), Table("No allocator was judged", ("allocator",), ()))
     chosen = next((budget for budget in budgets if budget.holds(kind="selection", alpha=HEADLINE)), budgets[0])
     rows = [row for row in thing.rows if row.budget == chosen]
-    table = verdicts(_first(rows), f"At {chosen.label}, against random").keeping(*SHOWN)
-    words = (next(iter(setting_words(thing.setting))), *(f"Note: {warning}" for warning in thing.warnings))
-    return Brief(words, table, (*closing_of(rows), *_more(thing, rows, budgets, chosen)))
+    table = verdict_table(_first(rows), f"At {chosen.label}, against random").select(*SHOWN)
+    words = (next(iter(setting_sentences(thing.setting))), *(f"Note: {warning}" for warning in thing.warnings))
+    return Brief(words, table, (*closing_sentences(rows), *_more(thing, rows, budgets, chosen)))
 
 
 def _first(rows: Sequence[Row]) -> Sequence[Row]:
@@ -76,11 +76,11 @@ def _first(rows: Sequence[Row]) -> Sequence[Row]:
 
 def _more(result: Result, rows: Sequence[Row], budgets: Sequence[BudgetKey], chosen: BudgetKey) -> list[str]:
     """A sentence on the rows and budgets that are left out."""
-    hidden = [f"{counted(len(rows) - MOST, 'further row')} at this budget"] if len(rows) > MOST else []
+    hidden = [f"{quantity(len(rows) - MOST, 'further row')} at this budget"] if len(rows) > MOST else []
     others = [budget.label for budget in budgets if budget != chosen]
     hidden += [", ".join(others[:6]) + (f" and {len(others) - 6} more" if len(others) > 6 else "")] if others else []
     if result.slices:
-        hidden.append(f"{counted(len(result.slices), 'row')} of slices")
+        hidden.append(f"{quantity(len(result.slices), 'row')} of slices")
     return [f"Not shown: {'; '.join(hidden)}. All: .to_pandas(), .report('page.html')."] if hidden else []
 
 
@@ -95,10 +95,10 @@ def _(thing: ValueTable) -> Brief:
         counts = ("", "", "") if not index else (f"{helped:,}", f"{harmed:,}", number(float(value.sum())))
         rows.append((mode, number(float(loss.mean()), 4), number(float(loss.sum())), *counts))
     header = ("mode", "mean loss", "total loss", "helps", "harms", "total value")
-    units = counted(len(thing.unit_ids), "unit")
+    units = quantity(len(thing.unit_ids), "unit")
     return Brief(
-        tuple(setting_words(setting(thing))),
-        Table(f"Losses of {counted(len(thing), 'input')} in {units}", header, lines_of(rows)),
+        tuple(setting_sentences(setting(thing))),
+        Table(f"Losses of {quantity(len(thing), 'input')} in {units}", header, lines_of(rows)),
         tuple(_columns(thing)),
     )
 

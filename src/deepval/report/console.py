@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from deepval.judging.comparison import Comparison
 from deepval.judging.over_cells import PooledComparison
 from deepval.report.comparisons import comparison_table
-from deepval.report.layout import Style, folded_text, laid_out, printable
-from deepval.report.result_tables import explained, tables
-from deepval.report.sentences import MOST_SENTENCES, closing, excerpt, excerpt_words, headline
+from deepval.report.layout import Style, fold, lay_out, printable
+from deepval.report.result_tables import explanations, result_tables
+from deepval.report.sentences import MOST_SENTENCES, closing, excerpt, excerpt_sentences, headline
 from deepval.report.table import Table, TableCell
 from deepval.results import Result
 
@@ -33,9 +33,9 @@ def render(
     part = result if most is None else excerpt(result, most)
     summary = part is not result
     words = [*headline(result), *(f"Note: {warning}" for warning in _notes(result, summary=summary))]
-    all_tables = list(tables(part))
+    all_tables = list(result_tables(part))
     selected = [t for t in (*all_tables[1:], all_tables[0]) if sections is None or t.title.startswith(tuple(sections))]
-    last = [] if all_tables[0] not in selected else excerpt_words(result, part) if summary else closing(result)
+    last = [] if all_tables[0] not in selected else excerpt_sentences(result, part) if summary else closing(result)
     return _rendered(words, selected, width=width, color=color, last=last)
 
 
@@ -63,21 +63,21 @@ def render_brief(words: Sequence[str], table: Table, last: Sequence[str], *, wid
 def _rendered(
     words: Sequence[str], parts: Sequence[Table], *, width: int, color: bool, last: Sequence[str] = ()
 ) -> str:
-    lines = [folded_text(printable(sentence), min(width, PROSE)) for sentence in words]
+    lines = [fold(printable(sentence), min(width, PROSE)) for sentence in words]
     for table in parts:
         lines += ["", *_lines(table, width=width, color=color)]
-    lines += ["", *(folded_text(printable(sentence), min(width, PROSE), indent=2) for sentence in last)] if last else []
+    lines += ["", *(fold(printable(sentence), min(width, PROSE), indent=2) for sentence in last)] if last else []
     return "\n".join(lines) + "\n"
 
 
 def _lines(table: Table, *, width: int, color: bool) -> Iterator[str]:
     prose = min(width, PROSE)
-    title = folded_text(printable(table.title), prose)
-    laid = laid_out(table, width, _coloured if color else _plain)
+    title = fold(printable(table.title), prose)
+    laid = lay_out(table, width, _coloured if color else _plain)
     yield f"{BOLD}{title}{END}" if color else title
     yield ""
     yield from laid.lines
-    notes = [*table.notes, *explained(table, laid.left_out)]
+    notes = [*table.notes, *explanations(table, laid.left_out)]
     if laid.left_out:
         notes.append(
             f"Left out at {width} columns: {', '.join(laid.left_out)}. All are there from {laid.needed} columns on, "
@@ -86,7 +86,7 @@ def _lines(table: Table, *, width: int, color: bool) -> Iterator[str]:
     if notes:
         yield ""
     for note in notes:
-        text = folded_text(printable(note), prose, indent=2)
+        text = fold(printable(note), prose, indent=2)
         yield f"{DIM}{text}{END}" if color else text
 
 

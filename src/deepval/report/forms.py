@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deepval.files.canonical import sha256
-from deepval.report.result_tables import tables
+from deepval.report.result_tables import result_tables
 from deepval.report.sentences import headline
 from deepval.report.table import Table, TableCell
 from deepval.results import Result, Row
@@ -67,7 +67,7 @@ LINE_START = re.compile(r"^(\d{0,9})([-+.)#](?=\s)|(?:---|===))")
 def result_markdown(result: Result) -> str:
     """The result as Markdown text."""
     sentences = (*headline(result), *(f"Note: {warning}" for warning in result.warnings))
-    return "\n\n".join([*map(escape_markdown, sentences), *map(table_markdown, tables(result))]) + "\n"
+    return "\n\n".join([*map(escape_markdown, sentences), *map(table_markdown, result_tables(result))]) + "\n"
 
 
 def table_markdown(table: Table) -> str:
@@ -119,7 +119,7 @@ SPECIAL = {
 def result_latex(result: Result) -> str:
     """The result as LaTeX tables, with the setting in words as comments above."""
     head = [f"% {line}" for line in (*headline(result), *(f"Note: {w}" for w in result.warnings))]
-    return "\n".join([*head, "% needs \\usepackage{booktabs}", *map(table_latex, tables(result))]) + "\n"
+    return "\n".join([*head, "% needs \\usepackage{booktabs}", *map(table_latex, result_tables(result))]) + "\n"
 
 
 def table_latex(table: Table) -> str:

@@ -9,13 +9,13 @@ from deepval.report.table import (
     Table,
     TableCell,
     cost,
-    counted,
     few,
     interval,
     lines_of,
     mark_of,
     number,
     percent,
+    quantity,
 )
 from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Stream, Threshold
 
@@ -52,11 +52,11 @@ NEW_UNITS = (
 IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positive or too near zero to take shares of."
 
 
-def tables(result: Result) -> Iterator[Table]:
+def result_tables(result: Result) -> Iterator[Table]:
     """The tables of a result; tables without rows are left out."""
-    yield verdicts(result.rows, f"Verdicts ({counted(result.comparisons, 'comparison')} with random)")
+    yield verdict_table(result.rows, f"Verdicts ({quantity(result.comparisons, 'comparison')} with random)")
     if result.slices:
-        yield verdicts(result.slices, "Within groups of inputs", sliced=True)
+        yield verdict_table(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
         yield _streams(result)
     if result.thresholds:
@@ -69,7 +69,7 @@ def tables(result: Result) -> Iterator[Table]:
         yield _ladder(result)
 
 
-def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
+def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
     """The rows of a result, budget by budget; the rows of slices, group by group."""
     header = (
         "budget",
@@ -106,8 +106,8 @@ def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
     table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), (*extra[:4], OF_LADDER, *extra[4:]))
-    table = table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
-    return table.widened("oracle", OF_LADDER, list(_of_ladder(rows)))
+    table = table.with_column("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
+    return table.with_column("oracle", OF_LADDER, list(_of_ladder(rows)))
 
 
 def _of_ladder(rows: Sequence[Row]) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _weaknesses(rows: Sequence[Row]) -> Iterator[str]:
         yield f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}."
 
 
-def explained(table: Table, without: Sequence[str] = ()) -> list[str]:
+def explanations(table: Table, without: Sequence[str] = ()) -> list[str]:
     """The meaning of a table's signs and headings, unless its notes explain them; `without` names headings to skip."""
     notes = " ".join(note for note in table.notes if note not in WEAK.values())
     texts = {cell.text for section in table.sections for row in section for cell in row}
@@ -269,7 +269,7 @@ def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | No
         notes.append(f"On the calibration units the policy escalates {', '.join(rates)}.")
     notes.append("at the cut: how many of so many equal scores to escalate. Thresholds are rounded here, not in JSON.")
     table = Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
-    return table if any(row.gain is not None for row in thresholds) else table.keeping(*header[:-1])
+    return table if any(row.gain is not None for row in thresholds) else table.select(*header[:-1])
 
 
 def recovery_table(rows: Sequence[Recovery]) -> Table:
@@ -309,7 +309,7 @@ def _tenths(value: float | None) -> str:
 
 def _calibration_note(thresholds: Sequence[Threshold], units: Sequence[str] | None) -> str:
     """A sentence on the units that the thresholds are calibrated on."""
-    listing = "" if units is None else f" ({counted(len(units), 'unit')}: {few(units)})"
+    listing = "" if units is None else f" ({quantity(len(units), 'unit')}: {few(units)})"
     if any(row.calibrated_on == "calibration" for row in thresholds):
         return f"Calibrated on units that the rates are not of{listing}. {NEW_UNITS}"
     return f"Calibrated on the same units as the rates{listing}. {NEW_UNITS}"

@@ -11,7 +11,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from deepval.report.result_tables import ALL_ROWS, LADDER_CHANCE
-from deepval.report.table import almost_zero, counted, few, number, percent
+from deepval.report.table import almost_zero, few, number, percent, quantity
 from deepval.results import Result, Row, Setting
 from deepval.tables.scores import REFERENCES
 
@@ -25,16 +25,16 @@ MOST_SENTENCES = 12
 
 def headline(result: Result) -> Iterable[str]:
     """The effect of escalation in this setting and the method of the intervals, in words."""
-    yield from setting_words(result.setting)
+    yield from setting_sentences(result.setting)
     yield _interval_words(result)
 
 
-def setting_words(setting: Setting) -> Iterable[str]:
+def setting_sentences(setting: Setting) -> Iterable[str]:
     """The effect of escalation in a setting, in words."""
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
     yield (
-        f"{modes}: of {counted(inputs, 'input')} in {counted(setting['units'], 'unit')}, escalation changes the loss "
+        f"{modes}: of {quantity(inputs, 'input')} in {quantity(setting['units'], 'unit')}, escalation changes the loss "
         f"of {affected:,} ({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those "
         f"worse (harm ratio {number(setting['harm_ratio'])})."
     )
@@ -57,7 +57,7 @@ def setting_words(setting: Setting) -> Iterable[str]:
     if spread["top_unit"] is not None:
         few = spread["half_inputs"]
         by_input = (
-            f", and {few:,} of {counted(inputs, 'input')} {'holds' if few == 1 else 'hold'} "
+            f", and {few:,} of {quantity(inputs, 'input')} {'holds' if few == 1 else 'hold'} "
             f"{percent(spread['half_inputs_share'], 1)}"
             if few
             else ""
@@ -81,17 +81,17 @@ def _interval_words(result: Result) -> str:
         else "none corrected for the others"
     )
     comparisons = (
-        f"{counted(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
+        f"{quantity(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
     )
     return f"Intervals: {method}. {comparisons}, {corrected}."
 
 
 def closing(result: Result) -> list[str]:
     """The verdicts in words, budget by budget: the last lines of a report."""
-    return closing_of(result.rows)
+    return closing_sentences(result.rows)
 
 
-def closing_of(every_row: Sequence[Row]) -> list[str]:
+def closing_sentences(every_row: Sequence[Row]) -> list[str]:
     """The verdicts of rows in words, budget by budget; comparisons with random-ladder have their own line."""
     lines = []
     first_index = {row.budget.label: index for index, row in reversed(list(enumerate(every_row)))}
@@ -139,7 +139,7 @@ def _extremes(rows: Sequence[Row]) -> list[Row]:
     return [row for row in ranked if row.allocator in names]
 
 
-def excerpt_words(whole: Result, part: Result) -> list[str]:
+def excerpt_sentences(whole: Result, part: Result) -> list[str]:
     """The number of each verdict, budget by budget, and the number of rows in the excerpt and in the whole result."""
     members: dict[tuple[str, str], list[Row]] = {}
     for row in whole.rows:

@@ -180,11 +180,11 @@ def _file(name: str) -> str:
     return files("deepval.report.html").joinpath(name).read_text(encoding="utf-8")
 
 
-def titled(table: Table, of: str) -> Table:
+def with_subject(table: Table, of: str) -> Table:
     """The table with its subject in its title."""
     return Table(f"{table.title}, {of}", table.header, table.sections, table.notes, table.extra)
 
 
-def in_order(tables: Sequence[Table]) -> tuple[Table, ...]:
+def nonempty(tables: Sequence[Table]) -> tuple[Table, ...]:
     """The tables that have rows."""
     return tuple(table for table in tables if any(table.sections))

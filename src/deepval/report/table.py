@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from deepval.showing import SelfShown
+from deepval.display import Printable
 
 Mark = Literal["better", "worse", ""]
 MISSING = "–"
@@ -24,7 +24,7 @@ class TableCell:
 
 
 @dataclass(frozen=True, repr=False)
-class Table(SelfShown):
+class Table(Printable):
     """A title, a header, rows in sections with rules between them, and notes below.
 
     `extra` lists the columns that are left out on a narrow terminal, in this order.
@@ -36,14 +36,14 @@ class Table(SelfShown):
     notes: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
 
-    def keeping(self, *names: str) -> "Table":
+    def select(self, *names: str) -> "Table":
         """The table with these columns only."""
         columns = [i for i, name in enumerate(self.header) if name in names]
         sections = tuple(tuple(tuple(row[i] for i in columns) for row in section) for section in self.sections)
         extra = tuple(name for name in self.extra if name in names)
         return replace(self, header=tuple(self.header[i] for i in columns), sections=sections, extra=extra)
 
-    def widened(self, after: str, name: str, texts: Sequence[str]) -> "Table":
+    def with_column(self, after: str, name: str, texts: Sequence[str]) -> "Table":
         """The table with a further column, one text per row."""
         column, new_texts = self.header.index(after) + 1, iter(texts)
         sections = tuple(
@@ -87,7 +87,7 @@ def mark_of(verdict: str | None) -> Mark:
     return "better" if verdict == "better" else "worse" if verdict == "worse" else ""
 
 
-def counted(count: int, noun: str, many: str | None = None) -> str:
+def quantity(count: int, noun: str, many: str | None = None) -> str:
     """A number with its noun: 1 unit, 2 units."""
     return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
 

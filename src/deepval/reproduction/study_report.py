@@ -7,7 +7,7 @@ from typing import Any
 
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
-from deepval.report.study import Part, Passage, Study, as_html, as_markdown, in_order, titled
+from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
 from deepval.report.table import MISSING, Table, interval, lines_of, number
 from deepval.reproduction import planned, telling
 from deepval.reproduction.comparing import SOURCE, Agreement, Beside, Records, laid_beside
@@ -256,8 +256,8 @@ def _some(found: Any, dataset: str) -> bool:
 
 
 def _block(analysis: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
-    tables = in_order(analysis.tables(rows))
-    told = tables if alone else tuple(titled(table, dataset) for table in tables)
+    tables = nonempty(analysis.tables(rows))
+    told = tables if alone else tuple(with_subject(table, dataset) for table in tables)
     chart = analysis.chart(rows)
     title = analysis.name if alone else f"{analysis.name}, {dataset}"
     return Passage(title, charts=() if chart is None else (chart,), tables=told)

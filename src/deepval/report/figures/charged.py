@@ -30,7 +30,7 @@ class Levels:
     budget: str
 
 
-def charged(cells: Sequence[Levels]) -> Figure:
+def charged_levels(cells: Sequence[Levels]) -> Figure:
     """A row per cell: on the left nDG over budget levels, a line per allocator, on the right free -> charged."""
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D

@@ -11,7 +11,7 @@ LONGEST = 60
 """Largest number of characters of a row's name: long, because names of an analysis may differ only at the end."""
 
 
-def dotted(chart: Chart) -> Figure:
+def dot_chart(chart: Chart) -> Figure:
     """The chart, from top to bottom; several series of a row lie one below the other."""
     from matplotlib.lines import Line2D
 

@@ -69,7 +69,7 @@ class LeftOutError(Exception):
 
 
 @contextmanager
-def applied() -> Iterator[None]:
+def house_style() -> Iterator[None]:
     """A context in which figures are drawn and saved in this style, regardless of the user's settings."""
     import matplotlib
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from deepval import checks
 from deepval.errors import InputError
-from deepval.report.figures import drawn, style
+from deepval.report.figures import draw_or_reason, style
 from deepval.report.figures.budgets import MEASURED, at_one_budget, draw_curves
 from deepval.report.figures.style import Axes, Figure, LeftOutError
 from deepval.results import Curve, Result, Row
@@ -51,7 +51,7 @@ COLOURS = {"better": style.HELPED, "worse": style.HARMED}
 def figure(result: Result, kind: str | None = None) -> Figure:
     """Gain against budget, the forest of differences with random, or both if `kind` is None."""
     kinds = KINDS if kind is None else (checks.word(kind, KINDS, "A plot"),)
-    drawing = drawn(lambda: _figure(result, kinds))
+    drawing = draw_or_reason(lambda: _figure(result, kinds))
     if isinstance(drawing, str):
         raise InputError(f"The result cannot be drawn: {drawing}.")
     return drawing

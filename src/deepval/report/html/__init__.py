@@ -18,7 +18,7 @@ from deepval.files.canonical import json_packed
 from deepval.files.writing import file_path, write_atomically
 from deepval.report import forms
 from deepval.report.forms import content_policy
-from deepval.report.result_tables import tables
+from deepval.report.result_tables import result_tables
 from deepval.report.table import Table
 from deepval.results import Inputs, Result
 from deepval.version import __version__
@@ -88,7 +88,7 @@ def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[s
     return {
         "name": name,
         "result": result.to_dict() | ({"inputs": _packed(result.inputs)} if result.inputs else {}),
-        "tables": [_table(table) for table in tables(result)],
+        "tables": [_table(table) for table in result_tables(result)],
         "csv": forms.result_csv(result),
         "latex": forms.result_latex(result),
         "frames": frames,

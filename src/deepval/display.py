@@ -25,7 +25,7 @@ def view(kind: str, *arguments: Any, **options: Any) -> Any:
     return getattr(import_module(f"deepval.{module}"), name)(*arguments, **options)
 
 
-class SelfShown:
+class Printable:
     """Base class of data that prints as a short table, in the terminal and in notebooks."""
 
     def __repr__(self) -> str:
