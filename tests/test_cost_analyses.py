@@ -20,7 +20,7 @@ from deepval.cli import app
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws, seeds_by_units
 from deepval.report.figures import write_figure
-from deepval.report.figures.charged import charged_levels
+from deepval.report.figures.gain_figures import charged_levels
 from deepval.tables.costs import PROFILES, Costs
 from deepval.tables.scores import align
 from reference.evaluation import best_gain, expected_top

@@ -12,7 +12,7 @@ import deepval
 from deepval.cli.making import _sentence
 from deepval.report import FORMS, console
 from deepval.report.result_tables import result_tables
-from deepval.report.sentences import closing
+from deepval.report.sentences import closing_sentences
 from deepval.report.table import interval, number, percent
 from worlds import judge, quietly
 
@@ -164,7 +164,7 @@ def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_
     assert shown["each"] == ("ladder", "1.000")
     assert shown["oracle"] == ("full", "0.750")
     assert shown["oracle-ladder"] == ("ladder", "1.000")
-    last = closing(result)
+    last = closing_sentences(result.rows)
     assert [line.partition(": ")[0] for line in last] == [
         "latency 25% (ms), against random",
         "latency 25% (ms), against random-ladder",

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 VIEWS = {
-    "text": ("report.brief", "text"),
-    "html": ("report.brief", "html"),
+    "text": ("report.console", "brief_text"),
+    "html": ("report.console", "brief_html"),
     "figure": ("report.figures.summary", "figure"),
     "page": ("report.html", "write"),
     "recovery": ("judging.recovery", "recoveries"),

@@ -43,9 +43,8 @@ def doctor(
         typer.echo(options.as_json(about), nl=False)
     else:
         there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in up.found.items())
-        say(
-            f"{there or 'Nothing whole'}: {quantity(up.files, 'file')} verified, {quantity(len(up.problems), 'problem')}."
-        )
+        files, problems = quantity(up.files, "file"), quantity(len(up.problems), "problem")
+        say(f"{there or 'Nothing whole'}: {files} verified, {problems}.")
         for problem in up.problems:
             say(f"  {problem.path}: {problem.wrong}. Run: {problem.run}")
         for note in up.notes:

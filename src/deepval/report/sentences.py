@@ -86,11 +86,6 @@ def _interval_words(result: Result) -> str:
     return f"Intervals: {method}. {comparisons}, {corrected}."
 
 
-def closing(result: Result) -> list[str]:
-    """The verdicts in words, budget by budget: the last lines of a report."""
-    return closing_sentences(result.rows)
-
-
 def closing_sentences(every_row: Sequence[Row]) -> list[str]:
     """The verdicts of rows in words, budget by budget; comparisons with random-ladder have their own line."""
     lines = []

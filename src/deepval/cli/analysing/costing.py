@@ -83,7 +83,7 @@ def budgets(
     over = analysis.overheads(rows)
     if figure is not None:
         from deepval.report.figures import write_figure
-        from deepval.report.figures.charged import charged_levels
+        from deepval.report.figures.gain_figures import charged_levels
 
         write_figure(figure, lambda: charged_levels(analysis.levels(rows)))
     _write(output, rows, over, [analysis.table(rows), analysis.overhead_table(over)])

@@ -13,7 +13,7 @@ from typing import Any
 
 from deepval.errors import InputError
 from deepval.files.writing import write_atomically
-from deepval.report.figures import budgets, inputs, style
+from deepval.report.figures import gain_figures, inputs, style
 from deepval.report.figures.style import Figure, LeftOutError
 from deepval.results import MEASURED, Result
 
@@ -108,8 +108,8 @@ def _all_figures(
             raise InputError(f"{what} must be of one of {', '.join(sorted(results))}; found {unknown[0]!r}.")
     for name in sorted(results):
         result, seen, gain = results[name], (frames or {}).get(name), (gains or {}).get(name)
-        yield f"gap-{name}", draw_or_reason(lambda result=result: budgets.gap(result))
-        yield f"curves-{name}", draw_or_reason(lambda result=result: budgets.curves(result))
+        yield f"gap-{name}", draw_or_reason(lambda result=result: gain_figures.gap(result))
+        yield f"curves-{name}", draw_or_reason(lambda result=result: gain_figures.curves(result))
         yield f"sign-{name}", draw_or_reason(lambda result=result, gain=gain: inputs.sign(result, gain))
         if seen is None:
             yield f"birds-eye-{name}", "there is no frames.json beside the result: deepval build writes one"
@@ -132,7 +132,7 @@ def _dumbbells(results: Mapping[str, Result]) -> Iterator[tuple[str, Figure | st
             continue
         both = [name for name in free if name in charged]
         one, other = (both[0], both[0]) if both else (free[0], charged[0])
-        yield f"dumbbells-{one}", draw_or_reason(lambda a=one, b=other: budgets.dumbbells(results[a], results[b]))
+        yield f"dumbbells-{one}", draw_or_reason(lambda a=one, b=other: gain_figures.dumbbells(results[a], results[b]))
 
 
 def draw_or_reason(draw: Callable[[], Figure]) -> Figure | str:
