@@ -114,7 +114,7 @@ def test_figures_name_the_whole_budget(both):
         **{name: getattr(both, name) for name in ("provenance", "setting", "comparisons", "half_widths")},
     )
     for result, label in ((both, CASCADE), (skipping, SKIPPING)):
-        with figures.style.applied():
+        with figures.style.house_style():
             (axes,) = gain_figures.gap(result).axes
             assert label in axes.get_xlabel()
             (legend,) = gain_figures.dumbbells(both, result).legends
