@@ -7,8 +7,8 @@ import numpy as np
 
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import ground_corners_m
+from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.modes import ModeReader
 from deepval.world.objects import Objects, boxed
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth

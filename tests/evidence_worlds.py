@@ -9,8 +9,8 @@ import numpy as np
 from deepval.cells.build import built
 from deepval.cells.spec import Material, ModeSpec, Split, specs
 from deepval.diagnostics import Evidence
+from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import DetectionSet
-from deepval.perception.reported.modes import ModeReader
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
 from worlds import quietly

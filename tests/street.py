@@ -7,8 +7,8 @@ import numpy as np
 from deepval.cells.spec import Material, ModeSpec
 from deepval.datasets import Dataset
 from deepval.geometry.vehicle import ZOE
+from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import FAILED, Detections
-from deepval.perception.reported.modes import ModeReader
 from deepval.world.objects import boxed
 from deepval.world.scene import Lane, LaneMap
 from driving import known, scene

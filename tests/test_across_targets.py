@@ -6,13 +6,13 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from deepval.analyses import transfer
-from deepval.analyses.targets import across_targets
 from deepval.cells.build import cells
 from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec
 from deepval.errors import InputError
 from deepval.judging.agreement import sign_disagreement
+from deepval.paper.analyses import transfer
+from deepval.paper.analyses.targets import across_targets
 from deepval.planners.learned.masks import masks_bytes, npz_bytes
 from deepval.systems.learned import learned_planners
 from deepval.tables.columns import positions

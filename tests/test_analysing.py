@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from deepval.analyses import seeds
 from deepval.cli import app
 from deepval.cli.analysing import ANALYSES
 from deepval.errors import InputError
-from deepval.reproduction import registry
+from deepval.paper import registry
+from deepval.paper.analyses import seeds
 from small_cells import build_cells, read_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick

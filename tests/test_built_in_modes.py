@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepval.analyses.judged import count_matched_point, count_matched_specs
-from deepval.analyses.observations import observed_tracks
 from deepval.cells import sources
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
@@ -17,6 +15,7 @@ from deepval.datasets import Recording
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
+from deepval.paper.analyses.judged import count_matched_point, count_matched_specs
 from deepval.perception.placing import Tracks
 from deepval.perception.reported.operating_points import GRID, count_matched
 from deepval.perception.simulated.modes import (
@@ -27,10 +26,10 @@ from deepval.perception.simulated.modes import (
     seen_by_camera,
     seen_through,
 )
-from deepval.perception.simulated.profile import logit, read_profile
-from deepval.perception.simulated.simulation import Conditions
+from deepval.perception.simulated.profile import Conditions, logit, read_profile
 from driving import camera, detections, scene, truth
 from kitti_files import write_kitti
+from observed_recall import observed_tracks
 from shared import shared_data
 from test_options import run
 

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from choosing_worlds import made_cell, made_scores, paper_cells, random_cell
-from deepval import analyses
-from deepval.analyses import perception_ranking, selection_regret
-from deepval.analyses.selection_regret import pools, ranked
 from deepval.cells.case import openings
 from deepval.cells.folder import read_cell
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.judging.draws import seeds_by_units
+from deepval.paper import analyses
+from deepval.paper.analyses import perception_ranking, selection_regret
+from deepval.paper.analyses.selection_regret import pools, ranked
 from small_cells import build_cells
 from worlds import quietly
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deepval
-from deepval.analyses import break_even, budgets, capacity, gaps, ladder, skipping, streams, uniform
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import Split
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws, seeds_by_units
+from deepval.paper.analyses import break_even, budgets, capacity, gaps, ladder, skipping, streams, uniform
 from deepval.report.figures import write_figure
 from deepval.report.figures.gain_figures import charged_levels
 from deepval.tables.costs import PROFILES, Costs

@@ -23,7 +23,7 @@ from deepval.perception.reported.detections import (
     covered,
 )
 from deepval.perception.reported.matching import fit_calibration, graded_scores
-from deepval.perception.running.detector import FrameDetections
+from deepval.perception.running.decoding import FrameDetections
 from driving import detections, scene, truth
 
 SCENES = [scene(3, unit="0000"), scene(2, unit="0001")]

@@ -18,7 +18,7 @@ from deepval.doctor import doctor
 from deepval.errors import InputError
 from deepval.files.canonical import json_text, sha256
 from deepval.perception.reported import cache
-from deepval.perception.running.detector import FrameDetections
+from deepval.perception.running.decoding import FrameDetections
 from deepval.protocol.keeping import REFUSED, kept
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.tracks import read_cells

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from deepval.analyses import agreement, composition, consumers, optima, signs, ties
 from deepval.cells.case import Case
 from deepval.cells.spec import units_of
 from deepval.cli import app
 from deepval.errors import InputError
+from deepval.paper.analyses import agreement, composition, consumers, optima, signs, ties
 from small_cells import build_cells, read_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick

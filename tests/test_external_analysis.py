@@ -6,7 +6,12 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from deepval.analyses.external import (
+from deepval.cells import folder
+from deepval.cells.build import built
+from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
+from deepval.datasets import open_dataset
+from deepval.errors import InputError
+from deepval.paper.analyses.external import (
     LOSSES,
     NO_SPLIT,
     PlannerCell,
@@ -16,11 +21,6 @@ from deepval.analyses.external import (
     planner_cell,
     viability_row,
 )
-from deepval.cells import folder
-from deepval.cells.build import built
-from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
-from deepval.datasets import open_dataset
-from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
 from deepval.perception.simulated.modes import built_in_mode
 from deepval.planners.observation import agents_of, situation_at

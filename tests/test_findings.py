@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from deepval.reproduction.findings import KnownRows, findings
-from deepval.reproduction.registry import THEMES
-from deepval.reproduction.verdicts import FAILS, HOLDS, OPEN, above, apart, at_most, of_every, of_mean, of_most, within
+from deepval.paper.findings import KnownRows, findings
+from deepval.paper.registry import THEMES
+from deepval.paper.verdicts import FAILS, HOLDS, OPEN, above, apart, at_most, of_every, of_mean, of_most, within
 
 ROOT = Path(__file__).parent.parent
 

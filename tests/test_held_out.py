@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deepval
-from deepval import analyses
-from deepval.analyses import benefit_harm, held_out
 from deepval.cli import app
 from deepval.errors import InputError
+from deepval.paper import analyses
+from deepval.paper.analyses import benefit_harm, held_out
 from deepval.protocol.tracks import read_track
 from deepval.report import forms
 from reference.evaluation import best_gain, expected_top

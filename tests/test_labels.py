@@ -11,7 +11,6 @@ import pytest
 
 import deepval
 from deepval.allocators import RowRecipe
-from deepval.analyses import contrasts, objective_swap, published_objectives, target_transforms
 from deepval.cells import relabelled
 from deepval.cells.case import openings
 from deepval.cells.fitting import fit_on, score_on
@@ -19,6 +18,7 @@ from deepval.cells.relabelled import GAINS, LABELS, PUBLISHED, VALUE, Label, jud
 from deepval.cli import app
 from deepval.errors import InputError, InputWarning
 from deepval.judging.draws import make_draws, seeds_by_units
+from deepval.paper.analyses import contrasts, objective_swap, published_objectives, target_transforms
 from deepval.targets import TARGETS, labels
 from paper_cells import ALPHAS, CORE, LIGHT, POOLED, Slopes, paper_cells
 from reference.evaluation import best_gain, expected_top

@@ -12,8 +12,8 @@ from deepval.datasets.logs.log import poses_of
 from deepval.datasets.logs.scenarionet import CAMERA
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
-from deepval.geometry.camera import looking_ahead
-from deepval.geometry.vehicle import ZOE, cuboid_corners_m, ground_corners_m, image_boxes_px, occlusion
+from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, looking_ahead, occlusion
+from deepval.geometry.vehicle import ZOE, ground_corners_m
 from deepval.perception.placing.oracle import reference_partners
 from deepval.perception.reported.matching import matching
 from deepval.perception.simulated.profile import read_profile

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from deepval.analyses import lift, mechanism, viability
-from deepval.analyses.mechanism import unit_reactions
 from deepval.cells.sighting import perceived, sighting
 from deepval.cells.sources import located
 from deepval.cli import app
 from deepval.errors import InputError
+from deepval.paper.analyses import lift, mechanism, viability
+from deepval.paper.analyses.mechanism import unit_reactions
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.systems.outcomes import branches
 from kitti_files import write_kitti

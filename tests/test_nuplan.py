@@ -296,7 +296,23 @@ DAMAGE = {
         ["UPDATE crosswalks SET geom = x'4750000F0000000000'"],
         "envelope must be of kind 0 to 4; found 7",
     ),
-    "no columns told": (GPKG, ["DELETE FROM gpkg_geometry_columns"], "must have one geometry column; 0 are told of"),
+    "nested geometry": (
+        GPKG,
+        [
+            "UPDATE crosswalks SET geom = x'"
+            + "4750000100000000"
+            + "010600000001000000"
+            + "010700000001000000" * 5000
+            + "'"
+        ],
+        "a multiple geometry must have at most 32768 bytes; found 45009",
+    ),
+    "open ring": (
+        GPKG,
+        ["UPDATE crosswalks SET geom = x'47500001000000000103000000010000000300000000" + "00" * 46 + "3F'"],
+        "a geometry must be whole",
+    ),
+    "no columns listed": (GPKG, ["DELETE FROM gpkg_geometry_columns"], "one geometry column; .* lists 0"),
     "system": (GPKG, ["UPDATE gpkg_spatial_ref_sys SET organization_coordsys_id = 3857"], "found 3857"),
     "zone": (GPKG, ["UPDATE meta SET value = 'EPSG:2154'"], "must be a UTM zone such as EPSG:32619; it is EPSG:2154"),
     "no baseline": (

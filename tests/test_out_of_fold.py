@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval import analyses
-from deepval.analyses import out_of_fold
 from deepval.cells.case import openings
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.spec import Split
 from deepval.cli import app
 from deepval.errors import InputError
+from deepval.paper import analyses
+from deepval.paper.analyses import out_of_fold
 from deepval.tables.columns import positions
 from small_cells import build_cells
 from worlds import quietly

@@ -6,8 +6,8 @@ from statistics import median
 import pytest
 
 import deepval
-from deepval.analyses import half_widths, transfer, wins
 from deepval.cells.fitting import fit_on, score_on
+from deepval.paper.analyses import half_widths, transfer, wins
 from paper_cells import ALPHAS, CHOSEN, CORE, HELD_OUT, LEARNED, LIGHT, POOLED, SCORED, UNSCORED, paper_cells, place
 from worlds import judge, quietly
 

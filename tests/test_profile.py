@@ -14,28 +14,26 @@ from deepval.datasets.synthetic import WorldSettings
 from deepval.datasets.synthetic.world import SceneParts, visible
 from deepval.errors import InputError
 from deepval.perception.reported.matching import matching
-from deepval.perception.simulated.check import goodness, goodness_lines
-from deepval.perception.simulated.fit import both_below, fit_profile, fit_scores, streets
-from deepval.perception.simulated.outcomes import Specimen, gathered
 from deepval.perception.simulated.profile import (
+    Conditions,
     Noise,
     expected_logit,
     logit,
     read_profile,
-    toml,
-    write_profile,
 )
 from deepval.perception.simulated.simulation import (
     DOUBLE,
     OBJECT,
     PHANTOM,
-    Conditions,
     blended,
     detected,
     disturbance,
     draw,
     loading,
 )
+from detector_profile.check import goodness, goodness_lines
+from detector_profile.fit import both_below, fit_profile, fit_scores, streets, toml, write_profile
+from detector_profile.outcomes import Specimen, all_outcomes
 from driving import scene, truth
 from shared import shared_data
 
@@ -326,7 +324,7 @@ def test_a_fit_finds_the_profile_that_made_the_outcomes(drives):
             rng = np.random.default_rng(place)
             found = simulate(only(), drive, truth=reference, size=size, rng=rng)
             samples.append(Specimen(size, drive, reference, found))
-    rows, _ = gathered(samples)
+    rows, _ = all_outcomes(samples)
     fitted = replace(PROFILE, scores=fit_scores(rows)[0])
     heights = kind([8.0, 12.0, 20.0, 40.0])
     told = detection_probability(fitted, **heights)

@@ -5,9 +5,9 @@ from dataclasses import fields
 
 import pytest
 
-from deepval.analyses.regime import PAPER, Regime, regime, regime_lines
 from deepval.cells import build, sources
 from deepval.errors import InputWarning
+from deepval.paper.analyses.regime import PAPER, Regime, regime, regime_lines
 
 
 def tables(seed):

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deepval import analyses
 from deepval.allocators.learned import RowRecipe
-from deepval.analyses import signs
-from deepval.analyses.gaps import GapRow
 from deepval.cells.case import openings
 from deepval.cells.fitting import fit_on
 from deepval.cells.spec_files import SearchFolders, read_specification
@@ -20,14 +17,16 @@ from deepval.cli import app
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
 from deepval.judging.over_cells import compare_over
+from deepval.paper import analyses, comparing, parts, run, study_report
+from deepval.paper.analyses import signs
+from deepval.paper.analyses.gaps import GapRow
+from deepval.paper.comparing import Figure, laid_beside, published
+from deepval.paper.findings import KnownRows, findings
+from deepval.paper.registry import ANALYSES, SEEDED
 from deepval.protocol import keeping as digests
 from deepval.protocol.gathering import gathered, meant
 from deepval.protocol.keeping import REFUSED
 from deepval.protocol.plans import register
-from deepval.reproduction import comparing, parts, run, study_report
-from deepval.reproduction.comparing import Figure, laid_beside, published
-from deepval.reproduction.findings import KnownRows, findings
-from deepval.reproduction.registry import ANALYSES, SEEDED
 from engine_work import Deadly
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
@@ -239,7 +238,7 @@ def test_an_analysis_can_be_called(whole):
 
 def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, monkeypatch):
     done, folder = whole
-    monkeypatch.setattr("deepval.reproduction.registry.ANALYSES", ANALYSES[:2])
+    monkeypatch.setattr("deepval.paper.registry.ANALYSES", ANALYSES[:2])
     monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
     app(list(map(str, words)), standalone_mode=False)
@@ -365,7 +364,7 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
 
 def test_code_is_all_that_a_module_imports():
     """The twin: the syntax tree instead of a pattern."""
-    for module in ("deepval.analyses.signs", "deepval.cells.fitting", "deepval.reproduction.parts"):
+    for module in ("deepval.paper.analyses.signs", "deepval.cells.fitting", "deepval.paper.parts"):
         found, waiting = set(), [module]
         while waiting:
             path = digests._path(waiting.pop())

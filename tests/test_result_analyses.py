@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.analyses import concentration, half_widths, wins
 from deepval.cli import app
+from deepval.paper.analyses import concentration, half_widths, wins
 from worlds import judge, table_of
 
 

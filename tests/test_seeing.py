@@ -5,7 +5,7 @@ import pytest
 
 from deepval.allocators.fronts import FRONTS
 from deepval.cells.folder import read_cell
-from deepval.reproduction.parts import seen_cell
+from deepval.paper.parts import seen_cell
 from small_cells import build_cells
 
 BOXED = ("cheap", "cheap+memory", "detection-list")

@@ -11,8 +11,8 @@ from sklearn.neural_network import MLPRegressor
 
 from deepval.allocators.fronts import Cheap, DetectionList
 from deepval.allocators.models.model import one_thread
-from deepval.analyses import robustness, seeds
 from deepval.cells.build import built
+from deepval.paper.analyses import robustness, seeds
 from reference import evaluation as slow
 from small_cells import build_cells, read_cells, small_specs
 from worlds import quietly

@@ -2,8 +2,8 @@
 
 import pytest
 
-from deepval.analyses import operating_points, persistence, sensitivity, signs
 from deepval.cells.sources import located
+from deepval.paper.analyses import operating_points, persistence, sensitivity, signs
 from small_cells import build_cells, read_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick

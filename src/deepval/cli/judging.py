@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import deepval
 from deepval.cells.case import Case, head_of, heads_of, note_unknown_fits, read_case
+from deepval.cells.judgement import judge
 from deepval.cli import options
 from deepval.cli.options import (
     INTERVALS,
@@ -158,27 +159,28 @@ def evaluate(
         scored = heads_of(case, files)
         refuse(table_on_disk, {"--apgr": apgr})
     budgets = options.budgets(case, scored, alpha, budget, rails=rails, skipping=skipping)
-    result = deepval.evaluate(
-        case.table if table_on_disk is None else replace(table_on_disk, costs=case.table.costs),
-        scored if table_on_disk is None else files,
-        budgets,
-        draws=number,
-        seed=seed,
-        modes=None if table_on_disk is None else options.mode_list(modes),
-        units=chosen,
-        calibration=calibration_units,
-        by=by or (),
-        missing=options.one_of(missing, ("error", "worst"), "--missing"),
-        missing_costs=case.missing_costs(scored, budgets, requested=bool(budget)),
-        simultaneous_intervals=simultaneous,
-        curve_points=curve,
-        terms=terms or case.terms,
-        weights=options.weights(weight),
-        watch=options.watch,
-    )
+    settings: dict[str, Any] = {
+        "draws": number,
+        "seed": seed,
+        "units": chosen,
+        "calibration": calibration_units,
+        "by": by or (),
+        "missing": options.one_of(missing, ("error", "worst"), "--missing"),
+        "missing_costs": case.missing_costs(scored, budgets, requested=bool(budget)),
+        "simultaneous_intervals": simultaneous,
+        "curve_points": curve,
+        "terms": terms or case.terms,
+        "weights": options.weights(weight),
+        "watch": options.watch,
+    }
+    if table_on_disk is None:
+        plan_digest = None if following is None else following.plan.digest
+        result = judge(case, scored, budgets, command="evaluate", plan=plan_digest, **settings)
+    else:
+        on_file = replace(table_on_disk, costs=case.table.costs)
+        result = deepval.evaluate(on_file, files, budgets, modes=options.mode_list(modes), **settings)
     result = case.labelled(result if thresholds else replace(result, thresholds=()), note)
     result = replace(result, recovery=result.apgr()) if apgr else result
-    noted(case, "evaluate", chosen, scored, following)
     if out:
         result.save(out)
     options.show(result, output_form, whole=whole)
@@ -284,10 +286,12 @@ def compare(
         pair = [side._replace(allocator=_name_of(side.allocator)).text for side in sides]
         if calibration_units[name] is not None:
             note_unknown_fits(named)
-        results[name] = deepval.evaluate(
-            case.table,
+        # No ledger yet: a comparison that is refused is no look at test units.
+        results[name] = judge(
+            case,
             named,
             options.budgets(case, named, alpha, budget, rails=rails, skipping=skipping, every=True),
+            command=None,
             draws=number,
             seed=seeds[name],
             units=chosen[name],

@@ -18,7 +18,7 @@ from deepval.cli.saying import say
 from deepval.engines import ENGINES
 from deepval.errors import InputError, meant, one_line
 from deepval.files import reading
-from deepval.judging.budgets import RAILS, Accounting, Budget, Selection, measured
+from deepval.judging.budgets import LEVELS, RAILS, Accounting, Budget, Selection, measured
 from deepval.report import FORMS, console
 from deepval.results import KINDS, Result
 from deepval.tables.costs import PROFILES
@@ -257,7 +257,7 @@ def budgets(
         raise InputError(
             "--skipping is of measured budgets (latency, energy, money), and none is judged: give --costs."
         )
-    levels = alphas or (0.1, 0.2, 0.3, 0.5)
+    levels = alphas or LEVELS
     return [
         Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
         for kind in budget_kinds

@@ -7,10 +7,9 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-import deepval
 from deepval.cells.case import read_case
+from deepval.cells.judgement import judge
 from deepval.cli import options
-from deepval.cli.registering import noted
 from deepval.cli.saying import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
@@ -116,17 +115,17 @@ def _judgement(folder: Path) -> Result:
     scores = case.scores({})
     units, note = case.judged_units(None, scores)
     budgets = options.budgets(case, scores)
-    result = deepval.evaluate(
-        case.table,
+    result = judge(
+        case,
         scores,
         budgets,
+        command="report",
         units=units,
         missing_costs=case.missing_costs(scores, budgets),
         terms=case.terms,
         curve_points=CURVE_POINTS,
         watch=options.watch,
     )
-    noted(case, "report", units, scores)
     return case.labelled(result, note)
 
 
