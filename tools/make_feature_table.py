@@ -31,9 +31,9 @@ instead of the others.
 {markdown(FEATURES)}
 ## The {len(MEMORY_FEATURES)} memory features
 
-These features compare the current frame with earlier ones. A change is NaN if there is no frame that far back. Extremes \
-ignore frames on which the cheap mode was not run. The group `lost` describes objects that were seen within the last 8 \
-frames and are missing now.
+These features compare the current frame with earlier ones. A change is NaN if there is no frame that far back. \
+Extremes ignore frames on which the cheap mode was not run. The group `lost` describes objects that were seen within \
+the last 8 frames and are missing now.
 
 {markdown(MEMORY_FEATURES)}
 ## The {len(TRACKED_FEATURES)} features of observed objects
