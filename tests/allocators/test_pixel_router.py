@@ -26,8 +26,7 @@ from deepval.cli import app
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.features import Sight
-from deepval.features.images import sampled
-from deepval.features.views import Past, View, frames_of
+from deepval.features.views import Past, View, frames_of, sampled
 from deepval.judging.policies import CausalCap
 from view_worlds import MODES, detections, glances_of, random_view, scene
 

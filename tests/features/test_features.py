@@ -11,8 +11,7 @@ from deepval.allocators import FRONTS
 from deepval.datasets import read_dataset
 from deepval.errors import InputError
 from deepval.features import FEATURE_NAMES, FEATURES, Sight, cheap_features
-from deepval.features.images import grey, image_statistics
-from deepval.features.views import CheapMode, View
+from deepval.features.views import CheapMode, View, grey, image_statistics
 from deepval.geometry.motion import BrakingSettings
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.detection_files import read_detections

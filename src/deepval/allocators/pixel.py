@@ -20,8 +20,7 @@ from deepval.allocators.onnx_writer import graph, model, node, shaped
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError, library
 from deepval.features import Glance, Sight
-from deepval.features.images import sampled
-from deepval.features.views import View, picture
+from deepval.features.views import View, picture, sampled
 from deepval.perception.running.onnx_model import open_session
 
 SIZE_PX = 128

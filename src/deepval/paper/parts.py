@@ -30,7 +30,7 @@ from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, 
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputWarning, NothingToLearnError
 from deepval.features import Sight
-from deepval.features.sights import Row
+from deepval.features.glances import Row
 from deepval.files import reading
 from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.files.writing import npz_arrays
