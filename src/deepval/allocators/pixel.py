@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.allocators.fitted import FittedAllocator, Training
+from deepval.allocators.allocator import FittedAllocator, Training
 from deepval.allocators.models.model import linked
 from deepval.allocators.onnx_writer import graph, model, node, shaped
 from deepval.arrays import Bool, Float, Int, Shaped
@@ -228,7 +228,7 @@ class PixelRouter(FittedAllocator):
         return open_session(self.model, name=f"that of {NAME}", threads=1)
 
     @classmethod
-    def fronts(cls) -> tuple[str, ...]:
+    def feature_sets(cls) -> tuple[str, ...]:
         """Pixels."""
         return (FRONT,)
 
