@@ -11,10 +11,9 @@ from functools import lru_cache
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 from deepval.geometry.vehicle import Vehicle, ground_poses
-from deepval.planners.learned.masks import PlanGrid
-from deepval.planners.learned.weights import opencv_library
+from deepval.planners.neural.masks import PlanGrid
 from deepval.world.objects import Objects
 from deepval.world.scene import Lane, LaneMap, Outline, Scene
 
@@ -211,3 +210,8 @@ def own_size_m(scene: Scene) -> tuple[float, float]:
 @lru_cache(maxsize=4)
 def _cached_drawing(lane_map: LaneMap) -> RoadDrawing:
     return road_drawing(lane_map)
+
+
+def opencv_library() -> Any:
+    """OpenCV."""
+    return library("cv2", purpose="The learned planner", extra="torch")
