@@ -3,8 +3,8 @@
 A blob is a header ("GP", version, flags, reference system, envelope) and the geometry as well-known binary (WKB), which
 shapely decodes. The module reads lines and polygons, single or multiple, with or without heights; of a polygon, the
 outer ring only. Longitude and latitude (WGS 84) become easting and northing by Krüger's series to sixth order in the
-third flattening n: Karney, "Transverse Mercator with an accuracy of a few nanometers" (J. Geodesy 85, 2011), eq. 7 to 11
-and 35.
+third flattening n: Karney, "Transverse Mercator with an accuracy of a few nanometers" (J. Geodesy 85, 2011), eq. 7
+to 11 and 35.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""nuPlan's `map.gpkg` -> the lane map around a drive; a log's tables -> the tracks and red lights of some of its sweeps.
+"""nuPlan's `map.gpkg` -> the lane map around a drive; a log's tables -> tracks and red lights of some sweeps.
 
 The map is in metres of the location's UTM zone. Lanes have their own polygons. Connectors, which lead through
 intersections, have polygons that the map generates. Roadblocks are the map's lane groups and lane group connectors.

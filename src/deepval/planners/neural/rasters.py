@@ -7,6 +7,7 @@ other agents, the vehicle's own box. Drawn by OpenCV's fillPoly and polylines wi
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
