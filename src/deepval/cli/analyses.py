@@ -24,9 +24,9 @@ from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.budgets import LEVELS, RAILS, Selection
 from deepval.paper.analysis import ANALYSES, REPORT_ONLY, Analysis, analysis
 from deepval.protocol.gathering import WORK, gathered
-from deepval.report import csv, latex, markdown
+from deepval.report import forms
 from deepval.report.console import render_tables
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.results import KINDS, MEASURED, Result
 from deepval.tables.costs import Costs
 from deepval.tables.scores import Scores
@@ -204,7 +204,7 @@ class Shown(Several):
     def write(self, declared: Analysis, rows: Sequence[Any], **settings: Any) -> None:
         """Print or write the rows; CSV and JSON have every field unrounded."""
         if self.chosen == "csv":
-            text = csv.records_text([asdict(row) for row in rows])
+            text = forms.records_csv([asdict(row) for row in rows])
         elif self.chosen == "json":
             text = options.as_json(_content(declared, rows))
         else:
@@ -217,7 +217,7 @@ class Shown(Several):
 
     def _text(self, tables: Sequence[Table]) -> str:
         if self.chosen in ("markdown", "latex"):
-            text = markdown.table_text if self.chosen == "markdown" else latex.table_text
+            text = forms.table_markdown if self.chosen == "markdown" else forms.table_latex
             return "\n\n".join(map(text, tables)) + "\n"
         if self.out is not None:
             return render_tables(tables, width=options.ENDLESS)

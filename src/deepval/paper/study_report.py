@@ -13,8 +13,8 @@ from deepval.paper.comparing import SOURCE, Agreement, Beside, Records, laid_bes
 from deepval.paper.planned import PlanFollowed
 from deepval.paper.run import Run
 from deepval.paper.telling import Retold, retold
-from deepval.report.study import Part, Passage, Study, as_html, as_markdown, in_order, titled
-from deepval.report.tables import MISSING, Table, interval, lines_of, number
+from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
+from deepval.report.table import MISSING, Table, interval, lines_of, number
 from deepval.version import __version__
 
 LEADS = {
@@ -258,8 +258,8 @@ def _some(found: Any, dataset: str) -> bool:
 
 
 def _block(declared: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
-    tables = in_order(declared.report_tables(rows))
-    told = tables if alone else tuple(titled(table, dataset) for table in tables)
+    tables = nonempty(declared.report_tables(rows))
+    told = tables if alone else tuple(with_subject(table, dataset) for table in tables)
     chart = None if declared.chart is None else declared.chart(rows)
     title = declared.name if alone else f"{declared.name}, {dataset}"
     return Passage(title, charts=() if chart is None else (chart,), tables=told)

@@ -15,7 +15,7 @@ from deepval.paper.analysis import PERCEPTION, Analysis
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.columns import positions
 

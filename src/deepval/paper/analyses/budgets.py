@@ -13,8 +13,8 @@ from typing import Any
 from deepval.paper.analyses.judged import mode_costs
 from deepval.paper.analysis import COST, Analysis
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.figures.charged import Levels
-from deepval.report.tables import Table, TableCell, interval, mark_of, number, percent
+from deepval.report.figures.gain_figures import Levels
+from deepval.report.table import Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
 from deepval.tables.scores import REFERENCES
 
@@ -183,9 +183,9 @@ def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
 
 def figure(rows: Sequence[ChargedRow]) -> Any:
     """The figure of nDG by level, free and charged."""
-    from deepval.report.figures.charged import charged
+    from deepval.report.figures.gain_figures import charged_levels
 
-    return charged(levels(rows))
+    return charged_levels(levels(rows))
 
 
 def table(rows: Sequence[ChargedRow]) -> Table:

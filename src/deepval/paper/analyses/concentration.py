@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from deepval.paper.analysis import ALLOCATORS, RESULTS, Analysis
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, lines_of, number, percent
+from deepval.report.table import Table, lines_of, number, percent
 from deepval.results import Result
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from deepval.paper.analysis import COST, Analysis
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.tables import Table, lines_of, percent
+from deepval.report.table import Table, lines_of, percent
 from deepval.results import BudgetKey, BudgetRecord, Gap, Reason, Result, joined
 
 

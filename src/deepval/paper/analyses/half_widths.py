@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from deepval.paper.analysis import ALLOCATORS, RESULTS, Analysis
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, lines_of, percent
+from deepval.report.table import Table, lines_of, percent
 from deepval.results import Result
 
 

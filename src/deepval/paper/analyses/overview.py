@@ -6,7 +6,7 @@ from deepval.judging.budgets import LEVELS
 from deepval.judging.comparison import Pooled, pool
 from deepval.paper.analysis import ALLOCATORS, COST, RESULTS, Analysis
 from deepval.report.comparisons import overview
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import Result
 
 

@@ -11,7 +11,7 @@ from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import ALLOCATORS, FIRST_OF_PAIR, Analysis, Setting
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, lines_of, number
+from deepval.report.table import Table, lines_of, number
 
 RANDOMIZED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "router-gbm-value", "router-gbm-binary")
 """The recipes of the paper's study; no other recipe has a random fit."""

@@ -15,7 +15,7 @@ from deepval.paper.analyses.judged import sees_the_same
 from deepval.paper.analysis import ALLOCATORS, Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, lines_of, number, percent
+from deepval.report.table import Table, lines_of, number, percent
 from deepval.tables.columns import positions
 
 WITHOUT_EXTRAS = (
