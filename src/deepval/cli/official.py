@@ -1,4 +1,4 @@
-"""`deepval cells`, `deepval validate` and `deepval leaderboard`: the official protocol on a folder of submissions."""
+"""`deepval cells`, `leaderboard`, `reproduce` and `doctor`: official cells, submissions, the paper, stored files."""
 
 import os
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from deepval.cli import options
-from deepval.cli.groups import WhoWorks
-from deepval.cli.options import Json
-from deepval.cli.saying import say
+from deepval.cli import options, terminal
+from deepval.cli.arguments import limits
+from deepval.cli.options import Json, Workers
+from deepval.cli.terminal import say
 from deepval.doctor import doctor as checkup
 from deepval.errors import InputError
 from deepval.files import reading
@@ -25,14 +25,14 @@ from deepval.report.tables import counted
 
 
 def doctor(
-    folder: Annotated[Path, typer.Argument(help="A folder that deepval wrote, or one with several of them below.")],
+    folder: Annotated[Path, typer.Argument(help="A folder that deepval wrote, or a folder above it.")],
     *,
     json: Json = False,
 ) -> None:
-    """Verify cells, caches, allocators, results, leaderboards, kept work and planners below a folder.
+    """Verify the files that deepval wrote below a folder.
 
-    Every file is compared with the hash that was written beside it; what killed commands left is named. Nothing is
-    changed. Exits with 1 where something is wrong.
+    Cells, caches, allocators, results, leaderboards, stored work and planners are compared with the hashes written
+    beside them, and leftovers of killed commands are listed. Nothing is changed. Exits with 1 if there is a problem.
 
     Example: deepval doctor cells
     """
@@ -40,7 +40,7 @@ def doctor(
     if json:
         about = {"folder": str(folder), "whole": not up.problems, "found": up.found, "files": up.files}
         about |= {"problems": plain(up.problems), "notes": up.notes}
-        typer.echo(options.as_json(about), nl=False)
+        terminal.print_json(about)
     else:
         there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in up.found.items())
         say(
@@ -54,7 +54,10 @@ def doctor(
         raise typer.Exit(1)
 
 
-EVERY_CORE = WhoWorks(workers=min(4, os.cpu_count() or 1))
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
+]
+EVERY_CORE = Workers(workers=min(4, os.cpu_count() or 1))
 """One worker per core, at most 4."""
 
 
@@ -66,9 +69,7 @@ def reproduce(
         ),
     ] = None,
     *,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Of tracks: folder with kitti_tracking, nuscenes and so on.")
-    ] = None,
+    data: DataFolder = None,
     work: Annotated[
         Path, typer.Option("--work", help="Folder for cells and everything that is made; goes on there.")
     ] = WORK,
@@ -91,12 +92,13 @@ def reproduce(
             "--plan", help="A registered plan: make its comparisons over the cells, and say what was planned."
         ),
     ] = None,
-    who: WhoWorks = EVERY_CORE,
+    workers: Workers = EVERY_CORE,
     json: Json = False,
 ) -> None:
-    """Run every analysis, or some, on the cells that this machine can build, and lay the results beside the paper's.
+    """Run the paper's analyses and compare with its results.
 
-    Everything that is made is kept by content: a second run makes what changed, and a run that was stopped goes on.
+    The cells that this machine can build are used. Results are stored by content: a second run computes only what
+    changed, and a stopped run continues.
 
     Example: deepval reproduce synthetic kitti-public --data data --work work --out reproduction
     """
@@ -120,7 +122,7 @@ def reproduce(
     _check_names(allocators or [], list(RECIPES), "--allocator")
     if plan is not None:
         registered(plan)
-    with who.hired() as engine:
+    with workers.hired() as engine:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,
@@ -129,7 +131,7 @@ def reproduce(
             recipes=None if allocators is None else tuple(allocators),
             analyses=analyses,
             engine=engine,
-            watch=options.watch,
+            watch=terminal.watch,
         )
     content = write_report(done, out, None if plan is None else followed(plan, done.cells))
     if json:
@@ -152,24 +154,21 @@ def _check_names(names: Sequence[str], allowed: Sequence[str], option: str) -> N
         raise InputError(f"{option} must be one of {', '.join(allowed)}; found {unknown[0]!r}.")
 
 
-Cells = Annotated[Path, typer.Option("--cells", help="Folder of cells made by `deepval build`.")]
-
-
 def cells(
+    track: Annotated[list[str] | None, typer.Argument(help=f"Tracks: {', '.join(NAMES)}. Default: all.")] = None,
     *,
-    track: Annotated[list[str] | None, typer.Option("--track", help=f"{', '.join(tracks.NAMES)}. Repeatable.")] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Folder with kitti_tracking, nuscenes, ...")] = None,
+    data: DataFolder = None,
     json: Json = False,
 ) -> None:
-    """List the official cells, what of their data this machine has, what is missing and how to get it.
+    """List the official cells and which of their data are missing.
 
-    Example: deepval cells --track kitti-public --data data
+    Example: deepval cells kitti-public --data data
     """
     if data is not None and not reading.is_folder(data):
         raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
     selected_tracks = tracks.read_tracks(track)
     if json:
-        typer.echo(options.as_json([_track(item, data) for item in selected_tracks]), nl=False)
+        terminal.print_json([_track(item, data) for item in selected_tracks])
         return
     for item in selected_tracks:
         say(f"{item.name}: {item.title} ({counted(len(item.cells), 'cell')})")
@@ -196,16 +195,97 @@ def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
     return about | {"alphas": list(item.alphas), "headline_alpha": item.headline_alpha, "cells": listed}
 
 
-def validate(
-    folder: Annotated[Path, typer.Argument(help="A submission: card.toml and scores/<cell>.csv or .parquet.")],
+def leaderboard(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of submissions' folders; with --check one submission: card.toml and scores/<cell>.csv or "
+            ".parquet."
+        ),
+    ],
     *,
-    cells: Cells,
+    cells: Annotated[Path, typer.Option("--cells", help="Folder of cells that `deepval build` wrote.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for leaderboard.json, .md and .html. Not with --check."),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check one submission as scoring does; list problems by file, row and id."),
+    ] = False,
+    draws: Annotated[
+        int,
+        typer.Option(
+            "--draws",
+            help="Number of bootstrap draws of units.",
+            callback=limits(0, options.MOST_DRAWS),
+            rich_help_panel=options.INTERVALS,
+        ),
+    ] = 1000,
+    seed: options.Seed = 0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 2 if a submission is refused or removed from the base.")
+    ] = False,
+    base: Annotated[
+        Path | None,
+        typer.Option("--base", help="Folder of the current board, if FOLDER is a proposal; its history counts."),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option("--cache", help="Folder for judgements; unchanged submissions are not judged again."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Check a submission as scoring will, naming file, row and id of everything that is wrong. Exits with 2 if refused.
+    """Rank a folder of submissions, or check one of them.
 
-    Example: deepval validate submissions/mine --cells cells
+    Standings per cell and per track, integrity notes, refusals with reasons. --check exits with 2 if the submission is
+    refused.
+
+    Example: deepval leaderboard submissions --cells cells --out leaderboard
+
+    A check: deepval leaderboard submissions/mine --cells cells --check
     """
+    if check:
+        _check_submission(folder, cells, json=json)
+        return
+    if out is None:
+        raise InputError("--out must be given: the folder for leaderboard.json, .md and .html.")
+    check_writable(out, folder=True)
+    if cache is not None:
+        check_writable(cache, folder=True)
+    content = boards.leaderboard(folder, cells, base=base, draws=draws, seed=seed, cache=cache, watch=terminal.watch)
+    boards.write_leaderboard(content, out)
+    if json:
+        typer.echo(reading.text(out / "leaderboard.json"), nl=False)
+    else:
+        _print_board(content, out, base)
+    if strict and content["refused"]:
+        names = ", ".join(item["folder"] for item in content["refused"])
+        raise InputError(f"{folder}: every submission must be valid; refused {names}, for the reasons in {out}.")
+    if strict and content["removed"]:
+        raise InputError(
+            f"{folder}: every submission of {base} must be in it; {', '.join(content['removed'])} is not: put it back."
+        )
+
+
+def _print_board(content: dict[str, Any], out: Path, base: Path | None) -> None:
+    """Print how many submissions were judged, flagged and refused, and why."""
+    judged, on = counted(len(content["submissions"]), "submission"), counted(len(content["cells"]), "cell")
+    say(f"{judged} judged on {on}, {len(content['refused'])} refused: see {out}.")
+    for item in content["submissions"]:
+        for reason in item["flags"]:
+            say(f"  flagged, not ranked: {item['allocator']}: {reason}")
+    for item in content["refused"]:
+        for reason in item["reasons"]:
+            say(f"  refused {item['folder']}: {reason}")
+    for key in content["changed"]:
+        say(f"  changed since the last version, which only its author may request: {key}")
+    for key in content["removed"]:
+        say(f"  removed by the proposal, judged as it stands in {base}: {key}")
+
+
+def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
+    """Print the problems of a submission, or its size and notes on it; raise if it is refused."""
     if not reading.is_folder(folder):
         raise InputError(f"{folder}: must be a submission's folder; there is no such folder.")
     built = read_cells(cells)
@@ -215,7 +295,7 @@ def validate(
     if json:
         about = {"folder": checked.folder, "valid": done is not None, "problems": list(checked.problems)}
         about |= {} if done is None else {"cells": list(done.scores), "notes": notes}
-        typer.echo(options.as_json(about), nl=False)
+        terminal.print_json(about)
     elif done is not None:
         rows = sum(len(scores.values) for scores in done.scores.values())
         say(f"{done.card.key}: valid; {counted(rows, 'score')} on {counted(len(done.scores), 'cell')}.")
@@ -225,59 +305,4 @@ def validate(
         say(f"  {problem}")
     if done is None:
         number = len(checked.problems)
-        raise InputError(
-            f"{checked.folder}: must be a valid submission; found {number} problem{'s' * (number > 1)} to mend."
-        )
-
-
-def leaderboard(
-    folder: Annotated[Path, typer.Argument(help="Folder of submissions' folders.")],
-    *,
-    cells: Cells,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for leaderboard.json, .md and .html.")],
-    draws: Annotated[int, typer.Option("--draws", help="Number of bootstrap draws of units.")] = 1000,
-    seed: options.Seed = 0,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 2 if a submission is refused, or removed from the base.")
-    ] = False,
-    base: Annotated[
-        Path | None,
-        typer.Option("--base", help="The board's own folder, where FOLDER proposes to change it: its history counts."),
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option("--cache", help="Folder in which judgements are kept: what is unchanged is not judged again."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Judge every submission of a folder: standings per cell and per track, integrity notes, refusals with reasons.
-
-    Example: deepval leaderboard submissions --cells cells --out leaderboard
-    """
-    check_writable(out, folder=True)
-    if cache is not None:
-        check_writable(cache, folder=True)
-    content = boards.leaderboard(folder, cells, base=base, draws=draws, seed=seed, cache=cache, watch=options.watch)
-    boards.write_leaderboard(content, out)
-    if json:
-        typer.echo(reading.text(out / "leaderboard.json"), nl=False)
-    else:
-        judged, on = counted(len(content["submissions"]), "submission"), counted(len(content["cells"]), "cell")
-        say(f"{judged} judged on {on}, {len(content['refused'])} refused: see {out}.")
-        for item in content["submissions"]:
-            for reason in item["flags"]:
-                say(f"  flagged, not ranked: {item['allocator']}: {reason}")
-        for item in content["refused"]:
-            for reason in item["reasons"]:
-                say(f"  refused {item['folder']}: {reason}")
-        for key in content["changed"]:
-            say(f"  changed since the last version, which its author alone may ask for: {key}")
-        for key in content["removed"]:
-            say(f"  removed by the proposal, judged as it stands in {base}: {key}")
-    if strict and content["refused"]:
-        names = ", ".join(item["folder"] for item in content["refused"])
-        raise InputError(f"{folder}: every submission must be valid; refused {names}, for the reasons in {out}.")
-    if strict and content["removed"]:
-        raise InputError(
-            f"{folder}: every submission of {base} must be in it; {', '.join(content['removed'])} is not: put it back."
-        )
+        raise InputError(f"{checked.folder}: must be a valid submission; found {number} problem{'s' * (number > 1)}.")
