@@ -16,16 +16,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from renew_results import filled
-
 from deepval.files.writing import write_atomically
 from deepval.judging.over_cells import PooledComparison
+from deepval.paper import planned
+from deepval.paper.findings import findings
+from deepval.paper.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
+from deepval.paper.planned import PlanFollowed, PlannedRow
+from deepval.paper.telling import MADE_UP
 from deepval.report.tables import Table, interval, lines_of, number, percent
-from deepval.reproduction import planned
-from deepval.reproduction.findings import findings
-from deepval.reproduction.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
-from deepval.reproduction.planned import PlanFollowed, PlannedRow
-from deepval.reproduction.telling import MADE_UP
+from renew_results import filled
 
 MAIN = "kitti"
 LEAST_OF_A_SIGN = 10

@@ -6,9 +6,9 @@ Run: python tools/synthetic_regime.py [seeds]
 import sys
 import warnings
 
-from deepval.analyses.regime import PAPER, regime_lines
 from deepval.cells import build, sources
 from deepval.errors import InputWarning
+from deepval.paper.analyses.regime import PAPER, regime_lines
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
             globals()[name] = value
             return value
     if name == "analyses":
-        return import_module("deepval.analyses")
+        return import_module("deepval.paper.analyses")
     raise AttributeError(f"module 'deepval' has no attribute {name!r}")
 
 

@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from deepval.allocators import Recipe, recipe_named
-from deepval.cells.case import note
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
+from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import Selection
-from deepval.judging.draws import seeds_by_units
-from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
 from deepval.results import Result
 from deepval.targets import TARGETS
@@ -144,12 +142,7 @@ def judged_on_labels(
         seed: Seed of the draws; fits have seed 0.
         watch: Shows the progress.
     """
-    seeds = seeds_by_units({name: cell.split.test for name, cell in cells.items()}, seed)
+    seeds, budgets = shared_seeds(cells, seed), [Selection(alpha) for alpha in alphas]
     for name, cell in cells.items():
-        scored = scored_on_labels(cell, recipes, labels, watch=watch)
-        scores = {allocator: item.over(cell.table) for allocator, item in scored.items()}
-        units = list(cell.split.test)
-        budgets = [Selection(alpha) for alpha in alphas]
-        result = evaluate(cell.listed, scores, budgets, units=units, draws=draws, seed=seeds[name], missing="worst")
-        note(cell, by=by, units=units, scores=scores)
-        yield name, result
+        scores = scored_on_labels(cell, recipes, labels, watch=watch)
+        yield name, judge(cell, scores, budgets, command=by, draws=draws, seed=seeds[name], missing="worst")

@@ -7,8 +7,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-import deepval
 from deepval.cells.case import Case, note_unknown_fits
+from deepval.cells.judgement import judge
 from deepval.cli import options, terminal
 from deepval.cli.options import OUTPUT, SUBJECT, Calibration, ChargedBudgets, Draws, Json, PlanFile, Subject
 from deepval.cli.registered_plan import count_look, on_test_units, plan_on, print_plan, register
@@ -166,10 +166,12 @@ def _judge(
     for name, case in cases.items():
         if calibration_units[name] is not None:
             note_unknown_fits(scores[name])
-        result = deepval.evaluate(
-            case.table,
+        # Not in the ledger yet: a comparison that is refused is no look at test units.
+        result = judge(
+            case,
             scores[name],
             budgets.of(case, scores[name], every=True),
+            command=None,
             draws=draws.number,
             seed=seeds[name],
             units=units[name],

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from deepval.allocators.pixel_training import torch_library
-from deepval.analyses.regime import PAPER, regime_lines
 from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
+from deepval.cells.judgement import judge
 from deepval.cli import terminal
 from deepval.cli.arguments import limits
 from deepval.cli.options import Json, Seed
@@ -23,7 +23,8 @@ from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.budgets import Latency, Selection
+from deepval.judging.budgets import LEVELS, Latency, Selection
+from deepval.paper.analyses.regime import PAPER, regime_lines
 from deepval.report import markdown
 from deepval.report.comparisons import overview
 from deepval.results import Result
@@ -31,8 +32,7 @@ from deepval.tables.column_files import csv_text
 from deepval.tables.costs import PROFILES
 
 BOARD = PROFILES["jetson-agx-xavier"]
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
-BOTH = [*map(Selection, ALPHAS), *map(Latency, ALPHAS)]
+BOTH = [*map(Selection, LEVELS), *map(Latency, LEVELS)]
 SHOWN = "braking-monocular"
 """The cell with a judgement of causal policies."""
 
@@ -74,7 +74,7 @@ def demo(
         terminal.print_json(content)
         return
     say("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)) + "\n")
-    overviews = [overview(free, alpha=alpha) for alpha in ALPHAS]
+    overviews = [overview(free, alpha=alpha) for alpha in LEVELS]
     overviews += [overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)]
     page = out / "report.html"
     pages = {name: out / name / "result.json" for name in free}
@@ -98,7 +98,7 @@ def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
     settings: dict[str, Any] = {"curve_points": 20, "terms": cell.terms}
-    free = fitting.judged(cell, scored, [Selection(a) for a in ALPHAS], **settings)
+    free = judge(cell, scored, command=None, **settings)
     free.save(cell.folder / "result.json")
     charged = _judge_charged(cell, scored, **settings)
     charged.save(cell.folder / "result-board.json")
@@ -109,7 +109,7 @@ def _judge_charged(cell: folders.BuiltCell, scored: Mapping[str, Scored], **sett
     """Verdicts with charged allocators; those without a cost on the board are listed, and the tables say so once."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No cost known", category=InputWarning)
-        return fitting.judged(cell, scored, BOTH, missing_costs="list", **settings)
+        return judge(cell, scored, BOTH, command=None, missing_costs="list", **settings)
 
 
 def _judge_causal(cell: folders.BuiltCell) -> Path:

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import deepval
 from deepval.cells.case import head_of, heads_of, note_unknown_fits
+from deepval.cells.judgement import judge
 from deepval.cli import options, terminal
 from deepval.cli.arguments import limits
 from deepval.cli.options import (
@@ -24,7 +25,7 @@ from deepval.cli.options import (
     Subject,
     Values,
 )
-from deepval.cli.registered_plan import count_look, on_test_units, plan_on, print_plan
+from deepval.cli.registered_plan import on_test_units, plan_on, print_plan
 from deepval.errors import InputError
 from deepval.files.writing import check_writable
 from deepval.judging.out_of_core import refuse
@@ -143,26 +144,27 @@ def evaluate(
         scored = heads_of(case, files)
         refuse(table_on_disk, {"--apgr": apgr})
     levels = budgets.of(case, scored)
-    result = deepval.evaluate(
-        case.table if table_on_disk is None else replace(table_on_disk, costs=case.table.costs),
-        scored if table_on_disk is None else files,
-        levels,
+    settings: dict[str, Any] = {
         **draws.settings,
-        modes=None if table_on_disk is None else subject.mode_names,
-        units=chosen,
-        calibration=calibration_units,
-        by=by or (),
-        missing=subject.missing_rule,
-        missing_costs=case.missing_costs(scored, levels, requested=bool(budgets.budget)),
-        simultaneous_intervals=simultaneous,
-        curve_points=curve,
-        terms=terms or case.terms,
-        weights=_weights(weight),
-        watch=terminal.watch,
-    )
+        "units": chosen,
+        "calibration": calibration_units,
+        "by": by or (),
+        "missing": subject.missing_rule,
+        "missing_costs": case.missing_costs(scored, levels, requested=bool(budgets.budget)),
+        "simultaneous_intervals": simultaneous,
+        "curve_points": curve,
+        "terms": terms or case.terms,
+        "weights": _weights(weight),
+        "watch": terminal.watch,
+    }
+    if table_on_disk is None:
+        plan_digest = None if following is None else following.plan.digest
+        result = judge(case, scored, levels, command="evaluate", plan=plan_digest, **settings)
+    else:
+        on_file = replace(table_on_disk, costs=case.table.costs)
+        result = deepval.evaluate(on_file, files, levels, modes=subject.mode_names, **settings)
     result = case.labelled(result if thresholds else replace(result, thresholds=()), note)
     result = replace(result, recovery=result.apgr()) if apgr else result
-    count_look(case, "evaluate", chosen, scored, following)
     if out:
         result.save(out)
     _print_result(result, output_form, most=None if whole else MOST_ROWS)

@@ -104,12 +104,12 @@ def reproduce(
     """
     from deepval.allocators import RECIPES
     from deepval.cells.case import openings
+    from deepval.paper.parts import BOARD
+    from deepval.paper.planned import followed
+    from deepval.paper.registry import ANALYSES
+    from deepval.paper.run import run
+    from deepval.paper.study_report import FILES, write_report
     from deepval.protocol.plans import registered
-    from deepval.reproduction.parts import BOARD
-    from deepval.reproduction.planned import followed
-    from deepval.reproduction.registry import ANALYSES
-    from deepval.reproduction.run import run
-    from deepval.reproduction.study_report import FILES, write_report
     from deepval.tables.costs import read_costs
 
     if data is not None and not reading.is_folder(data):

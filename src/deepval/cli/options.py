@@ -15,13 +15,11 @@ from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width  # noqa
 from deepval.engines import ENGINES, Engine, engine
 from deepval.errors import InputError, meant
 from deepval.files import reading
-from deepval.judging.budgets import RAILS, Accounting, Budget, Selection, measured
+from deepval.judging.budgets import LEVELS, RAILS, Accounting, Budget, Selection, measured
 from deepval.results import KINDS
 from deepval.tables.costs import PROFILES
 from deepval.tables.scores import Scores
 
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
-"""Budget shares without --alpha."""
 MOST_DRAWS = 10_000_000
 LONGEST_NUMBER = 20
 """Digits of a whole number that are read."""
@@ -191,7 +189,7 @@ def budgets(
     return [
         Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
         for kind in budget_kinds
-        for a in alphas or ALPHAS
+        for a in alphas or LEVELS
     ]
 
 

@@ -7,10 +7,9 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-import deepval
 from deepval.cells.case import read_case
+from deepval.cells.judgement import judge
 from deepval.cli import options, terminal
-from deepval.cli.registered_plan import count_look
 from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
@@ -117,17 +116,17 @@ def _judgement(folder: Path) -> Result:
     scores = case.scores({})
     units, note = case.judged_units(None, scores)
     budgets = options.budgets(case, scores)
-    result = deepval.evaluate(
-        case.table,
+    result = judge(
+        case,
         scores,
         budgets,
+        command="report",
         units=units,
         missing_costs=case.missing_costs(scores, budgets),
         terms=case.terms,
         curve_points=CURVE_POINTS,
         watch=terminal.watch,
     )
-    count_look(case, "report", units, scores)
     return case.labelled(result, note)
 
 

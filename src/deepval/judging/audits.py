@@ -8,7 +8,7 @@ import numpy as np
 
 from deepval.arrays import Float, Num
 from deepval.judging import selections
-from deepval.judging.budgets import Allowance, Selection, allowance
+from deepval.judging.budgets import LEVELS, Allowance, Selection, allowance
 from deepval.judging.draws import Concentration, concentration
 from deepval.judging.gaps import split_gap
 from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory
@@ -31,8 +31,6 @@ from deepval.results import (
 )
 from deepval.tables.scores import REFERENCES, Scores
 from deepval.tables.values import ValueTable
-
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 
 def gaps(
@@ -165,7 +163,7 @@ def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[H
 
 def setting(table: ValueTable) -> Setting:
     """The effect of escalation on the judged inputs, and the spread of the possible gain."""
-    summaries = [table.summary(alpha) for alpha in ALPHAS]
+    summaries = [table.summary(alpha) for alpha in LEVELS]
     return Setting(
         inputs=len(table),
         units=len(table.unit_ids),

@@ -7,7 +7,7 @@ the cheap one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either way
 allocator is infeasible iff C_S > alpha*C_f.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal
@@ -24,6 +24,8 @@ from deepval.tables.values import ValueTable
 Accounting = Literal["cascade", "skipping"]
 LAST_DIGITS = 1e-12
 """Relative error of a product or quotient of decimals: 0.29*100 falls short of 29, (1 - 0.7)/1 exceeds 0.3."""
+LEVELS = (0.1, 0.2, 0.3, 0.5)
+"""The benchmark's shares, where a caller names none."""
 RAILS: tuple[Convention, ...] = ("mj", "mj_gpu", "mj_all")
 
 
@@ -119,10 +121,10 @@ def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
     return {"latency": Latency.convention, "energy": rails, "money": Money.convention}
 
 
-def budget_list(source: Any, usual: Sequence[float]) -> list[Budget]:
-    """Budgets from a user's argument: one or several shares of the inputs or budgets; `usual` shares where None."""
+def budget_list(source: Any) -> list[Budget]:
+    """Budgets from a user's argument: one or several shares or budgets; selection at LEVELS where None."""
     if source is None:
-        return [Selection(alpha) for alpha in usual]
+        return [Selection(alpha) for alpha in LEVELS]
     several = source.tolist() if isinstance(source, np.ndarray) else source
     if isinstance(several, Budget | Real | str | bytes | Mapping) or not isinstance(several, Iterable):
         several = [several]

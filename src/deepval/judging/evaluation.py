@@ -116,7 +116,7 @@ def evaluate(
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     judged_scores = [on_part(judged_on, item, whole, missing) for item in aligned]
-    allowances = [allowance_on(b, judged_on) for b in budget_list(budgets, audits.ALPHAS)]
+    allowances = [allowance_on(b, judged_on) for b in budget_list(budgets)]
     allowances = charging(aligned, allowances, missing_costs)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
     judged = with_words(judge(resamples, judged_scores, allowances), resamples, judged_scores, allowances)

@@ -14,7 +14,7 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.errors import InputError, InputWarning
 from deepval.judging import audits
-from deepval.judging.budgets import Allowance, allowance, budget_list
+from deepval.judging.budgets import LEVELS, Allowance, allowance, budget_list
 from deepval.judging.contenders import samples_of
 from deepval.judging.draws import Concentration, concentration, make_draws
 from deepval.judging.notes import (
@@ -68,7 +68,7 @@ def evaluate_on_disk(
     """Judge allocators on a table that stays in its files; arguments are those of `evaluate`."""
     check_names(scores)
     check_missing(missing)
-    budgets_to_judge = budget_list(budgets, audits.ALPHAS)
+    budgets_to_judge = budget_list(budgets)
     table = scan_values(source.source, modes=modes, costs=source.costs, units=units, watch=watch)
     score_files = scan_scores(table, scores, missing, watch)
     allowances = [allowance(budget, table.modes, table.costs) for budget in budgets_to_judge]
@@ -77,7 +77,7 @@ def evaluate_on_disk(
     counts = resample_counts(drawn, len(table.unit_ids), leave_out_up_to=LEAVE_OUT_UP_TO)
     inputs = counts @ table.sizes
     scan = Scan(table, score_files, watch)
-    best = [*(a.slots(inputs) for a in allowances), *(quota(inputs, alpha) for alpha in audits.ALPHAS)]
+    best = [*(a.slots(inputs) for a in allowances), *(quota(inputs, alpha) for alpha in LEVELS)]
     ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in score_files]
     scan.read(counts, np.column_stack([*best, _half_way(table.sample, table.step, best[0])]), ranked)
     ids, facts, rankings = tuple(map(str, table.unit_ids)), scan.facts, scan.rankings
@@ -150,7 +150,7 @@ def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
     """The effect of escalation on the judged inputs, and the spread of the possible gain."""
     table, facts, inputs = scan.table, scan.facts, len(scan.table)
     loss = float(resamples.cheap_loss[0])
-    slots = np.array([int(quota(inputs, alpha)) for alpha in audits.ALPHAS])
+    slots = np.array([int(quota(inputs, alpha)) for alpha in LEVELS])
     gains = scan.oracle.sums(resamples.counts[:1], slots[None])[0, :, 0]
     helpful = facts.affected - facts.harmful
     return Setting(
@@ -166,7 +166,7 @@ def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
             OracleAt(
                 alpha, int(k), known(_share(float(gain), loss)), helpful > int(k), inputs - facts.harmful >= int(k)
             )
-            for alpha, k, gain in zip(audits.ALPHAS, slots, gains, strict=True)
+            for alpha, k, gain in zip(LEVELS, slots, gains, strict=True)
         ),
         concentration=audits.spread(concentration(scan.per_unit[:, -1], resamples.unit_ids), _over_inputs(scan, facts)),
     )

@@ -19,6 +19,7 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_lines, json_text
 from deepval.files.writing import write_atomically
+from deepval.judging.budgets import LEVELS
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
 from deepval.protocol.cards import folded
@@ -31,7 +32,7 @@ from deepval.protocol.tracks import LOCAL, NAMES, TrackedCell, read_cells, read_
 from deepval.version import __version__
 
 SCHEMA = "deepval/leaderboard/1"
-ALPHAS, HEADLINE = (0.1, 0.2, 0.3, 0.5), 0.2
+HEADLINE = 0.2
 
 
 def leaderboard(
@@ -233,7 +234,7 @@ def _track(
     cache: Path | None,
 ) -> dict[str, Any]:
     track = None if name == LOCAL else read_track(name)
-    alphas, headline = (ALPHAS, HEADLINE) if track is None else (track.alphas, track.headline_alpha)
+    alphas, headline = (LEVELS, HEADLINE) if track is None else (track.alphas, track.headline_alpha)
     rows = track_standings(name, cells, accepted, flagged, alphas=alphas, draws=draws, seed=seed, cache=cache)
     overall, single = rows["overall"], rows["by_cell"]
     missing_cells = {item.card.key: sorted({*cells} - {*item.scores}) for item in accepted if {*cells} & {*item.scores}}

@@ -10,13 +10,12 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.diagnostics import Evidence, PerceptionGain
 from deepval.errors import InputError
+from deepval.judging.budgets import LEVELS
 from deepval.judging.ties import inclusion
 from deepval.perception.reported.ap_swap import CONTEXT, GradedFrames, ap_swap, context_sample, contextual_gains
 from deepval.perception.reported.oric_released import released_gains
 from deepval.tables.shares import quota
 
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
-"""The benchmark's selection budgets."""
 TIE = 1e-9
 """Gains whose difference is at most this share of the larger one count as equal."""
 
@@ -42,7 +41,7 @@ def arbiter(
     scores: Mapping[str, Float[np.ndarray, "input"]],
     values: Float[np.ndarray, "input"],
     *,
-    alphas: Sequence[float] = ALPHAS,
+    alphas: Sequence[float] = LEVELS,
 ) -> Arbiter:
     """At each share the estimator with the largest expected gain on the validation inputs; the first listed wins ties.
 

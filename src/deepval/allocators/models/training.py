@@ -1,8 +1,8 @@
 """Standardised rows and labels -> the layers of a network, by Adam over shuffled batches.
 
 Bit-equal to scikit-learn's MLPRegressor and MLPClassifier with their own settings, but without their checks and copies
-at every step, which add half of the time; tests/test_models.py compares both. Columns of zeros, frequent in lists of
-few detections, are left out of the products; then sums may be rounded differently.
+at every step, which add half of the time; tests/allocators/test_models.py compares both. Columns of zeros, frequent in
+lists of few detections, are left out of the products; then sums may be rounded differently.
 """
 
 from collections.abc import Mapping, Sequence

@@ -26,7 +26,7 @@ def seeds(
 
     Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
     """
-    from deepval.analyses import seeds as analysis
+    from deepval.paper.analyses import seeds as analysis
 
     _check(allocator, [alpha])
     built = sources.named()
@@ -40,7 +40,7 @@ def transfer(sources: Cells, *, allocator: Recipes, alpha: Alpha = 0.2, output: 
 
     Example: deepval analyse transfer cells/braking-monocular cells/receding-horizon-monocular -a gate-ridge
     """
-    from deepval.analyses import transfer as analysis
+    from deepval.paper.analyses import transfer as analysis
 
     _check(allocator, [alpha])
     built = sources.by_path()
@@ -65,7 +65,7 @@ def out_of_fold(
 
     Example: deepval analyse out-of-fold cells/braking-monocular -a gate-ridge -a gate-gbm
     """
-    from deepval.analyses import out_of_fold as analysis
+    from deepval.paper.analyses import out_of_fold as analysis
 
     options.at_least(folds, 2, "--folds")
     shares = list(alpha or analysis.ALPHAS)

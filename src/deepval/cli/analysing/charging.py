@@ -10,7 +10,6 @@ import typer
 import deepval
 from deepval.allocators import RECIPES
 from deepval.allocators.allocator import SIGNALS
-from deepval.analyses.streams import CONTROL, control_scores
 from deepval.cells import fitting
 from deepval.cells.case import note, read_case
 from deepval.cells.fitting import Scored
@@ -23,6 +22,7 @@ from deepval.cli.several import Several
 from deepval.errors import InputError, InputWarning
 from deepval.judging.budgets import RAILS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.judging.draws import seeds_by_units
+from deepval.paper.analyses.streams import CONTROL, control_scores
 from deepval.results import MEASURED, Result
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.scores import Scores, align

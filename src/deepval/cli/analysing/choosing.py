@@ -34,7 +34,7 @@ class Choice(Several):
     def checked(self) -> tuple[list[str] | None, list[float]]:
         """Losses and shares, all that is named known."""
         from deepval.allocators import recipe_named
-        from deepval.analyses.selection_regret import ALPHAS, checked_losses
+        from deepval.paper.analyses.selection_regret import ALPHAS, checked_losses
 
         for name in self.allocator or ():
             recipe_named(name)
@@ -43,7 +43,7 @@ class Choice(Several):
     def scored(self, cells: Mapping[str, BuiltCell], *, units: str) -> dict[str, dict[str, Scored]]:
         """Scores of each cell by signals, and by recipes fitted on these units."""
         from deepval.allocators.allocator import SIGNALS
-        from deepval.analyses.selection_regret import FREE
+        from deepval.paper.analyses.selection_regret import FREE
 
         signals = [name for name in FREE if name in SIGNALS]
         return {
@@ -57,7 +57,7 @@ def perception_ranking(sources: Cells, *, choice: Choice, output: Shown) -> None
 
     Example: deepval analyse perception-ranking cells/braking-monocular cells/braking-oracle -a gate-ridge
     """
-    from deepval.analyses import perception_ranking as analysis
+    from deepval.paper.analyses import perception_ranking as analysis
 
     losses, alphas = choice.checked()
     built = sources.named()
@@ -73,7 +73,7 @@ def selection_regret(sources: Cells, *, choice: Choice, drawn: Drawn, output: Sh
 
     Example: deepval analyse selection-regret cells/braking-monocular cells/braking-oracle --loss E1 --loss E8
     """
-    from deepval.analyses import selection_regret as analysis
+    from deepval.paper.analyses import selection_regret as analysis
 
     losses, alphas = choice.checked()
     built = sources.named()

@@ -75,7 +75,7 @@ def budgets(
 
     Example: deepval analyse budgets cells/braking-monocular --costs jetson-agx-xavier --figure budgets.pdf
     """
-    from deepval.analyses import budgets as analysis
+    from deepval.paper.analyses import budgets as analysis
 
     if figure is not None:
         check_writable(figure)
@@ -94,7 +94,7 @@ def break_even(sources: Cells, *, charges: Charges, units: Units = "test", outpu
 
     Example: deepval analyse break-even cells/braking-monocular --costs jetson-agx-xavier --alpha 0.2
     """
-    from deepval.analyses import break_even as analysis
+    from deepval.paper.analyses import break_even as analysis
 
     set_up, looked_at = charges.checked(alphas=(0.2,)), units_of(units)
     built = sources.named()
@@ -111,7 +111,7 @@ def gaps(sources: FittedCells, *, allocator: Recipes = None, charges: Charges, o
 
     Example: deepval analyse gaps cells/braking-monocular -a router-mlp-value -a gate-ridge
     """
-    from deepval.analyses import gaps as analysis
+    from deepval.paper.analyses import gaps as analysis
 
     charging.check_allocators(allocator)
     set_up = charges.checked(alphas=(0.2, 0.5))
@@ -136,8 +136,8 @@ def uniform(
 
     Example: deepval analyse uniform cells/braking-monocular --alpha 0.5
     """
-    from deepval.analyses import uniform as analysis
     from deepval.judging.contenders import POLICIES, RANKING
+    from deepval.paper.analyses import uniform as analysis
 
     charging.check_allocators(allocator)
     options.one_of(policy, (*POLICIES, RANKING), "--policy")
@@ -153,7 +153,7 @@ def capacity(sources: Cells, *, alpha: options.Alphas = None, units: Units = "te
 
     Example: deepval analyse capacity cells/braking-monocular
     """
-    from deepval.analyses import capacity as analysis
+    from deepval.paper.analyses import capacity as analysis
 
     rows = analysis.rows(sources.named(), alphas=alpha or analysis.ALPHAS, units=units_of(units), watch=options.watch)
     output.tell(rows, analysis.table)
@@ -164,7 +164,7 @@ def ladder(sources: Cells, *, charges: Charges, units: Units = "test", output: S
 
     Example: deepval analyse ladder cells/braking-monocular --alpha 0.1 --alpha 0.2
     """
-    from deepval.analyses import ladder as analysis
+    from deepval.paper.analyses import ladder as analysis
 
     set_up = charges.checked(alphas=(0.1, 0.2), kinds=("latency", "energy"))
     rows = analysis.rows(
@@ -194,7 +194,7 @@ def skipping(
 
     Example: deepval analyse skipping cells/braking-monocular --costs jetson-agx-xavier
     """
-    from deepval.analyses import skipping as analysis
+    from deepval.paper.analyses import skipping as analysis
 
     results = charging.results(sources, charges.checked(drawn), by="skipping", accountings=("cascade", "skipping"))
     rows = analysis.rows(results, allocator)
@@ -218,7 +218,7 @@ def streams(
 
     Example: deepval analyse streams cells/braking-monocular cells/braking-oracle -a gate-ridge -a router-mlp-value
     """
-    from deepval.analyses import streams as analysis
+    from deepval.paper.analyses import streams as analysis
 
     charging.check_allocators(allocator)
     set_up = charges.checked(drawn, alphas=(0.2,), kinds=("selection",), allowed=KINDS)

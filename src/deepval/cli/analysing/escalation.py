@@ -16,7 +16,7 @@ def signs(sources: Cells, *, units: Units = "all", alpha: Alpha = 0.2, drawn: Dr
 
     Example: deepval analyse signs cells/braking-monocular cells/braking-oracle
     """
-    from deepval.analyses import signs as analysis
+    from deepval.paper.analyses import signs as analysis
 
     Selection(alpha)
     rows = analysis.rows(sources.named(), units=units_of(units), alpha=alpha, **drawn.settings, watch=options.watch)
@@ -28,7 +28,7 @@ def composition(sources: Cells, *, units: Units = "all", output: Shown) -> None:
 
     Example: deepval analyse composition cells/braking-monocular
     """
-    from deepval.analyses import composition as analysis
+    from deepval.paper.analyses import composition as analysis
 
     output.tell(analysis.rows(sources.named(), units=units_of(units), watch=options.watch), analysis.table)
 
@@ -47,7 +47,7 @@ def ties(
 
     Example: deepval analyse ties cells/braking-monocular --scores --units test
     """
-    from deepval.analyses import ties as analysis
+    from deepval.paper.analyses import ties as analysis
 
     built = sources.named()
     beside = (
@@ -66,7 +66,7 @@ def mechanism(sources: Cells, *, again: ReadAgain, units: Units = "all", drawn: 
     Example: deepval analyse mechanism cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
     --mode RRC=RRC.parquet
     """
-    from deepval.analyses import mechanism as analysis
+    from deepval.paper.analyses import mechanism as analysis
 
     built = sources.named()
     located = again.located(sources, built, all_needed=False)
@@ -80,7 +80,7 @@ def viability(sources: Cells, *, again: ReadAgain, units: Units = "all", drawn: 
     Example: deepval analyse viability cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
     --mode RRC=RRC.parquet
     """
-    from deepval.analyses import viability as analysis
+    from deepval.paper.analyses import viability as analysis
 
     built = sources.named()
     located = again.located(sources, built, all_needed=True)
@@ -103,7 +103,7 @@ def lift(
     Example: deepval analyse lift cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
     --mode RRC=RRC.parquet
     """
-    from deepval.analyses import lift as analysis
+    from deepval.paper.analyses import lift as analysis
 
     built = sources.named()
     located = again.located(sources, built, all_needed=True)

@@ -42,7 +42,7 @@ def wins(sources: Results, *, drawn: Drawn, output: Shown) -> None:
 
     Example: deepval analyse wins cells/braking-monocular cells/braking-oracle
     """
-    from deepval.analyses import wins as analysis
+    from deepval.paper.analyses import wins as analysis
 
     output.tell(analysis.rows(sources.all(drawn, "analyse wins")), analysis.table)
 
@@ -52,7 +52,7 @@ def half_widths(sources: Results, *, drawn: Drawn, output: Shown) -> None:
 
     Example: deepval analyse half-widths cells/braking-monocular result.json
     """
-    from deepval.analyses import half_widths as analysis
+    from deepval.paper.analyses import half_widths as analysis
 
     output.tell(analysis.rows(sources.all(drawn, "analyse half-widths")), analysis.table)
 
@@ -62,7 +62,7 @@ def concentration(sources: Results, *, drawn: Drawn, output: Shown) -> None:
 
     Example: deepval analyse concentration cells/braking-monocular
     """
-    from deepval.analyses import concentration as analysis
+    from deepval.paper.analyses import concentration as analysis
 
     output.tell(analysis.rows(sources.all(drawn, "analyse concentration")), analysis.table)
 
@@ -80,7 +80,7 @@ def held_out(
 
     Example: deepval analyse held-out cells/braking-monocular cells/braking-oracle
     """
-    from deepval.analyses import held_out as analysis
+    from deepval.paper.analyses import held_out as analysis
 
     saved, cells = sources.judged()
     results = saved | _judge(cells, drawn, "analyse held-out")
@@ -98,7 +98,7 @@ def benefit_harm(sources: Results, *, drawn: Drawn, output: Shown) -> None:
 
     Example: deepval analyse benefit-harm cells/braking-monocular cells/braking-oracle
     """
-    from deepval.analyses import benefit_harm as analysis
+    from deepval.paper.analyses import benefit_harm as analysis
 
     rows = analysis.rows(sources.all(drawn, "analyse benefit-harm"))
     output.tell(rows, analysis.table, analysis.counts_table, analysis.gap_table)

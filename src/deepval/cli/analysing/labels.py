@@ -46,7 +46,7 @@ def objective_swap(sources: Relabelled, *, fits: Fits, drawn: Drawn, output: Sho
 
     Example: deepval analyse objective-swap cells/braking-monocular cells/braking-oracle -a gate-ridge -a gate-gbm
     """
-    from deepval.analyses import objective_swap as analysis
+    from deepval.paper.analyses import objective_swap as analysis
 
     _run(analysis, "objective-swap", sources, fits=fits, drawn=drawn, output=output)
 
@@ -56,7 +56,7 @@ def published_objectives(sources: Relabelled, *, fits: Fits, drawn: Drawn, outpu
 
     Example: deepval analyse published-objectives cells/braking-monocular -a router-gbm-value -a router-gbm-binary
     """
-    from deepval.analyses import published_objectives as analysis
+    from deepval.paper.analyses import published_objectives as analysis
 
     _run(analysis, "published-objectives", sources, fits=fits, drawn=drawn, output=output)
 
@@ -66,7 +66,7 @@ def target_transforms(sources: Relabelled, *, fits: Fits, drawn: Drawn, output: 
 
     Example: deepval analyse target-transforms cells/braking-monocular cells/braking-oracle -a router-gbm-value
     """
-    from deepval.analyses import target_transforms as analysis
+    from deepval.paper.analyses import target_transforms as analysis
 
     _run(analysis, "target-transforms", sources, fits=fits, drawn=drawn, output=output)
 

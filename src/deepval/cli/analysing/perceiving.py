@@ -19,7 +19,7 @@ def agreement(sources: Cells, *, units: Units = "all", drawn: Drawn, output: Sho
 
     Example: deepval analyse agreement cells/braking-monocular
     """
-    from deepval.analyses import agreement as analysis
+    from deepval.paper.analyses import agreement as analysis
 
     rows = analysis.rows(sources.named(), units=units_of(units), **drawn.settings, watch=options.watch)
     output.tell(rows, analysis.table)
@@ -30,7 +30,7 @@ def consumers(sources: Cells, *, units: Units = "all", drawn: Drawn, output: Sho
 
     Example: deepval analyse consumers cells/braking-monocular cells/receding-horizon-monocular
     """
-    from deepval.analyses import consumers as analysis
+    from deepval.paper.analyses import consumers as analysis
 
     rows = analysis.rows(sources.named(), units=units_of(units), **drawn.settings, watch=options.watch)
     output.tell(rows, analysis.table)
@@ -41,7 +41,7 @@ def optima(sources: Cells, *, alpha: options.Alphas = None, units: Units = "all"
 
     Example: deepval analyse optima cells/braking-monocular cells/receding-horizon-monocular --alpha 0.2
     """
-    from deepval.analyses import optima as analysis
+    from deepval.paper.analyses import optima as analysis
 
     rows = analysis.rows(sources.named(), alphas=alpha or [0.2], units=units_of(units), watch=options.watch)
     output.tell(rows, analysis.table)
@@ -61,7 +61,7 @@ def targets(
 
     Example: deepval analyse targets cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf
     """
-    from deepval.analyses.targets import ALPHAS, SCORES, across_targets, curves, target_tables
+    from deepval.paper.analyses.targets import ALPHAS, SCORES, across_targets, curves, target_tables
 
     output.refuse_csv()
     Selection(alpha)

@@ -11,8 +11,8 @@ def external(sources: Cells, *, output: Shown) -> None:
 
     Example: deepval analyse external cells/pdm-closed-safety-tracks cells/idm-safety-tracks
     """
-    from deepval.analyses import external as analysis
-    from deepval.analyses.external import external_tables
+    from deepval.paper.analyses import external as analysis
+    from deepval.paper.analyses.external import external_tables
 
     output.refuse_csv()
     result = analysis.rows(sources.by_path(), watch=options.watch)

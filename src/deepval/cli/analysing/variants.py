@@ -28,7 +28,7 @@ def operating_points(
     Example: deepval analyse operating-points cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
     --mode RRC=RRC.parquet
     """
-    from deepval.analyses import operating_points as analysis
+    from deepval.paper.analyses import operating_points as analysis
 
     built = sources.named()
     rows = analysis.rows(
@@ -49,7 +49,7 @@ def persistence(sources: Cells, *, again: ReadAgain, units: Units = "all", drawn
     Example: deepval analyse persistence cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
     --mode RRC=RRC.parquet
     """
-    from deepval.analyses import persistence as analysis
+    from deepval.paper.analyses import persistence as analysis
 
     built = sources.named()
     located = again.located(sources, built, all_needed=True)
@@ -74,7 +74,7 @@ def sensitivity(
     Example: deepval analyse sensitivity cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
     --mode RRC=RRC.parquet
     """
-    from deepval.analyses import sensitivity as analysis
+    from deepval.paper.analyses import sensitivity as analysis
 
     values, built = _values(vary), sources.named()
     rows = analysis.rows(
@@ -96,7 +96,7 @@ def robustness(
     Example: deepval analyse robustness cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet
     --mode RRC=RRC.parquet
     """
-    from deepval.analyses import robustness as analysis
+    from deepval.paper.analyses import robustness as analysis
 
     Selection(alpha)
     built = sources.named()

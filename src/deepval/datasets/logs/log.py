@@ -183,3 +183,18 @@ def poses_of(
     world_from_ego[:, :2, 3] = pose[:, :2]
     world_from_ego[:, 2, 3] = 0.0 if height_m is None else height_m
     return world_from_ego
+
+
+SAME_M = 1e-3
+"""A vertex closer than this to the one before it is a duplicate."""
+
+
+def distinct_m(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "distinct 2"]:
+    """A line without points that repeat the one before them (closer than `SAME_M`)."""
+    if (np.linalg.norm(np.diff(line_m, axis=0), axis=1) >= SAME_M).all():
+        return line_m
+    selected = [0]
+    for index in range(1, len(line_m)):
+        if np.linalg.norm(line_m[index] - line_m[selected[-1]]) >= SAME_M:
+            selected.append(index)
+    return line_m[selected]

@@ -19,8 +19,8 @@ from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.datasets.synthetic.view import kitti_camera, truth_of
 from deepval.errors import InputError, quoted
 from deepval.files.canonical import sha256
+from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
-from deepval.perception.reported.modes import ModeReader
 from deepval.perception.simulated.profile import Profile, read_profile
 from deepval.perception.simulated.simulation import Draw, detected, draw, street
 from deepval.world.scene import Scene

@@ -1,6 +1,5 @@
 """Sources of a mode's report (file, memory, simulation) -> its detections, unit by unit."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,47 +10,10 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import file_digest, folder_digests
 from deepval.perception.reported.detection_files import is_cache, open_detections
-from deepval.perception.reported.detection_rows import DetectionFile, Source
+from deepval.perception.reported.detection_rows import DetectionFile, ModeReader, Source
 from deepval.perception.reported.detections import Detections, ScoreKind
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
-
-
-class ModeReader(ABC):
-    """The source of a mode's report: small and plain, so that it can be sent to another process."""
-
-    @property
-    @abstractmethod
-    def scores(self) -> ScoreKind:
-        """The kind of its scores."""
-
-    @property
-    @abstractmethod
-    def made(self) -> dict[str, Any]:
-        """Its origin, files by their hashes: part of a cell's id."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether a unit on which it was not run at all is a mistake rather than a gap."""
-        return False
-
-    @property
-    def given(self) -> bool:
-        """Whether its report follows from its definition, so that no detections or equal scores are no mistake."""
-        return False
-
-    @property
-    def by_scene(self) -> bool:
-        """Whether a unit on which it was run in part is a mistake: results of a split list every frame."""
-        return False
-
-    def rests_on(self, unit: str) -> Any:
-        """The inputs of its report on one unit besides scene and truth, as plain data; by default its whole origin."""
-        return self.made
-
-    @abstractmethod
-    def detections(self, scene: Scene, truth: Truth) -> Detections:
-        """All detections of the mode on one unit; only a simulation looks at the truth."""
 
 
 @dataclass(frozen=True)

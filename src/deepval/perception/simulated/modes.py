@@ -18,10 +18,10 @@ from deepval.files.canonical import digest_of, plain, sha256
 from deepval.geometry.boxes import proper
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, NUSCENES_CLASSES, looked_up, super_class
+from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import DONE, Detections, ScoreKind
-from deepval.perception.reported.modes import ModeReader
-from deepval.perception.simulated.profile import Profile, read_profile
-from deepval.perception.simulated.simulation import KITTI_SIZE_PX, Conditions, detected, draw, street
+from deepval.perception.simulated.profile import Conditions, Profile, read_profile
+from deepval.perception.simulated.simulation import KITTI_SIZE_PX, detected, draw, street
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

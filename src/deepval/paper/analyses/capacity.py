@@ -1,0 +1,107 @@
+"""Cells -> whether a quota forces harm: where as many inputs are not harmed as are escalated, quota and capacity agree.
+
+A ranking escalates exactly k inputs, the oracle at most k. With at least k inputs of V >= 0 the best choice of exactly
+k gains as much as the best of at most k: both oracles are one. Elsewhere the quota loses the least harms that fill it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepval.cells.folder import BuiltCell
+from deepval.judging.oracle import oracle_gain
+from deepval.paper.analyses.judged import Units, judged
+from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
+from deepval.report.tables import Table, lines_of, percent
+from deepval.results import known
+
+ALPHAS = (0.1, 0.2, 0.3, 0.5)
+
+
+@dataclass(frozen=True)
+class CapacityRow:
+    """One cell at one share.
+
+    Attributes:
+        cell: The cell.
+        alpha: Share of inputs that are escalated.
+        inputs: Number of inputs.
+        quota: k, how many are escalated.
+        not_harmed: Inputs with V >= 0.
+        coincide: Whether k of them are not harmed, so that the two oracles are one.
+        capacity_gain: Gain of the best choice of at most k inputs, in units of the loss.
+        quota_gain: Gain of the best choice of exactly k.
+        forced_share: What the quota loses, as a share of the all-cheap loss; None where that is not positive.
+    """
+
+    cell: str
+    alpha: float
+    inputs: int
+    quota: int
+    not_harmed: int
+    coincide: bool
+    capacity_gain: float
+    quota_gain: float
+    forced_share: float | None
+
+
+def rows(
+    cells: Mapping[str, BuiltCell],
+    *,
+    alphas: Sequence[float] = ALPHAS,
+    units: Units = "test",
+    watch: Watch = unwatched,
+) -> list[CapacityRow]:
+    """One row per cell and share, over the inputs of the named units."""
+    found = []
+    for name, cell in watch(list(cells.items()), "capacity"):
+        table = judged(cell, units)
+        values, loss = table.decision_values, table.cheap_loss
+        for alpha in alphas:
+            summary = table.summary(alpha)
+            best, exact = oracle_gain(values, summary.quota), _exactly(values, summary.quota)
+            found.append(
+                CapacityRow(
+                    cell=name,
+                    alpha=alpha,
+                    inputs=len(table),
+                    quota=summary.quota,
+                    not_harmed=int(np.count_nonzero(values >= 0)),
+                    coincide=summary.quota_is_capacity,
+                    capacity_gain=best,
+                    quota_gain=best if summary.quota_is_capacity else exact,
+                    forced_share=known((best - exact) / loss if loss > 0 else np.nan)
+                    if not summary.quota_is_capacity
+                    else 0.0,
+                )
+            )
+    return found
+
+
+def _exactly(values: np.ndarray, number: int) -> float:
+    """The sum of the `number` largest values, harmful ones among them where there are too few others."""
+    return float(np.sort(values)[::-1][:number].sum())
+
+
+def table(rows: Sequence[CapacityRow]) -> Table:
+    """The rows as a table."""
+    header = ("cell", "budget", "inputs", "quota", "not harmed", "one oracle", "forced harm")
+    texts = [
+        (
+            *(row.cell, percent(row.alpha, 0), f"{row.inputs:,}", f"{row.quota:,}", f"{row.not_harmed:,}"),
+            *("yes" if row.coincide else "no", percent(row.forced_share)),
+        )
+        for row in rows
+    ]
+    apart = [f"{row.cell} at {percent(row.alpha, 0)}" for row in rows if not row.coincide]
+    told = f", not at {', '.join(apart)}" if apart else ""
+    note = f"Quota and capacity have one oracle in {len(rows) - len(apart)} of {len(rows)} rows{told}."
+    return Table("Whether a quota forces harm", header, lines_of(texts), (note,))
+
+
+def chart(rows: Sequence[CapacityRow]) -> Chart:
+    """What a quota loses to a capacity in each cell, by budget."""
+    dots = (Dot(row.cell, percent(row.alpha, 0), row.forced_share) for row in rows)
+    return shares("Harm that the quota forces, share of the all-cheap loss", dots, line=0.0)

@@ -1,0 +1,202 @@
+"""Results on test units -> the held-out tables: every allocator in every cell under every budget, with marks.
+
+Diagnostics, which know what no vehicle could, stand apart from what can be deployed. A mark is a verdict on realised
+gain against random (docs/definitions.md, Interval and verdict), not a rank.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
+
+from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
+from deepval.paper.analyses.selection_regret import FEWEST_TEST
+from deepval.report.charts import Chart, Dot, plain
+from deepval.report.tables import MISSING, Table, TableCell, interval, mark_of, number, percent
+from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
+from deepval.tables.scores import REFERENCES
+
+Role = Literal["control", "deployable", "diagnostic"]
+ROLES: tuple[Role, ...] = ("control", "deployable", "diagnostic")
+CONTROLS = ("random", "random-ladder")
+"""References that stand among the allocators."""
+
+
+@dataclass(frozen=True)
+class HeldOutRow(BudgetRecord):
+    """One allocator of a cell under one budget, on the cell's test units.
+
+    Attributes:
+        cell: The cell.
+        allocator: The allocator.
+        role: control (random), deployable, or diagnostic: it looks at the full output or the reference.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        units: Number of test units.
+        inputs: Number of test inputs.
+        affected: Those whose loss escalation changes; too few, and the cell is not scored: all below is None.
+        gain_share: Realised gain as a share of the all-cheap loss.
+        ndg: nDG.
+        ndg_lo: Lower bound of its 95 % interval, draws with a small prize left out.
+        ndg_hi: Upper bound.
+        draws_dropped: How many are.
+        versus_random: Paired difference with random, as a share of the all-cheap loss.
+        versus_random_lo: Lower bound of its 95 % interval, every draw kept.
+        versus_random_hi: Upper bound.
+        verdict: better (the mark is bold), worse (an asterisk), unresolved or infeasible; None of a control.
+        draws: Number of draws.
+        reason: Why something is None.
+    """
+
+    cell: str
+    allocator: str
+    role: str
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    units: int
+    inputs: int
+    affected: int
+    gain_share: float | None = None
+    ndg: float | None = None
+    ndg_lo: float | None = None
+    ndg_hi: float | None = None
+    draws_dropped: int = 0
+    versus_random: float | None = None
+    versus_random_lo: float | None = None
+    versus_random_hi: float | None = None
+    verdict: str | None = None
+    draws: int = 0
+    reason: str | None = None
+
+
+def rows(
+    results: Mapping[str, Result], diagnosed: Mapping[str, Result] | None = None, *, knowing: Collection[str] = ()
+) -> list[HeldOutRow]:
+    """One row per cell, budget and allocator, random first and diagnostics last.
+
+    Args:
+        results: Judgements on the test units of each cell.
+        diagnosed: The like of diagnostics, where they were judged apart.
+        knowing: Further names of allocators that are diagnostics; deepval's own are known.
+    """
+    names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *knowing}
+    found = []
+    for cell, result in results.items():
+        rows = [_row(cell, _role(row, names), row, result) for row in result.rows if _listed(row)]
+        other, taken = (diagnosed or {}).get(cell), {row.allocator for row in rows}
+        if other is not None:
+            rows += [
+                _row(cell, "diagnostic", row, other)
+                for row in other.rows
+                if _listed(row) and row.allocator not in taken
+            ]
+        found += sorted(
+            rows,
+            key=lambda row: (row.kind != "selection", row.kind, row.accounting or "", ROLES.index(row.role), row.alpha),
+        )
+    return found
+
+
+def _listed(row: Row) -> bool:
+    return row.allocator in CONTROLS or row.allocator not in REFERENCES
+
+
+def _role(row: Row, knowing: Collection[str]) -> Role:
+    if row.allocator in CONTROLS:
+        return "control"
+    return "diagnostic" if row.allocator in knowing else "deployable"
+
+
+def _row(cell: str, role: Role, row: Row, result: Result) -> HeldOutRow:
+    affected = result.setting.affected
+    start = HeldOutRow(
+        cell=cell,
+        allocator=row.allocator,
+        role=role,
+        **row.budget.fields,
+        units=row.units,
+        inputs=row.inputs,
+        affected=affected,
+    )
+    if affected < FEWEST_TEST:
+        return replace(start, reason=f"too few affected test inputs ({affected})")
+    told = ("gain_share", "ndg", "ndg_lo", "ndg_hi", "draws_dropped", "versus_random", "versus_random_lo")
+    told = (*told, "versus_random_hi", "verdict", "draws", "reason")
+    return replace(start, **{name: row[name] for name in told})
+
+
+def table(rows: Sequence[HeldOutRow]) -> Table:
+    """By budget, a section for each cell, kind of budget and role; the difference with random at the headline."""
+    alphas = sorted({row.alpha for row in rows})
+    at = min(alphas, key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    header = ("cell", "", "allocator", *(percent(alpha, 0) for alpha in alphas), f"vs random, {percent(at, 0)}", "95 %")
+    sections = []
+    for (cell, budget, role), group in groupby(rows, key=lambda row: (row.cell, _unlike(row.budget), row.role)):
+        members = list(group)
+        first = (cell, f"{role}{budget}")
+        if all(row.affected < FEWEST_TEST for row in members):
+            sections += [_not_scored(first, members[0], len(header))] if role == ROLES[0] else []
+            continue
+        names = dict.fromkeys(row.allocator for row in members)
+        lines = []
+        for name in names:
+            own = {row.alpha: row for row in members if row.allocator == name}
+            lead = first if name == members[0].allocator else ("", "")
+            lines.append((*map(TableCell, (*lead, name)), *_figures(own, alphas), *_against(own.get(at))))
+        sections.append(tuple(lines))
+    notes = (
+        "nDG by budget. + and bold: the paired 95 % interval of realised gain against random, over every draw of "
+        "units, lies above 0; asterisk: below 0.",
+        "vs random: realised gain less random's, of the all-cheap loss.",
+        "diagnostic: looks at the full output or the reference, so that nobody could deploy it.",
+    )
+    return Table("Held-out test units", header, tuple(sections), notes, ("95 %",))
+
+
+def _unlike(budget: BudgetKey) -> str:
+    """What a budget is, unless it counts escalations as most tables do."""
+    if budget.kind == "selection":
+        return ""
+    return f", {budget.kind}" + (f" ({budget.unit})" if budget.unit else "")
+
+
+def _not_scored(first: tuple[str, str], row: HeldOutRow, columns: int) -> tuple[tuple[TableCell, ...], ...]:
+    texts = (first[0], "not scored", row.reason or "", *[""] * (columns - 3))
+    return (tuple(map(TableCell, texts)),)
+
+
+def _figures(own: Mapping[float, HeldOutRow], alphas: Sequence[float]) -> Iterator[TableCell]:
+    for alpha in alphas:
+        row = own.get(alpha)
+        if row is None:
+            yield TableCell(MISSING)
+        elif row.verdict == "infeasible":
+            yield TableCell("inf.")
+        else:
+            yield TableCell(number(row.ndg) + "+" * (row.verdict == "better"), mark_of(row.verdict))
+
+
+def _against(row: HeldOutRow | None) -> tuple[TableCell, TableCell]:
+    if row is None or row.role == "control" or row.versus_random is None:
+        return TableCell(""), TableCell("")
+    low, high = row.versus_random_lo, row.versus_random_hi
+    return TableCell(percent(row.versus_random), mark_of(row.verdict)), TableCell(interval(low, high, percent))
+
+
+def chart(rows: Sequence[HeldOutRow]) -> Chart:
+    """The nDG of every allocator at the headline selection budget, a dot for each cell, by verdict against random."""
+    shown = [row for row in rows if row.kind == "selection"]
+    at = min((row.alpha for row in shown), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    of = {role: [row for row in shown if row.role == role and row.alpha == at] for role in ROLES}
+    dots = [
+        Dot(f"{row.allocator}{' (diagnostic)' * (role == 'diagnostic')}", row.verdict or "control", row.ndg)
+        for role in ROLES
+        for name in dict.fromkeys(row.allocator for row in of[role])
+        for row in of[role]
+        if row.allocator == name
+    ]
+    return plain(f"nDG at {at:.0%} on test units, a dot for each cell", dots, line=0.0)

@@ -1,0 +1,358 @@
+"""Cells -> how what perception gains and invents goes with the sign of decision value: docs/analyses.md.
+
+Counts of false positives and misses come from a cell's folder; numbers of detections, recovered misses, false positives
+that the system reacts to, recovered misses that it needs and needed detections that are lost come from its data, where
+at hand.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from deepval.arrays import Bool, Float, Int, Num, Shaped
+from deepval.cells.folder import BuiltCell
+from deepval.cells.sighting import Sighting, perceived, sighting
+from deepval.cells.spec import CellSpec
+from deepval.errors import InputError
+from deepval.geometry.boxes import frame_pairs, iou
+from deepval.geometry.classes import super_class
+from deepval.judging.draws import Draws, make_draws
+from deepval.judging.totals import Ratio, ratio
+from deepval.paper.analyses.judged import Units, judged, place
+from deepval.perception.placing import PLACINGS
+from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent
+from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
+from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
+from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.systems.outcomes import branches
+from deepval.tables.columns import positions
+from deepval.tables.terms import weighted_loss
+from deepval.tables.values import ValueTable
+from deepval.world.scene import Scene
+
+LEAST_IOU = 0.5
+"""Overlap from which on a box of the full mode was reported by the cheap mode too."""
+
+
+class Reactions(NamedTuple):
+    """Per frame: boxes of both modes, what hangs on what one of them reports alone, and the value of what both do.
+
+    `recovered` marks frames in which the full mode detects an object that the cheap mode misses.
+    """
+
+    input: Shaped[np.ndarray, "frame"]
+    cheap_boxes: Int[np.ndarray, "frame"]
+    full_boxes: Int[np.ndarray, "frame"]
+    reacted: Bool[np.ndarray, "frame"]
+    needed: Bool[np.ndarray, "frame"]
+    lost: Bool[np.ndarray, "frame"]
+    alike: Bool[np.ndarray, "frame"]
+    shared_value: Float[np.ndarray, "frame"]
+    recovered: Bool[np.ndarray, "frame"]
+
+
+def reactions(spec: CellSpec, *, watch: Watch = unwatched) -> Reactions:
+    """What the full mode adds to and loses of every frame of a cell, and whether the system acts on it."""
+    parts = [unit_reactions(spec, unit) for unit in watch(spec.units, f"reactions of {spec.system}")]
+    return Reactions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
+    """The same of one unit."""
+    rule = spec.acting
+    seen = sighting(spec, unit)
+    scene, truth = seen.scene, seen.truth
+    ends = spec.order[0], spec.order[-1]
+    cheap, full = (seen.used[name] for name in ends)
+    (removed, lost), (added, recovered) = _only(cheap, full, seen), _only(full, cheap, seen)
+    objects = perceived(spec, seen)
+    plans = branches(rule, scene, objects, seen.run)
+
+    def without(mode: str, marked: Bool[np.ndarray, "det"]) -> Float[np.ndarray, "time *plan"]:
+        used = seen.used[mode]
+        keep = persistent(used) if spec.persistence else None
+        behind = PLACINGS[spec.geometry].behind(used, scene, truth, keep=keep)
+        gone = (behind >= 0) & np.append(marked, False)[behind]
+        return rule.plan(objects[mode].where(~gone), scene, previous=plans.before)
+
+    def loss(plan: Float[np.ndarray, "time *plan"]) -> Float[np.ndarray, "time"]:
+        return weighted_loss(rule.terms(plan, scene, truth, previous=plans.before), rule.weights)
+
+    def worse(mode: str, marked: Bool[np.ndarray, "det"]) -> Bool[np.ndarray, "time"]:
+        return loss(without(mode, marked)) - loss(plans.plans[mode]) > rule.tolerance
+
+    changed = (without(ends[1], added) != plans.plans[ends[1]]).reshape(len(scene), -1).any(axis=1)
+    own = removed | lost, added | recovered
+    other = np.zeros(len(scene), dtype=bool)
+    for found, marks in zip((cheap, full), own, strict=True):
+        other[found.frame[marks]] = True
+    shared = [loss(without(mode, marks)) for mode, marks in zip(ends, own, strict=True)]
+    return Reactions(
+        input=scene.inputs,
+        cheap_boxes=np.bincount(cheap.frame, minlength=len(scene)),
+        full_boxes=np.bincount(full.frame, minlength=len(scene)),
+        reacted=changed,
+        needed=worse(ends[1], recovered),
+        lost=worse(ends[0], lost),
+        alike=~other,
+        shared_value=shared[0] - shared[1],
+        recovered=np.bincount(full.frame[recovered], minlength=len(scene)) > 0,
+    )
+
+
+def _only(
+    one: Detections, other: Detections, seen: Sighting
+) -> tuple[Bool[np.ndarray, "det"], Bool[np.ndarray, "det"]]:
+    """Detections of one mode that are false positives of it alone, and that are of objects which the other misses."""
+    in_image = one.boxed and other.boxed
+    mine, theirs = (_matched(each, seen, in_image=in_image) for each in (one, other))
+    known = np.zeros(len(one), dtype=bool)
+    known[_reported_by_both(one, other, seen.scene, in_image=in_image)] = True
+    found = mine.partner >= 0
+    found[found] = theirs.missed[mine.partner[found]]
+    return mine.false_positive & ~known, found
+
+
+def _matched(detections: Detections, seen: Sighting, *, in_image: bool) -> Matching:
+    if in_image:
+        return matching(detections, seen.truth)
+    return ground_matching(detections, seen.truth, scene=seen.scene)
+
+
+def _reported_by_both(one: Detections, other: Detections, scene: Scene, *, in_image: bool) -> Int[np.ndarray, "det"]:
+    """Places of one mode's detections that one of the other mode, of the same super-class, agrees with."""
+    pairs = frame_pairs(one.frame, other.frame)
+    if in_image:
+        near = iou(one.box_px[pairs.first], other.box_px[pairs.second]) >= LEAST_IOU
+    else:
+        if not all(has_ground_boxes(each, scene) for each in (one, other)):
+            raise InputError(
+                f"unit {scene.unit}: the modes need image boxes or 3D boxes, both of them, to be compared."
+            )
+        ends = [ground_boxes(each, scene, wanted_by="a comparison of modes").centre_m for each in (one, other)]
+        near = np.linalg.norm(ends[0][pairs.first] - ends[1][pairs.second], axis=1) <= MOST_APART_M
+    same = super_class(one.cls)[pairs.first] == super_class(other.cls)[pairs.second]
+    return np.unique(pairs.first[near & same])
+
+
+TOLD = ("reacted", "needed", "lost", "alike")
+HANGS_ON = (*TOLD, "placed")
+"""What the data alone tell of an input."""
+
+
+@dataclass(frozen=True)
+class MechanismRow:
+    """Inputs of a cell whose decision value has one sign, and how perception changes on them.
+
+    Attributes:
+        cell: The cell.
+        cheap: Its cheap mode.
+        full: Its full mode.
+        geometry: How detections become objects.
+        system: The downstream system.
+        effect: helped, harmed or unaffected.
+        inputs: Number of such inputs; every figure below is None where there are none.
+        false_positives: Mean change of their number, full less cheap.
+        misses: Mean change of the number of missed objects.
+        detections: Mean change of the number of detections; None without the data.
+        more_false_positives: Share of the inputs with more false positives.
+        no_miss_recovered: Share of the inputs on which the full mode detects no object that the cheap mode misses,
+            object by object: one that loses as many as it recovers does recover a miss. None without the data.
+        reacted: Share of the inputs on which the plan is another without the added false positives, with its 95 %
+            interval over units; None without the data.
+        needed: Share of the inputs on which the loss is higher without the recovered misses, likewise.
+        lost: Share of the inputs on which the cheap mode's loss would be higher without its detections of objects that
+            the full mode misses, likewise.
+        alike: Share of the inputs on which both modes find the same objects and no false positive is of one alone,
+            likewise: only where objects are placed differs.
+        placed: Share of the inputs on which the decision value of what both modes report, as each places it, has this
+            sign by itself, likewise.
+    """
+
+    cell: str
+    cheap: str
+    full: str
+    geometry: str
+    system: str
+    effect: str
+    inputs: int
+    false_positives: float | None
+    misses: float | None
+    detections: float | None
+    more_false_positives: float | None
+    no_miss_recovered: float | None
+    reacted: float | None
+    reacted_lo: float | None
+    reacted_hi: float | None
+    needed: float | None
+    needed_lo: float | None
+    needed_hi: float | None
+    lost: float | None
+    lost_lo: float | None
+    lost_hi: float | None
+    alike: float | None
+    alike_lo: float | None
+    alike_hi: float | None
+    placed: float | None
+    placed_lo: float | None
+    placed_hi: float | None
+
+
+def rows(
+    cells: Mapping[str, BuiltCell],
+    *,
+    located: Mapping[str, CellSpec] | None = None,
+    units: Units = "all",
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> list[MechanismRow]:
+    """Three rows per cell: helped, harmed and unaffected inputs.
+
+    Args:
+        cells: Cells by name.
+        located: Specifications of those whose data are at hand, by the same names (`cells.located`).
+        units: Units whose inputs are looked at.
+        draws: Draws of units behind the intervals.
+        seed: Their seed.
+        watch: Who is told how far it is.
+    """
+    found = []
+    for name, cell in cells.items():
+        table = judged(cell, units)
+        spec = (located or {}).get(name)
+        drawn = make_draws(len(table.unit_ids), draws, seed)
+        found += _rows(name, cell, table, changes=_changes(cell, table, spec, watch), draws=drawn)
+    return found
+
+
+def _changes(
+    cell: BuiltCell, table: ValueTable, spec: CellSpec | None, watch: Watch
+) -> dict[str, Num[np.ndarray, "input"] | Bool[np.ndarray, "input"]]:
+    """What the full mode changes on each input, by name."""
+    kept = positions(table.input, cell.table.input)
+    ends = [{loss: cell.evidence.column(f"{end}_{loss}")[kept] for loss in ("E1", "E2")} for end in ("cheap", "full")]
+    changes = {"misses": ends[1]["E1"] - ends[0]["E1"], "false_positives": ends[1]["E2"] - ends[0]["E2"]}
+    if spec is None:
+        return changes
+    told = reactions(spec, watch=watch)
+    at = positions(table.input, told.input)
+    boxes = (told.full_boxes - told.cheap_boxes)[at]
+    none = ~told.recovered[at]
+    placed = _sign(told.shared_value[at], table.tolerance) == _sign(table.decision_values, table.tolerance)
+    return (
+        changes
+        | {"detections": boxes, "placed": placed, "no_miss_recovered": none}
+        | {name: getattr(told, name)[at] for name in TOLD}
+    )
+
+
+def _sign(values: Float[np.ndarray, "input"], tolerance: float) -> Int[np.ndarray, "input"]:
+    """1 where a value helps, -1 where it harms, 0 where it does neither."""
+    return np.where(np.abs(values) > tolerance, np.sign(values), 0.0).astype(int)
+
+
+def _rows(
+    name: str, cell: BuiltCell, table: ValueTable, *, changes: Mapping[str, np.ndarray], draws: Draws
+) -> list[MechanismRow]:
+    sign = _sign(table.decision_values, table.tolerance)
+    effects = {"helped": sign > 0, "harmed": sign < 0, "unaffected": sign == 0}
+    found = []
+    for effect, rows in effects.items():
+
+        def share(marks: np.ndarray | None, among: np.ndarray = rows) -> Ratio:
+            return Ratio(None, None, None, 0) if marks is None else ratio(table, marks & among, among, draws=draws)
+
+        def mean(name: str, among: np.ndarray = rows) -> float | None:
+            return float(changes[name][among].mean()) if name in changes and among.any() else None
+
+        told: dict[str, Any] = {}
+        for part in HANGS_ON:
+            of = share(changes.get(part))
+            told |= {part: of.value, f"{part}_lo": of.lo, f"{part}_hi": of.hi}
+        found.append(
+            MechanismRow(
+                cell=name,
+                **place(cell),
+                effect=effect,
+                inputs=int(rows.sum()),
+                false_positives=mean("false_positives"),
+                misses=mean("misses"),
+                detections=mean("detections"),
+                more_false_positives=share(changes["false_positives"] > 0).value,
+                no_miss_recovered=share(changes.get("no_miss_recovered")).value,
+                **told,
+            )
+        )
+    return found
+
+
+def table(rows: Sequence[MechanismRow]) -> Table:
+    """The rows as a table."""
+    header = (
+        "cell",
+        "inputs",
+        "d FP",
+        "d misses",
+        "d boxes",
+        "more FP",
+        "no miss rec.",
+        "FP reacted to",
+        "needed miss rec.",
+        "needed det. lost",
+        "same objects",
+        "by place",
+    )
+    texts = [
+        (
+            row.cell,
+            f"{row.effect} {row.inputs:,}",
+            number(row.false_positives),
+            number(row.misses),
+            number(row.detections),
+            percent(row.more_false_positives, 1),
+            percent(row.no_miss_recovered, 1),
+            *(_share(row, name) for name in HANGS_ON),
+        )
+        for row in rows
+    ]
+    missing = sorted({row.cell for row in rows if row.inputs and row.detections is None})
+    notes = [
+        "d: full less cheap, mean per input; rec.: recovered; same objects: only where they are placed differs; "
+        "by place: what both modes report has this sign by itself."
+    ]
+    if missing:
+        notes.append(
+            f"Boxes, recovered misses and reactions need the data of {', '.join(missing)}: give --root and --mode "
+            "NAME=FILE."
+        )
+    return Table("Harm mechanism", header, lines_of(texts), tuple(notes))
+
+
+def _share(row: MechanismRow, name: str) -> str:
+    value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi"))
+    return f"{percent(value, 1)} {interval(low, high, _whole)}".strip()
+
+
+def _whole(share: float | None) -> str:
+    return percent(share, 0)
+
+
+def chart(rows: Sequence[MechanismRow]) -> Chart:
+    """Shares of helped and harmed inputs that hang on what the full mode adds, recovers or loses."""
+    series = {
+        "reacted": "reacts to an added false positive",
+        "needed": "needs a recovered miss",
+        "lost": "loses a needed detection",
+        "placed": "by where both modes' objects are placed",
+    }
+    dots = [
+        Dot(f"{row.cell}: {row.effect}", said, *(getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi")))
+        for row in rows
+        if row.effect != "unaffected"
+        for name, said in series.items()
+    ]
+    return shares("Share of such inputs", dots)

@@ -1,0 +1,79 @@
+"""Results of recipes fitted on decision value and on perception gains -> what training on decision value is worth.
+
+Architecture, inputs, settings and fit units stay; the label alone is swapped. Above 0 decision value is ahead.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from deepval.cells.relabelled import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALUE
+from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
+from deepval.report.charts import Chart
+from deepval.report.tables import Table
+from deepval.results import BudgetKey, BudgetRecord, Result
+
+LABELS = (VALUE, *GAINS)
+"""What recipes are fitted on."""
+RECIPES = (*GATES, *REGRESSORS, *CLASSIFIERS)
+"""The paper's six architectures."""
+
+
+@dataclass(frozen=True)
+class SwapCount(BudgetRecord):
+    """Under one budget, pairs of cell and recipe in which either label wins.
+
+    Attributes:
+        label: The perception gain.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        pairs: Pairs of cell and recipe that are compared.
+        decision: Pairs in which decision value is ahead, its paired interval above 0.
+        perception: Pairs in which the perception gain is.
+    """
+
+    label: str
+    kind: str
+    alpha: float
+    convention: str | None
+    accounting: str | None
+    pairs: int
+    decision: int
+    perception: int
+
+
+def rows(results: Mapping[str, Result]) -> list[Contrast]:
+    """Per recipe, perception gain and budget: the mean over cells, then every cell; decision value less the gain."""
+    return contrasts(results, [(VALUE.name, gain.name) for gain in GAINS])
+
+
+def counts(rows: Sequence[Contrast]) -> list[SwapCount]:
+    """One row per perception gain and budget."""
+    met: dict[tuple[str, BudgetKey], list[str | None]] = {}
+    for row in single(rows):
+        met.setdefault((row.against, row.budget), []).append(row.verdict)
+    return [
+        SwapCount(label, **budget.fields, pairs=len(won), decision=won.count("better"), perception=won.count("worse"))
+        for (label, budget), won in met.items()
+    ]
+
+
+def table(rows: Sequence[Contrast]) -> Table:
+    """The means over cells, and how often either label wins."""
+    notes = [
+        f"{count.budget.label}: of {count.pairs} pairs of cell and recipe, decision value is ahead in {count.decision} "
+        f"and {count.label} in {count.perception}."
+        for count in counts(rows)
+    ]
+    return pooled_table("Training on decision value or on perception gain", rows, notes)
+
+
+def tables(rows: Sequence[Contrast]) -> list[Table]:
+    """The means over cells, then the cells."""
+    return [table(rows), cell_table("Training on decision value or on perception gain, cell by cell", rows)]
+
+
+def chart(rows: Sequence[Contrast]) -> Chart:
+    """The means over cells at the headline budget."""
+    return pooled_chart(rows)

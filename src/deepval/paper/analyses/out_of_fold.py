@@ -1,0 +1,203 @@
+"""Cells and recipes -> nDG over all units, each scored by an allocator fitted on others: never an official number.
+
+Every recipe is fitted once per fold of units, test units among them, and its scores are judged on all units. The paper
+releases such numbers and does not score them: docs/definitions.md, Out of fold.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Literal
+
+from deepval.cells.fitting import Scored, out_of_fold, recipes_for
+from deepval.cells.folder import BuiltCell
+from deepval.engines import Map
+from deepval.errors import InputError, InputWarning, NothingToLearnError
+from deepval.judging.budgets import Selection
+from deepval.judging.draws import seeds_by_units
+from deepval.judging.evaluation import evaluate
+from deepval.paper.analyses.selection_regret import ALPHAS
+from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, plain
+from deepval.report.tables import Table, TableCell, interval, mark_of, number, percent
+from deepval.results import HEADLINE, BudgetRecord, Result
+
+STANDING = "out of fold over all units: released, not scored"
+RANDOM = "random"
+
+
+@dataclass(frozen=True)
+class OutOfFoldRow(BudgetRecord):
+    """One recipe of a cell under one selection budget, out of fold over all units.
+
+    Attributes:
+        cell: The cell.
+        allocator: The recipe, or random.
+        kind: selection.
+        alpha: Share of inputs that may be escalated.
+        standing: What such a number is: released, not scored.
+        folds: Into how many folds the units were dealt.
+        units: Number of units judged on, all of the cell.
+        test_units: Those of them that are test units.
+        inputs: Number of inputs.
+        ndg: nDG.
+        ndg_lo: Lower bound of its 95 % interval over all units.
+        ndg_hi: Upper bound.
+        versus_random: Paired difference with random, as a share of the all-cheap loss.
+        versus_random_lo: Lower bound of its 95 % interval.
+        versus_random_hi: Upper bound.
+        verdict: better, worse or unresolved against random, over all units.
+        held_out_ndg: The official number beside it: nDG on test units when fitted on the others; None where not given.
+        reason: Why something is None.
+    """
+
+    cell: str
+    allocator: str
+    kind: str
+    alpha: float
+    standing: str
+    folds: int
+    units: int
+    test_units: int
+    inputs: int
+    ndg: float | None
+    ndg_lo: float | None
+    ndg_hi: float | None
+    versus_random: float | None
+    versus_random_lo: float | None
+    versus_random_hi: float | None
+    verdict: str | None
+    held_out_ndg: float | None
+    reason: str | None
+
+
+def rows(
+    cells: Mapping[str, BuiltCell],
+    recipes: Iterable[str] | None = None,
+    results: Mapping[str, Result] | None = None,
+    *,
+    folds: int = 5,
+    alphas: Sequence[float] = ALPHAS,
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+    map_fits: Map = map,
+    watch: Watch = unwatched,
+) -> list[OutOfFoldRow]:
+    """One row per cell, budget and recipe, random first.
+
+    Args:
+        cells: Cells by name.
+        recipes: What is fitted; all that make sense on a cell where None.
+        results: Judgements on the test units of each cell, to lay beside.
+        folds: Into how many folds units are dealt.
+        alphas: Shares of inputs that may be escalated.
+        draws: Number of draws of all units, or "exact".
+        seed: Their seed.
+        map_fits: Where folds are fitted.
+        watch: Who is told how far it is.
+    """
+    if folds < 2:
+        raise InputError(f"Out-of-fold scores need two folds or more; found {folds}.")
+    budgets, wanted = [Selection(alpha) for alpha in alphas], None if recipes is None else list(recipes)
+    seeds = seeds_by_units({name: cell.split.units for name, cell in cells.items()}, seed)
+    found = []
+    for name, cell in cells.items():
+        known = recipes_for(cell)
+        chosen = known if wanted is None else [each for each in wanted if each in known]
+        scored = _scored(name, cell, chosen, partial(out_of_fold, folds=folds, map_fits=map_fits), watch)
+        scores = {recipe: item.over(cell.table) for recipe, item in scored.items()}
+        units = list(cell.split.units)
+        result = evaluate(cell.listed, scores, budgets, units=units, draws=draws, seed=seeds[name], missing="worst")
+        official = (results or {}).get(name)
+        for allocator in (RANDOM, *scored):
+            for budget in budgets:
+                row = result.row(allocator, "selection", budget.alpha)
+                found.append(
+                    OutOfFoldRow(
+                        cell=name,
+                        allocator=allocator,
+                        kind="selection",
+                        alpha=budget.alpha,
+                        standing=STANDING,
+                        folds=folds,
+                        units=row.units,
+                        test_units=len(cell.split.test),
+                        inputs=row.inputs,
+                        ndg=row.ndg,
+                        ndg_lo=row.ndg_lo,
+                        ndg_hi=row.ndg_hi,
+                        versus_random=row.versus_random,
+                        versus_random_lo=row.versus_random_lo,
+                        versus_random_hi=row.versus_random_hi,
+                        verdict=row.verdict,
+                        held_out_ndg=_official(official, allocator, budget.alpha),
+                        reason=row.reason,
+                    )
+                )
+    return found
+
+
+def _scored(
+    name: str, cell: BuiltCell, recipes: Sequence[str], scores: Callable[[BuiltCell, str], Scored], watch: Watch
+) -> dict[str, Scored]:
+    """Scores by each recipe; one to which some fold has nothing to teach is left out with a warning."""
+    found = {}
+    for recipe in watch(list(recipes), f"folds of {name}"):
+        try:
+            found[recipe] = scores(cell, recipe)
+        except NothingToLearnError as error:
+            warnings.warn(f"{name}, left out: {error}", InputWarning, stacklevel=2)
+    return found
+
+
+def _official(result: Result | None, allocator: str, alpha: float) -> float | None:
+    rows = () if result is None else result.rows
+    found = (row.ndg for row in rows if (row.allocator, row.kind, row.alpha) == (allocator, "selection", alpha))
+    return next(found, None)
+
+
+def table(rows: Sequence[OutOfFoldRow]) -> Table:
+    """Out-of-fold nDG by budget, a section for each cell; the official number at the headline beside it."""
+    alphas = sorted({row.alpha for row in rows})
+    at = min(alphas, key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    header = ("cell", "allocator", *(percent(alpha, 0) for alpha in alphas), f"95 % at {percent(at, 0)}")
+    header = (*header, f"held out, {percent(at, 0)}")
+    sections = []
+    for cell, group in groupby(rows, key=lambda row: row.cell):
+        members, lines = list(group), []
+        for name in dict.fromkeys(row.allocator for row in members):
+            own = {row.alpha: row for row in members if row.allocator == name}
+            head = own[at]
+            lines.append(
+                (
+                    TableCell("" if lines else cell),
+                    TableCell(name),
+                    *(
+                        TableCell(number(row.ndg) + "+" * (row.verdict == "better"), mark_of(row.verdict))
+                        for row in (own[alpha] for alpha in alphas)
+                    ),
+                    TableCell(interval(head.ndg_lo, head.ndg_hi)),
+                    TableCell(number(head.held_out_ndg)),
+                )
+            )
+        sections.append(tuple(lines))
+    notes = (
+        f"nDG {STANDING}. Each unit is scored by a fit on the units of the other folds, and test units are opened.",
+        "+ and bold: better than random over all units, at 95 %; asterisk: worse. held out: the official number, on "
+        "test units.",
+    )
+    return Table(f"Allocators {STANDING}", header, tuple(sections), notes, (header[-2],))
+
+
+def chart(rows: Sequence[OutOfFoldRow]) -> Chart:
+    """Out-of-fold nDG at the headline budget beside the official one."""
+    at = min((row.alpha for row in rows), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    dots = []
+    for row in rows:
+        if row.alpha == at:
+            label = f"{row.cell}: {row.allocator}"
+            dots.append(Dot(label, "out of fold, not scored", row.ndg, row.ndg_lo, row.ndg_hi))
+            dots.append(Dot(label, "held out", row.held_out_ndg))
+    return plain(f"nDG at {at:.0%}, {STANDING}", dots, line=0.0)

@@ -1,0 +1,88 @@
+"""Cells -> how many escalations help and how many harm, and how much: docs/analyses.md.
+
+The paper's tables of signs and, over cells that differ in geometry alone, its oracle-geometry control.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from deepval.cells.folder import BuiltCell
+from deepval.judging.draws import make_draws
+from deepval.paper.analyses.judged import HarmColumns, Units, harm, judged, place
+from deepval.paper.columns import CellColumns, column, declared_table
+from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
+from deepval.report.tables import Table, almost_zero, percent
+from deepval.results import known
+
+
+@dataclass(frozen=True)
+class SignRow(HarmColumns, CellColumns):
+    """What escalating every input of a cell does."""
+
+    cheap_loss: float = column("The all-cheap loss")
+    all_full_share: float | None = column(
+        "Share of the all-cheap loss that escalating everything removes", "all-full", percent
+    )
+    alpha: float = column("Share of inputs that the oracle may escalate")
+    oracle_share: float | None = column("Share of the all-cheap loss that the oracle removes", "oracle", percent)
+
+
+def rows(
+    cells: Mapping[str, BuiltCell],
+    *,
+    units: Units = "all",
+    alpha: float = 0.2,
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> list[SignRow]:
+    """One row per cell, over the inputs of the named units."""
+    return [
+        _row(name, cell, units=units, alpha=alpha, draws=draws, seed=seed)
+        for name, cell in watch(list(cells.items()), "signs")
+    ]
+
+
+def _row(
+    name: str, cell: BuiltCell, *, units: Units, alpha: float, draws: int | Literal["exact"], seed: int
+) -> SignRow:
+    table = judged(cell, units)
+    summary = table.summary(alpha)
+    return SignRow(
+        cell=name,
+        **place(cell),
+        inputs=len(table),
+        units=len(table.unit_ids),
+        **harm(table, make_draws(len(table.unit_ids), draws, seed)),
+        cheap_loss=summary.cheap_loss,
+        all_full_share=known(summary.all_full_share),
+        alpha=alpha,
+        oracle_share=known(summary.oracle_share),
+    )
+
+
+def table(rows: Sequence[SignRow]) -> Table:
+    """The rows as a table."""
+    notes = [
+        f"{row.cell}: {row.draws_dropped} of {row.draws} draws without any benefit are left out of the harm ratio's "
+        "interval."
+        for row in rows
+        if row.draws_dropped
+    ]
+    notes += [
+        f"{row.cell}: {why}."
+        for row in rows
+        if (why := almost_zero(row.cheap_loss, row.all_full_share, row.oracle_share))
+    ]
+    return declared_table(SignRow, rows, "What escalating everything does", notes=notes)
+
+
+def chart(rows: Sequence[SignRow]) -> Chart:
+    """Harm rate and harm ratio of each cell."""
+    return shares(
+        "Harmed share of affected inputs",
+        (Dot(row.cell, "harm rate", row.harm_rate, row.harm_rate_lo, row.harm_rate_hi) for row in rows),
+        line=0.5,
+    )

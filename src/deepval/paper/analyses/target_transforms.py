@@ -1,0 +1,42 @@
+"""Results of regressing routers fitted on V, its rank, its signed CDF and published objectives -> what the form does.
+
+Published objectives enter as shares of the fit values and V as it is, so that a difference between them can come from
+the objective or from the transform: any two labels are compared, the later of the list less the earlier.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from deepval.cells.relabelled import PUBLISHED, RANK, REGRESSORS, SIGNED_CDF, VALUE
+from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table
+from deepval.report.charts import Chart
+from deepval.report.tables import Table
+from deepval.results import Result
+
+LABELS = (VALUE, RANK, SIGNED_CDF, *PUBLISHED)
+"""What recipes are fitted on."""
+RECIPES = REGRESSORS
+"""The paper's routers that regress."""
+
+
+def rows(results: Mapping[str, Result]) -> list[Contrast]:
+    """Per recipe that knows a transform, pair of labels and budget: the mean over cells, then every cell."""
+    names = [label.name for label in LABELS]
+    found = contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
+    transformed = {row.recipe for row in found if {row.label, row.against} & {RANK.name, SIGNED_CDF.name}}
+    return [row for row in found if row.recipe in transformed]
+
+
+def table(rows: Sequence[Contrast]) -> Table:
+    """The means over cells."""
+    return pooled_table("Target transform against training objective", rows)
+
+
+def tables(rows: Sequence[Contrast]) -> list[Table]:
+    """The means over cells, then the cells."""
+    return [table(rows), cell_table("Target transform against training objective, cell by cell", rows)]
+
+
+def chart(rows: Sequence[Contrast]) -> Chart:
+    """The means over cells at the headline budget."""
+    return pooled_chart(rows)

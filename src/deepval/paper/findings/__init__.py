@@ -1,0 +1,24 @@
+"""Findings of the paper, each with the rule by which a run tells whether it holds: rows of a run -> verdicts."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from deepval.files.canonical import read_toml
+from deepval.paper.findings import allocation, cost, escalation, perception
+from deepval.paper.findings.finding import Finding, KnownRows
+
+FILE = Path(__file__).with_name("findings.toml")
+MODULES = (escalation, perception, allocation, cost)
+
+__all__ = ["Finding", "KnownRows", "findings"]
+
+
+@cache
+def findings() -> tuple[Finding, ...]:
+    """Every finding, theme by theme."""
+    return tuple(Finding(**{**told, "told": _named(told["told"])}) for told in read_toml(FILE)["finding"])
+
+
+def _named(name: str) -> Any:
+    return next(found for module in MODULES if (found := getattr(module, name, None)) is not None)

@@ -1,0 +1,346 @@
+"""Cells at hand -> the rows of every analysis on them, made by an engine and kept: a second run makes what changed.
+
+First cells are built, then what analyses share of each is made (allocators fitted, scores, results), then the analyses.
+A job that is kept is not done again, so that a run which was stopped goes on where it was.
+"""
+
+import inspect
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from deepval.cells.case import note_looks
+from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.sighting import hold_units
+from deepval.cells.sources import located, needs_files
+from deepval.cells.spec import CellSpec
+from deepval.cells.spec_files import Wanted
+from deepval.engines import Engine
+from deepval.errors import InputError, InputWarning, is_of_machine, reports_absence, reports_machine
+from deepval.files import reading
+from deepval.files.canonical import digest_of, plain, sha256
+from deepval.paper.parts import BOARD, CellAtHand, as_bytes, of_bytes
+from deepval.paper.registry import ANALYSES, Analysis
+from deepval.progress import Watch, unwatched
+from deepval.protocol.gathering import built_cells, meant, place_of, unbuilt
+from deepval.protocol.keeping import LIST, REFUSED, code_digest, is_kept, kept, place
+from deepval.tables.costs import costs_bytes
+
+ROWS = "rows.json"
+BARE = frozenset({"cells", "located", "costs"})
+"""Parts that are nothing to be made."""
+CHARGED = frozenset({"costs", "priced", "charged", "causal", "skipping", "train_scores"})
+"""Parts that rest on what things cost."""
+OTHER_FITS = {"train_scores": 1, "causal": 1, "relabelled": 2}
+"""Parts that rest on fits of their own, to fewer units or to other labels, and in which turn they are made."""
+HELD = 32
+"""Units that a worker holds in memory, for most analyses go through all of them."""
+
+
+@dataclass(frozen=True)
+class AnalysisOutcome:
+    """What an analysis found on the cells of one collection: a data set, or those of its units that cells are made of.
+
+    Attributes:
+        rows: Its rows.
+        refused: Why it could not be run on some of them, in words.
+    """
+
+    rows: tuple[Any, ...]
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run.
+
+    Attributes:
+        cells: Its cells.
+        lacking: What this machine or version lacks to build others, by their id.
+        outcomes: By analysis and collection, what was found.
+        idle: By analysis, why it found nothing to run on.
+    """
+
+    cells: tuple[CellAtHand, ...]
+    lacking: Mapping[str, tuple[str, ...]]
+    outcomes: Mapping[str, Mapping[str, AnalysisOutcome]]
+    idle: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One analysis on cells that it takes together."""
+
+    analysis: str
+    cells: tuple[CellAtHand, ...]
+
+    @property
+    def collection(self) -> str:
+        """What the cells are of."""
+        return self.cells[0].collection
+
+
+def run(
+    names: Sequence[str | Path],
+    *,
+    work: Path,
+    data: Path | None = None,
+    costs: str = BOARD,
+    recipes: tuple[str, ...] | None = None,
+    analyses: Sequence[str] | None = None,
+    engine: Engine | None = None,
+    watch: Watch = unwatched,
+) -> Run:
+    """Every analysis on the cells that are named.
+
+    Args:
+        names: Tracks, cell folders, folders of such, or specification files.
+        work: Folder in which cells are built and everything that is made is kept.
+        data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
+        costs: What modes and allocators cost where a cell has no costs.
+        recipes: What is fitted; all that make sense on a cell where None.
+        analyses: Names of analyses; all where None.
+        engine: Who works, already entered; this process where None.
+        watch: Who is told how far it is.
+    """
+    found = meant(names, data=data)
+    mapped = map if engine is None else engine.map
+    missing = [wanted for wanted in found.wanted if unbuilt(wanted, work)]
+    _all(mapped(_build, [(wanted, work) for wanted in missing]), missing, "building cells", watch)
+    at_hand: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in found.folders]
+    at_hand += [(place_of(spec, work), spec) for wanted in found.wanted for spec in wanted.specs]
+    cells = _labelled(at_hand, work, costs=costs, recipes=recipes)
+    wanted_names = [each.name for each in ANALYSES] if analyses is None else list(analyses)
+    chosen = [each for each in ANALYSES if each.name in wanted_names]
+    idle: dict[str, str] = {}
+    jobs = [job for each in chosen for job in _jobs(each, cells, idle)]
+    undone = [job for job in jobs if not _is_answered(_place(job))]
+    undone.sort(key=lambda job: not _named(job.analysis).long)  # so that no worker is left alone with one at the end
+    shares = _shares(undone)
+    _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
+    try:
+        lacking = _all(mapped(_analyse, undone), undone, "analyses", watch)
+    finally:
+        hold_units()
+    outcomes: dict[str, dict[str, AnalysisOutcome]] = {}
+    refused = {
+        _place(job): AnalysisOutcome((), (sentence,)) for job, sentence in zip(undone, lacking, strict=True) if sentence
+    }
+    for job in jobs:
+        before = outcomes.setdefault(job.analysis, {}).get(job.collection, AnalysisOutcome(()))
+        outcomes[job.analysis][job.collection] = _joined(before, refused.get(_place(job)) or _read(_kept(job)))
+    return Run(tuple(cells), found.lacking, outcomes, idle)
+
+
+def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) -> list[Any]:
+    """The results of all items, as they are finished under a progress bar."""
+    return [result for _, result in zip(watch(items, label), done, strict=True)]
+
+
+def _build(job: tuple[Wanted, Path]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        list(built_cells(*job))
+
+
+def _labelled(
+    at_hand: Sequence[tuple[Path, CellSpec | None]], work: Path, *, costs: str, recipes: tuple[str, ...] | None
+) -> list[CellAtHand]:
+    """The cells by what tells them apart in a data set: modes, system, geometry; and a hash where that fails."""
+    built = [read_cell(folder) for folder, _ in at_hand]
+    if not built:
+        return []
+    collections = _collections([(cell.spec.dataset, cell.split.units) for cell in built])
+    short = [(cell.spec.dataset, _label(cell)) for cell in built]
+    labels = [
+        label if short.count((dataset, label)) == 1 else f"{label} {cell.id.rpartition('-')[2]}"
+        for (dataset, label), cell in zip(short, built, strict=True)
+    ]
+    return [
+        CellAtHand(label, collection, folder, _specified(cell, spec), work, costs, recipes)
+        for label, collection, cell, (folder, spec) in zip(labels, collections, built, at_hand, strict=True)
+    ]
+
+
+def _collections(units: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
+    """The data set of each cell, with its units where others are made of more of them."""
+    most = {name: max((own for other, own in units if other == name), key=len) for name, _ in units}
+    return [name if own == most[name] else f"{name}, {_some(own)}" for name, own in units]
+
+
+def _some(units: Sequence[str]) -> str:
+    return f"{len(units)} units" if len(units) > 1 else f"unit {units[0]}"
+
+
+def _label(cell: BuiltCell) -> str:
+    cheap, full = cell.table.modes[0], cell.table.modes[-1]
+    family, dash, size = full.rpartition("-")
+    modes = f"{cheap}-{size if dash and cheap.startswith(family + dash) else full}"
+    return f"{modes} {cell.spec.system} {cell.spec.geometry}"
+
+
+def _specified(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
+    return located(cell) if spec is None and not needs_files(cell) else spec
+
+
+def _jobs(analysis: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str]) -> list[Job]:
+    """The analysis on every group of cells that it takes together; why there is none goes into `idle`."""
+    fitting = list(cells)
+    if analysis.among is not None:
+        holds, none = analysis.among
+        fitting = [at for at in cells if holds(at.cell)]
+        if not fitting:
+            idle[analysis.name] = none
+            return []
+    if analysis.needs_data:
+        fitting = [at for at in fitting if at.spec is not None]
+        if not fitting:
+            idle[analysis.name] = "no cell whose data are at hand"
+            return []
+    groups: dict[str, list[CellAtHand]] = {}
+    for at in fitting:
+        d = at.cell.definition
+        kinds = {
+            "cell": (d["dataset"], at.label),
+            "view": [d[part] for part in ("dataset", "modes", "geometry")],
+            "pair": [d[part] for part in ("dataset", "modes")],
+            "set": at.collection,
+        }
+        groups.setdefault(digest_of(plain(kinds[analysis.by])), []).append(at)
+    jobs = [Job(analysis.name, tuple(group)) for group in groups.values() if len(group) >= analysis.least]
+    if not jobs:
+        idle[analysis.name] = f"no {analysis.least} cells that differ in the consumer alone"
+    return jobs
+
+
+def _shares(jobs: Sequence[Job]) -> list[tuple[CellAtHand, tuple[str, ...]]]:
+    """What jobs take of each cell, so that it is made once: what rests on the fits to all, then on the other fits."""
+    wanted: dict[str, tuple[CellAtHand, set[str]]] = {}
+    for job in jobs:
+        parts = set(_named(job.analysis).takes.values()) - BARE
+        for at in job.cells if parts else ():
+            wanted.setdefault(str(at.folder), (at, set()))[1].update(parts)
+    shares = [
+        (at, tuple(sorted(part for part in parts if OTHER_FITS.get(part, 0) == turn)))
+        for turn in sorted({0, *OTHER_FITS.values()})
+        for at, parts in wanted.values()
+    ]
+    return [(at, parts) for at, parts in shares if parts]
+
+
+def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
+    at, parts = share
+    for part in parts:
+        try:
+            at.part(part)
+        except InputError as error:
+            if _stops(error):
+                raise
+            continue  # the analysis that takes it says so
+
+
+def _named(name: str) -> Analysis:
+    return next(each for each in ANALYSES if each.name == name)
+
+
+def _analysis(job: Job) -> Analysis:
+    """The analysis of a job, with no recipes but those of the run."""
+    found, wanted = _named(job.analysis), job.cells[0].recipes
+    if wanted is None or "recipes" not in found.settings:
+        return found
+    recipes = tuple(name for name in found.settings["recipes"] if name in wanted)
+    return replace(found, settings={**found.settings, "recipes": recipes})
+
+
+def _rests_on(job: Job) -> dict[str, Any]:
+    analysis = _analysis(job)
+    parts = set(analysis.takes.values())
+    told: dict[str, Any] = {
+        "analysis": analysis.name,
+        "cells": {at.label: at.identity for at in job.cells},
+        "takes": dict(analysis.takes),
+        "settings": plain(analysis.settings),
+        "code": code_digest(analysis.module_name, *(["deepval.paper.parts"] if parts - BARE else [])),
+        "called": None if analysis.called is None else sha256(inspect.getsource(analysis.called).encode()),
+    }
+    if "located" in parts:
+        told["located"] = [at.spec is not None for at in job.cells]
+    if parts - BARE:
+        told["recipes"] = job.cells[0].recipes
+    if parts & CHARGED:
+        told["costs"] = sha256(costs_bytes(job.cells[0].costs))
+    return told
+
+
+def _root(job: Job) -> tuple[Path, str]:
+    return job.cells[0].work / "kept", f"analyses/{job.analysis}"
+
+
+def _place(job: Job) -> Path:
+    return place(*_root(job), _rests_on(job))
+
+
+def _analyse(job: Job) -> str | None:
+    """Make and keep a job's answer; why there is none where this machine lacks a file or a library for it."""
+    hold_units(HELD)
+    try:
+        _kept(job)
+    except InputError as error:
+        if _stops(error):
+            raise
+        return str(error)
+    return None
+
+
+def _stops(error: InputError) -> bool:
+    """Whether the machine refused what further jobs need as well: room, rights, memory, workers."""
+    return is_of_machine(error) and not reports_absence(str(error))
+
+
+def _is_answered(folder: Path) -> bool:
+    """Whether the answer of a job is kept; a failure of the machine, which earlier versions kept, is discarded."""
+    if not is_kept(folder):
+        return False
+    if reading.is_file(folder / REFUSED) and reports_machine(reading.text(folder / REFUSED)):
+        for name in (LIST, REFUSED):
+            (folder / name).unlink()
+        return False
+    return True
+
+
+def _kept(job: Job) -> Path:
+    """The folder of a job's rows, or of the sentence that says why there are none."""
+    return kept(*_root(job), _rests_on(job), lambda: _made(job))
+
+
+def _made(job: Job) -> dict[str, bytes]:
+    analysis = _analysis(job)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            arguments = {
+                argument: {at.label: made for at in job.cells if (made := at.part(part)) is not None}
+                for argument, part in analysis.takes.items()
+            }
+            with job.cells[0].keeping_fits():
+                rows = analysis.rows(arguments)
+            if analysis.judges:
+                note_looks((at.cell for at in job.cells), by=f"reproduce {job.analysis}")
+    except InputError as error:
+        if is_of_machine(error):
+            raise
+        return {REFUSED: str(error).encode()}
+    return {ROWS: as_bytes(rows)}
+
+
+def _read(folder: Path) -> AnalysisOutcome:
+    refused = folder / REFUSED
+    if reading.is_file(refused):
+        return AnalysisOutcome((), (reading.text(refused),))
+    return AnalysisOutcome(tuple(of_bytes(reading.content(folder / ROWS))))
+
+
+def _joined(one: AnalysisOutcome, other: AnalysisOutcome) -> AnalysisOutcome:
+    return AnalysisOutcome((*one.rows, *other.rows), tuple(dict.fromkeys((*one.refused, *other.refused))))

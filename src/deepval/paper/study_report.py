@@ -1,0 +1,263 @@
+"""A run -> its report: words first, then tables by theme beside the paper's figures; as HTML, Markdown and JSON."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from deepval.files.canonical import json_text, plain
+from deepval.files.writing import write_atomically
+from deepval.paper import planned, telling
+from deepval.paper.comparing import SOURCE, Agreement, Beside, Records, laid_beside
+from deepval.paper.planned import PlanFollowed
+from deepval.paper.registry import ANALYSES, THEMES, Analysis
+from deepval.paper.run import Run
+from deepval.paper.telling import Retold, retold
+from deepval.report.study import Part, Passage, Study, as_html, as_markdown, in_order, titled
+from deepval.report.tables import MISSING, Table, interval, lines_of, number
+from deepval.version import __version__
+
+LEADS = {
+    "What escalation does": "Over all units of each cell: how often the full mode changes the outcome, and which way.",
+    "Perception against decision": "Whether what perception gains tells what the decision gains.",
+    "Allocators": "Fitted on training and validation units, judged on the test units that the split's hash fixed.",
+    "Cost": "With allocators charged for what they take.",
+}
+FILES = ("report.html", "report.md", "report.json")
+
+
+def write_report(run: Run, out: Path, plan: PlanFollowed | None = None) -> dict[str, Any]:
+    """Write the three files into a folder and return what the JSON says."""
+    records = records_of(run)
+    agreement = laid_beside(run, records)
+    found = retold(records, [_about(at) for at in run.cells])
+    study = study_of(run, agreement, found, plan)
+    content = _content(run, records, agreement) | {"findings": telling.content(found)}
+    content |= {"plan": None if plan is None else plain(asdict(plan))}
+    texts = (as_html(study), as_markdown(study), json_text(content))
+    for name, text in zip(FILES, texts, strict=True):
+        write_atomically(out / name, text, make_folder=True)
+    return content
+
+
+def records_of(run: Run) -> Records:
+    """The rows as dicts, by analysis and collection."""
+    return {
+        analysis.name: {
+            dataset: analysis.plain_records(outcome.rows) if outcome.rows else []
+            for dataset, outcome in run.outcomes[analysis.name].items()
+        }
+        for analysis in ANALYSES
+        if analysis.name in run.outcomes
+    }
+
+
+def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]:
+    return {
+        "deepval": __version__,
+        "paper": SOURCE,
+        "cells": [_about(at) for at in run.cells],
+        "lacking": {cell: list(lines) for cell, lines in run.lacking.items()},
+        "not_run": dict(run.idle),
+        "refused": {
+            name: {dataset: list(each.refused) for dataset, each in found.items() if each.refused}
+            for name, found in run.outcomes.items()
+            if any(each.refused for each in found.values())
+        },
+        "beside_the_paper": plain(asdict(agreement)),
+        "analyses": {name: {ds: plain(rows) for ds, rows in found.items()} for name, found in records.items()},
+        "tables": {
+            name: {ds: [plain(asdict(table)) for table in tables] for ds, tables in found.items()}
+            for name, found in _tables(run)
+        },
+    }
+
+
+def _about(at: Any) -> dict[str, Any]:
+    cell = at.cell
+    return {
+        "dataset": cell.spec.dataset,
+        "collection": at.collection,
+        "cell": at.label,
+        "id": cell.id,
+        "cheap": cell.table.modes[0],
+        "full": cell.table.modes[-1],
+        "geometry": cell.spec.geometry,
+        "system": cell.spec.system,
+        "inputs": len(cell.table),
+        "units": len(cell.split.units),
+        "test_units": len(cell.split.test),
+    }
+
+
+def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
+    for analysis in ANALYSES:
+        found = run.outcomes.get(analysis.name, {})
+        told = {dataset: analysis.tables(each.rows) for dataset, each in found.items() if each.rows}
+        if told:
+            yield analysis.name, told
+
+
+def study_of(run: Run, agreement: Agreement, found: Sequence[Retold], plan: PlanFollowed | None = None) -> Study:
+    """The report as a study: findings first, what was run and every figure after."""
+    datasets = list(dict.fromkeys(at.collection for at in run.cells))
+    ran = [name for name, found in run.outcomes.items() if any(each.rows for each in found.values())]
+    told = telling.findings_part(found, [_about(at) for at in run.cells])
+    parts = [*([] if told is None else [told]), *([] if plan is None else [_planned(plan)])]
+    parts += [_beside_paper(agreement), _ran(run)]
+    parts += [part for theme in THEMES if (part := _theme(theme, run, datasets)) is not None]
+    signs = [each.same_sign for each in agreement.figures if each.same_sign is not None]
+    inside = [each.inside for each in agreement.figures if each.inside is not None]
+    facts = (
+        ("Cells", str(len(run.cells)), f"of {', '.join(datasets)}"),
+        ("Analyses", str(len(ran)), f"{len(run.idle)} had nothing to run on"),
+        ("Same sign", _of(signs), "figures with a sign, on like cells"),
+        ("Inside", _of(inside), "of an interval or of the paper's range"),
+        ("Not built", str(len(run.lacking)), "cells of the tracks that were asked for"),
+    )
+    main = telling.collections([_about(at) for at in run.cells])[:1]
+    sentences = [telling.sentence(found, name) for name in main if any(name in each.told for each in found)]
+    return Study("Replication", sentences[0] if sentences else _sentence(run, agreement), facts, tuple(parts))
+
+
+def _of(marks: Sequence[bool]) -> str:
+    return f"{sum(marks)} of {len(marks)}" if marks else MISSING
+
+
+def _sentence(run: Run, agreement: Agreement) -> str:
+    number_of = len(agreement.figures)
+    if not number_of:
+        return f"{_count(len(run.cells), 'cell')} run; none is of a data set, geometry and system that the paper has."
+    signs = [each.same_sign for each in agreement.figures if each.same_sign is not None]
+    pairs, same = sum(each.pairs for each in agreement.orders), sum(each.same for each in agreement.orders)
+    kin = "like cells" if all(each.kinship == "like" for each in agreement.figures) else "the same or like cells"
+    return (
+        f"{_count(len(run.cells), 'cell')} run. Of {number_of} figures on {kin}, {sum(signs)} of {len(signs)} with "
+        f"a sign have the paper's, and {same} of {pairs} pairs are in its order."
+    )
+
+
+def _count(number_of: int, what: str) -> str:
+    return f"{number_of} {what}{'' if number_of == 1 else 's'}"
+
+
+def _ran(run: Run) -> Part:
+    header = ("data set", "cell", "modes", "inputs", "units", "test units", "id")
+    texts = []
+    for at in run.cells:
+        about = _about(at)
+        modes = f"{about['cheap']} -> {about['full']}"
+        counts = [f"{about[name]:,}" for name in ("inputs", "units", "test_units")]
+        texts.append((about["collection"], about["cell"], modes, *counts, about["id"].rpartition("-")[2]))
+    blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
+    reasons: dict[str, list[str]] = {}
+    for cell, lines in run.lacking.items():
+        for line in lines:
+            reasons.setdefault(line, []).append(cell)
+    if reasons:
+        told = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
+        blocks.append(Passage("What could not be built, and why", items=told))
+    idle = [f"{name}: {why}." for name, why in run.idle.items()]
+    for name, found in run.outcomes.items():
+        idle += [f"{name}, {dataset}: {why}" for dataset, each in found.items() for why in each.refused]
+    if idle:
+        blocks.append(Passage("What could not be run, and why", items=tuple(idle)))
+    lead = "Cells that were built on this machine or read from their folders; every table below is over these."
+    return Part("What was run", lead, tuple(blocks))
+
+
+def _planned(plan: PlanFollowed) -> Part:
+    lead = (
+        "Comparisons that were declared and registered before their test units were judged on, each as the mean over "
+        "its cells. All other verdicts of this report were not planned."
+    )
+    return Part("Planned comparisons", lead, (Passage(tables=(planned.table(plan),)),))
+
+
+def _beside_paper(agreement: Agreement) -> Part:
+    lead = (
+        f"Figures of {SOURCE}, each beside the like of it here. A cell is the same where data set, modes, geometry and "
+        "system are, a part of it where it has fewer inputs; it is like where all but the modes are, and then the "
+        "paper's figures over its pairs of modes make a range. Same sign: both on the same side of 0, or of what "
+        "divides gain from loss."
+    )
+    tables = list(dict.fromkeys(each.table for each in agreement.figures))
+    blocks = [Passage(sayings=tuple(_saying(table, agreement) for table in tables))] if tables else []
+    for table in tables:
+        rows = [each for each in agreement.figures if each.table == table]
+        blocks.append(Passage(tables=(_figures(table, rows), *_orders(table, agreement)), folded=True))
+    if agreement.without:
+        told = (f"{table} ({_count(number_of, 'figure')})" for table, number_of in agreement.without.items())
+        words = f"Without a like cell or analysis here: {'; '.join(told)}."
+        blocks.append(Passage("What of the paper has no like here", (words,)))
+    return Part("Beside the paper", lead, tuple(blocks))
+
+
+def _saying(table: str, agreement: Agreement) -> tuple[str, str]:
+    rows = [each for each in agreement.figures if each.table == table]
+    orders = [each for each in agreement.orders if each.table == table]
+    said, good, all_of = [], 0, 0
+    for name, marks in (
+        ("have the same sign", [r.same_sign for r in rows]),
+        ("lie inside the interval or range", [r.inside for r in rows]),
+        ("have the same verdict against random", [r.same_verdict for r in rows]),
+    ):
+        known = [mark for mark in marks if mark is not None]
+        if known:
+            said.append(f"{sum(known)} of {len(known)} {name}")
+            good, all_of = good + sum(known), all_of + len(known)
+    pairs, same = sum(each.pairs for each in orders), sum(each.same for each in orders)
+    if pairs:
+        said.append(f"{same} of {pairs} pairs are in the same order")
+        good, all_of = good + same, all_of + pairs
+    share = good / all_of if all_of else 0.5
+    chip = "agrees" if share >= 0.8 else "differs" if share < 0.5 else "partly"
+    return (
+        chip,
+        f"{table[0].upper()}{table[1:]}: of {_count(len(rows), 'figure')}, {'; '.join(said) or 'none can tell'}.",
+    )
+
+
+def _figures(table: str, rows: Sequence[Beside]) -> Table:
+    header = ("figure", "cell here", "kin", "here", "95 %", "paper", "in words")
+    texts = [
+        (
+            each.quantity,
+            each.cell,
+            each.kinship,
+            number(each.here),
+            interval(each.here_lo, each.here_hi),
+            number(each.paper_lo)
+            if each.paper_lo == each.paper_hi
+            else f"{number(each.paper_lo)} to {number(each.paper_hi)}",
+            each.words,
+        )
+        for each in rows
+    ]
+    return Table(f"{table}, beside the paper", header, lines_of(texts))
+
+
+def _orders(table: str, agreement: Agreement) -> tuple[Table, ...]:
+    orders = [each for each in agreement.orders if each.table == table]
+    texts = [(each.quantity, f"{each.among} of {each.of}", each.words) for each in orders]
+    return (Table(f"{table}, in order", ("figure", "among", "in words"), lines_of(texts)),) if texts else ()
+
+
+def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Part | None:
+    blocks = []
+    for analysis in (each for each in ANALYSES if each.theme == theme and each.name in run.outcomes):
+        found = run.outcomes[analysis.name]
+        blocks += [_block(analysis, d, found[d].rows, alone=len(datasets) == 1) for d in datasets if _some(found, d)]
+    return Part(theme, LEADS[theme], tuple(blocks)) if blocks else None
+
+
+def _some(found: Any, dataset: str) -> bool:
+    return dataset in found and bool(found[dataset].rows)
+
+
+def _block(analysis: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
+    tables = in_order(analysis.tables(rows))
+    told = tables if alone else tuple(titled(table, dataset) for table in tables)
+    chart = analysis.chart(rows)
+    title = analysis.name if alone else f"{analysis.name}, {dataset}"
+    return Passage(title, charts=() if chart is None else (chart,), tables=told)
