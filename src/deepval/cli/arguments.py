@@ -11,7 +11,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-import typer
 from typer.core import TyperCommand
 
 from deepval.errors import InputError
@@ -125,7 +124,7 @@ class GroupedCommand(TyperCommand):
 def limits(least: float, greatest: float) -> Callable[..., Any]:
     """The least and the greatest value of a numeric option, as its `callback`."""
 
-    def check(param: typer.CallbackParam, value: Any) -> Any:
+    def check(_ctx: Any, param: Any, value: Any) -> Any:
         check_number(param.opts[0], value, (least, greatest))
         return value
 
