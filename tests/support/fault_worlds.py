@@ -35,7 +35,7 @@ def write_beside_cells(home: Path) -> None:
 
 
 def commands(home: Path) -> dict[str, Words]:
-    """Commands that write, given where to; `fit --export` and `report` take what `fit` and `evaluate` write to `home`."""
+    """Commands that write, by where to; some take the output of `fit` and `evaluate` in `home`."""
     cell = home / "cells" / "braking-monocular"
     judged = ("--cells", home / "cells", "--draws", "50")
     return {

@@ -26,6 +26,7 @@ from deepval.cli.options import (
     Values,
 )
 from deepval.cli.registered_plan import on_test_units, plan_on, print_plan
+from deepval.cli.stored_judgement import store_judgement
 from deepval.errors import InputError
 from deepval.files.writing import check_writable
 from deepval.judging.out_of_core import refuse
@@ -33,6 +34,7 @@ from deepval.report import FORMS, console
 from deepval.results import Result
 from deepval.tables.parts import on_disk
 
+DEFAULTS = (Subject(), ChargedBudgets(), Draws())
 MOST_ROWS = 200
 """A longer table is summarised on the console."""
 
@@ -163,6 +165,9 @@ def evaluate(
     else:
         on_file = replace(table_on_disk, costs=case.table.costs)
         result = deepval.evaluate(on_file, files, levels, modes=subject.mode_names, **settings)
+    extras = (scores, calibrate, by, simultaneous, terms, weight, plan)
+    if case.cell is not None and not any(extras) and (subject, budgets, draws) == DEFAULTS:
+        store_judgement(case, scored, replace(result, curves=()))
     result = case.labelled(result if thresholds else replace(result, thresholds=()), note)
     result = replace(result, recovery=result.apgr()) if apgr else result
     if out:

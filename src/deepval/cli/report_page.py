@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -10,10 +11,13 @@ import typer
 from deepval.cells.case import read_case
 from deepval.cells.judgement import judge
 from deepval.cli import options, terminal
+from deepval.cli.registered_plan import count_look
+from deepval.cli.stored_judgement import stored_judgement
 from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
+from deepval.judging.evaluation import gain_curves
 from deepval.results import Result
 
 RESULT, FRAMES = "result", "frames"
@@ -111,11 +115,18 @@ def _title(cell: str, file: Path) -> str:
 
 
 def _judgement(folder: Path) -> Result:
-    """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
+    """The judgement of the scores in a cell's folder by `deepval evaluate`, stored or new, with curves."""
     case = read_case(folder)
     scores = case.scores({})
     units, note = case.judged_units(None, scores)
     budgets = options.budgets(case, scores)
+    stored = stored_judgement(case, scores)
+    if stored is not None:
+        for warning in stored.warnings:
+            warnings.warn(InputWarning(warning), stacklevel=2)
+        count_look(case, "report", units, scores)
+        curves = gain_curves(case.table, scores, CURVE_POINTS, units=units)
+        return case.labelled(replace(stored, curves=curves), note)
     result = judge(
         case,
         scores,
