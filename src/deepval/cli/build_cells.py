@@ -218,7 +218,7 @@ def build(
     check_writable(out, folder=True)
     rules = _rules(system or ["braking"], weights, masks)
     geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
-    material, limits = _material(files, mode, threshold, scores, only, seed)
+    material, thresholds = _material(files, mode, threshold, scores, only, seed)
     if any(isinstance(rule, LearnedPlanner) for rule in rules):
         check_roads(material.source, material.units)
     if costs is not None:
@@ -227,7 +227,7 @@ def build(
         material, geometries=geometries, systems=rules, persistence=persistence, changes=_changes(change)
     )
     if count_matched:
-        cell_specs = _count_matched(cell_specs, limits)
+        cell_specs = _count_matched(cell_specs, thresholds)
     folders = {cell_spec: out / f"{cell_spec.system}-{cell_spec.geometry}" for cell_spec in cell_specs}
     up_to_date = (
         {}
@@ -253,13 +253,13 @@ def build(
     results = [cells_by_spec[cell_spec] for cell_spec in cell_specs]
     too_few = cell_specs[0].roles.too_few
     if too_few is not None:
-        note = f"{too_few}: all of {kind} are judged on, nothing is held out, and no allocator can be fitted here."
+        note = f"{too_few}: all units of {kind} are judged, nothing is held out, and no allocator can be fitted here."
         warnings.warn(InputWarning(note), stacklevel=2)
     if json:
         terminal.print_json([_summary(result) for result in results])
         return
     for result in results:
-        before = "" if result.now else "stands as it was built; "
+        before = "" if result.now else "unchanged since it was built; "
         say(f"{result.folder}: {before}{_judged_share(result)}{_sentence(result.table.summary())}")
 
 
@@ -282,20 +282,20 @@ def _material(
     if kind != "synthetic" and (files.root is None or not mode):
         raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
     start = seed or 0
-    limits, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
+    thresholds, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
     if kind == "synthetic":
-        least = {name: float(limits.get(name, limits.get("", sources.DEFAULT_THRESHOLD))) for name in modes}
-        return sources.synthetic(modes, seed=start, threshold=least, classes=classes or None, units=units), limits
-    mode_files = [_mode_file(text, limits, kinds, classes, start) for text in modes]
-    return sources.from_files(files.open(), mode_files, units=units), limits
+        least = {name: float(thresholds.get(name, thresholds.get("", sources.DEFAULT_THRESHOLD))) for name in modes}
+        return sources.synthetic(modes, seed=start, threshold=least, classes=classes or None, units=units), thresholds
+    mode_files = [_mode_file(text, thresholds, kinds, classes, start) for text in modes]
+    return sources.from_files(files.open(), mode_files, units=units), thresholds
 
 
-def _count_matched(cell_specs: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
+def _count_matched(cell_specs: list[spec.CellSpec], thresholds: dict[str, str]) -> list[spec.CellSpec]:
     """The cells with the full mode at its count-matched threshold; prints that threshold."""
     from deepval.paper.analyses.judged import count_matched_specs
 
     full = cell_specs[0].modes[-1].name
-    if {full, ""} & limits.keys():
+    if {full, ""} & thresholds.keys():
         raise InputError(f"--count-matched chooses the threshold of {full}: give --threshold only for other modes.")
     matched = count_matched_specs(cell_specs)
     say(
@@ -351,7 +351,7 @@ def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:
 
 
 def _mode_file(
-    text: str, limits: dict[str, str], kinds: dict[str, str], only: list[str], seed: int
+    text: str, thresholds: dict[str, str], kinds: dict[str, str], only: list[str], seed: int
 ) -> sources.ModeFile:
     name, equals, path = text.partition("=")
     without_file = _built_in(text)
@@ -360,7 +360,7 @@ def _mode_file(
             f"--mode of a data set on disk must be NAME=DETECTIONS, or a mode without a file: {NAMES}; found {text!r}."
         )
     # A kind of scores for all modes applies only to modes with a file.
-    limit = limits.get(name, limits.get(""))
+    limit = thresholds.get(name, thresholds.get(""))
     kind = kinds.get(name, kinds.get("") if without_file is None else None)
     scores: Any = None if kind is None else options.one_of(kind, SCORE_KINDS, "--scores-are")
     return sources.ModeFile(

@@ -36,21 +36,20 @@ def doctor(
 
     Example: deepval doctor cells
     """
-    up = checkup(folder)
+    report = checkup(folder)
     if json:
-        about = {"folder": str(folder), "whole": not up.problems, "found": up.found, "files": up.files}
-        about |= {"problems": plain(up.problems), "notes": up.notes}
+        about = {"folder": str(folder), "whole": not report.problems, "found": report.found, "files": report.files}
+        about |= {"problems": plain(report.problems), "notes": report.notes}
         terminal.print_json(about)
     else:
-        there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in up.found.items())
-        say(
-            f"{there or 'Nothing whole'}: {counted(up.files, 'file')} verified, {counted(len(up.problems), 'problem')}."
-        )
-        for problem in up.problems:
+        there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in report.found.items())
+        problems = counted(len(report.problems), "problem")
+        say(f"{there or 'Nothing whole'}: {counted(report.files, 'file')} verified, {problems}.")
+        for problem in report.problems:
             say(f"  {problem.path}: {problem.wrong}. Run: {problem.run}")
-        for note in up.notes:
+        for note in report.notes:
             say(f"  note: {note}")
-    if up.problems:
+    if report.problems:
         raise typer.Exit(1)
 
 
@@ -64,24 +63,23 @@ EVERY_CORE = Workers(workers=min(4, os.cpu_count() or 1))
 def reproduce(
     names: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help=f"Tracks ({', '.join(NAMES)}; all where none is named), cell folders, or specification files."
-        ),
+        typer.Argument(help=f"Tracks ({', '.join(NAMES)}), cell folders or specification files. Default: all tracks."),
     ] = None,
     *,
     data: DataFolder = None,
     work: Annotated[
-        Path, typer.Option("--work", help="Folder for cells and everything that is made; goes on there.")
+        Path, typer.Option("--work", help="Folder for cells and stored work; a stopped run continues there.")
     ] = WORK,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.html, report.md and report.json.")] = Path(
         "reproduction"
     ),
     costs: Annotated[
         str | None,
-        typer.Option("--costs", help="What modes and allocators cost where a cell does not say: .toml, or a profile."),
+        typer.Option("--costs", help="Costs for cells without costs: a .toml file or a profile."),
     ] = None,
     analyses: Annotated[
-        list[str] | None, typer.Option("--analysis", help="Analysis to run, as of `deepval analyse`. Repeatable.")
+        list[str] | None,
+        typer.Option("--analysis", help="Name of an analysis to run. Repeatable. Default: all."),
     ] = None,
     allocators: Annotated[
         list[str] | None, typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable. Default: all.")
@@ -89,7 +87,7 @@ def reproduce(
     plan: Annotated[
         Path | None,
         typer.Option(
-            "--plan", help="A registered plan: make its comparisons over the cells, and say what was planned."
+            "--plan", help="A registered plan: make its comparisons over the cells, and report what was planned."
         ),
     ] = None,
     workers: Workers = EVERY_CORE,
