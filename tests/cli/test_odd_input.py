@@ -14,6 +14,7 @@ import pytest
 import deepval
 from cli_functions import declarations, parameters
 from deepval.allocators.models.trees import Trees
+from deepval.cli.arguments import EXACT, LIMITS, check_number
 from deepval.datasets import kitti
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws

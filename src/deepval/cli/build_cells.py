@@ -118,7 +118,7 @@ def perceive(
         )
         if mode.note is not None:
             say(f"  note: timing is noisy. {mode.note} Use more --samples on a quiet machine.")
-    say(f"Detections and manifest: {out}" + (f". Costs: {done.costs}" if done.costs else ""))
+    say(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
 
 
 def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[tuple[int, Path]]]":
