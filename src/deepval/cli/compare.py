@@ -19,8 +19,7 @@ from deepval.judging.comparison import Comparison
 from deepval.judging.contenders import POLICIES, STATISTICS, Named, Statistic, parsed
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.over_cells import PooledComparison, compare_over
-from deepval.report import console
-from deepval.report.comparisons import area_table
+from deepval.report.comparisons import area_table, comparison_table
 from deepval.results import Result
 from deepval.tables.scores import Scores
 
@@ -113,7 +112,7 @@ def compare(
     if json:
         terminal.print_json([dict(row) for row in rows])
     else:
-        typer.echo(console.render_comparison(rows, width=terminal.width(), color=terminal.colored()), nl=False)
+        terminal.print_tables([comparison_table(rows)])
     if following is not None:
         verdicts = [(row.candidate, row.baseline, row.budget, row.of, row.verdict) for row in rows]
         print_plan(

@@ -22,10 +22,10 @@ from deepval.errors import InputError
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past, frames_of
 from deepval.files.writing import check_writable, write_atomically
-from deepval.metering.cards import CostCard, add_cards, measured_cards, read_entries
+from deepval.metering.cost_cards import CostCard, add_cards, measured_cards, read_entries
 from deepval.metering.energy import Spent
 from deepval.metering.timing import Items, Stages
-from deepval.report.tables import counted
+from deepval.report.table import quantity
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.targets import TARGETS
 
@@ -225,7 +225,7 @@ def fit(
         return
     for file, fitted_allocator in written:
         used = fitted_allocator.training
-        fitted_on = f"{counted(used.inputs, 'input')} of {counted(len(used.units), 'unit')}"
+        fitted_on = f"{quantity(used.inputs, 'input')} of {quantity(len(used.units), 'unit')}"
         say(f"{file}: {fitted_allocator.name} for {used.target}, fitted on {fitted_on}.")
 
 
@@ -260,7 +260,7 @@ def score(
 ) -> None:
     """Score a cell's inputs by an allocator or a signal.
 
-    Inputs without a score are left out and counted. An allocator that was fitted on validation units does not score
+    Inputs without a score are left out and quantity. An allocator that was fitted on validation units does not score
     them itself: the same recipe, fitted on the training units alone, does.
 
     Example: deepval score cells/braking-monocular gate-gbm
@@ -315,7 +315,7 @@ def _fit_words(scored: fitting.Scored) -> str:
     if len(fits) > 1:
         alone = min(fits, key=lambda fit: fit["units"])
         words.append(
-            f"{alone['inputs']:,} validation inputs by a fit on {counted(alone['units'], 'unit')} without theirs"
+            f"{alone['inputs']:,} validation inputs by a fit on {quantity(alone['units'], 'unit')} without theirs"
         )
     return "; ".join(["", *words])
 

@@ -21,7 +21,7 @@ from deepval.protocol import submissions, tracks
 from deepval.protocol.gathering import WORK
 from deepval.protocol.integrity import contradictions
 from deepval.protocol.tracks import NAMES, read_cells
-from deepval.report.tables import counted
+from deepval.report.table import quantity
 
 
 def doctor(
@@ -43,8 +43,8 @@ def doctor(
         terminal.print_json(about)
     else:
         there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in report.found.items())
-        problems = counted(len(report.problems), "problem")
-        say(f"{there or 'Nothing whole'}: {counted(report.files, 'file')} verified, {problems}.")
+        problems = quantity(len(report.problems), "problem")
+        say(f"{there or 'Nothing whole'}: {quantity(report.files, 'file')} verified, {problems}.")
         for problem in report.problems:
             say(f"  {problem.path}: {problem.wrong}. Run: {problem.run}")
         for note in report.notes:
@@ -169,7 +169,7 @@ def cells(
         terminal.print_json([_track(item, data) for item in selected_tracks])
         return
     for item in selected_tracks:
-        say(f"{item.name}: {item.title} ({counted(len(item.cells), 'cell')})")
+        say(f"{item.name}: {item.title} ({quantity(len(item.cells), 'cell')})")
         shared: dict[str, list[str]] = {}
         for cell in item.cells:
             missing = cell.missing(data)
@@ -268,7 +268,7 @@ def leaderboard(
 
 def _print_board(content: dict[str, Any], out: Path, base: Path | None) -> None:
     """Print how many submissions were judged, flagged and refused, and why."""
-    judged, on = counted(len(content["submissions"]), "submission"), counted(len(content["cells"]), "cell")
+    judged, on = quantity(len(content["submissions"]), "submission"), quantity(len(content["cells"]), "cell")
     say(f"{judged} judged on {on}, {len(content['refused'])} refused: see {out}.")
     for item in content["submissions"]:
         for reason in item["flags"]:
@@ -296,7 +296,7 @@ def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
         terminal.print_json(about)
     elif done is not None:
         rows = sum(len(scores.values) for scores in done.scores.values())
-        say(f"{done.card.key}: valid; {counted(rows, 'score')} on {counted(len(done.scores), 'cell')}.")
+        say(f"{done.card.key}: valid; {quantity(rows, 'score')} on {quantity(len(done.scores), 'cell')}.")
         for note in notes:
             say(f"  note: {note}")
     for problem in [] if json else checked.problems:

@@ -33,8 +33,8 @@ from deepval.judging import diagnosis
 from deepval.judging.contenders import POLICIES
 from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing import file_text
-from deepval.report.comparisons import diagnosis_tables, opening
-from deepval.report.tables import threshold_table
+from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
+from deepval.report.result_tables import threshold_table
 
 
 def diagnose(
@@ -83,7 +83,7 @@ def diagnose(
     if json:
         terminal.print_json(plain(dict(result)))
         return
-    say(opening(result))
+    say(diagnosis_sentence(result))
     terminal.print_tables(list(diagnosis_tables(result)))
 
 

@@ -16,7 +16,7 @@ from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of, file_digest
 from deepval.files.writing import check_writable
-from deepval.report.tables import counted
+from deepval.report.table import quantity
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,9 @@ def train_planner(
 
     Example: deepval train-planner --dataset nuscenes --root nuscenes --maps expansion --steps 2000 --out planner
     """
-    from deepval.planners.learned.masks import PlanGrid
-    from deepval.planners.learned.samples import samples_of, unit_samples
-    from deepval.planners.learned.training import TrainingSettings
-    from deepval.planners.learned.training import train as run
+    from deepval.planners.neural.masks import PlanGrid
+    from deepval.planners.neural.training import TrainingSettings, samples_of, unit_samples
+    from deepval.planners.neural.training import train as run
 
     check_writable(out, folder=True)
     if not every:
@@ -97,7 +96,7 @@ def train_planner(
         return
     say(
         f"{trained.weights} and {trained.masks}: {manifest['steps']:,} steps on {manifest['samples']:,} samples of "
-        f"{counted(len(units), 'unit')}, loss {manifest['loss']['first']:.4f} to {manifest['loss']['last']:.4f}; "
+        f"{quantity(len(units), 'unit')}, loss {manifest['loss']['first']:.4f} to {manifest['loss']['last']:.4f}; "
         f"{manifest['label']}."
     )
 
