@@ -1,236 +1,29 @@
 """`deepval analyse NAME`: a command for every declared analysis, with options from the parts and settings it takes."""
 
 import inspect
-import warnings
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
 import typer
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sources import PlannerPaths, located, needs_files
 from deepval.cells.spec import ROLES, CellSpec
 from deepval.cells.spec import units_of as units_in_role
-from deepval.cells.spec_files import is_specification
 from deepval.cli import options
-from deepval.cli.groups import Drawn, WhoWorks
-from deepval.cli.lazy import LOOK, lazy_group
-from deepval.cli.several import Several
-from deepval.errors import InputError, InputWarning
-from deepval.files import reading
-from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.budgets import LEVELS, RAILS, Selection
-from deepval.paper.analysis import ANALYSES, REPORT_ONLY, Analysis, analysis
-from deepval.protocol.gathering import WORK, gathered
-from deepval.report import forms
-from deepval.report.console import render_tables
-from deepval.report.table import Table
-from deepval.results import KINDS, MEASURED, Result
-from deepval.tables.costs import Costs
+from deepval.cli.analysis_options import Cells, Charges, ReadAgain, Shown
+from deepval.cli.arguments import OptionGroup, limits
+from deepval.cli.commands import LOOK, lazy_group
+from deepval.cli.options import Draws, Workers
+from deepval.cli.terminal import watch
+from deepval.errors import InputError
+from deepval.files.writing import check_writable
+from deepval.judging.budgets import LEVELS, Selection
+from deepval.paper.analysis import ANALYSES, GROUPS, REPORT_ONLY, Analysis, analysis
+from deepval.results import Result
 from deepval.tables.scores import Scores
-
-FORMS = ("text", "markdown", "csv", "latex", "json")
-SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
-
-
-@dataclass(frozen=True)
-class Cells(Several):
-    """The cells that an analysis is run on, and where those of tracks and specifications come from."""
-
-    cells: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Folders of cells that `deepval build` wrote, folders of such, specification files (.toml, .json), or "
-            "tracks by name, with --data."
-        ),
-    ]
-    data: Annotated[
-        Path | None, typer.Option("--data", help="For tracks: folder with kitti_tracking, nuscenes and so on.")
-    ] = None
-    work: Annotated[Path, typer.Option("--work", help="For tracks and specifications: folder to build cells in.")] = (
-        WORK
-    )
-    specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
-
-    def by_path(self) -> dict[str, BuiltCell]:
-        """Cells by folder; a folder that is no cell stands for the cells in it, a track for those it can build."""
-        return self._read(self.cells)
-
-    def named(self) -> dict[str, BuiltCell]:
-        """Cells by the name of their folder, or by its path where two have the same name."""
-        return _by_name(self.by_path())
-
-    def results_and_cells(self) -> tuple[dict[str, Result], dict[str, BuiltCell]]:
-        """Results saved in files, by path, and the cells that the other names stand for."""
-        saved = [path for path in self.cells if reading.is_file(path) and not is_specification(path)]
-        others = [path for path in self.cells if path not in saved]
-        if len({reading.resolved(path) for path in saved}) < len(saved):
-            raise InputError("Results must be different files; one is given twice.")
-        return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
-
-    def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
-        collected = gathered(names, data=self.data, work=self.work, watch=options.watch)
-        self.specs.update(collected.specs)
-        reasons: dict[str, list[str]] = {}
-        for cell, lines in collected.lacking.items():
-            for line in lines:
-                reasons.setdefault(line, []).append(cell)
-        for line, cells in reasons.items():
-            names_text = cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
-            warnings.warn(InputWarning(f"Not built: {names_text} lack {line}."), stacklevel=2)
-        if not collected.cells:
-            raise InputError(
-                f"At least one cell is needed; none of {', '.join(map(str, names))} can be built here: see "
-                "`deepval cells`."
-            )
-        return dict(collected.cells)
-
-
-def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
-    names = [reading.resolved(cell.folder).name for cell in built.values()]
-    return {
-        name if names.count(name) == 1 else path: cell for name, (path, cell) in zip(names, built.items(), strict=True)
-    }
-
-
-@dataclass(frozen=True)
-class ReadAgain(Several):
-    """The data that cells were built from, to read them again."""
-
-    root: Annotated[
-        Path | None,
-        typer.Option("--root", help="Folder of the data set that the cells were built from, to read it again."),
-    ] = None
-    mode: Annotated[
-        list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS of a mode, to read it again. Repeatable.")
-    ] = None
-    maps: Annotated[
-        Path | None, typer.Option("--maps", help="Folder of lane maps, where the cells were built with one.")
-    ] = None
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="Weights of the learned planner, for cells of it."),
-    ] = None
-    masks: Annotated[Path | None, typer.Option("--masks", help="Masks that belong to the weights.")] = None
-
-    def __post_init__(self) -> None:
-        if self.root is None and (self.mode or self.maps):
-            raise InputError(
-                "--mode and --maps say how a data set is read again: give --root, the folder of its files, too."
-            )
-        if (self.weights is None) != (self.masks is None):
-            raise InputError("A learned planner is weights and masks: give both --weights and --masks, or neither.")
-
-    def located(self, sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool) -> dict[str, CellSpec]:
-        """Specifications of the cells whose data are at hand: all where files are given, else those that need none."""
-        paths = None if self.weights is None or self.masks is None else PlannerPaths(self.weights, self.masks)
-        if paths is not None and not any(cell.spec.learned for cell in built.values()):
-            raise InputError(
-                "--weights and --masks are of cells of the learned planner, and none is given: leave them out."
-            )
-        files = options.named_files(self.mode or (), "Modes", lambda path: path.stem)
-        built_specs = {
-            name: cell_spec for name, cell in built.items() if (cell_spec := sources.specs.get(str(cell.folder)))
-        }
-        to_locate = {
-            name: cell
-            for name, cell in built.items()
-            if name not in built_specs and (all_needed or self.root is not None or not needs_files(cell))
-        }
-        return built_specs | {
-            name: located(cell, root=self.root, files=files, maps=self.maps, planner=paths)
-            for name, cell in to_locate.items()
-        }
-
-
-@dataclass(frozen=True)
-class Charges(Several):
-    """The measured budgets that an analysis judges under."""
-
-    costs: options.CostFile = None
-    alpha: options.Alphas = None
-    budget: Annotated[
-        list[str] | None,
-        typer.Option("--budget", help="selection, latency, energy or money; measured budgets charge. Repeatable."),
-    ] = None
-    rails: options.Rails = None
-
-    def charging(self, declared: Analysis, drawn: Drawn | None) -> Any:
-        """The checked budgets; those of the analysis where none are named."""
-        from deepval.paper.charging import Charging
-
-        allowed = KINDS if "selection" in declared.budgets else MEASURED
-        kinds = tuple(
-            dict.fromkeys(options.one_of(kind, allowed, "--budget") for kind in self.budget or declared.budgets)
-        )
-        if self.rails is not None and "energy" not in kinds:
-            raise InputError("--rails applies only to energy budgets; none was requested: give --budget energy too.")
-        draws = {} if drawn is None else drawn.settings
-        return Charging(
-            alphas=tuple(Selection(alpha).alpha for alpha in self.alpha or LEVELS),
-            kinds=kinds,
-            rails=options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
-            costs=None if self.costs is None else Costs.of(self.costs),
-            **draws,
-        )
-
-
-@dataclass(frozen=True)
-class Shown(Several):
-    """The format of the rows, and the file they are written to; checked before any work."""
-
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help=f"{', '.join(FORMS)}. Default: by the name of --out, or text."),
-    ] = None
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")] = None
-    json: options.Json = False
-
-    def __post_init__(self) -> None:
-        chosen = options.one_of(self.chosen, FORMS, "--format")
-        if self.json and chosen != "json":
-            raise InputError(f"--json prints JSON and --format {chosen} something else: give one of them.")
-        if self.out is not None:
-            check_writable(self.out)
-
-    @property
-    def chosen(self) -> str:
-        """The format, by name or by the suffix of the file."""
-        usual = "json" if self.json else SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
-        return self.form or usual
-
-    def write(self, declared: Analysis, rows: Sequence[Any], **settings: Any) -> None:
-        """Print or write the rows; CSV and JSON have every field unrounded."""
-        if self.chosen == "csv":
-            text = forms.records_csv([asdict(row) for row in rows])
-        elif self.chosen == "json":
-            text = options.as_json(_content(declared, rows))
-        else:
-            text = self._text(declared.report_tables(rows, summary_first=False, **settings))
-        if self.out is None:
-            typer.echo(text, nl=False)
-        else:
-            write_atomically(self.out, text)
-            typer.echo(f"Written to {self.out}")
-
-    def _text(self, tables: Sequence[Table]) -> str:
-        if self.chosen in ("markdown", "latex"):
-            text = forms.table_markdown if self.chosen == "markdown" else forms.table_latex
-            return "\n\n".join(map(text, tables)) + "\n"
-        if self.out is not None:
-            return render_tables(tables, width=options.ENDLESS)
-        return render_tables(tables, width=options.width(), color=options.colored())
-
-
-def _content(declared: Analysis, rows: Sequence[Any]) -> Any:
-    if declared.whole:
-        return asdict(rows[0])
-    records = [asdict(row) for row in rows]
-    if declared.over_cells is None:
-        return records
-    return {"rows": records, "over_cells": [asdict(row) for row in declared.over_cells(rows)]}
 
 
 def units_of(text: str) -> str | list[str]:
@@ -270,12 +63,14 @@ SETTINGS = {
     ),
     "alpha": Setting(
         float,
-        typer.Option("--alpha", help="Share of inputs that may be escalated."),
+        typer.Option("--alpha", help="Share of inputs that may be escalated.", callback=limits(-math.inf, math.inf)),
         lambda alpha: Selection(alpha).alpha,
     ),
     "alphas": Setting(
         list[float],
-        typer.Option("--alpha", help="Share of inputs that may be escalated. Repeatable."),
+        typer.Option(
+            "--alpha", help="Share of inputs that may be escalated. Repeatable.", callback=limits(-math.inf, math.inf)
+        ),
         lambda alphas: [Selection(alpha).alpha for alpha in alphas],
     ),
     "recipes": Setting(
@@ -299,7 +94,9 @@ TAUGHT = Setting(
     typer.Option("--allocator", "-a", help="Recipe to fit on every label. Repeatable. Default: the paper's."),
     lambda names: _recipes(names or ()),
 )
-CONTROLS = Setting(int, typer.Option("--controls", help="Random scores to judge beside the allocators."))
+CONTROLS = Setting(
+    int, typer.Option("--controls", help="Random scores to judge beside the allocators.", callback=limits(0, 1_000))
+)
 SCORES = Setting(bool, typer.Option("--scores", help="Include the scores stored with each cell."))
 DIAGNOSTICS = Setting(
     bool, typer.Option("--diagnostics/--no-diagnostics", help="Judge the diagnostics of cells too, apart.")
@@ -331,7 +128,7 @@ class Part:
     """
 
     supply: Callable[["Request"], Any]
-    groups: Mapping[str, type[Several]] = field(default_factory=dict)
+    groups: Mapping[str, type[OptionGroup]] = field(default_factory=dict)
     settings: Mapping[str, tuple[Setting, Any]] = field(default_factory=dict)
     saved: str | None = None
 
@@ -343,7 +140,7 @@ class Request:
         self.declared = declared
         self.sources: Cells = values["sources"]
         self.again: ReadAgain | None = values.get("again")
-        self.drawn: Drawn | None = values.get("drawn")
+        self.drawn: Draws | None = values.get("drawn")
         self.allocators: Any = values.get("allocator")
         self.controls: int = values.get("controls", 0)
         self.with_scores: bool = values.get("stored_scores", False)
@@ -388,14 +185,14 @@ class Request:
         signals = [name for name in FREE if name in SIGNALS]
         return {
             name: fitting.scored_by_all(cell, self.allocators or (), signals=signals, units=units, lenient=True)
-            for name, cell in options.watch(list(self.cells.items()), "scoring")
+            for name, cell in watch(list(self.cells.items()), "scoring")
         }
 
     def diagnostics(self) -> dict[str, Any]:
         """Scores by diagnostics."""
         from deepval.cells import fitting
 
-        return {name: fitting.diagnosed(cell) for name, cell in options.watch(list(self.cells.items()), "diagnostics")}
+        return {name: fitting.diagnosed(cell) for name, cell in watch(list(self.cells.items()), "diagnostics")}
 
     def judged(self) -> dict[str, Result]:
         """Saved results, and cells judged by the scores in their folders."""
@@ -404,7 +201,7 @@ class Request:
 
         assert self.drawn is not None
         results, seeds = dict(self.saved), shared_seeds(self.cells, self.drawn.seed)
-        for name, cell in options.watch(list(self.cells.items()), "judging"):
+        for name, cell in watch(list(self.cells.items()), "judging"):
             case = read_case(cell.folder)
             scores = case.scores({})
             budgets = options.budgets(case, scores)
@@ -429,7 +226,7 @@ class Request:
         seeds = shared_seeds(self.cells, self.drawn.seed)
         return {
             name: judge(cell, fitting.diagnosed(cell), command=None, draws=self.drawn.number, seed=seeds[name])
-            for name, cell in options.watch(list(self.cells.items()) if self.with_diagnostics else [], "diagnostics")
+            for name, cell in watch(list(self.cells.items()) if self.with_diagnostics else [], "diagnostics")
         }
 
     def knowing(self) -> set[str]:
@@ -444,14 +241,14 @@ class Request:
         from deepval.paper import charging
 
         scores = charging.stored(self.cells, self.charging)
-        settings: Any = {"accountings": accountings or ("cascade",), "command": self.command, "watch": options.watch}
+        settings: Any = {"accountings": accountings or ("cascade",), "command": self.command, "watch": watch}
         return self.saved | charging.results(self.cells, scores, self.charging, **settings)
 
     def causal(self) -> dict[str, Result]:
         """Saved results, and cells judged under policies calibrated on their validation units."""
         from deepval.paper import charging
 
-        scores = charging.fitted(self.cells, self.charging, self.allocators, watch=options.watch)
+        scores = charging.fitted(self.cells, self.charging, self.allocators, watch=watch)
         return self.saved | charging.results(
             self.cells,
             scores,
@@ -459,7 +256,7 @@ class Request:
             command=self.command,
             calibrate=True,
             controls=self.controls,
-            watch=options.watch,
+            watch=watch,
         )
 
     def priced(self) -> dict[str, Any]:
@@ -482,13 +279,13 @@ class Request:
             alphas=LEVELS,
             by=self.command,
             **self.drawn.settings,
-            watch=options.watch,
+            watch=watch,
         )
         return self.saved | dict(judged)
 
 
-_DRAWN: Mapping[str, type[Several]] = {"drawn": Drawn}
-_CHARGED: Mapping[str, type[Several]] = {"charges": Charges, "drawn": Drawn}
+_DRAWN: Mapping[str, type[OptionGroup]] = {"drawn": Draws}
+_CHARGED: Mapping[str, type[OptionGroup]] = {"charges": Charges, "drawn": Draws}
 PARTS: dict[str, Part] = {
     "cells": Part(lambda request: request.cells),
     "located": Part(Request.located, {"again": ReadAgain}),
@@ -519,9 +316,9 @@ def command(declared: Analysis) -> Callable[..., None]:
     extras = {name: item for part in parts.values() for name, item in part.settings.items()}
     own = {name: _setting(declared, name) for name in declared.settings if name not in SUPPLIED}
     if {"draws", "seed"} <= declared.parameters.keys():
-        groups["drawn"] = Drawn
+        groups["drawn"] = Draws
     if "map_fits" in declared.parameters:
-        groups["workers"] = WhoWorks
+        groups["workers"] = Workers
     saved = next((part.saved for part in parts.values() if part.saved), None)
     parameters = [_parameter("sources", _cells(saved))]
     parameters += [_option(name, item, default) for name, (item, default) in extras.items()]
@@ -550,7 +347,10 @@ def _setting(declared: Analysis, name: str) -> Setting:
         kind, item = declared.declared[name]
         if get_origin(kind) not in (None, list) and kind not in (list[str] | None,):
             kind = list[str] if declared.settings[name] is not None else list[str] | None
-        return Setting(kind, typer.Option(*(item.flags or (f"--{name}",)), help=item.help), item.read)
+        callback = None if item.limits is None else limits(*item.limits)
+        return Setting(
+            kind, typer.Option(*(item.flags or (f"--{name}",)), help=item.help, callback=callback), item.read
+        )
     if name not in SETTINGS:
         raise TypeError(f"Analysis {declared.name}: the argument {name!r} of rows(...) must be declared by a Setting.")
     return SETTINGS[name]
@@ -592,7 +392,7 @@ def _run(
         supplied = {"budgets": request.charging.measured(), "kinds": request.charging.kinds}
         settings |= {name: value for name, value in supplied.items() if name in declared.parameters}
     if "watch" in declared.parameters:
-        settings["watch"] = options.watch
+        settings["watch"] = watch
     request.read()
     rows = _rows(request, settings, values.get("workers"))
     if declared.empty is not None and not rows:
@@ -606,7 +406,7 @@ def _run(
     output.write(declared, rows, **settings)
 
 
-def _rows(request: Request, settings: dict[str, Any], workers: WhoWorks | None) -> list[Any]:
+def _rows(request: Request, settings: dict[str, Any], workers: Workers | None) -> list[Any]:
     from deepval.cells.case import note
 
     declared = request.declared
@@ -629,9 +429,11 @@ def _value(item: Setting, value: Any) -> Any:
     return value if item.read is None or value is None else item.read(value)
 
 
-analyse = typer.Typer(
-    cls=lazy_group({name: "analyses" for name in ANALYSES if name not in REPORT_ONLY}), no_args_is_help=True, **LOOK
-)
+COMMANDS = {
+    heading: {name: "analyses" for name in names if name not in REPORT_ONLY} for heading, names in GROUPS.items()
+}
+"""The module of each command, by heading of the help."""
+analyse = typer.Typer(cls=lazy_group(COMMANDS), no_args_is_help=True, **LOOK)
 
 
 def __getattr__(name: str) -> Callable[..., None]:

@@ -2,7 +2,7 @@
 
 `deepval analyse NAME`, `deepval reproduce` and docs/analyses.md are made from these declarations. To add an analysis,
 write `analyses/NAME.py` with a row class (`paper.columns`), a function `rows(...)` and an `Analysis`, and add its name
-to `ANALYSES` below.
+to `GROUPS` below.
 """
 
 import inspect
@@ -19,13 +19,24 @@ from deepval.report.table import Table
 if TYPE_CHECKING:
     from deepval.cells.relabelled import Label
 
-ESCALATION, PERCEPTION, ALLOCATORS, COST = (
-    "What escalation does",
-    "Perception against decision",
-    "Allocators",
-    "Cost",
-)
-GROUPS = (ESCALATION, PERCEPTION, ALLOCATORS, COST)
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "What escalation does": (
+        *("signs", "composition", "ties", "mechanism", "viability", "lift", "operating-points", "persistence"),
+        *("sensitivity", "robustness", "external"),
+    ),
+    "Perception against decision": (
+        *("agreement", "consumers", "optima", "targets", "perception-ranking", "selection-regret"),
+    ),
+    "Allocators": (
+        *("held-out", "benefit-harm", "wins", "half-widths", "concentration", "seeds", "out-of-fold", "transfer"),
+        *("objective-swap", "published-objectives", "target-transforms", "overview", "pooled"),
+    ),
+    "Cost": (*("charged", "budgets", "break-even", "gaps", "uniform", "capacity", "ladder", "skipping", "streams"),),
+}
+"""Every analysis, by part of the report and in its order."""
+ANALYSES = tuple(name for names in GROUPS.values() for name in names)
+REPORT_ONLY = ("overview", "pooled", "charged")
+"""Analyses of a report that are no commands; one module declares them."""
 
 CELLS = {"cells": "cells"}
 LOCATED = {"cells": "cells", "located": "located"}
@@ -47,11 +58,13 @@ class Setting:
     Attributes:
         help: One phrase.
         flags: Its names on the command line; `--name` where empty.
-        read: Checks or converts the given value.
+        limits: Least and greatest number.
+        read: Checks or converts the value from the command line.
     """
 
     help: str
     flags: tuple[str, ...] = ()
+    limits: tuple[float, float] | None = None
     read: Callable[[Any], Any] | None = None
 
 
@@ -61,7 +74,6 @@ class Analysis:
 
     Attributes:
         name: Its name on the command line.
-        group: The part of the report that contains it.
         shows: What it shows, in one line of at most 52 characters.
         details: The same in a sentence or two.
         paper: What the paper calls it.
@@ -94,7 +106,6 @@ class Analysis:
     """
 
     name: str
-    group: str
     shows: str
     details: str
     paper: str
@@ -186,18 +197,6 @@ class Analysis:
 
 PASSED = frozenset({"watch", "map_fits"})
 """Arguments of `rows` that the runner supplies: progress, and a map over workers."""
-
-ANALYSES = (
-    *("signs", "composition", "ties", "mechanism", "viability", "lift", "operating-points", "persistence"),
-    *("sensitivity", "robustness", "external"),
-    *("agreement", "consumers", "optima", "targets", "perception-ranking", "selection-regret"),
-    *("held-out", "benefit-harm", "wins", "half-widths", "concentration", "seeds", "out-of-fold", "transfer"),
-    *("objective-swap", "published-objectives", "target-transforms", "overview", "pooled"),
-    *("charged", "budgets", "break-even", "gaps", "uniform", "capacity", "ladder", "skipping", "streams"),
-)
-"""Every analysis, in the order of the report."""
-REPORT_ONLY = ("overview", "pooled", "charged")
-"""Analyses of a report that are no commands; one module declares them."""
 
 
 @cache

@@ -245,9 +245,7 @@ def _orders(table: str, agreement: Agreement) -> tuple[Table, ...]:
 
 def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Part | None:
     blocks = []
-    for declared in (analysis(name) for name in ANALYSES if name in run.outcomes):
-        if declared.group != theme:
-            continue
+    for declared in (analysis(name) for name in GROUPS[theme] if name in run.outcomes):
         found = run.outcomes[declared.name]
         blocks += [_block(declared, d, found[d].rows, alone=len(datasets) == 1) for d in datasets if _some(found, d)]
     return Part(theme, LEADS[theme], tuple(blocks)) if blocks else None

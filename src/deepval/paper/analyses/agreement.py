@@ -11,7 +11,7 @@ from deepval.judging.agreement import affected, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.totals import ratio
 from deepval.paper.analyses.judged import Units, judged, place
-from deepval.paper.analysis import PERCEPTION, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -141,7 +141,6 @@ def chart(rows: Sequence[GainRow]) -> Chart:
 
 AGREEMENT = Analysis(
     "agreement",
-    PERCEPTION,
     shows="Compare perception gain with decision value",
     details=(
         "Perception gain (E1 to E8) against decision value: rank correlation, harm where perception "

@@ -14,7 +14,7 @@ from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
-from deepval.paper.analysis import ALLOCATORS, RESULTS, Analysis
+from deepval.paper.analysis import RESULTS, Analysis
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, TableCell, interval, lines_of, mark_of, percent
 from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Gap, Result, Row, joined
@@ -344,7 +344,6 @@ def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
 
 BENEFIT_HARM = Analysis(
     "benefit-harm",
-    ALLOCATORS,
     shows="Show captured benefit and incurred harm",
     details=(
         "Benefit captured and harm incurred against random, by cell and as means over cells, and the gap to "

@@ -13,7 +13,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import LEVELS, Latency, Measured, allowance
 from deepval.judging.gaps import break_even
 from deepval.paper.analyses.judged import Charged, Units, figures, judged
-from deepval.paper.analysis import COST, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.table import MISSING, Table, cost, lines_of, number, percent
@@ -240,7 +240,6 @@ def chart(rows: Sequence[BreakEvenRow]) -> Chart:
 
 BREAK_EVEN = Analysis(
     "break-even",
-    COST,
     shows="Show what a ranking may cost per input",
     details=(
         "The costs per input at which a ranking still reaches random's gain, by cell; medians over cells, "

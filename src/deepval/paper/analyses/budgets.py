@@ -11,7 +11,7 @@ from statistics import fmean, median
 from typing import Any
 
 from deepval.paper.analyses.judged import mode_costs
-from deepval.paper.analysis import COST, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.gain_figures import Levels
 from deepval.report.table import Table, TableCell, interval, mark_of, number, percent
@@ -253,7 +253,6 @@ def chart(rows: Sequence[ChargedRow]) -> Chart:
 
 BUDGETS = Analysis(
     "budgets",
-    COST,
     shows="Show allocators under measured budgets",
     details="nDG by level under measured budgets beside free ones, and the share of inputs left to escalate.",
     see="definitions.md#measured-budgets",

@@ -13,7 +13,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import LEVELS
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.judged import Units, judged
-from deepval.paper.analysis import COST, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, lines_of, percent
@@ -109,7 +109,6 @@ def chart(rows: Sequence[CapacityRow]) -> Chart:
 
 CAPACITY = Analysis(
     "capacity",
-    COST,
     shows="Show whether a quota forces harm",
     details="Whether enough inputs are not harmed for a quota and a capacity to have the same oracle.",
     paper="quota and capacity",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
 from deepval.paper.analyses.judged import Units, judged, place
-from deepval.paper.analysis import ESCALATION, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, lines_of, number, percent
@@ -99,7 +99,6 @@ def chart(rows: Sequence[CompositionRow]) -> Chart:
 
 COMPOSITION = Analysis(
     "composition",
-    ESCALATION,
     shows="Split benefit and harm by loss term",
     details="Total benefit and total harm of each loss term.",
     paper="harm composition",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analysis import ALLOCATORS, RESULTS, Analysis
+from deepval.paper.analysis import RESULTS, Analysis
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, lines_of, number, percent
 from deepval.results import Result
@@ -109,7 +109,6 @@ def chart(rows: Sequence[ConcentrationRow]) -> Chart:
 
 CONCENTRATION = Analysis(
     "concentration",
-    ALLOCATORS,
     shows="Show how much depends on one unit",
     details=(
         "The unit with the largest share of the possible gain, the gain realised elsewhere, and the least "

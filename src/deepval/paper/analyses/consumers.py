@@ -14,7 +14,7 @@ from deepval.judging.agreement import affected, pair_counts, reversal, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.totals import ratio
 from deepval.paper.analyses.judged import Units, judged, sees_the_same
-from deepval.paper.analysis import PERCEPTION, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, interval, lines_of, number, percent
@@ -152,7 +152,6 @@ def chart(rows: Sequence[ConsumerPair]) -> Chart:
 
 CONSUMERS = Analysis(
     "consumers",
-    PERCEPTION,
     shows="Compare two consumers of the same perception",
     details="Opposite signs, pairs of inputs in opposite order, and gamma for two consumers.",
     paper="cross-consumer signs, pairwise disagreement",

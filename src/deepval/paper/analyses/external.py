@@ -19,7 +19,7 @@ from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
 from deepval.judging.agreement import affected, pair_counts, sign_disagreement, spearman
-from deepval.paper.analysis import ESCALATION, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, TableCell, number, percent
 from deepval.systems import SYSTEMS
@@ -360,7 +360,6 @@ def _sections(rows: Sequence[Any], texts: Any) -> tuple[tuple[tuple[TableCell, .
 
 EXTERNAL = Analysis(
     "external",
-    ESCALATION,
     shows="Compare published planners under five losses",
     details=("Published planners under five losses, their agreement, and their viability against constant velocity."),
     see="definitions.md#external-track",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from deepval.paper.analysis import COST, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.table import Table, lines_of, percent
 from deepval.results import BudgetKey, BudgetRecord, Gap, Reason, Result, joined
@@ -194,7 +194,6 @@ def chart(rows: Sequence[GapRow]) -> Chart:
 
 GAPS = Analysis(
     "gaps",
-    COST,
     shows="Split the gap to the oracle into its causes",
     details="The gap to the zero-cost oracle as overhead, ranking and causal enforcement, by cell and as means.",
     see="definitions.md#where-the-gap-goes",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analysis import ALLOCATORS, RESULTS, Analysis
+from deepval.paper.analysis import RESULTS, Analysis
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, lines_of, percent
 from deepval.results import Result
@@ -57,7 +57,6 @@ def chart(rows: Sequence[WidthRow]) -> Chart:
 
 HALF_WIDTHS = Analysis(
     "half-widths",
-    ALLOCATORS,
     shows="Show how wide the intervals are",
     details="Median half-width of the paired interval, by cell and budget.",
     paper="typical half-widths",

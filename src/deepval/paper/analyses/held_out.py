@@ -11,7 +11,7 @@ from typing import Literal
 
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.paper.analyses.selection_regret import FEWEST_TEST
-from deepval.paper.analysis import ALLOCATORS, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import MISSING, Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
@@ -205,7 +205,6 @@ def chart(rows: Sequence[HeldOutRow]) -> Chart:
 
 HELD_OUT = Analysis(
     "held-out",
-    ALLOCATORS,
     shows="Show every allocator on the test units",
     details=(
         "Normalized decision gain (nDG) of every allocator on the test units, by cell and budget, marked "

@@ -12,7 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import LEVELS, Energy, Latency, Measured, allowance
 from deepval.judging.ladder import optima
 from deepval.paper.analyses.judged import Charged, Units, figures, judged
-from deepval.paper.analysis import COST, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import MISSING, Table, lines_of, number, percent
@@ -155,7 +155,6 @@ def chart(rows: Sequence[LadderRow]) -> Chart:
 
 LADDER = Analysis(
     "ladder",
-    COST,
     shows="Show the worth of choosing among several modes",
     details="Choosing among several modes beside the top mode alone, in milliseconds and millijoules.",
     see="definitions.md#more-than-two-modes",

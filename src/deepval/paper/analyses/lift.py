@@ -12,7 +12,7 @@ from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError
 from deepval.paper.analyses.judged import Units
-from deepval.paper.analysis import ESCALATION, LOCATED, Analysis, Setting
+from deepval.paper.analysis import LOCATED, Analysis, Setting
 from deepval.perception.placing.reference_geometry import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, unwatched
@@ -111,7 +111,6 @@ def chart(rows: Sequence[LiftRow]) -> Chart:
 
 LIFT = Analysis(
     "lift",
-    ESCALATION,
     shows="Show the error of lifted ranges",
     details="Lifted range minus reference range, by mode and band of ranges.",
     see="definitions.md#lift-bias",

@@ -21,7 +21,7 @@ from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.totals import Ratio, ratio
 from deepval.paper.analyses.judged import Units, judged, place
-from deepval.paper.analysis import ESCALATION, LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, Analysis
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent
 from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
@@ -361,7 +361,6 @@ def chart(rows: Sequence[MechanismRow]) -> Chart:
 
 MECHANISM = Analysis(
     "mechanism",
-    ESCALATION,
     shows="Show which detections help and which harm",
     details=(
         "Changes of false positives, misses and boxes on helped, harmed and unaffected inputs; with the "

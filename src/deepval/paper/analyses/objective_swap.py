@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from deepval.cells.relabelled import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
-from deepval.paper.analysis import ALLOCATORS, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart
 from deepval.report.table import Table
 from deepval.results import BudgetKey, BudgetRecord, Result
@@ -82,7 +82,6 @@ def chart(rows: Sequence[Contrast]) -> Chart:
 
 OBJECTIVE_SWAP = Analysis(
     "objective-swap",
-    ALLOCATORS,
     shows="Compare fits on decision value and perception gain",
     details=(
         "The same allocators fitted on decision value and on perception gains (E1, E5, E8): paired "

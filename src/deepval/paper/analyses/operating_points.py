@@ -14,7 +14,7 @@ from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
-from deepval.paper.analysis import ESCALATION, LOCATED, Analysis, Setting
+from deepval.paper.analysis import LOCATED, Analysis, Setting
 from deepval.perception.reported.score_thresholds import OperatingPoint
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, interval, lines_of, number, percent
@@ -285,7 +285,6 @@ def _notes(rows: Sequence[OperatingRow]) -> Iterator[str]:
 
 OPERATING_POINTS = Analysis(
     "operating-points",
-    ESCALATION,
     shows="Show harm at other detection thresholds",
     details=(
         "Harm under thresholds matched by boxes, F1 or precision (S0 to S3), under 25 pairs of thresholds, "

@@ -12,7 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.agreement import transfer
 from deepval.paper.analyses.consumers import pairs, shared_inputs
 from deepval.paper.analyses.judged import Units
-from deepval.paper.analysis import PERCEPTION, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, lines_of, number, percent
@@ -110,7 +110,6 @@ def chart(rows: Sequence[OptimumRow]) -> Chart:
 
 OPTIMA = Analysis(
     "optima",
-    PERCEPTION,
     shows="Judge one consumer's optimum by another",
     details="What the best and the worst of one consumer's optimal allocations are worth to another.",
     paper="tie-invariant transfer",

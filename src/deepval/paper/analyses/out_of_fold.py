@@ -19,7 +19,7 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analysis import ALLOCATORS, FIRST_OF_PAIR, Analysis, Setting
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, TableCell, interval, mark_of, number, percent
@@ -74,18 +74,12 @@ class OutOfFoldRow(BudgetRecord):
     reason: str | None
 
 
-def _folds(number: int) -> int:
-    if number < 2:
-        raise InputError(f"--folds must be 2 or more; found {number}.")
-    return number
-
-
 def rows(
     cells: Mapping[str, BuiltCell],
     recipes: Iterable[str] | None = GATES,
     results: Mapping[str, Result] | None = None,
     *,
-    folds: Annotated[int, Setting("Number of folds.", read=_folds)] = 5,
+    folds: Annotated[int, Setting("Number of folds.", limits=(2, 1_000))] = 5,
     alphas: Sequence[float] = LEVELS,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
@@ -212,7 +206,6 @@ def chart(rows: Sequence[OutOfFoldRow]) -> Chart:
 
 OUT_OF_FOLD = Analysis(
     "out-of-fold",
-    ALLOCATORS,
     shows="Show allocators out of fold over all units",
     details=(
         "Allocators over all units, each unit scored by a fit on the others. These numbers are released, not scored."

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from deepval.judging.budgets import LEVELS
 from deepval.judging.comparison import Pooled, pool
-from deepval.paper.analysis import ALLOCATORS, COST, RESULTS, Analysis
+from deepval.paper.analysis import RESULTS, Analysis
 from deepval.report.comparisons import overview
 from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import Result
@@ -45,7 +45,6 @@ def pooled_table(rows: Sequence[Pooled]) -> Table:
 
 OVERVIEW = Analysis(
     "overview",
-    ALLOCATORS,
     shows="Show every allocator in every cell",
     details="nDG of every allocator (rows) in every cell (columns) under selection budgets.",
     paper="held-out tables",
@@ -58,7 +57,6 @@ OVERVIEW = Analysis(
 )
 CHARGED = Analysis(
     "charged",
-    COST,
     shows="Show every charged allocator in every cell",
     details="nDG of every allocator (rows) in every cell (columns) under latency budgets.",
     paper="measured budgets",
@@ -71,7 +69,6 @@ CHARGED = Analysis(
 )
 POOLED = Analysis(
     "pooled",
-    ALLOCATORS,
     shows="Show the mean of every allocator over the cells",
     details="Mean nDG and gain against random of every allocator over the cells, with joint intervals.",
     paper="held-out tables",

@@ -27,7 +27,7 @@ from deepval.paper.analyses.selection_regret import (
     ranked,
     too_few,
 )
-from deepval.paper.analysis import PERCEPTION, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.perception.reported.losses import LOSSES
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -240,7 +240,6 @@ def chart(rows: Sequence[RankingRow]) -> Chart:
 
 PERCEPTION_RANKING = Analysis(
     "perception-ranking",
-    PERCEPTION,
     shows="Compare the best signals by perception and decision",
     details=(
         "How often the best signal by perception gain and the best by decision gain differ, over cells and budgets."

@@ -17,7 +17,7 @@ from deepval.cells.unit import variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
-from deepval.paper.analysis import ESCALATION, LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, Analysis
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, interval, lines_of, number, percent
@@ -195,7 +195,6 @@ def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
 
 PERSISTENCE = Analysis(
     "persistence",
-    ESCALATION,
     shows="Show harm with a three-frame persistence filter",
     details="Harm when a detection must persist over three frames, beside harm without the filter.",
     see="definitions.md#persistence",

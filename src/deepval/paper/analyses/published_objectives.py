@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from deepval.cells.relabelled import CLASSIFIERS, PUBLISHED, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
-from deepval.paper.analysis import ALLOCATORS, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart
 from deepval.report.table import Table, lines_of
 from deepval.results import Result
@@ -114,7 +114,6 @@ def chart(rows: Sequence[Contrast]) -> Chart:
 
 PUBLISHED_OBJECTIVES = Analysis(
     "published-objectives",
-    ALLOCATORS,
     shows="Compare fits on published objectives",
     details=(
         "The same routers fitted on decision value, on ORIC's reward and on AP-swap: wins against random, "

@@ -23,7 +23,7 @@ from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
 from deepval.paper.analyses.judged import Units, harm
-from deepval.paper.analysis import ESCALATION, LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import Row
@@ -257,7 +257,6 @@ def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:
 
 ROBUSTNESS = Analysis(
     "robustness",
-    ESCALATION,
     shows="Show signals over sixteen configurations",
     details=(
         "What ranking by perception gain is worth over sixteen configurations of system, geometry and "

@@ -8,7 +8,7 @@ from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analysis import ALLOCATORS, FIRST_OF_PAIR, Analysis, Setting
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, lines_of, number
@@ -50,7 +50,7 @@ def rows(
     cells: Mapping[str, BuiltCell],
     recipes: Iterable[str] = RANDOMIZED,
     *,
-    seeds: Annotated[int, Setting("Number of seeds: 0, 1, ...")] = 6,
+    seeds: Annotated[int, Setting("Number of seeds: 0, 1, ...", limits=(1, 1_000))] = 6,
     alpha: float = 0.2,
     draws: int = 1000,
     watch: Watch = unwatched,
@@ -94,7 +94,6 @@ def chart(rows: Sequence[SeedStudy]) -> Chart:
 
 SEEDS = Analysis(
     "seeds",
-    ALLOCATORS,
     shows="Show how results depend on the training seed",
     details="nDG and verdict of an allocator fitted with several seeds, and whether its scores are the same bits.",
     see="definitions.md#seeds-and-transfer",

@@ -26,7 +26,7 @@ from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion
 from deepval.paper.analyses.judged import judged
-from deepval.paper.analysis import PERCEPTION, Analysis, Setting
+from deepval.paper.analysis import Analysis, Setting
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -110,7 +110,7 @@ def checked_losses(losses: Iterable[str]) -> list[str]:
 
 Losses = Annotated[
     Sequence[str] | None,
-    Setting("Perception loss, E1 to E8. Repeatable. Default: all that are defined.", ("--loss",), checked_losses),
+    Setting("Perception loss, E1 to E8. Repeatable. Default: all that are defined.", ("--loss",), read=checked_losses),
 ]
 
 
@@ -427,7 +427,6 @@ def chart(rows: Sequence[RegretRow]) -> Chart:
 
 SELECTION_REGRET = Analysis(
     "selection-regret",
-    PERCEPTION,
     shows="Show the cost of selecting by perception gain",
     details=(
         "Allocators selected on validation units by perception gain and by decision gain, and the loss on "

@@ -16,7 +16,7 @@ from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
-from deepval.paper.analysis import ESCALATION, LOCATED, Analysis, Setting
+from deepval.paper.analysis import LOCATED, Analysis, Setting
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.systems import SYSTEMS
@@ -260,7 +260,6 @@ def _range(values: Sequence[float], form: Callable[[float | None], str]) -> tupl
 
 SENSITIVITY = Analysis(
     "sensitivity",
-    ESCALATION,
     shows="Show harm under other loss weights and corridors",
     details=(
         "Harm under other weights of the loss and other corridor widths, one at a time. Settings that change "

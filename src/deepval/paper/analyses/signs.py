@@ -10,7 +10,7 @@ from typing import Literal
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import HarmColumns, Units, harm, judged, place
-from deepval.paper.analysis import ESCALATION, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellColumns, column, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -91,7 +91,6 @@ def chart(rows: Sequence[SignRow]) -> Chart:
 
 SIGNS = Analysis(
     "signs",
-    ESCALATION,
     shows="Count helpful and harmful escalations",
     details=(
         "Affected and harmed inputs, the harm ratio, and the shares of the all-cheap loss that escalating "

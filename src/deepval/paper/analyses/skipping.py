@@ -12,7 +12,7 @@ from typing import Annotated
 from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
-from deepval.paper.analysis import COST, Analysis, Setting
+from deepval.paper.analysis import Analysis, Setting
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import MISSING, Table, TableCell, interval, lines_of, number, percent
 from deepval.results import BudgetKey, BudgetRecord, Result, Row
@@ -247,7 +247,6 @@ def chart(rows: Sequence[SkippingRow]) -> Chart:
 
 SKIPPING = Analysis(
     "skipping",
-    COST,
     shows="Charge routers that replace the cheap pass",
     details="Routers that need no cheap pass, charged for the full mode instead of both.",
     paper="skipping router",

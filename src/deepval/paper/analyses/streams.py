@@ -20,7 +20,7 @@ from deepval.judging.over_cells import mean_over_cells
 from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
-from deepval.paper.analysis import COST, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.table import Table, TableCell, interval, number, percent
 from deepval.results import BudgetKey, BudgetRecord, Result, known
@@ -248,7 +248,6 @@ def chart(rows: Sequence[StreamRow]) -> Chart:
 
 STREAMS = Analysis(
     "streams",
-    COST,
     shows="Compare causal policies with the ranking",
     details=(
         "Four causal policies against the ranking in hindsight, pooled over cells and allocators, and rates "

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from deepval.cells.relabelled import PUBLISHED, RANK, REGRESSORS, SIGNED_CDF, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table
-from deepval.paper.analysis import ALLOCATORS, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart
 from deepval.report.table import Table
 from deepval.results import Result
@@ -45,7 +45,6 @@ def chart(rows: Sequence[Contrast]) -> Chart:
 
 TARGET_TRANSFORMS = Analysis(
     "target-transforms",
-    ALLOCATORS,
     shows="Compare fits on transforms of decision value",
     details=(
         "Routers fitted on decision value, its rank, its signed CDF and published objectives: pooled paired "

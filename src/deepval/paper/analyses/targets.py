@@ -21,7 +21,7 @@ from deepval.judging.agreement import sign_disagreement, spearman
 from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.contenders import basis
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analysis import PERCEPTION, Analysis, Setting
+from deepval.paper.analysis import Analysis, Setting
 from deepval.progress import Watch, unwatched
 from deepval.report.table import MISSING, Table, TableCell, number, percent
 from deepval.results import Result, known
@@ -383,7 +383,6 @@ def _span(low: float | None, high: float | None) -> str:
 
 TARGETS = Analysis(
     "targets",
-    PERCEPTION,
     shows="Judge one score by several targets",
     details="Gain of one score under several targets, where targets disagree, and self-reference gaps.",
     paper="cross-target table, self-reference gap",

@@ -11,7 +11,7 @@ from deepval.errors import InputError
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import nth_highest
 from deepval.paper.analyses.judged import Units, judged
-from deepval.paper.analysis import ESCALATION, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, lines_of, percent
@@ -132,7 +132,6 @@ def chart(rows: Sequence[TieRow]) -> Chart:
 
 TIES = Analysis(
     "ties",
-    ESCALATION,
     shows="Show what ties at a ranking's cut decide",
     details=(
         "How many slots of a ranking are filled by ties at its cut: for the decision value itself and, with "

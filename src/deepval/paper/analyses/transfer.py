@@ -12,7 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analyses.judged import sees_the_same
-from deepval.paper.analysis import ALLOCATORS, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, lines_of, number, percent
@@ -115,7 +115,6 @@ def chart(rows: Sequence[Transfer]) -> Chart:
 
 TRANSFER = Analysis(
     "transfer",
-    ALLOCATORS,
     shows="Judge routers on another consumer",
     details="What a router fitted for one consumer is worth to another, and its regret against one fitted there.",
     see="definitions.md#seeds-and-transfer",

@@ -13,7 +13,7 @@ from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.contenders import AT, POLICIES, RANKING
 from deepval.paper.analyses.judged import mode_costs
-from deepval.paper.analysis import COST, Analysis, Setting
+from deepval.paper.analysis import Analysis, Setting
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import MISSING, Table, lines_of, number, percent
 from deepval.report.table import interval as span
@@ -288,7 +288,6 @@ def chart(rows: Sequence[UniformRow]) -> Chart:
 
 UNIFORM = Analysis(
     "uniform",
-    COST,
     shows="Compare allocators with the full mode everywhere",
     details="The full mode alone on every input, against the best allocator that fits the same budget.",
     paper="uniform full fidelity",

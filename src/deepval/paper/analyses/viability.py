@@ -16,7 +16,7 @@ from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, judged
-from deepval.paper.analysis import ESCALATION, LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, Analysis
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, interval, lines_of, number
@@ -142,7 +142,6 @@ def chart(rows: Sequence[ViableRow]) -> Chart:
 
 VIABILITY = Analysis(
     "viability",
-    ESCALATION,
     shows="Compare each mode with predictors that see nothing",
     details=(
         "Mean loss of each mode beside that of the best predictor that looks at nothing, on the inputs of the cell."

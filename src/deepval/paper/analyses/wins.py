@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analysis import ALLOCATORS, RESULTS, Analysis
+from deepval.paper.analysis import RESULTS, Analysis
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, lines_of
 from deepval.results import Result
@@ -105,7 +105,6 @@ def chart(rows: Sequence[WinRow]) -> Chart:
 
 WINS = Analysis(
     "wins",
-    ALLOCATORS,
     shows="Count wins and losses against random",
     details="Verdicts against random of each allocator, counted over cells and budgets.",
     paper="win counts",

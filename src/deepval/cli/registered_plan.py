@@ -1,16 +1,15 @@
-"""`deepval register` and `--plan`: comparisons declared before test units are looked at, and what became of them."""
+"""Plans of comparisons, registered before test units are opened, and the report of what became of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from deepval.cells.case import Case, note, openings
-from deepval.cli import options
-from deepval.cli.options import Json
-from deepval.cli.saying import say
+from deepval.cli import terminal
+from deepval.cli.terminal import say
 from deepval.errors import InputError
 from deepval.protocol import plans
 from deepval.protocol.plans import ComparisonPlan, Made, Registration
@@ -23,43 +22,32 @@ if TYPE_CHECKING:
     from deepval.cells.folder import BuiltCell
 
 
-def register(
-    plan: Annotated[Path, typer.Argument(help="A plan (.toml): tables [[comparison]].")],
-    cells: Annotated[list[Path] | None, typer.Argument(help="Folders of its cells: were they opened before?")] = None,
-    *,
-    json: Json = False,
-) -> None:
-    """Register the comparisons of a plan before test units are looked at: its hash goes into a log beside it.
-
-    A plan names candidate, baseline, cells (by id), alphas, and may name budget, of and direction. A plan that is
-    registered already stays as it was; a changed plan is a new line. `evaluate --plan` and `compare --plan` follow it.
-
-    Example: deepval register plan.toml cells/braking-monocular
-    """
+def register(plan: Path, cells: Sequence[Path], *, json: bool) -> None:
+    """Write the hash of a plan to the log beside it, and print how often the cells' test units had been opened."""
     from deepval.cells.folder import read_cell
 
     plan_cells = plans.read_plan(plan).cells
-    opened = {cell.id: openings(cell.folder, cell.id) for cell in map(read_cell, cells or ())}
+    opened = {cell.id: openings(cell.folder, cell.id) for cell in map(read_cell, cells)}
     unplanned = [cell for cell in opened if cell not in plan_cells]
     if unplanned:
-        raise InputError(f"{plan}: cells that are given must be in the plan; {unplanned[0]!r} is not.")
+        raise InputError(f"{plan}: every cell on the command line must be in the plan; {unplanned[0]!r} is not.")
     registration = plans.register(plan, opened)
     if json:
-        typer.echo(options.as_json({"plan": registration.plan, "opened": dict(registration.opened)}), nl=False)
+        terminal.print_json({"plan": registration.plan, "opened": dict(registration.opened)})
         return
     say(f"{plans.log_path(plan)}: plan {registration.plan}")
-    for sentence in _when(registration):
+    for sentence in _looks_before(registration):
         say(sentence)
 
 
-def _when(registration: Registration) -> list[str]:
+def _looks_before(registration: Registration) -> list[str]:
     """Per cell, how often its test units had been opened when the plan was registered."""
     return [f"{cell}: registered {_looks(looks)}." for cell, looks in sorted(registration.opened.items())]
 
 
 def _looks(number: int | None) -> str:
     if number is None:
-        return "without its folder, so nobody knows whether its test units had been opened"
+        return "without its folder; looks at its test units before that are unknown"
     return f"after {_times(number)} on record" if number else "with no look at its test units on record"
 
 
@@ -68,8 +56,8 @@ def _times(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class Followed:
-    """A registered plan, and the cells on which it is followed."""
+class PlanOnCells:
+    """A registered plan, and the cells to which it is applied."""
 
     plan: ComparisonPlan
     registration: Registration
@@ -81,8 +69,8 @@ class Followed:
         return tuple(sorted(cell.id for cell in self.cells.values()))
 
 
-def followed(plan: Path | None, cases: Mapping[str, Case]) -> Followed | None:
-    """The plan to follow on these cells; None where none is given."""
+def plan_on(cases: Mapping[str, Case], plan: Path | None) -> PlanOnCells | None:
+    """The registered plan for these cells; None without a plan."""
     if plan is None:
         return None
     comparison_plan, registration = plans.registered(plan)
@@ -91,35 +79,35 @@ def followed(plan: Path | None, cases: Mapping[str, Case]) -> Followed | None:
         raise InputError(
             f"{without_cell[0]}: --plan names cells by id, and a values file has none: give the cell's folder."
         )
-    return Followed(
+    return PlanOnCells(
         comparison_plan, registration, {name: case.cell for name, case in cases.items() if case.cell is not None}
     )
 
 
-def noted(
-    case: Case, by: str, units: Sequence[str] | None, scores: Mapping[str, Scores], plan: Followed | None = None
+def count_look(
+    case: Case, by: str, units: Sequence[str] | None, scores: Mapping[str, Scores], plan: PlanOnCells | None = None
 ) -> None:
-    """Count a look at a cell's test units; a values file has nobody to count for."""
+    """Record a look at a cell's test units; a values file has no record."""
     if case.cell is not None:
         note(case.cell, by=by, units=units, scores=scores, plan=None if plan is None else plan.plan.digest)
 
 
-def made_by(
-    plan: Followed,
+def on_test_units(
+    plan: PlanOnCells,
     units: Mapping[str, Sequence[str] | None],
     rows: Sequence[tuple[str, str, BudgetKey, str, str | None]],
 ) -> list[Made]:
-    """Comparisons (candidate, baseline, budget, of, verdict) that were made on the test units of cells, and only they.
+    """Comparisons (candidate, baseline, budget, of, verdict), if exactly the test units were judged; else none.
 
-    On other units, such as those of validation, none of a plan is made.
+    A plan is about test units only.
     """
     if any(set(units[name] or ()) != set(cell.split.test) for name, cell in plan.cells.items()):
         return []
     return [Made(one, other, plan.ids, budget, of, verdict) for one, other, budget, of, verdict in rows]
 
 
-def show_plan(plan: Followed, actual: Sequence[Made], *, err: bool) -> None:
-    """Print which comparisons were planned and what became of them, which were not, and how often units were opened."""
+def print_plan(plan: PlanOnCells, actual: Sequence[Made], *, err: bool) -> None:
+    """Print the outcome of every planned comparison, the number of others, and how often test units were opened."""
     lines = []
     for item in plan.plan.outcomes(actual):
         name = f"{item.planned.candidate} against {item.planned.baseline}"
@@ -132,12 +120,12 @@ def show_plan(plan: Followed, actual: Sequence[Made], *, err: bool) -> None:
     more = ", ..." if len(rest) > 3 else ""
     notes = [
         f"Plan {plan.registration.plan[:12]}.",
-        *_when(plan.registration),
+        *_looks_before(plan.registration),
         f"Not planned: {len(rest)} of {len(actual)} comparisons{f' ({examples}{more})' if rest else ''}."
         if actual
-        else "Other units than the test units were judged, which no plan is about.",
+        else "The plan is about test units only, and other units were judged.",
         *(f"{cell.id}: {_times(openings(cell.folder, cell.id))} on record by now." for cell in plan.cells.values()),
     ]
     header = ("planned", "budget", "of", "expected", "verdict", "as expected")
     table = Table("Planned comparisons", header, (tuple(lines),), tuple(notes))
-    typer.echo(render_tables([table], width=options.width()), nl=False, err=err)
+    typer.echo(render_tables([table], width=terminal.width()), nl=False, err=err)
