@@ -555,10 +555,13 @@ def test_commands_write_tables_and_figures(built, tmp_path, capsys):
     ("words", "sentence"),
     [
         (("budgets",), "a measured budget needs costs, and the cell has none: give --costs"),
-        (("budgets", "--rails", "mj"), "--rails is of energy budgets: give --budget energy too"),
-        (("ladder", "--costs", "jetson-agx-xavier"), "A ladder needs a cell with three modes or more"),
+        (
+            ("budgets", "--rails", "mj"),
+            "--rails applies only to energy budgets; none was requested",
+        ),
+        (("ladder", "--costs", "jetson-agx-xavier"), "A cell with three modes or more is needed"),
         (("gaps", "-a", "nobody"), "An allocator must be one of ego-speed"),
-        (("skipping", "-a", "none", "--costs", "jetson-agx-xavier"), "found none of none"),
+        (("skipping", "-a", "none", "--costs", "jetson-agx-xavier"), "found none: give -a NAME"),
         (
             ("budgets", "--budget", "energy", "--rails", "mj_all", "--costs", "jetson-agx-xavier"),
             "the costs have none of",

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -467,7 +468,7 @@ def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(failure, specifi
             raise InputError(f"x: must be a file that can be written; {error.strerror}.") from error
 
     with monkeypatch.context() as patch:
-        patch.setattr(signs, "rows", failing)
+        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(failing))
         with pytest.raises((InputError, MemoryError)):
             run.run([specification], **settings)
     assert answers(tmp_path, "signs") == []
@@ -486,7 +487,7 @@ def test_what_a_machine_lacks_is_reported_and_not_kept(cause, specification, tmp
         raise InputError(sentence) from cause
 
     with monkeypatch.context() as patch:
-        patch.setattr(signs, "rows", lacking)
+        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(lacking))
         outcomes = run.run([specification], **settings).outcomes
     assert [each.refused for each in outcomes["signs"].values()] == [(sentence,)]
     assert all(each.rows for each in outcomes["ties"].values())
@@ -505,7 +506,7 @@ def test_only_an_analysis_s_own_refusal_is_kept(made, tmp_path, monkeypatch):
         raise InputError("There must be three cells; found two.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(signs, "rows", refusing)
+        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(refusing))
         for _ in range(2):
             (outcome,) = run.run([one_cell], **settings).outcomes["signs"].values()
             assert outcome.refused == ("There must be three cells; found two.",)
