@@ -166,7 +166,7 @@ def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, s
 @pytest.mark.parametrize(
     ("words", "place", "kept"),
     [
-        (("evaluate", "v.csv"), "deepval.cli.judging.read_case", WHOLE),
+        (("evaluate", "v.csv"), "deepval.cli.judging.read_evaluation_data", WHOLE),
         (("analyse", "signs", "cell"), "deepval.cli.analysing.shown.gathered", WHOLE),
         (("build", "--out", "x"), "deepval.cli.making.sources.synthetic", KEPT["build"]),
     ],

@@ -11,10 +11,9 @@ import pytest
 
 import deepval
 from deepval.allocators import RowRecipe
-from deepval.cells import relabelled
-from deepval.cells.case import openings
+from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on, score_on
-from deepval.cells.relabelled import GAINS, LABELS, PUBLISHED, VALUE, Label, judged_on_labels, recipe_and_label, taught
+from deepval.cells.label_fits import GAINS, LABELS, PUBLISHED, VALUE, Label, judged_on_labels, recipe_and_label, taught
 from deepval.cli import app
 from deepval.errors import InputError, InputWarning
 from deepval.judging.draws import make_draws, seeds_by_units

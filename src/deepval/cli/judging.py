@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import deepval
-from deepval.cells.case import Case, head_of, heads_of, note_unknown_fits, read_case
+from deepval.cells.evaluation_data import EvaluationData, head_of, heads_of, note_unknown_fits, read_evaluation_data
 from deepval.cells.judgement import judge
 from deepval.cli import options
 from deepval.cli.options import (
@@ -141,7 +141,7 @@ def evaluate(
     files = options.score_files(scores)
     table_on_disk = on_disk(values, files, memory)
     case = (
-        read_case(values, costs=costs, modes=options.mode_list(modes))
+        read_evaluation_data(values, costs=costs, modes=options.mode_list(modes))
         if table_on_disk is None
         else head_of(table_on_disk, costs)
     )
@@ -344,9 +344,9 @@ def _compare_areas(results: Mapping[str, Result], one: str, other: str, *, gate:
         raise typer.Exit(FAILED_GATE)
 
 
-def _cases(paths: Sequence[Path], *, costs: Path | None, modes: list[str] | None) -> dict[str, Case]:
+def _cases(paths: Sequence[Path], *, costs: Path | None, modes: list[str] | None) -> dict[str, EvaluationData]:
     """The cells or values files to compare on, by path."""
-    cases = {str(path): read_case(path, costs=costs, modes=modes) for path in paths}
+    cases = {str(path): read_evaluation_data(path, costs=costs, modes=modes) for path in paths}
     if len(cases) < len(paths):
         raise InputError("Cells must be different ones; one is given twice.")
     return cases

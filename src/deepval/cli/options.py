@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import deepval
-from deepval.cells.case import Case
+from deepval.cells.evaluation_data import EvaluationData
 from deepval.cells.spec import ROLES
 from deepval.cli import bounds
 from deepval.cli.saying import say
@@ -236,7 +236,7 @@ def named_files(texts: Iterable[str], who: str, name_of: Callable[[Path], str]) 
 
 
 def budgets(
-    case: Case,
+    case: EvaluationData,
     scores: Mapping[str, Scores],
     alphas: list[float] | None = None,
     kinds: list[str] | None = None,

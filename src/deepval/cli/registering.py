@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepval.cells.case import Case, note, openings
+from deepval.cells.evaluation_data import EvaluationData, note, openings
 from deepval.cli import options
 from deepval.cli.options import Json
 from deepval.cli.saying import say
@@ -81,7 +81,7 @@ class Followed:
         return tuple(sorted(cell.id for cell in self.cells.values()))
 
 
-def followed(plan: Path | None, cases: Mapping[str, Case]) -> Followed | None:
+def followed(plan: Path | None, cases: Mapping[str, EvaluationData]) -> Followed | None:
     """The plan to follow on these cells; None where none is given."""
     if plan is None:
         return None
@@ -97,7 +97,11 @@ def followed(plan: Path | None, cases: Mapping[str, Case]) -> Followed | None:
 
 
 def noted(
-    case: Case, by: str, units: Sequence[str] | None, scores: Mapping[str, Scores], plan: Followed | None = None
+    case: EvaluationData,
+    by: str,
+    units: Sequence[str] | None,
+    scores: Mapping[str, Scores],
+    plan: Followed | None = None,
 ) -> None:
     """Count a look at a cell's test units; a values file has nobody to count for."""
     if case.cell is not None:

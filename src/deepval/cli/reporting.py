@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cells.case import read_case
+from deepval.cells.evaluation_data import read_evaluation_data
 from deepval.cells.judgement import judge
 from deepval.cli import options
 from deepval.cli.saying import say
@@ -111,7 +111,7 @@ def _title(cell: str, file: Path) -> str:
 
 def _judgement(folder: Path) -> Result:
     """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
-    case = read_case(folder)
+    case = read_evaluation_data(folder)
     scores = case.scores({})
     units, note = case.judged_units(None, scores)
     budgets = options.budgets(case, scores)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.case import note_unknown_fits, read_case
+from deepval.cells.evaluation_data import note_unknown_fits, read_evaluation_data
 from deepval.cli import options
 from deepval.cli.options import (
     BUDGETS,
@@ -67,7 +67,7 @@ def diagnose(
     """
     if not 0 < abs(resolve) < math.inf:
         raise InputError(f"--resolve must be a difference other than 0; found {resolve:g}.")
-    case = read_case(values, costs=costs, modes=options.mode_list(modes))
+    case = read_evaluation_data(values, costs=costs, modes=options.mode_list(modes))
     files = options.score_files(scores)
     scored = case.scores(files) if files or case.scored else {}
     chosen, _ = case.judged_units(options.unit_list(units, case.roles), scored)
@@ -236,7 +236,7 @@ def threshold(
     if out is not None:
         check_writable(out)
     named = options.one_of(policy, (BEST, *POLICIES), "--policy")
-    case = read_case(values, costs=costs, modes=options.mode_list(modes))
+    case = read_evaluation_data(values, costs=costs, modes=options.mode_list(modes))
     scored = case.scores(options.score_files(scores))
     if len(scored) != 1:
         raise InputError(f"A threshold is that of one allocator; found {', '.join(scored)}: name one with -s.")
