@@ -31,7 +31,7 @@ def drawn(cell, unit):
     objects = objects_by_mode(spec, seen)
     plans = branches(spec.rule, seen.scene, objects, seen.run)
     outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
-    return extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes)
+    return extremes(spec, seen.scene, seen.truth, used=seen.used, objects=objects, branches=plans, outcomes=outcomes)
 
 
 def every_frame(cell, **options):
