@@ -11,6 +11,7 @@ import pytest
 
 import deepval
 from deepval.allocators import RowRecipe
+from deepval.cells import label_fits
 from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.label_fits import GAINS, LABELS, PUBLISHED, VALUE, Label, judged_on_labels, recipe_and_label, taught
