@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -10,19 +9,13 @@ from deepval.arrays import Float, Num
 from deepval.judging import selections
 from deepval.judging.budgets import LEVELS, Allowance, Selection, allowance
 from deepval.judging.draws import Concentration, concentration
-from deepval.judging.gaps import split_gap
-from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory
-from deepval.judging.rows import Judged
-from deepval.judging.sifting import SiftedScores
-from deepval.judging.streams import Cap
+from deepval.judging.resamples import Resamples, Resampling
 from deepval.results import (
     HEADLINE,
     BudgetKey,
     Curve,
-    Gap,
     HalfWidth,
     OracleAt,
-    Reason,
     Row,
     Setting,
     Spread,
@@ -31,48 +24,6 @@ from deepval.results import (
 )
 from deepval.tables.scores import REFERENCES, Scores
 from deepval.tables.values import ValueTable
-
-
-def gaps(
-    resamples: Resampling,
-    scores: Sequence[Allocator],
-    allowances: Sequence[Allowance],
-    *,
-    judged: Sequence[Judged],
-    caps: Mapping[tuple[str, int], Cap],
-) -> tuple[Gap, ...]:
-    """The parts of each allocator's gap under each budget; per-mode scores have no single ranking to account for."""
-    rows = iter(item.row for item in judged if item.row.allocator not in REFERENCES)
-    return tuple(
-        Gap(
-            item.name,
-            **allowed.key.fields,
-            **_gap(resamples, item, allowed, row=next(rows), cap=caps.get((item.name, index))),
-        )
-        for index, allowed in enumerate(allowances)
-        for item in scores
-    )
-
-
-def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: Row, cap: Cap | None) -> dict[str, Any]:
-    if scores.modes or row.gain is None:
-        return {"reason": row.reason or Reason.NO_RANKING.said()}
-    after = row.oracle_gain if row.cost is None else selections.best_gain(resamples, allowed, row.cost)
-    split = split_gap(
-        oracle=row.oracle_gain or 0.0,
-        oracle_after_cost=after or 0.0,
-        ranked=row.gain,
-        benefit=row.benefit or 0.0,
-        harm=row.harm or 0.0,
-        all_benefit=float(resamples.full_benefit[0]),
-        causal=cap,
-    )
-    if allowed.costs is None:
-        return vars(split)
-    if isinstance(scores, SiftedScores):
-        return vars(split) | {"reason": Reason.NOT_IN_MEMORY.said()}
-    even = selections.break_even(in_memory(resamples).table, scores.values, allowed)
-    return vars(split) | {"break_even": even.largest, "break_even_set": even.spans}
 
 
 def headline(allowances: Sequence[Allowance]) -> Allowance:

@@ -14,6 +14,7 @@ from deepval.judging import audits, ladder
 from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.contenders import samples_of
 from deepval.judging.draws import make_draws
+from deepval.judging.gaps import gaps
 from deepval.judging.notes import (
     MissingCosts,
     charged,
@@ -155,7 +156,7 @@ def evaluate(
         half_widths=audits.half_widths(rows, allowances),
         rows=rows,
         slices=tuple(sliced),
-        gaps=audits.gaps(resamples, judged_scores, allowances, judged=judged, caps=caps),
+        gaps=gaps(resamples, judged_scores, allowances, judged=judged, caps=caps),
         streams=tuple(item.row for item in streamed),
         thresholds=thresholds(resamples, judged_scores, allowances, calibration=calibration_scores),
         units=audits.units(resamples, judged_scores, allowances),

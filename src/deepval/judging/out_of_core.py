@@ -17,6 +17,7 @@ from deepval.judging import audits
 from deepval.judging.budgets import LEVELS, Allowance, allowance, budget_list
 from deepval.judging.contenders import samples_of
 from deepval.judging.draws import Concentration, concentration, make_draws
+from deepval.judging.gaps import gaps
 from deepval.judging.notes import (
     MissingCosts,
     charged,
@@ -112,7 +113,7 @@ def evaluate_on_disk(
         comparisons=sum(row.verdict in ("better", "worse", "unresolved") for row in rows),
         half_widths=audits.half_widths(rows, allowances),
         rows=rows,
-        gaps=audits.gaps(resamples, rankings, allowances, judged=judged, caps={}),
+        gaps=gaps(resamples, rankings, allowances, judged=judged, caps={}),
         thresholds=thresholds(resamples, rankings, allowances),
         units=_units(resamples, rankings, allowances),
         warnings=tuple(notes),

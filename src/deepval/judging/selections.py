@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.judging import gaps, oracle, spending, ties
+from deepval.judging import oracle, spending, ties
 from deepval.judging.budgets import Allowance
 from deepval.judging.resamples import Allocator, Resamples, Resampling, Sample, in_memory, order_of
 from deepval.results import known
@@ -77,20 +77,20 @@ def ties_decide(
 
 
 def _tied_spend(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) -> float:
-    return spending.tied_share(scores.values, _price(table, allowed), _purse_on(table, allowed, cost))
+    return spending.tied_share(scores.values, _price(table, allowed), purse_on(table, allowed, cost))
 
 
 def weights(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) -> Float[np.ndarray, "input"]:
     """The probability that each input is escalated by its score."""
     if allowed.each:
-        return spending.shares(scores.values, _price(table, allowed), _purse_on(table, allowed, cost))
+        return spending.shares(scores.values, _price(table, allowed), purse_on(table, allowed, cost))
     return ties.inclusion(scores.values, int(allowed.slots(len(table), cost)), order_of(scores))
 
 
 def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "input"]:
     """The probability that the oracle escalates each input."""
     if allowed.each:
-        return spending.best_shares(table.decision_values, _price(table, allowed), _purse_on(table, allowed, cost))
+        return spending.best_shares(table.decision_values, _price(table, allowed), purse_on(table, allowed, cost))
     return oracle.oracle_weights(table.decision_values, int(allowed.slots(len(table), cost)))
 
 
@@ -102,15 +102,6 @@ def best_gain(resamples: Resampling, allowed: Allowance, cost: float) -> float:
     return resamples.best_gain(int(allowed.slots(int(resamples.inputs[0]), cost)))
 
 
-def break_even(table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance) -> gaps.BreakEven:
-    """Costs per input at which a ranking still reaches random's gain."""
-    values = table.decision_values
-    if allowed.each:
-        purse = _purse_on(table, allowed, 0.0)
-        return gaps.break_even_of_purse(score, values, _price(table, allowed), purse)
-    return gaps.break_even(score, values, allowed)
-
-
 def purses(resamples: Resamples, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "resample"]:
     """Budget for escalation in every resample: alpha * sum of C_f,i - N*C_S, at least 0."""
     assert allowed.convention is not None
@@ -118,7 +109,8 @@ def purses(resamples: Resamples, allowed: Allowance, cost: float = 0.0) -> Float
     return np.maximum(allowed.budget.alpha * full - cost * resamples.inputs, 0.0)
 
 
-def _purse_on(table: ValueTable, allowed: Allowance, cost: float) -> float:
+def purse_on(table: ValueTable, allowed: Allowance, cost: float) -> float:
+    """Budget for escalation in one sample, at least 0."""
     assert allowed.convention is not None
     full = float(table.input_costs[allowed.convention][:, -1].sum())
     return max(allowed.budget.alpha * full - cost * len(table), 0.0)
