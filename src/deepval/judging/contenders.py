@@ -15,10 +15,9 @@ from deepval import checks
 from deepval.arrays import Float
 from deepval.errors import InputError, meant
 from deepval.judging.draws import Draws, Interval
-from deepval.judging.resamples import Resampling, Sample
+from deepval.judging.resamples import Resampling, Sample, Totals
 from deepval.judging.rows import Judged
 from deepval.judging.streams import Streamed
-from deepval.judging.totals import Totals
 from deepval.results import BudgetKey, Result, Samples
 
 

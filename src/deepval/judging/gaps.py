@@ -16,7 +16,7 @@ from deepval.judging import selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.resamples import Allocator, Resampling, in_memory
 from deepval.judging.rows import Judged
-from deepval.judging.sifting import SiftedScores
+from deepval.judging.sieve import SiftedScores
 from deepval.judging.streams import Cap
 from deepval.judging.ties import cumulative_gain
 from deepval.results import Gap, Reason, Row

@@ -27,8 +27,8 @@ from deepval.judging.contenders import (
     part,
 )
 from deepval.judging.draws import Draws
+from deepval.judging.resamples import Difference
 from deepval.judging.streams import Streamed
-from deepval.judging.totals import Difference
 from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known
 
 

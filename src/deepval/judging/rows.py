@@ -17,8 +17,7 @@ from deepval.arrays import Bool, Float
 from deepval.judging import ladder, selections
 from deepval.judging.budgets import Allowance, no_prize
 from deepval.judging.draws import simultaneous
-from deepval.judging.resamples import Allocator, Resampling, Sample, in_memory
-from deepval.judging.totals import Difference, Totals
+from deepval.judging.resamples import Allocator, Difference, Resampling, Sample, Totals, in_memory
 from deepval.results import Reason, Row, in_words, joined, known
 from deepval.tables.scores import Scores
 
