@@ -1,5 +1,6 @@
-"""Resamples and rows -> the other parts of a result: the setting, gaps, units, curves and half-widths."""
+"""Resamples and rows -> the other parts of a result: the setting, units, curves, half-widths and notes."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -22,6 +23,7 @@ from deepval.results import (
     Unit,
     known,
 )
+from deepval.tables.costs import Costs
 from deepval.tables.scores import REFERENCES, Scores
 from deepval.tables.values import ValueTable
 
@@ -152,3 +154,54 @@ def spread(by_unit: Concentration, by_input: Concentration) -> Spread:
         half_inputs=by_input.half or None,
         half_inputs_share=known(by_input.half_share),
     )
+
+
+def table_notes(
+    unit_ids: Sequence[str],
+    modes: Sequence[str],
+    costs: Costs | None,
+    allowances: Sequence[Allowance],
+    *,
+    affected: int,
+    cheap_loss: float,
+    gain: float,
+    harm_ratio: float,
+) -> list[str]:
+    """Notes on properties of a table that leave figures undefined, on missing costs, and on modes in reverse order."""
+    notes = []
+    if not affected:
+        notes.append("All decision values are zero: no allocator can gain or lose, and nDG is undefined.")
+    if len(unit_ids) == 1:
+        notes.append(f"There is a single unit, {unit_ids[0]!r}: nothing can be resampled, so there is no interval.")
+    if not cheap_loss > 0:
+        notes.append(f"The all-cheap loss is {cheap_loss:g}, not positive: shares of it are undefined.")
+    notes += _cost_notes(allowances)
+    cheap, full = modes[0], modes[-1]
+    figures = {} if costs is None else costs.modes
+    one, other = figures.get(cheap, {}), figures.get(full, {})
+    less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
+    facts = [f"costs less than {cheap!r} ({', '.join(less)})"] if less else []
+    if gain < 0:
+        ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {harm_ratio:.3g}"
+        facts.append(f"harms more than it helps ({ratio})")
+    if facts:
+        notes.append(
+            f"The last mode, {full!r}, {' and '.join(facts)}: is {full!r} really the full mode, and is a lower loss "
+            "better? Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
+        )
+    return notes
+
+
+def _cost_notes(allowances: Sequence[Allowance]) -> list[str]:
+    """Notes on allocators that are listed without a verdict under measured budgets, and on how to measure them."""
+    by_names: dict[tuple[str, ...], dict[str, str]] = {}
+    for allowed in allowances:
+        names = tuple(name for name, reason in allowed.unpriced.items() if reason is Reason.NO_COST)
+        if names and allowed.convention:
+            by_names.setdefault(names, {})[allowed.budget.kind] = allowed.convention
+    return [
+        f"No cost known ({', '.join(units.values())}) of {', '.join(names)}: listed without a verdict under "
+        f"{' and '.join(units)} budgets. `deepval profile` measures what an allocator costs; add it under "
+        "[allocators.NAME] of a costs file and pass that (--costs)."
+        for names, units in by_names.items()
+    ]

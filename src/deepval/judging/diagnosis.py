@@ -14,11 +14,10 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputWarning
-from deepval.judging.budgets import Budget
+from deepval.judging.budgets import Budget, MissingCosts
 from deepval.judging.contenders import Basis, basis
 from deepval.judging.draws import LEVEL, concentration, units_to_resolve
 from deepval.judging.evaluation import evaluate
-from deepval.judging.notes import MissingCosts
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
 from deepval.judging.resting import FEWEST
 from deepval.judging.rows import Judged

@@ -11,19 +11,11 @@ from typing import Any, Literal, get_args
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.judging import audits, ladder
-from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
+from deepval.judging.budgets import Allowance, Budget, MissingCosts, allowance_on, budget_list, charged, charging
 from deepval.judging.contenders import samples_of
 from deepval.judging.draws import make_draws
 from deepval.judging.gaps import gaps
-from deepval.judging.notes import (
-    MissingCosts,
-    charged,
-    charging,
-    checked_in_memory,
-    notes_on,
-    notes_on_costs,
-    notes_on_order,
-)
+from deepval.judging.notes import checked_in_memory
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
@@ -134,9 +126,16 @@ def evaluate(
         judged = with_simultaneous(judged, resamples)
     notes = [
         *([] if whole.estimated is None else [whole.estimated]),
-        *notes_on(resamples.unit_ids, affected=judged_on.affected, cheap_loss=judged_on.cheap_loss),
-        *notes_on_costs(allowances),
-        *notes_on_order(whole.modes, whole.costs, gain=whole.full_gain, harm_ratio=whole.harm_ratio),
+        *audits.table_notes(
+            resamples.unit_ids,
+            whole.modes,
+            whole.costs,
+            allowances,
+            affected=judged_on.affected,
+            cheap_loss=judged_on.cheap_loss,
+            gain=whole.full_gain,
+            harm_ratio=whole.harm_ratio,
+        ),
         *checked_in_memory(
             judged_on,
             judged_scores,

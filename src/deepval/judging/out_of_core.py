@@ -18,20 +18,12 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, InputWarning
 from deepval.judging import audits
-from deepval.judging.budgets import LEVELS, Allowance, allowance, budget_list
+from deepval.judging.budgets import LEVELS, Allowance, MissingCosts, allowance, budget_list, charged, charging
 from deepval.judging.contenders import samples_of
 from deepval.judging.draws import Concentration, concentration, make_draws
 from deepval.judging.gaps import gaps
 from deepval.judging.kernel import Sieve
-from deepval.judging.notes import (
-    MissingCosts,
-    charged,
-    charging,
-    checked_on_disk,
-    notes_on,
-    notes_on_costs,
-    notes_on_order,
-)
+from deepval.judging.notes import checked_on_disk
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, Sample, drawn_totals, resample_counts
 from deepval.judging.resting import with_words
 from deepval.judging.rows import judge, with_simultaneous
@@ -305,10 +297,15 @@ def evaluate_on_disk(
         judged = with_simultaneous(judged, resamples)
     notes = [
         *([] if table.estimated is None else [table.estimated]),
-        *notes_on(ids, affected=facts.affected, cheap_loss=float(resamples.cheap_loss[0])),
-        *notes_on_costs(allowances),
-        *notes_on_order(
-            table.modes, table.costs, gain=facts.gain, harm_ratio=_share(facts.every_harm, facts.every_benefit)
+        *audits.table_notes(
+            ids,
+            table.modes,
+            table.costs,
+            allowances,
+            affected=facts.affected,
+            cheap_loss=float(resamples.cheap_loss[0]),
+            gain=facts.gain,
+            harm_ratio=_share(facts.every_harm, facts.every_benefit),
         ),
         *checked_on_disk(table, score_files, allowances),
     ]
