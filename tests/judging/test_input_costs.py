@@ -13,7 +13,7 @@ import deepval
 from deepval.errors import InputError, InputWarning
 from deepval.judging import knapsack, mode_plans, selections
 from deepval.judging.budgets import allowance_on
-from deepval.judging.contenders import basis
+from deepval.judging.comparison import basis
 from deepval.judging.ladder import allowed_spend, input_costs
 from deepval.judging.mode_plans import steps
 from worlds import judge, quietly, random_losses, random_scores, random_units

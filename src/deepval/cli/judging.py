@@ -40,8 +40,7 @@ from deepval.cli.saying import say
 from deepval.errors import InputError
 from deepval.files.writing import check_writable
 from deepval.judging import comparison
-from deepval.judging.comparison import Comparison
-from deepval.judging.contenders import POLICIES, STATISTICS, Named, Statistic, parsed
+from deepval.judging.comparison import POLICIES, STATISTICS, Comparison, Named, Statistic, parsed
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.out_of_core import refuse
 from deepval.judging.over_cells import PooledComparison, compare_over

@@ -12,15 +12,14 @@ from deepval import checks
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.judging import audits, ladder
 from deepval.judging.budgets import Allowance, Budget, MissingCosts, allowance_on, budget_list, charged, charging
-from deepval.judging.contenders import samples_of
+from deepval.judging.comparison import samples_of
 from deepval.judging.draws import make_draws
 from deepval.judging.gaps import gaps
 from deepval.judging.notes import checked_in_memory
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
-from deepval.judging.resting import with_words
-from deepval.judging.rows import judge, with_simultaneous
+from deepval.judging.rows import judge, with_simultaneous, with_words
 from deepval.judging.streams import Cap, Streamed, streams, times
 from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch, unwatched
