@@ -19,6 +19,7 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import Float
+from deepval.display import Printable, view
 from deepval.errors import InputError, InputWarning, meant, quoted
 from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
@@ -37,7 +38,6 @@ from deepval.results.facts import (
     Unit,
 )
 from deepval.results.records import KINDS, UNITS, Gap, Row, Stream, Threshold
-from deepval.showing import SelfShown, view
 
 NUMBERS = "fiu"
 AXES = {
@@ -210,7 +210,7 @@ HEADLINE = 0.2
 
 
 @dataclass(frozen=True, repr=False)
-class Result(SelfShown):
+class Result(Printable):
     """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
 
     Attributes:
