@@ -20,8 +20,8 @@ from pyarrow import feather
 import argoverse_files
 import deepval
 import external_worlds
+from deepval.allocators import read_allocator
 from deepval.allocators.allocator import file_text
-from deepval.allocators.recipes import read_allocator
 from deepval.cells.explorer import pictures
 from deepval.cells.fitting import fit_on, refit, score_on
 from deepval.cells.folder import read_cell
