@@ -17,6 +17,7 @@ from deepval.results import (
     Curve,
     HalfWidth,
     OracleAt,
+    Reason,
     Row,
     Setting,
     Spread,
