@@ -30,10 +30,9 @@ from deepval.files.canonical import (
     json_text,
     read_json,
     read_manifest,
-    read_sealed,
     sha256,
 )
-from deepval.files.writing import locked
+from deepval.files.writing import locked, read_sealed
 from deepval.perception.reported import cache as detections
 from deepval.planners.learned.training import CHECKPOINT
 from deepval.protocol import judgements, keeping, standings

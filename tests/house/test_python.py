@@ -14,9 +14,9 @@ import pytest
 
 import deepval
 from commands import run_process
+from deepval.display import VIEWS
 from deepval.errors import InputError
-from deepval.report.tables import Table, lines_of
-from deepval.showing import VIEWS
+from deepval.report.table import Table, lines_of
 from project import SUPPORT
 
 RNG = np.random.default_rng(3)

@@ -11,7 +11,7 @@ import deepval
 from deepval.judging.contenders import basis
 from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed
 from deepval.judging.streams import tune_adaptive_threshold, tune_token_bucket
-from deepval.report.tables import tables
+from deepval.report.result_tables import result_tables
 from worlds import COSTS, judge, random_losses, random_scores, table_of
 
 POLICIES = ["frozen threshold", "causal cap", "adaptive threshold", "token bucket"]
@@ -122,7 +122,9 @@ def test_draws_without_a_prize_are_counted_where_they_differ():
     result = judge(table, {"light": score}, [deepval.Selection(0.5)], draws="exact", calibration=["v"])
     row = result.streams[0]
     assert (row.draws, row.versus_ranking_dropped, row.versus_random_dropped) == (3, 1, 0)
-    (note,) = [n for table in tables(result) if table.title == "Streaming" for n in table.notes if "left out" in n]
+    (note,) = [
+        n for table in result_tables(result) if table.title == "Streaming" for n in table.notes if "left out" in n
+    ]
     assert note == "Up to 1 of 3 draws are left out of an interval vs ranking."
 
 

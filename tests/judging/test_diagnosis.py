@@ -11,7 +11,7 @@ import deepval
 from commands import call
 from deepval.errors import InputError
 from deepval.judging.diagnosis import diagnose
-from deepval.report.comparisons import diagnosis_tables, opening
+from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
 from deepval.report.console import render_tables
 from deepval.tables.scores import align_all
 from worlds import COSTS, judge, quietly, random_scores, table_of
@@ -109,7 +109,7 @@ def test_value_in_one_unit_is_said_to_rest_on_it():
     text = render_tables(list(diagnosis_tables(found)), width=150)
     assert "The value is spread as over 1.0 of 6 units." in text
     assert "No single unit decides any of the 1 verdicts." in text
-    assert opening(found).startswith("36 inputs in 6 units")
+    assert diagnosis_sentence(found).startswith("36 inputs in 6 units")
 
 
 def test_without_scores_or_intervals_what_is_known_is_told():

@@ -19,7 +19,7 @@ from deepval.judging.ladder import allowed_spend, mode_costs
 from deepval.protocol.standings import standings
 from deepval.report import FORMS, console
 from deepval.report.comparisons import overview
-from deepval.report.tables import tables
+from deepval.report.result_tables import result_tables
 from reference.knapsack import relaxed
 from worlds import judge, random_table, table_of
 
@@ -352,7 +352,7 @@ def test_where_both_oracles_occur_every_form_names_them():
     table, cheap = noisy_ladder(units=4, each=10)
     scores = {"noise": cheap, "knowing": np.column_stack([cheap, cheap])}
     result = judge(table, scores, [deepval.Latency(0.2)], draws=5)
-    shown = next(iter(tables(result)))
+    shown = next(iter(result_tables(result)))
     place = shown.header.index("oracle")
     column = {row[1].text: row[place].text for section in shown.sections for row in section}
     assert column == {
@@ -367,7 +367,7 @@ def test_where_both_oracles_occur_every_form_names_them():
     note = [n for n in overview({"c": result}, kind="latency").notes if n.startswith("knowing")]
     assert note == ["knowing: nDG of oracle-ladder, compared with random-ladder."]
     two = judge(table_of([1.0, 2.0], unit=["a", "b"]), {"mine": np.arange(2.0)}, [deepval.Selection(0.5)], draws=2)
-    assert "oracle" not in next(iter(tables(two))).header
+    assert "oracle" not in next(iter(result_tables(two))).header
 
 
 def test_nothing_is_subtracted_from_the_ndg_of_another_oracle():

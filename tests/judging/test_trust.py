@@ -9,7 +9,7 @@ from scipy import stats
 
 import deepval
 from deepval.judging.draws import cautious, student_quantile
-from deepval.report import console, csv, markdown
+from deepval.report import console, forms
 from deepval.results import in_words
 from worlds import COSTS, judge, quietly, random_scores, table_of
 
@@ -180,7 +180,7 @@ def test_words_are_in_every_form():
     assert (row.verdict, row.verdict_words) == ("better", "better on few units")
     assert result.setting.concentration.effective_units == pytest.approx(144 / 84)
     assert row.second_verdict == "unresolved"
-    for text in (console.render(result, width=100), markdown.render(result), csv.render(result)):
+    for text in (console.render(result, width=100), forms.result_markdown(result), forms.result_csv(result)):
         assert "better on few units" in text
         assert "unresolved" in text
     assert "Second opinion: unresolved: knowing." in console.render(result, width=100)

@@ -15,11 +15,10 @@ from commands import call, refusal
 from deepval import InputError, read_costs
 from deepval.cli import fitting
 from deepval.errors import InputWarning
-from deepval.metering import cards as cards_module
-from deepval.metering.cards import CostCard, add_cards, measured_cards, write_entries
-from deepval.metering.energy import Rail, Spent, conventions, held_to, processors, rails, spent_over_idle, used_mj
-from deepval.metering.meter import Meter
-from deepval.metering.timing import Timing, measured, median_interval
+from deepval.metering import cost_cards as cards_module
+from deepval.metering.cost_cards import CostCard, Meter, add_cards, measured_cards, write_entries
+from deepval.metering.energy import Rail, Spent, conventions, rails, spent_over_idle, used_mj
+from deepval.metering.timing import Timing, measured, median_interval, processors, thread_limit
 
 MODES = "[modes.cheap]\nms = 10\n[modes.full]\nms = 20\n"
 
@@ -605,12 +604,12 @@ def test_threads_are_held_and_given_back():
 
     cv2 = pytest.importorskip("cv2")
     before, opencv = [pool["num_threads"] for pool in threadpool_info()], cv2.getNumThreads()
-    with held_to(1) as threads:
+    with thread_limit(1) as threads:
         assert threads == cv2.getNumThreads() == 1
         assert {pool["num_threads"] for pool in threadpool_info()} <= {1}
     assert [pool["num_threads"] for pool in threadpool_info()] == before
     assert cv2.getNumThreads() == opencv
-    with held_to(None) as threads:
+    with thread_limit(None) as threads:
         assert threads == processors()
 
 

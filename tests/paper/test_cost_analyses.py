@@ -20,7 +20,7 @@ from deepval.errors import InputError
 from deepval.judging.draws import make_draws, seeds_by_units
 from deepval.paper.analyses import break_even, budgets, capacity, gaps, ladder, skipping, streams, uniform
 from deepval.report.figures import write_figure
-from deepval.report.figures.charged import charged
+from deepval.report.figures.gain_figures import charged_levels
 from deepval.tables.costs import PROFILES, Costs
 from deepval.tables.scores import align
 from reference.evaluation import best_gain, expected_top
@@ -200,7 +200,7 @@ def test_the_figure_of_levels_leaves_out_what_cannot_run(levelled, tmp_path):
     assert panels[0].pairs["gate-ridge"][1] is None
     assert panels[1].pairs["gate-ridge"][1] is not None
     with pytest.raises(InputError, match="no allocator has an nDG under a measured budget"):
-        write_figure(tmp_path / "none.png", lambda: charged([]))
+        write_figure(tmp_path / "none.png", lambda: charged_levels([]))
 
 
 def test_uniform_full_fidelity_fits_from_the_papers_shares(causal):

@@ -17,7 +17,7 @@ from deepval.errors import InputError
 from deepval.paper import analyses
 from deepval.paper.analyses import benefit_harm, held_out
 from deepval.protocol.tracks import read_track
-from deepval.report import markdown
+from deepval.report import forms
 from reference.evaluation import best_gain, expected_top
 from worlds import judge, random_scores, table_of
 
@@ -87,7 +87,7 @@ def test_marks_are_verdicts():
     assert marks["good"] == ("1.000+", "better")
     assert marks["bad"] == ("-0.500", "worse")
     assert marks["flat"][1] == ""
-    text = markdown.table_text(shown)
+    text = forms.table_markdown(shown)
     assert "**1.000+**" in text
     assert "-0.500*" in text.replace("\\*", "*")
     assert [dot.series for dot in held_out.chart(rows).dots] == ["control", "better", "worse", "unresolved"]

@@ -20,7 +20,7 @@ import deepval
 import onnx_models
 from deepval.engines import engine
 from deepval.errors import InputError, InputWarning
-from deepval.metering.cards import read_entries, write_entries
+from deepval.metering.cost_cards import read_entries, write_entries
 from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
 from deepval.perception.reported.detection_files import read_detections

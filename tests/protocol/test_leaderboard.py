@@ -33,7 +33,7 @@ from deepval.protocol.standings import rank_intervals, standings
 from deepval.protocol.submission_reader import Reader
 from deepval.protocol.submissions import Submission, check
 from deepval.protocol.tracks import read_cells
-from deepval.report.markdown import escaped
+from deepval.report.forms import escape_markdown
 from deepval.tables.scores import Scores
 from only_where import names_are_bytes
 from project import ROOT
@@ -398,7 +398,7 @@ def test_nothing_of_a_submission_is_active_in_markdown(tiny, tmp_path):
     ],
 )
 def test_a_line_of_text_begins_no_block_in_markdown(line, shown):
-    assert escaped(line) == shown
+    assert escape_markdown(line) == shown
 
 
 def test_two_folders_of_one_name_are_both_refused(tiny, tmp_path):

@@ -14,7 +14,7 @@ from browser import Browser
 from commands import call, run
 from deepval.protocol import leaderboard_pages
 from deepval.report import html
-from deepval.report.tables import tables
+from deepval.report.result_tables import result_tables
 from pages import write_cells
 from worlds import COSTS, judge
 
@@ -174,7 +174,7 @@ def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells)
     done = run(*words[1:], cwd=cells[0].parent, notes=True)
     assert done.code == 0, done.err
     result = deepval.Result.load(cells[0].parent / "reweighted.json")
-    expected = next(iter(tables(result)))
+    expected = next(iter(result_tables(result)))
     for name in ("gain", "benefit", "harm", "nDG", "vs random"):
         place = expected.header.index(name)
         assert column(opened, VERDICTS, name) == [row[place].text for section in expected.sections for row in section]

@@ -12,7 +12,7 @@ import deepval
 from commands import call
 from deepval.errors import InputError
 from deepval.report.figures import figures, style, write_figures
-from deepval.report.figures.budgets import MOST, at_one_budget
+from deepval.report.figures.gain_figures import MOST, at_one_budget
 from deepval.results import Result
 from deepval.tables.columns import read
 from pages import write_cells

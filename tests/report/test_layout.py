@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from deepval.report import layout
 from deepval.report.console import render_tables
-from deepval.report.layout import cells_wide, laid_out, wrapped
-from deepval.report.tables import Table, TableCell, lines_of
+from deepval.report.layout import cells_wide, lay_out, wrap
+from deepval.report.table import Table, TableCell, lines_of
 
 WORDS = st.text("abcxyz-019", min_size=1, max_size=12)
 TEXTS = st.lists(WORDS, max_size=4).map(" ".join)
@@ -35,7 +35,7 @@ LONG_NAMES = (("0", "00", "0000"), [[("0 00000000000", "0000000 0000000000 00000
 @example(LONG_NAMES, 30)
 def test_every_word_of_every_column_that_stays_is_there_whole_and_lines_fit(content, width):
     table = table_of(*content)
-    laid = laid_out(table, width)
+    laid = lay_out(table, width)
     assert set(laid.left_out) <= set(table.extra)
     kept = [i for i, name in enumerate(table.header) if name not in laid.left_out]
     told = " ".join(laid.lines).split()
@@ -53,17 +53,17 @@ def test_every_word_of_every_column_that_stays_is_there_whole_and_lines_fit(cont
 @given(parts())
 def test_nothing_gives_way_where_there_is_room(content):
     table = table_of(*content)
-    laid = laid_out(table, 10_000)
+    laid = lay_out(table, 10_000)
     assert not laid.left_out
     assert len(laid.lines) == 2 + sum(map(len, table.sections)) + len(table.sections) - 1
-    again = laid_out(table, max(laid.needed, 1))
+    again = lay_out(table, max(laid.needed, 1))
     assert not again.left_out
 
 
 @settings(max_examples=30)
 @given(st.lists(WORDS, min_size=1).map(" ".join), st.integers(1, 40))
 def test_a_text_folds_at_spaces_only(text, width):
-    lines = wrapped(text, width)
+    lines = wrap(text, width)
     assert " ".join(lines) == text
     assert all(len(line) <= width or " " not in line for line in lines)
 
@@ -126,7 +126,7 @@ def test_the_work_of_laying_out_a_table_grows_with_its_rows_and_not_with_their_s
 
     def measurements(rows):
         measured.clear()
-        laid_out(verdicts([f"allocator-{i:05d}" for i in range(rows)]), width)
+        lay_out(verdicts([f"allocator-{i:05d}" for i in range(rows)]), width)
         return len(measured)
 
     few, many = measurements(50), measurements(400)
@@ -137,5 +137,5 @@ def test_the_work_of_folding_a_long_text_grows_with_its_length(monkeypatch):
     measured = []
     monkeypatch.setattr(layout, "cells_wide", lambda text: measured.append(len(text)) or cells_wide(text))
     text = "word " * 4000
-    assert wrapped(text, 10**6) == [text.rstrip()]
+    assert wrap(text, 10**6) == [text.rstrip()]
     assert sum(measured) <= 2 * len(text)

@@ -11,7 +11,9 @@ import pytest
 import deepval
 from deepval.cli.making import _sentence
 from deepval.report import FORMS, console
-from deepval.report.tables import closing, interval, number, percent, tables
+from deepval.report.result_tables import result_tables
+from deepval.report.sentences import closing_sentences
+from deepval.report.table import interval, number, percent
 from worlds import judge, quietly
 
 
@@ -108,12 +110,12 @@ def test_numbers_round_once_and_never_show_minus_zero():
 
 
 def test_tables_of_everything(whole):
-    titles = [table.title.split(" (")[0] for table in tables(whole)]
+    titles = [table.title.split(" (")[0] for table in result_tables(whole)]
     assert titles == [
         "Verdicts", "Within groups of inputs", "Streaming", "Thresholds", "Where the gap to the oracle goes",
         "Multi-fidelity optimum",
     ]  # fmt: skip
-    for table in tables(whole):
+    for table in result_tables(whole):
         assert all(len(row) == len(table.header) for section in table.sections for row in section)
 
 
@@ -155,14 +157,14 @@ def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_
         warnings.simplefilter("ignore")
         result = deepval.evaluate(table, scores, [deepval.Latency(0.25)], draws="exact")
     # 0.25 * 4 * 6 = 6 ms: one input to l gains 6, two to m gain 8, the best there is.
-    (found,) = [t for t in tables(result) if t.title.startswith("Verdicts")]
+    (found,) = [t for t in result_tables(result) if t.title.startswith("Verdicts")]
     place, oracle = found.header.index("nDG of ladder"), found.header.index("oracle")
     shown = {row[1].text: (row[oracle].text, row[place].text) for section in found.sections for row in section}
     assert shown["one"] == ("full", "0.750")
     assert shown["each"] == ("ladder", "1.000")
     assert shown["oracle"] == ("full", "0.750")
     assert shown["oracle-ladder"] == ("ladder", "1.000")
-    last = closing(result)
+    last = closing_sentences(result.rows)
     assert [line.partition(": ")[0] for line in last] == [
         "latency 25% (ms), against random",
         "latency 25% (ms), against random-ladder",

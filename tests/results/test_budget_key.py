@@ -11,9 +11,9 @@ from deepval.judging.comparison import compare, pool
 from deepval.protocol.leaderboard_pages import as_markdown
 from deepval.protocol.standings import standings
 from deepval.report import FORMS, console, figures, html
-from deepval.report.comparisons import overview
-from deepval.report.figures import budgets as budget_figures
-from deepval.report.tables import tables
+from deepval.report.comparisons import comparison_table, overview
+from deepval.report.figures import gain_figures
+from deepval.report.result_tables import result_tables
 from deepval.results import BudgetKey
 from worlds import ALPHAS, COSTS, judge, random_table, table_of
 
@@ -65,7 +65,7 @@ def test_optima_of_the_ladder_carry_the_budget_of_their_rows():
 
 
 def test_tables_name_cascade_and_skipping_apart(both):
-    shown = {table.title: labels(table) for table in tables(both)}
+    shown = {table.title: labels(table) for table in result_tables(both)}
     assert len(shown) == 4
     for title, found in shown.items():
         times = 2 if title == "Streaming" else 1  # once per allocator
@@ -73,7 +73,7 @@ def test_tables_name_cascade_and_skipping_apart(both):
     for form in ("markdown", "latex"):
         text = FORMS[form](both)
         assert text.count("skipping") == 5, form
-    compared = console.render_comparison(compare(both, "light", "free"))
+    compared = console.render_tables([comparison_table(compare(both, "light", "free"))])
     assert compared.count("skipping") == 1
     page = html.render({"c": both})
     assert SKIPPING in page
@@ -114,9 +114,9 @@ def test_figures_name_the_whole_budget(both):
         **{name: getattr(both, name) for name in ("provenance", "setting", "comparisons", "half_widths")},
     )
     for result, label in ((both, CASCADE), (skipping, SKIPPING)):
-        with figures.style.applied():
-            (axes,) = budget_figures.gap(result).axes
+        with figures.style.house_style():
+            (axes,) = gain_figures.gap(result).axes
             assert label in axes.get_xlabel()
-            (legend,) = budget_figures.dumbbells(both, result).legends
+            (legend,) = gain_figures.dumbbells(both, result).legends
         unit = label.removeprefix("latency 50% ")
         assert f"Latency budget {unit}, charged" in [text.get_text() for text in legend.get_texts()]

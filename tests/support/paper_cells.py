@@ -61,9 +61,9 @@ CHOSEN = (*CORE, "nuplan pdm-closed-scalar tracks")
 class Slopes(Learner):
     """The covariance of every column with the label as its weight: quick, and enough where designs are counted."""
 
-    def fit(self, rows, labels, *, classify, weights=None, seed=0):
-        standard = Standard.of(rows)
-        return Linear(standard, standard.applied(rows).T @ (labels - labels.mean()), float(labels.mean()))
+    def _fit(self, task):
+        standard, labels = Standard.of(task.rows), task.labels
+        return Linear(standard, standard.applied(task.rows).T @ (labels - labels.mean()), float(labels.mean()))
 
 
 LIGHT = tuple(RowRecipe(name, RECIPES[name].front, RECIPES[name].target, Slopes()) for name in LEARNED)

@@ -24,7 +24,7 @@ from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.budgets import LEVELS, Latency, Selection
 from deepval.paper.analyses.regime import PAPER, regime_lines
-from deepval.report import console, markdown
+from deepval.report import console, forms
 from deepval.report.comparisons import overview
 from deepval.results import Result
 from deepval.tables.column_files import csv_text
@@ -76,7 +76,7 @@ def demo(
     pages |= {f"{name}, charged": out / name / "result-board.json" for name in charged}
     pages[f"{SHOWN}, causal"] = _judge_causal(folders.read_cell(out / SHOWN))
     write_atomically(page, page_text({name: kept(path) for name, path in pages.items()}, images=True))
-    write_atomically(out / "results.md", "\n\n".join(map(markdown.table_text, overviews)) + "\n")
+    write_atomically(out / "results.md", "\n\n".join(map(forms.table_markdown, overviews)) + "\n")
     say("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
     typer.echo(
         console.render_tables([overviews[1], overviews[4]], width=options.width(), color=options.colored()), nl=False

@@ -25,10 +25,10 @@ from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past, frames_of
 from deepval.files.canonical import digest_of, file_digest
 from deepval.files.writing import check_writable, write_atomically
-from deepval.metering.cards import CostCard, add_cards, measured_cards, read_entries
+from deepval.metering.cost_cards import CostCard, add_cards, measured_cards, read_entries
 from deepval.metering.energy import Spent
 from deepval.metering.timing import Items, Stages
-from deepval.report.tables import counted
+from deepval.report.table import quantity
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.targets import TARGETS
 
@@ -190,7 +190,7 @@ def train(
         return
     say(
         f"{trained.weights} and {trained.masks}: {manifest['steps']:,} steps on {manifest['samples']:,} samples of "
-        f"{counted(len(chosen), 'unit')}, loss {manifest['loss']['first']:.4f} to {manifest['loss']['last']:.4f}; "
+        f"{quantity(len(chosen), 'unit')}, loss {manifest['loss']['first']:.4f} to {manifest['loss']['last']:.4f}; "
         f"{manifest['label']}."
     )
 
@@ -276,7 +276,7 @@ def fit(
         return
     for file, fitted_allocator in written:
         used = fitted_allocator.training
-        fitted_on = f"{counted(used.inputs, 'input')} of {counted(len(used.units), 'unit')}"
+        fitted_on = f"{quantity(used.inputs, 'input')} of {quantity(len(used.units), 'unit')}"
         say(f"{file}: {fitted_allocator.name} for {used.target}, fitted on {fitted_on}.")
 
 
@@ -369,7 +369,7 @@ def _fit_words(scored: fitting.Scored) -> str:
     if len(fits) > 1:
         alone = min(fits, key=lambda fit: fit["units"])
         words.append(
-            f"{alone['inputs']:,} validation inputs by a fit on {counted(alone['units'], 'unit')} without theirs"
+            f"{alone['inputs']:,} validation inputs by a fit on {quantity(alone['units'], 'unit')} without theirs"
         )
     return "; ".join(["", *words])
 

@@ -46,8 +46,8 @@ from deepval.judging.draws import seeds_by_units
 from deepval.judging.out_of_core import refuse
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report import FORMS, console
-from deepval.report.comparisons import area_table
-from deepval.report.tables import excerpt
+from deepval.report.comparisons import area_table, comparison_table
+from deepval.report.sentences import excerpt
 from deepval.results import Result
 from deepval.tables.parts import on_disk
 
@@ -314,7 +314,7 @@ def compare(
     typer.echo(
         options.as_json([dict(row) for row in rows])
         if json
-        else console.render_comparison(rows, width=options.width(), color=options.colored()),
+        else console.render_tables([comparison_table(rows)], width=options.width(), color=options.colored()),
         nl=False,
     )
     if following is not None:

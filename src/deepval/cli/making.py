@@ -23,7 +23,7 @@ from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.masks import GET
 from deepval.protocol.keeping import rebuilt, standing
-from deepval.report.tables import counted
+from deepval.report.table import quantity
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
@@ -111,8 +111,8 @@ def perceive(
         return
     for mode in done.modes:
         say(
-            f"{mode.mode}: {counted(mode.boxes, 'box', 'boxes')} on {counted(mode.frames, 'frame')} of "
-            f"{counted(mode.units, 'unit')} ({mode.units_run} run now, {counted(mode.failed, 'frame')} failed)"
+            f"{mode.mode}: {quantity(mode.boxes, 'box', 'boxes')} on {quantity(mode.frames, 'frame')} of "
+            f"{quantity(mode.units, 'unit')} ({mode.units_run} run now, {quantity(mode.failed, 'frame')} failed)"
         )
         if mode.note is not None:
             say(f"  note: its latency is not tight. {mode.note} More --samples make it so on a quiet machine.")
@@ -406,14 +406,14 @@ def _summary(cell: _CellResult) -> dict[str, Any]:
 
 def _judged_share(cell: _CellResult) -> str:
     """The share of frames that the system judges, of those on which both the cheapest and the fullest mode ran."""
-    from deepval.report.tables import percent
+    from deepval.report.table import percent
 
     judged, frames = len(cell.table), cell.frames
     return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
 
 
 def _sentence(summary: Any) -> str:
-    from deepval.report.tables import almost_zero, number, percent
+    from deepval.report.table import almost_zero, number, percent
 
     if not summary.affected:
         return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"

@@ -21,7 +21,7 @@ from deepval.protocol import submissions, tracks
 from deepval.protocol.gathering import WORK
 from deepval.protocol.integrity import contradictions
 from deepval.protocol.tracks import NAMES, read_cells
-from deepval.report.tables import counted
+from deepval.report.table import quantity
 
 
 def doctor(
@@ -43,9 +43,8 @@ def doctor(
         typer.echo(options.as_json(about), nl=False)
     else:
         there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in up.found.items())
-        say(
-            f"{there or 'Nothing whole'}: {counted(up.files, 'file')} verified, {counted(len(up.problems), 'problem')}."
-        )
+        files, problems = quantity(up.files, "file"), quantity(len(up.problems), "problem")
+        say(f"{there or 'Nothing whole'}: {files} verified, {problems}.")
         for problem in up.problems:
             say(f"  {problem.path}: {problem.wrong}. Run: {problem.run}")
         for note in up.notes:
@@ -172,7 +171,7 @@ def cells(
         typer.echo(options.as_json([_track(item, data) for item in selected_tracks]), nl=False)
         return
     for item in selected_tracks:
-        say(f"{item.name}: {item.title} ({counted(len(item.cells), 'cell')})")
+        say(f"{item.name}: {item.title} ({quantity(len(item.cells), 'cell')})")
         shared: dict[str, list[str]] = {}
         for cell in item.cells:
             missing = cell.missing(data)
@@ -218,7 +217,7 @@ def validate(
         typer.echo(options.as_json(about), nl=False)
     elif done is not None:
         rows = sum(len(scores.values) for scores in done.scores.values())
-        say(f"{done.card.key}: valid; {counted(rows, 'score')} on {counted(len(done.scores), 'cell')}.")
+        say(f"{done.card.key}: valid; {quantity(rows, 'score')} on {quantity(len(done.scores), 'cell')}.")
         for note in notes:
             say(f"  note: {note}")
     for problem in [] if json else checked.problems:
@@ -262,7 +261,7 @@ def leaderboard(
     if json:
         typer.echo(reading.text(out / "leaderboard.json"), nl=False)
     else:
-        judged, on = counted(len(content["submissions"]), "submission"), counted(len(content["cells"]), "cell")
+        judged, on = quantity(len(content["submissions"]), "submission"), quantity(len(content["cells"]), "cell")
         say(f"{judged} judged on {on}, {len(content['refused'])} refused: see {out}.")
         for item in content["submissions"]:
             for reason in item["flags"]:

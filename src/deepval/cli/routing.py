@@ -35,9 +35,9 @@ from deepval.judging import diagnosis
 from deepval.judging.contenders import POLICIES
 from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing import file_text
-from deepval.report.comparisons import diagnosis_tables, opening
+from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
 from deepval.report.console import render_tables
-from deepval.report.tables import threshold_table
+from deepval.report.result_tables import threshold_table
 from deepval.tables.router_logs import METHODS, import_router_log, values_from_log, write_values
 
 
@@ -88,7 +88,7 @@ def diagnose(
     if json:
         typer.echo(options.as_json(plain(dict(result))), nl=False)
         return
-    say(opening(result))
+    say(diagnosis_sentence(result))
     typer.echo(render_tables(list(diagnosis_tables(result)), width=options.width(), color=options.colored()), nl=False)
 
 

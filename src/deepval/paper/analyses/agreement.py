@@ -14,7 +14,7 @@ from deepval.paper.analyses.judged import Units, judged, place
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.columns import positions
 

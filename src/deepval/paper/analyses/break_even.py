@@ -15,7 +15,7 @@ from deepval.judging.gaps import break_even
 from deepval.paper.analyses.judged import Charged, Units, figures, judged
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, plain
-from deepval.report.tables import MISSING, Table, cost, lines_of, number, percent
+from deepval.report.table import MISSING, Table, cost, lines_of, number, percent
 from deepval.results import UNITS, BudgetKey, BudgetRecord
 from deepval.tables.columns import positions
 from deepval.tables.scores import Scores, align, filled

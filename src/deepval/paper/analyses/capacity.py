@@ -14,7 +14,7 @@ from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.judged import Units, judged
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, lines_of, percent
+from deepval.report.table import Table, lines_of, percent
 from deepval.results import known
 
 ALPHAS = (0.1, 0.2, 0.3, 0.5)

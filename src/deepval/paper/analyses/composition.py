@@ -8,7 +8,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.paper.analyses.judged import Units, judged, place
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, lines_of, number, percent
+from deepval.report.table import Table, lines_of, number, percent
 from deepval.tables.terms import align, composition
 
 

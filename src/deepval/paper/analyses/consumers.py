@@ -16,7 +16,7 @@ from deepval.judging.totals import ratio
 from deepval.paper.analyses.judged import Units, judged, sees_the_same
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable

@@ -14,7 +14,7 @@ from deepval.judging.ladder import optima
 from deepval.paper.analyses.judged import Charged, Units, figures, judged
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import MISSING, Table, lines_of, number, percent
+from deepval.report.table import MISSING, Table, lines_of, number, percent
 from deepval.results import UNITS, BudgetRecord, Optimum
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 

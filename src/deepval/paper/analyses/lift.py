@@ -15,7 +15,7 @@ from deepval.perception.placing.oracle import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, lines_of, number
+from deepval.report.table import Table, lines_of, number
 from deepval.results import known
 
 

@@ -14,7 +14,7 @@ from deepval.paper.analyses.consumers import pairs, shared_inputs
 from deepval.paper.analyses.judged import Units
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, lines_of, number, percent
+from deepval.report.table import Table, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.shares import checked_share, quota
 

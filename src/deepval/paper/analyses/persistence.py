@@ -19,7 +19,7 @@ from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 
 
 @dataclass(frozen=True)

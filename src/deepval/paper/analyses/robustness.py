@@ -24,7 +24,7 @@ from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
 from deepval.paper.analyses.judged import Units, harm
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import Row
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants

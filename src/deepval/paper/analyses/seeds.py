@@ -9,7 +9,7 @@ from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, lines_of, number
+from deepval.report.table import Table, lines_of, number
 
 
 @dataclass(frozen=True)

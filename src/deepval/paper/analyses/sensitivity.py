@@ -16,7 +16,7 @@ from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.systems import SYSTEMS
 from deepval.tables.terms import align, with_losses
 from deepval.tables.values import ValueTable

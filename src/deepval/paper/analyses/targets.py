@@ -21,7 +21,7 @@ from deepval.judging.budgets import Selection
 from deepval.judging.contenders import basis
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import MISSING, Table, TableCell, number, percent
+from deepval.report.table import MISSING, Table, TableCell, number, percent
 from deepval.results import Result, known
 from deepval.systems.learned import LEARNED, MARKS
 from deepval.tables.columns import positions

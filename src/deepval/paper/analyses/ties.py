@@ -13,7 +13,7 @@ from deepval.judging.ties import nth_highest
 from deepval.paper.analyses.judged import Units, judged
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, lines_of, percent
+from deepval.report.table import Table, lines_of, percent
 from deepval.results import known
 from deepval.tables.columns import positions
 from deepval.tables.scores import Scores

@@ -14,7 +14,7 @@ from deepval.judging.evaluation import evaluate
 from deepval.paper.analyses.judged import sees_the_same
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, lines_of, number, percent
+from deepval.report.table import Table, lines_of, number, percent
 from deepval.tables.columns import positions
 
 

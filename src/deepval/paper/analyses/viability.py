@@ -18,7 +18,7 @@ from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, judged
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, interval, lines_of, number
+from deepval.report.table import Table, interval, lines_of, number
 from deepval.results import known
 from deepval.systems.outcomes import trivial_losses
 from deepval.tables.columns import positions

@@ -16,9 +16,7 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
 from deepval.files.reading import MOST_PIXELS, size_px
-from deepval.metering.cards import Entry
-from deepval.metering.energy import held_to, processor
-from deepval.metering.timing import Timing, figures, measured
+from deepval.metering.timing import Entry, Timing, figures, measured, processor, thread_limit
 from deepval.perception.running import decoding, onnx_model
 from deepval.perception.running.decoding import BY_QUERY, STYLES, FrameDetections, FrameError, Style
 from deepval.perception.running.onnx_model import OnnxModel
@@ -337,7 +335,7 @@ def mode_timing(
         "inference": lambda ready: (inferred(detector, ready.tensor), ready.placement),
         "postprocess": lambda raw: finished(detector, *raw),
     }
-    with held_to(detector.config.threads):
+    with thread_limit(detector.config.threads):
         return measured(stages, images, calls=samples, warmup=warmup)
 
 

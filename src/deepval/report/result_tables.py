@@ -1,28 +1,24 @@
-"""Result -> tables of short texts with marks, the same for every output format. All rounding happens here.
+"""Result -> its tables: verdicts, slices, streams, thresholds, recovered gap, gap to the oracle, ladder."""
 
-A cell is marked by its row's verdict against random: better (bold) or worse (asterisk).
-"""
-
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, islice
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
+from deepval.report.table import (
+    MISSING,
+    Table,
+    TableCell,
+    cost,
+    few,
+    interval,
+    lines_of,
+    mark_of,
+    number,
+    percent,
+    quantity,
+)
 from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Stream, Threshold
-from deepval.showing import SelfShown
-from deepval.tables.scores import REFERENCES
 
-Mark = Literal["better", "worse", ""]
-MISSING = "–"
-BEST, WORST = 10, 3
-"""How many allocators with the largest and the smallest gains an excerpt shows per budget."""
-RECORDS = ("rows", "slices", "streams", "gaps", "thresholds", "recovery", "ladder")
-"""Fields of a result; every one of them has its own table."""
-MOST_SENTENCES = 12
-"""Largest number of notes, and of sentences about budgets, in an excerpt."""
 ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
 LADDER, LADDER_CHANCE = "oracle-ladder", "random-ladder"
 OF_LADDER = "nDG of ladder"
@@ -49,8 +45,6 @@ WEAK = {
     "rests on ": "rests on: without that unit the verdict is another.",
 }
 """Words that qualify a verdict -> the explanation of these words."""
-MOST_SHARE = 10.0
-"""Largest share that is printed in percent. A larger one has a denominator that is almost zero."""
 NEW_UNITS = (
     "The 95 % prediction interval is for the rate on as many new units as the rate is of (docs/statistics.md, Rates on "
     "new units)."
@@ -58,93 +52,11 @@ NEW_UNITS = (
 IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positive or too near zero to take shares of."
 
 
-@dataclass(frozen=True)
-class TableCell:
-    """A short text and its mark."""
-
-    text: str
-    mark: Mark = ""
-
-
-@dataclass(frozen=True, repr=False)
-class Table(SelfShown):
-    """A title, a header, rows in sections with rules between them, and notes below.
-
-    `extra` lists the columns that are left out on a narrow terminal, in this order.
-    """
-
-    title: str
-    header: tuple[str, ...]
-    sections: tuple[tuple[tuple[TableCell, ...], ...], ...]
-    notes: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-
-    def keeping(self, *names: str) -> "Table":
-        """The table with these columns only."""
-        columns = [i for i, name in enumerate(self.header) if name in names]
-        sections = tuple(tuple(tuple(row[i] for i in columns) for row in section) for section in self.sections)
-        extra = tuple(name for name in self.extra if name in names)
-        return replace(self, header=tuple(self.header[i] for i in columns), sections=sections, extra=extra)
-
-    def widened(self, after: str, name: str, texts: Sequence[str]) -> "Table":
-        """The table with a further column, one text per row."""
-        column, new_texts = self.header.index(after) + 1, iter(texts)
-        sections = tuple(
-            tuple((*row[:column], TableCell(next(new_texts)), *row[column:]) for row in section)
-            for section in self.sections
-        )
-        return replace(self, header=(*self.header[:column], name, *self.header[column:]), sections=sections)
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A number with a fixed number of decimals, or a dash."""
-    return MISSING if value is None else f"{value:.{digits}f}".replace("-0." + "0" * digits, "0." + "0" * digits)
-
-
-def cost(value: float | None, convention: str | None) -> str:
-    """A cost without its unit: two decimals for ms and mJ; three significant digits for dollars, which are small."""
-    return f"{value:.3g}" if value is not None and convention == "usd" else number(value, 2)
-
-
-def percent(value: float | None, digits: int = 2) -> str:
-    """A share in percent, or a dash; beyond 1000 % only its sign, because the denominator is then almost zero."""
-    if value is not None and abs(value) > MOST_SHARE:
-        return "< -1000%" if value < 0 else "> 1000%"
-    return MISSING if value is None else f"{number(100 * value, digits)}%"
-
-
-def almost_zero(cheap_loss: float, *shares: float | None) -> str | None:
-    """The reason for not printing shares of the all-cheap loss if one is beyond 1000 %; None if none is."""
-    if not any(share is not None and abs(share) > MOST_SHARE for share in shares):
-        return None
-    return f"the all-cheap loss is almost zero ({cheap_loss:.3g}), so shares of it mean nothing"
-
-
-def interval(low: float | None, high: float | None, form: Callable[[float | None], str] = number) -> str:
-    """`[low, high]`, or an empty text if a bound is missing."""
-    return "" if low is None or high is None else f"[{form(low)}, {form(high)}]"
-
-
-def mark_of(verdict: str | None) -> Mark:
-    """The mark of a verdict; empty if the verdict is neither better nor worse."""
-    return "better" if verdict == "better" else "worse" if verdict == "worse" else ""
-
-
-def counted(count: int, noun: str, many: str | None = None) -> str:
-    """A number with its noun: 1 unit, 2 units."""
-    return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
-
-
-def lines_of(texts: Iterable[Sequence[str]]) -> tuple[tuple[tuple[TableCell, ...], ...], ...]:
-    """Rows of plain texts as the one section of a table."""
-    return (tuple(tuple(map(TableCell, row)) for row in texts),)
-
-
-def tables(result: Result) -> Iterator[Table]:
+def result_tables(result: Result) -> Iterator[Table]:
     """The tables of a result; tables without rows are left out."""
-    yield verdicts(result.rows, f"Verdicts ({counted(result.comparisons, 'comparison')} with random)")
+    yield verdict_table(result.rows, f"Verdicts ({quantity(result.comparisons, 'comparison')} with random)")
     if result.slices:
-        yield verdicts(result.slices, "Within groups of inputs", sliced=True)
+        yield verdict_table(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
         yield _streams(result)
     if result.thresholds:
@@ -157,7 +69,7 @@ def tables(result: Result) -> Iterator[Table]:
         yield _ladder(result)
 
 
-def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
+def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
     """The rows of a result, budget by budget; the rows of slices, group by group."""
     header = (
         "budget",
@@ -194,8 +106,8 @@ def verdicts(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
     table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), (*extra[:4], OF_LADDER, *extra[4:]))
-    table = table.widened("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
-    return table.widened("oracle", OF_LADDER, list(_of_ladder(rows)))
+    table = table.with_column("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
+    return table.with_column("oracle", OF_LADDER, list(_of_ladder(rows)))
 
 
 def _of_ladder(rows: Sequence[Row]) -> Iterator[str]:
@@ -214,7 +126,7 @@ def _weaknesses(rows: Sequence[Row]) -> Iterator[str]:
         yield f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}."
 
 
-def explained(table: Table, without: Sequence[str] = ()) -> list[str]:
+def explanations(table: Table, without: Sequence[str] = ()) -> list[str]:
     """The meaning of a table's signs and headings, unless its notes explain them; `without` names headings to skip."""
     notes = " ".join(note for note in table.notes if note not in WEAK.values())
     texts = {cell.text for section in table.sections for row in section for cell in row}
@@ -229,98 +141,6 @@ def explained(table: Table, without: Sequence[str] = ()) -> list[str]:
         if any("%" in text for text in texts):
             signs.append("%: of the all-cheap loss")
     return [f"{'; '.join(signs)}."] if signs else []
-
-
-def closing(result: Result) -> list[str]:
-    """The verdicts in words, budget by budget: the last lines of a report."""
-    return closing_of(result.rows)
-
-
-def closing_of(every_row: Sequence[Row]) -> list[str]:
-    """The verdicts of rows in words, budget by budget; comparisons with random-ladder have their own line."""
-    lines = []
-    first_index = {row.budget.label: index for index, row in reversed(list(enumerate(every_row)))}
-    # Rows with one score per mode are compared with random-ladder; rows without a cost have words but no verdict.
-    judged = [row for row in every_row if row.verdict_words or row.verdict]
-    judged.sort(key=lambda row: (first_index[row.budget.label], row.chance == LADDER_CHANCE))
-    for (budget, chance), rows in groupby(judged, key=lambda row: (row.budget.label, row.chance)):
-        by_verdict: dict[str, list[str]] = {}
-        by_second_verdict: dict[str, list[str]] = {}
-        for row in rows:
-            by_verdict.setdefault(row.verdict_words or row.verdict or "", []).append(row.allocator)
-            if row.second_verdict and row.second_verdict != row.verdict:
-                by_second_verdict.setdefault(row.second_verdict, []).append(row.allocator)
-        lines.append(f"{budget}, against {chance or 'random'}: {_by_words(by_verdict)}.")
-        lines[-1] += f" Second opinion: {_by_words(by_second_verdict)}." if by_second_verdict else ""
-    return lines
-
-
-def excerpt(result: Result, most: int) -> Result:
-    """The result with the best and the worst rows of each budget by gain, if it has more than `most` rows.
-
-    Other records are limited to the same allocators and budgets, and to `most` rows.
-    """
-    if max(len(getattr(result, name)) for name in RECORDS) <= most:
-        return result
-    members: dict[str, list[Row]] = {}
-    for row in result.rows:
-        members.setdefault(row.budget.label, []).append(row)
-    rows = [row for label in members for row in _extremes(members[label])]
-    pairs = {(row.budget.label, row.allocator) for row in rows}
-    names = {row.allocator for row in rows}
-    parts: dict[str, Any] = {
-        name: tuple(item for item in getattr(result, name) if (item.budget.label, item.allocator) in pairs)[:most]
-        for name in ("slices", "streams", "gaps", "thresholds")
-    }
-    parts["recovery"] = tuple(row for row in result.recovery if row.allocator in names)[:most]
-    return replace(result, rows=tuple(rows[:most]), ladder=result.ladder[:most], **parts)
-
-
-def _extremes(rows: Sequence[Row]) -> list[Row]:
-    """The references, the best and the worst allocators under one budget, the largest gain first."""
-    ranked = sorted(rows, key=lambda row: -math.inf if row.gain is None else row.gain, reverse=True)
-    entered = [row.allocator for row in ranked if row.allocator not in REFERENCES]
-    names = {*REFERENCES, *entered[:BEST], *entered[-WORST:]}
-    return [row for row in ranked if row.allocator in names]
-
-
-def excerpt_words(whole: Result, part: Result) -> list[str]:
-    """The number of each verdict, budget by budget, and the number of rows in the excerpt and in the whole result."""
-    members: dict[tuple[str, str], list[Row]] = {}
-    for row in whole.rows:
-        if row.verdict:
-            members.setdefault((row.budget.label, row.chance or "random"), []).append(row)
-    words = [
-        f"{budget}, against {chance}: {_verdict_counts(rows)}."
-        for (budget, chance), rows in islice(members.items(), MOST_SENTENCES)
-    ]
-    if len(members) > MOST_SENTENCES:
-        words.append(f"The verdicts of {len(members) - MOST_SENTENCES:,} further budgets are not counted here.")
-    count, total = (sum(len(getattr(result, name)) for name in RECORDS) for result in (part, whole))
-    return [
-        *words,
-        f"This is a summary with {count:,} of {total:,} rows: the {BEST} largest and {WORST} smallest gains of each "
-        "budget, and the references. --all prints every row; --json and --out FILE have them too, and --format csv has "
-        "every verdict.",
-    ]
-
-
-def _verdict_counts(rows: Sequence[Row]) -> str:
-    """How many rows have each verdict, and how many of these verdicts are qualified."""
-    counts = Counter(row.verdict or "" for row in rows)
-    weak = Counter(row.verdict or "" for row in rows if row.verdict_words not in (None, row.verdict))
-    return ", ".join(
-        f"{n:,} {verdict}" + (f" ({weak[verdict]:,} on few units or resting on one)" if weak[verdict] else "")
-        for verdict, n in counts.most_common()
-    )
-
-
-def _by_words(names_by_words: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{words}: {_few(names)}" for words, names in names_by_words.items())
-
-
-def _few(names: Sequence[str], most: int = 6) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _versus_random(row: Row | Stream) -> tuple[str, str]:
@@ -449,7 +269,7 @@ def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | No
         notes.append(f"On the calibration units the policy escalates {', '.join(rates)}.")
     notes.append("at the cut: how many of so many equal scores to escalate. Thresholds are rounded here, not in JSON.")
     table = Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
-    return table if any(row.gain is not None for row in thresholds) else table.keeping(*header[:-1])
+    return table if any(row.gain is not None for row in thresholds) else table.select(*header[:-1])
 
 
 def recovery_table(rows: Sequence[Recovery]) -> Table:
@@ -489,7 +309,7 @@ def _tenths(value: float | None) -> str:
 
 def _calibration_note(thresholds: Sequence[Threshold], units: Sequence[str] | None) -> str:
     """A sentence on the units that the thresholds are calibrated on."""
-    listing = "" if units is None else f" ({counted(len(units), 'unit')}: {_few(units)})"
+    listing = "" if units is None else f" ({quantity(len(units), 'unit')}: {few(units)})"
     if any(row.calibrated_on == "calibration" for row in thresholds):
         return f"Calibrated on units that the rates are not of{listing}. {NEW_UNITS}"
     return f"Calibrated on the same units as the rates{listing}. {NEW_UNITS}"

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 VIEWS = {
-    "text": ("report.brief", "text"),
-    "html": ("report.brief", "html"),
+    "text": ("report.console", "brief_text"),
+    "html": ("report.console", "brief_html"),
     "figure": ("report.figures.summary", "figure"),
     "page": ("report.html", "write"),
     "recovery": ("judging.recovery", "recoveries"),
@@ -25,7 +25,7 @@ def view(kind: str, *arguments: Any, **options: Any) -> Any:
     return getattr(import_module(f"deepval.{module}"), name)(*arguments, **options)
 
 
-class SelfShown:
+class Printable:
     """Base class of data that prints as a short table, in the terminal and in notebooks."""
 
     def __repr__(self) -> str:
