@@ -102,20 +102,20 @@ def rings(graph: dict[str, set[str]]) -> list[list[str]]:
     return [group for group in groups if len(group) > 1]
 
 
-def longest_chain(graph: dict[str, set[str]]) -> int:
-    """Modules on the longest chain of imports; the rings count once."""
+def longest_chain(graph: dict[str, set[str]]) -> list[str]:
+    """The modules on the longest chain of imports; a ring counts once."""
     member = {node: group[0] for group in rings(graph) for node in group}
-    lengths: dict[str, int] = {}
+    chains: dict[str, list[str]] = {}
 
-    def length(node: str) -> int:
-        if node not in lengths:
-            lengths[node] = 0
+    def chain(node: str) -> list[str]:
+        if node not in chains:
+            chains[node] = []
             targets = {member.get(target, target) for target in graph[node]} - {node}
-            lengths[node] = 1 + max((length(target) for target in sorted(targets)), default=0)
-        return lengths[node]
+            chains[node] = [node, *max((chain(target) for target in sorted(targets)), key=len, default=[])]
+        return chains[node]
 
     sys.setrecursionlimit(10_000)
-    return max(length(member.get(node, node)) for node in graph)
+    return max((chain(member.get(node, node)) for node in graph), key=len)
 
 
 def word_uses(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
@@ -281,7 +281,7 @@ def main() -> None:
     print(f"modules: {len(trees)}; under {SHORT} lines without a reason: {short}; names used twice: {stems}")
     print(f"modules over {LONG} lines: {long_modules(trees)}; participles as names: {participles(trees)}")
     print(f"code lines: {code}; comment lines: {comments}; functions: {functions}")
-    print(f"longest import chain: {longest_chain(graph)}; rings: {len(circles)} {circles}")
+    print(f"longest import chain: {len(longest_chain(graph))}; rings: {len(circles)} {circles}")
     print(f"leaf commands: {leaves}; options: {options}")
     print("words: " + ", ".join(f"{word} {len(uses)}" for word, uses in word_uses(trees).items()))
     if arguments.walks:
