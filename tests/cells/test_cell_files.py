@@ -52,7 +52,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def refused(*words: object) -> str:
     done = run(*words)
     assert (done.code, done.out) == (2, ""), done
-    assert done.err.count("\n") == 1
+    assert len(done.err.strip().splitlines()) == 1
     return done.err
 
 
