@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 import deepval
 from commands import run
-from deepval.allocators.recipes import read_allocator
+from deepval.allocators import read_allocator
 from deepval.cells.folder import read_cell
 from deepval.cells.frame_files import read_frames
 from deepval.cells.spec import read_split
