@@ -174,6 +174,12 @@ def _gives_reason(tree: ast.Module) -> bool:
     return REASON.search(ast.get_docstring(tree) or "") is not None
 
 
+def declared_options(trees: dict[str, ast.Module]) -> int:
+    """Options and arguments of commands that the source declares; one that several commands share counts once."""
+    calls = (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return sum(ast.unparse(call.func) in ("typer.Option", "typer.Argument") for call in calls)
+
+
 def commands() -> tuple[int, int]:
     """Leaf commands and the options that all of them have together."""
     import typer
@@ -282,7 +288,7 @@ def main() -> None:
     print(f"modules over {LONG} lines: {long_modules(trees)}; participles as names: {participles(trees)}")
     print(f"code lines: {code}; comment lines: {comments}; functions: {functions}")
     print(f"longest import chain: {len(longest_chain(graph))}; rings: {len(circles)} {circles}")
-    print(f"leaf commands: {leaves}; options: {options}")
+    print(f"leaf commands: {leaves}; options in their help: {options}; declared: {declared_options(trees)}")
     print("words: " + ", ".join(f"{word} {len(uses)}" for word, uses in word_uses(trees).items()))
     if arguments.walks:
         for name, (functions, files) in walks(arguments.walks.resolve()).items():

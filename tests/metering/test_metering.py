@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from commands import call, refusal
 from deepval import InputError, read_costs
-from deepval.cli import fitting
+from deepval.cli import fit_allocators
 from deepval.errors import InputWarning
 from deepval.metering import cost_cards as cards_module
 from deepval.metering.cost_cards import CostCard, Meter, add_cards, measured_cards, write_entries
@@ -625,8 +625,8 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
         asked.append((target, cell))
         return target, {"preprocess": np.sqrt, "inference": np.sum}, np.ones((8, 3))
 
-    monkeypatch.setattr(fitting, "stages_of", stages_of)
-    words = ["profile", "gate-ridge", "--out", path, "--cell", "here", "--seconds", "0.05", "--batch", "4"]
+    monkeypatch.setattr(fit_allocators, "stages_of", stages_of)
+    words = ["profile", "here", "gate-ridge", "--out", path, "--seconds", "0.05", "--batch", "4"]
     printed = call(*words, "--tolerance", "0.9")
     assert asked == [("gate-ridge", Path("here"))]
     assert "gate-ridge (single): " in printed
@@ -642,16 +642,15 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
 
 def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
     path = tmp_path / "costs.toml"
-    assert "give --cell" in refusal("profile", "memory", "--out", path)
-    assert "found 'nobody'" in refusal("profile", "nobody", "--cell", tmp_path, "--out", path)
+    assert "found 'nobody'" in refusal("profile", tmp_path, "nobody", "--out", path)
 
     def none() -> tuple[Rail, ...]:
         return rails(tmp_path)
 
     monkeypatch.setattr(cards_module, "rails", none)
-    monkeypatch.setattr(fitting, "stages_of", lambda *_: ("mine", {"all": abs}, [1]))
-    assert "this machine shows none" in refusal("profile", "mine", "--out", path, "--energy")
+    monkeypatch.setattr(fit_allocators, "stages_of", lambda *_: ("mine", {"all": abs}, [1]))
+    assert "this machine shows none" in refusal("profile", "here", "mine", "--out", path, "--energy")
     assert not path.exists()
     path.write_text("[[")
-    monkeypatch.setattr(fitting, "measured_cards", None)
-    assert f"{path}: must be a TOML file; " in refusal("profile", "mine", "--out", path)
+    monkeypatch.setattr(fit_allocators, "measured_cards", None)
+    assert f"{path}: must be a TOML file; " in refusal("profile", "here", "mine", "--out", path)
