@@ -10,7 +10,7 @@ import pytest
 import deepval
 from commands import call, refusal
 from deepval.errors import InputError, InputWarning
-from deepval.judging.contenders import POLICIES as CONTENDERS
+from deepval.judging.comparison import POLICIES as CONTENDERS
 from deepval.judging.deployment import deployment
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
 from deepval.judging.prices import Price
