@@ -170,11 +170,13 @@ class Request:
 
     def stored_scores(self) -> dict[str, Any]:
         """Scores in the folders of the cells, where they were asked for."""
-        from deepval.cells.case import Case
+        from deepval.cells.evaluation_data import EvaluationData
 
         if not self.with_scores:
             return {}
-        return {name: Case(cell.folder, cell.table, cell).scores({}).values() for name, cell in self.cells.items()}
+        return {
+            name: EvaluationData(cell.folder, cell.table, cell).scores({}).values() for name, cell in self.cells.items()
+        }
 
     def ranked(self, units: str) -> dict[str, Any]:
         """Scores by signals, and by recipes fitted on these units."""
@@ -196,13 +198,13 @@ class Request:
 
     def judged(self) -> dict[str, Result]:
         """Saved results, and cells judged by the scores in their folders."""
-        from deepval.cells.case import read_case
+        from deepval.cells.evaluation_data import read_evaluation_data
         from deepval.cells.judgement import judge, shared_seeds
 
         assert self.drawn is not None
         results, seeds = dict(self.saved), shared_seeds(self.cells, self.drawn.seed)
         for name, cell in watch(list(self.cells.items()), "judging"):
-            case = read_case(cell.folder)
+            case = read_evaluation_data(cell.folder)
             scores = case.scores({})
             budgets = options.budgets(case, scores)
             results[name] = judge(
@@ -231,9 +233,11 @@ class Request:
 
     def knowing(self) -> set[str]:
         """Names of the diagnostics among the scores in the folders of the cells."""
-        from deepval.cells.case import read_case
+        from deepval.cells.evaluation_data import read_evaluation_data
 
-        scores = [item for cell in self.cells.values() for item in read_case(cell.folder).scores({}).values()]
+        scores = [
+            item for cell in self.cells.values() for item in read_evaluation_data(cell.folder).scores({}).values()
+        ]
         return {item.name for item in scores if item.kind == "diagnostic"}
 
     def charged(self, *accountings: Any) -> dict[str, Result]:
@@ -268,7 +272,7 @@ class Request:
     def relabelled(self) -> dict[str, Result]:
         """Saved results, and cells judged by recipes fitted on several labels."""
         from deepval.allocators import recipe_named
-        from deepval.cells.relabelled import judged_on_labels
+        from deepval.cells.label_fits import judged_on_labels
 
         assert self.drawn is not None
         recipes = [recipe_named(name) for name in self.allocators or self.declared.recipes]
@@ -407,7 +411,7 @@ def _run(
 
 
 def _rows(request: Request, settings: dict[str, Any], workers: Workers | None) -> list[Any]:
-    from deepval.cells.case import note
+    from deepval.cells.evaluation_data import note
 
     declared = request.declared
     parts = {argument: PARTS[part].supply(request) for argument, part in declared.takes.items() if part in PARTS}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.case import note_unknown_fits
+from deepval.cells.evaluation_data import note_unknown_fits
 from deepval.cli import options, terminal
 from deepval.cli.arguments import limits
 from deepval.cli.options import (
@@ -30,7 +30,7 @@ from deepval.errors import InputError
 from deepval.files.canonical import plain
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging import diagnosis
-from deepval.judging.contenders import POLICIES
+from deepval.judging.comparison import POLICIES
 from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing import file_text
 from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables

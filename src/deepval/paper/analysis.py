@@ -17,7 +17,7 @@ from deepval.report.charts import Chart
 from deepval.report.table import Table
 
 if TYPE_CHECKING:
-    from deepval.cells.relabelled import Label
+    from deepval.cells.label_fits import Label
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "What escalation does": (

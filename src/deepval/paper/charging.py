@@ -8,7 +8,7 @@ from typing import Any, Literal
 from deepval.allocators import RECIPES
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
-from deepval.cells.case import read_case
+from deepval.cells.evaluation_data import read_evaluation_data
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import case_of, judge, shared_seeds
@@ -86,7 +86,9 @@ class Charging:
 
 def stored(cells: Mapping[str, BuiltCell], charging: Charging) -> dict[str, dict[str, Scores]]:
     """The scores in the folder of each cell that can be charged."""
-    return {name: charging.charged(name, cell, read_case(cell.folder).scores({})) for name, cell in cells.items()}
+    return {
+        name: charging.charged(name, cell, read_evaluation_data(cell.folder).scores({})) for name, cell in cells.items()
+    }
 
 
 def fitted(

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from deepval.cells.fitting import Scored, out_of_fold, recipes_for
 from deepval.cells.folder import BuiltCell
-from deepval.cells.relabelled import GATES
+from deepval.cells.label_fits import GATES
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import LEVELS, Selection

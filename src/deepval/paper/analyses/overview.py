@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from deepval.judging.budgets import LEVELS
-from deepval.judging.comparison import Pooled, pool
+from deepval.judging.over_cells import Pooled, pool
 from deepval.paper.analysis import RESULTS, Analysis
 from deepval.report.comparisons import overview
 from deepval.report.table import Table, interval, lines_of, number, percent

@@ -19,7 +19,7 @@ from deepval.diagnostics import PLANNING_DIAGNOSTICS
 from deepval.errors import InputError, InputWarning, is_of_machine
 from deepval.judging.agreement import sign_disagreement, spearman
 from deepval.judging.budgets import LEVELS, Selection
-from deepval.judging.contenders import basis
+from deepval.judging.comparison import basis
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import Analysis, Setting
 from deepval.progress import Watch, unwatched
