@@ -13,6 +13,7 @@ from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.totals import ratio
 from deepval.paper.columns import column, count, low, share
+from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.operating_points import GRID, SHARED, OperatingPoint, count_matched
 from deepval.report.tables import number
 from deepval.results import Result
@@ -143,6 +144,11 @@ def harm(table: ValueTable, draws: Draws) -> dict[str, Any]:
         "draws": len(draws),
         "draws_dropped": total.dropped,
     }
+
+
+def loss_title(loss: str) -> str:
+    """The number of a perception loss and its name, as tables show them."""
+    return f"{loss} ({LOSSES[loss].partition(':')[0]})"
 
 
 def sees_the_same(one: BuiltCell, other: BuiltCell) -> bool:
