@@ -71,7 +71,7 @@ def rows(
             if not item.covered[at].all():
                 raise InputError(
                     f"{name}: every input that is ranked needs a score, and {item.name} has none for "
-                    f"{np.count_nonzero(~item.covered[kept]):,} of {len(kept):,}: look at --units test, or score more."
+                    f"{np.count_nonzero(~item.covered[at]):,} of {len(at):,}: look at --units test, or score more."
                 )
             if not item.modes:
                 rankings[item.name] = item.values[at]
