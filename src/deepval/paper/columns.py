@@ -147,14 +147,24 @@ def share(value: float | None) -> str:
     return percent(value, 1)
 
 
+def feasible_share(value: float | None) -> str:
+    """The share of inputs that an allocator may escalate in percent; `inf.` where it cannot run."""
+    return "inf." if value is None else share(value)
+
+
 def level(value: float | None) -> str:
     """A budget's share in whole percent."""
     return percent(value, 0)
 
 
-def yes_no(value: object) -> str:
-    """Whether something holds."""
-    return "yes" if value else "no"
+def yes_no(value: bool | None) -> str:  # noqa: FBT001
+    """Whether something holds, or a dash."""
+    return DASH if value is None else "yes" if value else "no"
+
+
+def or_dash(value: str | None) -> str:
+    """A text, or a dash."""
+    return value or DASH
 
 
 def or_nothing(value: str | None) -> str:
