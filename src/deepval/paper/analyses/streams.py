@@ -153,7 +153,7 @@ def _row(policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], dr
         draws=len(draws),
         missed=sum(row.rate_missed is True for row in streams),
         rate=median(row.rate for row in streams if row.rate is not None) if streams else None,
-        target_rate=median(row.target_rate for row in streams if row.target_rate is not None) if stream_rows else None,
+        target_rate=median(row.target_rate for row in streams if row.target_rate is not None) if streams else None,
         unbounded=sum(row.parameter is None for row in streams) if policy == "token bucket" else None,
         better=verdicts.count("better"),
         worse=verdicts.count("worse"),
