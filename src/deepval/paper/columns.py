@@ -90,6 +90,7 @@ def declared_table(
     notes: Sequence[str] = (),
     order: Sequence[str] | None = None,
     group: Sequence[str] = (),
+    split: Callable[[Any], object] | None = None,
     extra: Sequence[str] = (),
 ) -> Table:
     """The rows as a table with one column for each field that has a heading.
@@ -101,18 +102,21 @@ def declared_table(
         notes: Sentences below it.
         order: Fields to show, in this order; all with a heading where None.
         group: Fields that make a section: consecutive rows with the same texts form one, and the first row shows them.
+        split: Key of a section without such fields.
         extra: Headings left out first on a narrow terminal.
     """
     declared = columns(kind)
     by_name = {item.name: item for item in fields(kind)}
     names = [name for name in order or declared if declared[name].heading is not None]
+    keys = [split(row) if split else None for row in rows]
     lines = [{name: _cell(by_name[name], declared[name], row) for name in names} for row in rows]
     sections = []
-    for _, members in groupby(lines, key=lambda line: [line[name] for name in group]):
-        first, *others = members
+    for _, members in groupby(zip(keys, lines, strict=True), key=lambda item: (item[0], [item[1][g] for g in group])):
+        first, *others = (line for _, line in members)
         sections.append(tuple(tuple(line.values()) for line in (first, *(_blank(line, group) for line in others))))
     headings = tuple(declared[name].heading or "" for name in names)
-    return Table(title, headings, tuple(sections) if group or sections else ((),), tuple(notes), tuple(extra))
+    whole = not group and split is None
+    return Table(title, headings, ((),) if whole and not sections else tuple(sections), tuple(notes), tuple(extra))
 
 
 def _blank(line: dict[str, TableCell], group: Sequence[str]) -> dict[str, TableCell]:

@@ -12,7 +12,7 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.totals import ratio
-from deepval.paper.columns import column, count, low, share
+from deepval.paper.columns import column, count, high, low, share
 from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.operating_points import GRID, SHARED, OperatingPoint, count_matched
 from deepval.report.tables import number
@@ -108,22 +108,30 @@ def place(cell: BuiltCell) -> dict[str, Any]:
     return {"cheap": modes[0], "full": modes[-1], "geometry": cell.spec.geometry, "system": cell.spec.system}
 
 
-@dataclass(frozen=True)
-class HarmColumns:
-    """How many inputs escalation affects and harms, and how much."""
+@dataclass(frozen=True, kw_only=True)
+class InputColumns:
+    """How many inputs and units a row is over; None where it could not be judged."""
 
-    inputs: int = column("Number of inputs")
-    units: int = column("Number of units")
-    affected: int = column("Inputs whose loss the full mode changes", "affected", count)
-    harmed: int = column("Affected inputs whose loss the full mode raises")
-    harm_rate: float | None = column("Share of the affected inputs that are harmed", "harmed", share)
-    harm_rate_lo: float | None = low("Lower end of its 95 % interval over units", "95 %", share)
-    harm_rate_hi: float | None = column("Upper end of the interval")
-    harm_ratio: float | None = column("Total harm over total benefit", "harm ratio", number)
-    harm_ratio_lo: float | None = low("Lower end of its 95 % interval over units", "95 %")
-    harm_ratio_hi: float | None = column("Upper end of the interval")
-    draws: int = column("Number of draws")
-    draws_dropped: int = column("Draws without any benefit, left out of the interval of the harm ratio")
+    inputs: int | None = column("Number of inputs", default=None)
+    units: int | None = column("Number of units", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmColumns:
+    """How many inputs escalation affects and harms, and how much; None where the row could not be judged."""
+
+    affected: int | None = column("Inputs whose loss the full mode changes", "affected", count, default=None)
+    harmed: int | None = column("Affected inputs whose loss the full mode raises", default=None)
+    harm_rate: float | None = column("Share of the affected inputs that are harmed", "harmed", share, default=None)
+    harm_rate_lo: float | None = low(heading="95 %", form=share, default=None)
+    harm_rate_hi: float | None = high(default=None)
+    harm_ratio: float | None = column("Total harm over total benefit", "harm ratio", number, default=None)
+    harm_ratio_lo: float | None = low(heading="95 %", default=None)
+    harm_ratio_hi: float | None = high(default=None)
+    draws: int | None = column("Number of draws", default=None)
+    draws_dropped: int | None = column(
+        "Draws without any benefit, left out of the interval of the harm ratio", default=None
+    )
 
 
 def harm(table: ValueTable, draws: Draws) -> dict[str, Any]:

@@ -21,12 +21,14 @@ from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.totals import Ratio, ratio
 from deepval.paper.analyses.judged import Units, judged, place
+from deepval.paper.columns import CellColumns, Form, column, declared_table, high, level, low
+from deepval.paper.columns import share as in_percent
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent
 from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.tables import Table, interval, number
 from deepval.systems.outcomes import branches
 from deepval.tables.columns import positions
 from deepval.tables.terms import weighted_loss
@@ -143,62 +145,75 @@ HANGS_ON = (*TOLD, "placed")
 """What the data alone tell of an input."""
 
 
+def _with_interval(name: str) -> Form:
+    """A share in percent with its interval in whole percent."""
+
+    def text(row: "MechanismRow") -> str:
+        value, lower, upper = (getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi"))
+        return f"{in_percent(value)} {interval(lower, upper, level)}".strip()
+
+    return text
+
+
 @dataclass(frozen=True)
-class MechanismRow:
+class MechanismRow(CellColumns):
     """Inputs of a cell whose decision value has one sign, and how perception changes on them.
 
-    Attributes:
-        cell: The cell.
-        cheap: Its cheap mode.
-        full: Its full mode.
-        geometry: How detections become objects.
-        system: The downstream system.
-        effect: helped, harmed or unaffected.
-        inputs: Number of such inputs; every figure below is None where there are none.
-        false_positives: Mean change of their number, full less cheap.
-        misses: Mean change of the number of missed objects.
-        detections: Mean change of the number of detections; None without the data.
-        more_false_positives: Share of the inputs with more false positives.
-        no_miss_recovered: Share of the inputs on which the full mode detects no object that the cheap mode misses,
-            object by object: one that loses as many as it recovers does recover a miss. None without the data.
-        reacted: Share of the inputs on which the plan is another without the added false positives, with its 95 %
-            interval over units; None without the data.
-        needed: Share of the inputs on which the loss is higher without the recovered misses, likewise.
-        lost: Share of the inputs on which the cheap mode's loss would be higher without its detections of objects that
-            the full mode misses, likewise.
-        alike: Share of the inputs on which both modes find the same objects and no false positive is of one alone,
-            likewise: only where objects are placed differs.
-        placed: Share of the inputs on which the decision value of what both modes report, as each places it, has this
-            sign by itself, likewise.
+    All figures are None without such inputs; those that need the data, also without the data.
     """
 
-    cell: str
-    cheap: str
-    full: str
-    geometry: str
-    system: str
-    effect: str
-    inputs: int
-    false_positives: float | None
-    misses: float | None
-    detections: float | None
-    more_false_positives: float | None
-    no_miss_recovered: float | None
-    reacted: float | None
-    reacted_lo: float | None
-    reacted_hi: float | None
-    needed: float | None
-    needed_lo: float | None
-    needed_hi: float | None
-    lost: float | None
-    lost_lo: float | None
-    lost_hi: float | None
-    alike: float | None
-    alike_lo: float | None
-    alike_hi: float | None
-    placed: float | None
-    placed_lo: float | None
-    placed_hi: float | None
+    effect: str = column("helped, harmed or unaffected", "inputs", of_row=lambda row: f"{row.effect} {row.inputs:,}")
+    inputs: int = column("Number of such inputs")
+    false_positives: float | None = column(
+        "Mean change of the number of false positives, full less cheap", "d FP", number
+    )
+    misses: float | None = column("Mean change of the number of missed objects", "d misses", number)
+    detections: float | None = column("Mean change of the number of detections; needs the data", "d boxes", number)
+    more_false_positives: float | None = column("Share of the inputs with more false positives", "more FP", in_percent)
+    no_miss_recovered: float | None = column(
+        "Share of the inputs on which the full mode detects no object that the cheap mode misses, object by object: a "
+        "mode that loses as many as it recovers does recover a miss; needs the data",
+        "no miss rec.",
+        in_percent,
+    )
+    reacted: float | None = column(
+        "Share of the inputs on which the plan changes without the added false positives; needs the data",
+        "FP reacted to",
+        of_row=_with_interval("reacted"),
+    )
+    reacted_lo: float | None = low()
+    reacted_hi: float | None = high()
+    needed: float | None = column(
+        "Share of the inputs on which the loss is higher without the recovered misses; needs the data",
+        "needed miss rec.",
+        of_row=_with_interval("needed"),
+    )
+    needed_lo: float | None = low()
+    needed_hi: float | None = high()
+    lost: float | None = column(
+        "Share of the inputs on which the loss of the cheap mode is higher without its detections of objects that the "
+        "full mode misses; needs the data",
+        "needed det. lost",
+        of_row=_with_interval("lost"),
+    )
+    lost_lo: float | None = low()
+    lost_hi: float | None = high()
+    alike: float | None = column(
+        "Share of the inputs on which both modes detect the same objects and share all false positives, so that only "
+        "positions differ; needs the data",
+        "same objects",
+        of_row=_with_interval("alike"),
+    )
+    alike_lo: float | None = low()
+    alike_hi: float | None = high()
+    placed: float | None = column(
+        "Share of the inputs on which the detections that both modes report, each at its own positions, give a "
+        "decision value of this sign by themselves; needs the data",
+        "by place",
+        of_row=_with_interval("placed"),
+    )
+    placed_lo: float | None = low()
+    placed_hi: float | None = high()
 
 
 def rows(
@@ -292,33 +307,6 @@ def _rows(
 
 def table(rows: Sequence[MechanismRow]) -> Table:
     """The rows as a table."""
-    header = (
-        "cell",
-        "inputs",
-        "d FP",
-        "d misses",
-        "d boxes",
-        "more FP",
-        "no miss rec.",
-        "FP reacted to",
-        "needed miss rec.",
-        "needed det. lost",
-        "same objects",
-        "by place",
-    )
-    texts = [
-        (
-            row.cell,
-            f"{row.effect} {row.inputs:,}",
-            number(row.false_positives),
-            number(row.misses),
-            number(row.detections),
-            percent(row.more_false_positives, 1),
-            percent(row.no_miss_recovered, 1),
-            *(_share(row, name) for name in HANGS_ON),
-        )
-        for row in rows
-    ]
     missing = sorted({row.cell for row in rows if row.inputs and row.detections is None})
     notes = [
         "d: full less cheap, mean per input; rec.: recovered; same objects: only where they are placed differs; "
@@ -329,16 +317,8 @@ def table(rows: Sequence[MechanismRow]) -> Table:
             f"Boxes, recovered misses and reactions need the data of {', '.join(missing)}: give --root and --mode "
             "NAME=FILE."
         )
-    return Table("Harm mechanism", header, lines_of(texts), tuple(notes))
-
-
-def _share(row: MechanismRow, name: str) -> str:
-    value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi"))
-    return f"{percent(value, 1)} {interval(low, high, _whole)}".strip()
-
-
-def _whole(share: float | None) -> str:
-    return percent(share, 0)
+    order = ("cell", "effect", "false_positives", "misses", "detections", "more_false_positives", "no_miss_recovered")
+    return declared_table(MechanismRow, rows, "Harm mechanism", notes=notes, order=(*order, *HANGS_ON))
 
 
 def chart(rows: Sequence[MechanismRow]) -> Chart:

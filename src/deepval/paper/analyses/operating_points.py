@@ -12,11 +12,12 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, ModeSpec, units_of
 from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analyses.judged import Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm, judged, place
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
+from deepval.paper.columns import CellColumns, column, count, declared_table
 from deepval.perception.reported.operating_points import OperatingPoint
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.tables import Table, number, percent
 from deepval.results import known
 from deepval.tables.values import ValueTable
 
@@ -24,75 +25,64 @@ BUILT, PAIR, TUNED = "as built", "pair", "tuned"
 
 
 @dataclass(frozen=True)
-class OperatingRow:
-    """A cell with its two ends at some thresholds. None: undefined.
+class ThresholdColumns(CellColumns):
+    """A cell with its two ends at some thresholds, and what they report there."""
 
-    Attributes:
-        cell: The cell.
-        cheap: Its cheap mode.
-        full: Its full mode.
-        geometry: How detections become objects.
-        system: The downstream system.
-        scheme: as built, S0 to S3, pair or tuned.
-        cheap_scale: What thresholds of the cheap mode are: probabilities; quantiles, for raw scores told by their rank
-            among the boxes of the training units; none, where it cannot be moved.
-        full_scale: The same of the full mode.
-        cheap_threshold: From which score on boxes of the cheap mode are used; None where all are.
-        full_threshold: The same of the full mode.
-        cheap_below: Share of the training boxes below the threshold, where a pair takes it from a quantile.
-        full_below: The same of the full mode.
-        cheap_boxes: Boxes of the cheap mode per frame that both modes were run on.
-        full_boxes: The same of the full mode.
-        cheap_precision: Share of its boxes that are right, of those that count.
-        full_precision: The same of the full mode.
-        cheap_recall: Share of the reference objects that it finds.
-        full_recall: The same of the full mode.
-        cheap_own_loss: Mean loss of the cheap mode alone on training and validation units, where it was tuned.
-        full_own_loss: The same of the full mode.
-        inputs: Number of inputs; None where the scheme is undefined, as is all below.
-        units: Number of units.
-        affected: Inputs whose loss the full mode changes.
-        harmed: Those that it makes worse.
-        harm_rate: Share of the affected inputs that are harmed, with its 95 % interval over units.
-        harm_ratio: Total harm over total benefit, with its 95 % interval over units.
-        draws: Number of draws.
-        draws_dropped: Draws without any benefit, left out of the interval of the harm ratio.
-        reason: Why the scheme is undefined here.
-    """
+    scheme: str = column("as built, S0 to S3, pair or tuned", "scheme")
+    cheap_scale: str = column(
+        "Thresholds of the cheap mode: probabilities; quantiles, for raw scores: ranks among the boxes of the "
+        "training units; none, where the mode cannot be moved"
+    )
+    full_scale: str = column("Thresholds of the full mode, likewise")
+    cheap_threshold: float | None = column(
+        "Lowest score of a box of the cheap mode that is used; None where all are",
+        "thresholds",
+        of_row=lambda row: "" if row.inputs is None else f"{_threshold(row, 'cheap')} -> {_threshold(row, 'full')}",
+        default=None,
+    )
+    full_threshold: float | None = column("The same of the full mode", default=None)
+    cheap_below: float | None = column(
+        "Share of the training boxes below the threshold, where a pair takes it from a quantile", default=None
+    )
+    full_below: float | None = column("The same of the full mode", default=None)
+    cheap_boxes: float | None = column(
+        "Boxes of the cheap mode per frame that both modes were run on",
+        "boxes",
+        of_row=lambda row: _arrow(row.cheap_boxes, row.full_boxes),
+        default=None,
+    )
+    full_boxes: float | None = column("The same of the full mode", default=None)
+    cheap_precision: float | None = column(
+        "Share of the boxes of the cheap mode that are right, of those that count",
+        "precision",
+        of_row=lambda row: _arrow(row.cheap_precision, row.full_precision),
+        default=None,
+    )
+    full_precision: float | None = column("The same of the full mode", default=None)
+    cheap_recall: float | None = column(
+        "Share of the reference objects that the cheap mode detects",
+        "recall",
+        of_row=lambda row: _arrow(row.cheap_recall, row.full_recall),
+        default=None,
+    )
+    full_recall: float | None = column("The same of the full mode", default=None)
+    cheap_own_loss: float | None = column(
+        "Mean loss of the cheap mode alone on training and validation units, where it was tuned", default=None
+    )
+    full_own_loss: float | None = column("The same of the full mode", default=None)
 
-    cell: str
-    cheap: str
-    full: str
-    geometry: str
-    system: str
-    scheme: str
-    cheap_scale: str
-    full_scale: str
-    cheap_threshold: float | None = None
-    full_threshold: float | None = None
-    cheap_below: float | None = None
-    full_below: float | None = None
-    cheap_boxes: float | None = None
-    full_boxes: float | None = None
-    cheap_precision: float | None = None
-    full_precision: float | None = None
-    cheap_recall: float | None = None
-    full_recall: float | None = None
-    cheap_own_loss: float | None = None
-    full_own_loss: float | None = None
-    inputs: int | None = None
-    units: int | None = None
-    affected: int | None = None
-    harmed: int | None = None
-    harm_rate: float | None = None
-    harm_rate_lo: float | None = None
-    harm_rate_hi: float | None = None
-    harm_ratio: float | None = None
-    harm_ratio_lo: float | None = None
-    harm_ratio_hi: float | None = None
-    draws: int | None = None
-    draws_dropped: int | None = None
-    reason: str | None = None
+
+@dataclass(frozen=True)
+class OperatingRow(HarmColumns, InputColumns, ThresholdColumns):
+    """A cell with its two ends at some thresholds. None: undefined."""
+
+    affected: int | None = column(
+        "Inputs whose loss the full mode changes",
+        "affected",
+        lambda number_of: "" if number_of is None else count(number_of),
+        default=None,
+    )
+    reason: str | None = column("Why the scheme is undefined here", default=None)
 
 
 @dataclass(frozen=True)
@@ -224,39 +214,29 @@ def _filled(
 
 def table(rows: Sequence[OperatingRow]) -> Table:
     """The rows as a table, the pairs below."""
-    header = (
-        *("cell", "scheme", "thresholds", "boxes", "precision", "recall", "affected", "harmed", "95 %"),
-        *("harm ratio", "95 %"),
+    order = ("cell", "scheme", "cheap_threshold", "cheap_boxes", "cheap_precision", "cheap_recall", "affected")
+    return declared_table(
+        OperatingRow,
+        sorted(rows, key=_is_pair),
+        "Each mode at its own threshold",
+        notes=list(_notes(rows)),
+        order=(*order, "harm_rate", "harm_rate_lo", "harm_ratio", "harm_ratio_lo"),
+        split=_is_pair,
     )
-    parts = [[row for row in rows if (row.scheme == PAIR) == paired] for paired in (False, True)]
-    sections = tuple(section for part in parts if part for section in lines_of(map(_texts, part)))
-    return Table("Each mode at its own threshold", header, sections, tuple(_notes(rows)))
 
 
-def _texts(row: OperatingRow) -> tuple[str, ...]:
-    return (
-        row.cell,
-        row.scheme,
-        "" if row.inputs is None else f"{_said(row, 'cheap')} -> {_said(row, 'full')}",
-        _arrow(row.cheap_boxes, row.full_boxes),
-        _arrow(row.cheap_precision, row.full_precision),
-        _arrow(row.cheap_recall, row.full_recall),
-        "" if row.affected is None else f"{row.affected:,}",
-        percent(row.harm_rate, 1),
-        interval(row.harm_rate_lo, row.harm_rate_hi, lambda share: percent(share, 1)),
-        number(row.harm_ratio),
-        interval(row.harm_ratio_lo, row.harm_ratio_hi),
-    )
+def _is_pair(row: OperatingRow) -> bool:
+    return row.scheme == PAIR
 
 
 def _arrow(cheap: float | None, full: float | None) -> str:
     return "" if cheap is None and full is None else f"{number(cheap, 2)} -> {number(full, 2)}"
 
 
-def _said(row: OperatingRow, end: str) -> str:
+def _threshold(row: OperatingRow, end: str) -> str:
     threshold, below = getattr(row, f"{end}_threshold"), getattr(row, f"{end}_below")
-    told = "all" if threshold is None else f"{threshold:.3g}"
-    return told if below is None else f"{told} (q {below:g})"
+    text = "all" if threshold is None else f"{threshold:.3g}"
+    return text if below is None else f"{text} (q {below:g})"
 
 
 def _notes(rows: Sequence[OperatingRow]) -> Iterator[str]:

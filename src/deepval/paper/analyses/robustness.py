@@ -22,9 +22,10 @@ from deepval.judging.budgets import Selection, allowance
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
-from deepval.paper.analyses.judged import Units, harm
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm
+from deepval.paper.columns import column, declared_table, high, low
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.tables import Table, number
 from deepval.results import Row
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants
@@ -38,64 +39,40 @@ SIGNALS = {"fn": "gain-E1", "multi": "multi-metric"}
 
 
 @dataclass(frozen=True)
-class RobustnessRow:
-    """One configuration. None: undefined.
+class ConfigurationColumns:
+    """A configuration: data set, detector pair, geometry and task."""
 
-    Attributes:
-        cell: The cell, or what the configuration is where it was made from another cell's data.
-        dataset: The data set.
-        cheap: The cheap mode.
-        full: The full mode.
-        geometry: How detections become objects.
-        system: The downstream system.
-        task: longitudinal, lateral, or the system where it is neither.
-        alpha: Share of inputs that may be escalated.
-        inputs: Number of inputs.
-        units: Number of units.
-        fn_ndg: nDG of the false-negative gain, with its 95 % interval over units.
-        fn_verdict: better, worse or unresolved against random.
-        fn_reason: Why it is undefined.
-        multi_ndg: nDG of the multi-metric diagnostic, out of fold, with its 95 % interval over units.
-        multi_verdict: The same of it.
-        multi_reason: The same of it.
-        affected: Inputs whose loss the full mode changes.
-        harmed: Those that it makes worse.
-        harm_rate: Share of the affected inputs that are harmed, with its 95 % interval over units.
-        harm_ratio: Total harm over total benefit, with its 95 % interval over units.
-        draws: Number of draws.
-        draws_dropped: Draws without any benefit, left out of the interval of the harm ratio.
-    """
+    cell: str = column(
+        "The cell; the configuration in words where it was made from another cell's data", "configuration"
+    )
+    dataset: str = column("The data set")
+    cheap: str = column("The cheap mode")
+    full: str = column("The full mode")
+    geometry: str = column("How detections become objects")
+    system: str = column("The downstream system")
+    task: str = column("longitudinal or lateral; the system where it is neither", "task")
+    alpha: float = column("Share of inputs that may be escalated")
 
-    cell: str
-    dataset: str
-    cheap: str
-    full: str
-    geometry: str
-    system: str
-    task: str
-    alpha: float
-    inputs: int
-    units: int
-    fn_ndg: float | None
-    fn_ndg_lo: float | None
-    fn_ndg_hi: float | None
-    fn_verdict: str | None
-    fn_reason: str | None
-    multi_ndg: float | None
-    multi_ndg_lo: float | None
-    multi_ndg_hi: float | None
-    multi_verdict: str | None
-    multi_reason: str | None
-    affected: int
-    harmed: int
-    harm_rate: float | None
-    harm_rate_lo: float | None
-    harm_rate_hi: float | None
-    harm_ratio: float | None
-    harm_ratio_lo: float | None
-    harm_ratio_hi: float | None
-    draws: int
-    draws_dropped: int
+
+@dataclass(frozen=True, kw_only=True)
+class SignalColumns:
+    """How well the two signals rank."""
+
+    fn_ndg: float | None = column("nDG of the false-negative gain", "nDG FN gain", number)
+    fn_ndg_lo: float | None = low(heading="95 %")
+    fn_ndg_hi: float | None = high()
+    fn_verdict: str | None = column("Verdict on it against random: better, worse or unresolved")
+    fn_reason: str | None = column("Why it is undefined")
+    multi_ndg: float | None = column("nDG of the multi-metric diagnostic, out of fold", "nDG multi", number)
+    multi_ndg_lo: float | None = low(heading="95 %")
+    multi_ndg_hi: float | None = high()
+    multi_verdict: str | None = column("Verdict on it against random: better, worse or unresolved")
+    multi_reason: str | None = column("Why it is undefined")
+
+
+@dataclass(frozen=True)
+class RobustnessRow(HarmColumns, SignalColumns, InputColumns, ConfigurationColumns):
+    """One configuration. None: undefined."""
 
 
 class Configuration(NamedTuple):
@@ -219,24 +196,10 @@ def _scores(each: Configuration, table: ValueTable) -> tuple[dict[str, Scores], 
 
 def table(rows: Sequence[RobustnessRow]) -> Table:
     """The rows as a table."""
-    share = f"{100 * rows[0].alpha:g} %" if rows else "a share"
-    header = ("configuration", "task", "affected", "harmed", "harm ratio", "nDG FN gain", "95 %", "nDG multi", "95 %")
-    texts = [
-        (
-            row.cell,
-            row.task,
-            f"{row.affected:,}",
-            percent(row.harm_rate, 1),
-            number(row.harm_ratio),
-            number(row.fn_ndg),
-            interval(row.fn_ndg_lo, row.fn_ndg_hi),
-            number(row.multi_ndg),
-            interval(row.multi_ndg_lo, row.multi_ndg_hi),
-        )
-        for row in rows
-    ]
-    title = f"Ranking by perception gain at {share}, over configurations"
-    return Table(title, header, lines_of(texts), tuple(_notes(rows)))
+    budget = f"{100 * rows[0].alpha:g} %" if rows else "a share"
+    order = ("cell", "task", "affected", "harm_rate", "harm_ratio", "fn_ndg", "fn_ndg_lo", "multi_ndg", "multi_ndg_lo")
+    title = f"Ranking by perception gain at {budget}, over configurations"
+    return declared_table(RobustnessRow, rows, title, notes=list(_notes(rows)), order=order)
 
 
 def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:

@@ -14,9 +14,10 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analyses.judged import Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm, judged, place
+from deepval.paper.columns import CellColumns, column, declared_table, share
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.tables import Table, lines_of, number
 from deepval.systems import SYSTEMS
 from deepval.tables.terms import align, with_losses
 from deepval.tables.values import ValueTable
@@ -45,52 +46,19 @@ ASKED = "asked for"
 
 
 @dataclass(frozen=True)
-class SensitivityRow:
-    """A cell with one constant of its downstream system at another value, or at its own.
+class ConstantColumns(CellColumns):
+    """A cell and one constant of its downstream system."""
 
-    Attributes:
-        cell: The cell.
-        cheap: Its cheap mode.
-        full: Its full mode.
-        geometry: How detections become objects.
-        system: The downstream system.
-        group: weights or corridor, as in the paper's table, or asked for.
-        constant: The constant.
-        value: Its value.
-        own: Whether that is the cell's own.
-        acts_anew: Whether the constant changes plans, so that losses cannot be recombined.
-        inputs: Number of inputs; None where the data are needed and not at hand, as is all below.
-        units: Number of units.
-        affected: Inputs whose loss the full mode changes.
-        harmed: Those that it makes worse.
-        harm_rate: Share of the affected inputs that are harmed, with its 95 % interval over units.
-        harm_ratio: Total harm over total benefit, with its 95 % interval over units.
-        draws: Number of draws.
-        draws_dropped: Draws without any benefit, left out of the interval of the harm ratio.
-    """
+    group: str = column("Group of the constant: weights or corridor as in the paper's table, or asked for")
+    constant: str = column("The constant", "constant")
+    value: float = column("Its value", "value", of_row=lambda row: f"{row.value:g}{' (own)' if row.own else ''}")
+    own: bool = column("Whether this is the cell's own value")
+    acts_anew: bool = column("Whether the constant changes plans, so that losses cannot be recombined")
 
-    cell: str
-    cheap: str
-    full: str
-    geometry: str
-    system: str
-    group: str
-    constant: str
-    value: float
-    own: bool
-    acts_anew: bool
-    inputs: int | None = None
-    units: int | None = None
-    affected: int | None = None
-    harmed: int | None = None
-    harm_rate: float | None = None
-    harm_rate_lo: float | None = None
-    harm_rate_hi: float | None = None
-    harm_ratio: float | None = None
-    harm_ratio_lo: float | None = None
-    harm_ratio_hi: float | None = None
-    draws: int | None = None
-    draws_dropped: int | None = None
+
+@dataclass(frozen=True)
+class SensitivityRow(HarmColumns, InputColumns, ConstantColumns):
+    """A cell with one constant at one value; counts and harm are None where they need data that is missing."""
 
 
 @dataclass(frozen=True)
@@ -192,30 +160,18 @@ def _row(name: str, cell: BuiltCell, each: _Variant, table: ValueTable | None, d
 
 def table(rows: Sequence[SensitivityRow]) -> Table:
     """The rows as a table, and below them the range of each group, as the paper has it."""
-    header = ("cell", "constant", "value", "affected", "harmed", "95 %", "harm ratio", "95 %")
-    texts = [
-        (
-            row.cell,
-            row.constant,
-            f"{row.value:g}{' (own)' if row.own else ''}",
-            number(None) if row.affected is None else f"{row.affected:,}",
-            percent(row.harm_rate, 1),
-            interval(row.harm_rate_lo, row.harm_rate_hi, lambda share: percent(share, 1)),
-            number(row.harm_ratio),
-            interval(row.harm_ratio_lo, row.harm_ratio_hi),
-        )
-        for row in rows
-    ]
     ranges = [
-        (cell, f"all {group}", "range", "", *_range(rates, lambda x: percent(x, 1)), *_range(ratios, number))
+        (cell, f"all {group}", "range", "", *_range(rates, share), *_range(ratios, number))
         for (cell, group), rates, ratios in _ranges(rows)
     ]
     lacking = sorted({row.cell for row in rows if row.inputs is None})
     notes = ["One constant at a time; the range of a group is over its values, the cell's own among them."]
     if lacking:
         notes.append(f"What changes plans needs the data of {', '.join(lacking)}: give --root and --mode NAME=FILE.")
-    sections = lines_of(texts) + (lines_of(ranges) if ranges else ())
-    return Table("Harm under other loss weights and corridors", header, sections, tuple(notes))
+    order = ("cell", "constant", "value", "affected", "harm_rate", "harm_rate_lo", "harm_ratio", "harm_ratio_lo")
+    title = "Harm under other loss weights and corridors"
+    by_value = declared_table(SensitivityRow, rows, title, notes=notes, order=order)
+    return replace(by_value, sections=by_value.sections + (lines_of(ranges) if ranges else ()))
 
 
 def _ranges(rows: Sequence[SensitivityRow]) -> Iterator[tuple[tuple[str, str], list[float], list[float]]]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
-from deepval.paper.analyses.judged import HarmColumns, Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm, judged, place
 from deepval.paper.columns import CellColumns, column, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -18,7 +18,7 @@ from deepval.results import known
 
 
 @dataclass(frozen=True)
-class SignRow(HarmColumns, CellColumns):
+class SignRow(HarmColumns, InputColumns, CellColumns):
     """What escalating every input of a cell does."""
 
     cheap_loss: float = column("The all-cheap loss")

@@ -20,8 +20,10 @@ from deepval.judging.agreement import sign_disagreement, spearman
 from deepval.judging.budgets import Selection
 from deepval.judging.contenders import basis
 from deepval.judging.evaluation import evaluate
+from deepval.paper.columns import column, count, declared_table
+from deepval.paper.columns import share as in_percent
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import MISSING, Table, TableCell, number, percent
+from deepval.report.tables import MISSING, Table, number, percent
 from deepval.results import Result, known
 from deepval.systems.learned import LEARNED, MARKS
 from deepval.tables.columns import positions
@@ -36,29 +38,19 @@ REFERENCES = ("random", "oracle")
 
 @dataclass(frozen=True)
 class OnTarget:
-    """One score on one target at one budget, over all units.
+    """One score on one target at one budget, over all units."""
 
-    Attributes:
-        score: Its name; `random` and `oracle` are references.
-        kind: deployable, diagnostic or reference.
-        target: The cell that it is judged on.
-        alpha: Share of inputs that may be escalated.
-        inputs: Inputs that the target can judge.
-        coverage: Share of them that the score covers; the others are ranked last.
-        ndg: nDG; None where it is undefined.
-        ndg_lo: Lower bound of its 95 % interval over units.
-        ndg_hi: Upper bound.
-    """
-
-    score: str
-    kind: str
-    target: str
-    alpha: float
-    inputs: int
-    coverage: float
-    ndg: float | None
-    ndg_lo: float | None
-    ndg_hi: float | None
+    score: str = column("The score; `random` and `oracle` are references", "score")
+    kind: str = column("deployable, diagnostic or reference", "kind")
+    target: str = column("The cell that judges it", "target")
+    alpha: float = column("Share of inputs that may be escalated")
+    inputs: int = column("Inputs that the target can judge", "inputs", count)
+    coverage: float = column("Share of them that the score covers; the others are ranked last", "covered", in_percent)
+    ndg: float | None = column("nDG; None where it is undefined", "nDG", number)
+    ndg_lo: float | None = column(
+        "Lower end of its 95 % interval over units", "95 %", of_row=lambda row: _span(row.ndg_lo, row.ndg_hi)
+    )
+    ndg_hi: float | None = column("Upper end of the interval")
 
 
 @dataclass(frozen=True)
@@ -68,36 +60,39 @@ class SelfReference:
     Both on the inputs that both cells judge; unbounded above, None where the divisor is not positive.
     """
 
-    score: str
-    logged: str
-    itself: str
-    alpha: float
-    inputs: int
-    ndg_logged: float | None
-    ndg_itself: float | None
-    gap: float | None
-    gap_lo: float | None
-    gap_hi: float | None
+    score: str = column("The planning metric", "score")
+    logged: str = column("Cell that judges by the logged future", "logged")
+    itself: str = column("Cell that judges by the planner itself", "itself")
+    alpha: float = column("Share of inputs that may be escalated")
+    inputs: int = column("Inputs that both cells judge", "inputs", count)
+    ndg_logged: float | None = column("nDG by the logged future", "nDG logged", number)
+    ndg_itself: float | None = column("nDG by the planner itself", "nDG itself", number)
+    gap: float | None = column("1 - ndg_logged / ndg_itself", "gap", number)
+    gap_lo: float | None = column(
+        "Lower end of its 95 % interval over units", "95 %", of_row=lambda row: _span(row.gap_lo, row.gap_hi)
+    )
+    gap_hi: float | None = column("Upper end of the interval")
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two targets on the inputs that both judge: where both are affected, how often with opposite signs.
+    """Two targets on the inputs that both judge: where both are affected, how often with opposite signs."""
 
-    `coverage` is the share of either target's inputs that the other judges too; `rank` Spearman's correlation.
-    """
-
-    first: str
-    second: str
-    inputs: int
-    coverage_first: float
-    coverage_second: float
-    affected_first: int
-    affected_second: int
-    both: int
-    opposite: int
-    share: float | None
-    rank: float | None
+    first: str = column("One target", "target")
+    second: str = column("The other target", "other")
+    inputs: int = column("Inputs that both judge", "in common", count)
+    coverage_first: float = column(
+        "Share of the first target's inputs that the other judges too", "of target", in_percent
+    )
+    coverage_second: float = column(
+        "Share of the other target's inputs that the first judges too", "of other", in_percent
+    )
+    affected_first: int = column("Common inputs on which the first is affected", "affected")
+    affected_second: int = column("Common inputs on which the other is affected", "by other")
+    both: int = column("Inputs on which both are affected", "both")
+    opposite: int = column("Inputs of opposite sign among these", "opposite")
+    share: float | None = column("Their share", "share", in_percent)
+    rank: float | None = column("Spearman's correlation of the two decision values", "rank", number)
 
 
 @dataclass(frozen=True)
@@ -303,17 +298,15 @@ def curves(found: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]:
 
 def _on_targets(found: Targets, alpha: float) -> Table:
     rows = [row for row in found.rows if row.alpha == alpha]
-    blocks = []
-    for target in dict.fromkeys(row.target for row in rows):
-        lines = [
-            (target, row.score, row.kind, f"{row.inputs:,}", percent(row.coverage, 1), number(row.ndg),
-             _span(row.ndg_lo, row.ndg_hi))
-            for row in rows if row.target == target
-        ]  # fmt: skip
-        blocks.append(tuple(tuple(map(TableCell, line)) for line in lines))
-    header = ("target", "score", "kind", "inputs", "covered", "nDG", "95 %")
-    notes = (f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.", *_absent(found))
-    return Table("One score, several targets", header, tuple(blocks), notes)
+    targets = list(dict.fromkeys(row.target for row in rows))
+    return declared_table(
+        OnTarget,
+        sorted(rows, key=lambda row: targets.index(row.target)),
+        "One score, several targets",
+        notes=(f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.", *_absent(found)),
+        order=("target", "score", "kind", "inputs", "coverage", "ndg", "ndg_lo"),
+        split=lambda row: row.target,
+    )
 
 
 def _absent(found: Targets) -> tuple[str, ...]:
@@ -321,43 +314,13 @@ def _absent(found: Targets) -> tuple[str, ...]:
 
 
 def _disagreements(found: Targets) -> Table:
-    lines = tuple(
-        tuple(
-            map(
-                TableCell,
-                (
-                    *(pair.first, pair.second, f"{pair.inputs:,}"),
-                    *(percent(pair.coverage_first, 1), percent(pair.coverage_second, 1)),
-                    *(str(pair.affected_first), str(pair.affected_second), str(pair.both), str(pair.opposite)),
-                    *(MISSING if pair.share is None else percent(pair.share, 1), number(pair.rank)),
-                ),
-            )
-        )
-        for pair in found.disagreements
-    )
-    header = (
-        *("target", "other", "in common", "of target", "of other", "affected", "by other", "both", "opposite"),
-        *("share", "rank"),
-    )
-    return Table("Where targets disagree", header, (lines,), ("share: opposite signs where both are affected.",))
+    note = "share: opposite signs where both are affected."
+    return declared_table(Disagreement, found.disagreements, "Where targets disagree", notes=(note,))
 
 
 def _gap_table(found: Targets, alpha: float) -> Table:
-    lines = tuple(
-        tuple(
-            map(
-                TableCell,
-                (
-                    *(gap.score, gap.logged, gap.itself, f"{gap.inputs:,}", number(gap.ndg_logged)),
-                    *(number(gap.ndg_itself), number(gap.gap), _span(gap.gap_lo, gap.gap_hi)),
-                ),
-            )
-        )
-        for gap in found.gaps
-        if gap.alpha == alpha
-    )
-    header = ("score", "logged", "itself", "inputs", "nDG logged", "nDG itself", "gap", "95 %")
-    return Table(f"Self-reference gap at {percent(alpha, 0)}", header, (lines,))
+    gaps = [gap for gap in found.gaps if gap.alpha == alpha]
+    return declared_table(SelfReference, gaps, f"Self-reference gap at {percent(alpha, 0)}")
 
 
 def _span(low: float | None, high: float | None) -> str:
