@@ -20,7 +20,7 @@ from deepval.perception.running.detector import Detector, decoded_image, inferre
 from deepval.perception.running.image_units import Units, units_in_folder
 from deepval.perception.running.perceive import perceive
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 TURNS, PICTURES = 7, 91
 LIMITS = {320: 1.25, 640: 1.05}

@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from check_planners import State, states
-
 from deepval.planners.idm import Idm
 from deepval.planners.pdm_closed import PdmClosed
 from reference import planners as slow

@@ -13,13 +13,21 @@ from deepval.geometry.classes import COCO_CLASSES
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import Detections
-from deepval.perception.simulated.check import agreement, goodness, goodness_lines
-from deepval.perception.simulated.fit import fit_profile, streets
-from deepval.perception.simulated.outcomes import Specimen
-from deepval.perception.simulated.profile import read_profile, write_profile
+from deepval.perception.simulated.profile import read_profile
 from deepval.perception.simulated.simulation import detected, draw
+from detector_profile.check import agreement, goodness, goodness_lines
+from detector_profile.fit import fit_profile, streets, write_profile
+from detector_profile.outcomes import Specimen
 
-TARGET = Path(__file__).resolve().parent.parent / "src" / "deepval" / "perception" / "profiles" / "yolov8s-kitti.toml"
+TARGET = (
+    Path(__file__).resolve().parent.parent
+    / "src"
+    / "deepval"
+    / "perception"
+    / "simulated"
+    / "profiles"
+    / "yolov8s-kitti.toml"
+)
 SETS = {
     "yolov8s": (("0001", "0002", "0016"), (320, 384, 512, 640)),
     "yolov8s_lowres": (("0000",), (192, 256, 320, 384)),

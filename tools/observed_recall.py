@@ -1,17 +1,95 @@
-"""What the detection profile keeps of logged tracks at two sizes, and invents, as a mean over seeds.
+"""Logged tracks that a simulated detector observes at two sizes, and its false positives, as means over seeds.
+
+docs/definitions.md, Observations: the counts behind the external track.
 
 Run: python tools/observed_recall.py DATASET ROOT [--seeds 10] [--sizes 320 640]
 """
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from deepval.cells import sources
-from deepval.cells.spec import specs
+from deepval.cells.sighting import sighting
+from deepval.cells.spec import CellSpec, specs
 from deepval.datasets import open_dataset
 from deepval.paper.analyses.judged import count_matched_point
-from deepval.paper.analyses.observations import BANDS_M, KeptTracks, observed_tracks
+from deepval.perception.placing.track_placing import Tracks
+
+BANDS_M: tuple[tuple[float, float], ...] = ((0.0, 10.0), (10.0, 20.0), (20.0, 30.0), (30.0, 50.0), (50.0, np.inf))
+
+
+@dataclass(frozen=True)
+class KeptTracks:
+    """What one mode keeps of the tracks that it must detect to observe.
+
+    Attributes:
+        mode: Its name.
+        states: States on which it was run.
+        tracks: Tracks there that are observed only where it detects them.
+        kept: Those that it detects.
+        false_positives: Detections that are no track.
+        band_tracks: Of the tracks, those in each band of range (distance of the centre from the ego origin).
+        band_kept: Of those kept, the same.
+    """
+
+    mode: str
+    states: int
+    tracks: int
+    kept: int
+    false_positives: int
+    band_tracks: tuple[int, ...]
+    band_kept: tuple[int, ...]
+
+    @property
+    def recall(self) -> float:
+        """Share of the tracks that are kept; NaN without any."""
+        return self.kept / self.tracks if self.tracks else float("nan")
+
+    @property
+    def band_recall(self) -> tuple[float, ...]:
+        """The same by band."""
+        counts = zip(self.band_kept, self.band_tracks, strict=True)
+        return tuple(kept / tracks if tracks else float("nan") for kept, tracks in counts)
+
+
+def observed_tracks(
+    spec: CellSpec,
+    *,
+    placing: Tracks | None = None,
+    units: Sequence[str] | None = None,
+    bands_m: Sequence[tuple[float, float]] = BANDS_M,
+) -> list[KeptTracks]:
+    """Counts of every mode of a cell over units (all where None), under a placing of tracks."""
+    placing = placing or Tracks()
+    count = {mode: np.zeros((4, len(bands_m) + 1), dtype=int) for mode in spec.order}
+    for unit in spec.units if units is None else units:
+        seen = sighting(spec, unit)
+        away_m = np.linalg.norm(seen.truth.objects.corners_m.mean(axis=1), axis=1)
+        for mode, used in seen.used.items():
+            found = placing.observation(used, seen.scene, seen.truth)
+            watched = found.watched & used.run[seen.truth.frame]
+            kept = np.zeros(len(seen.truth), dtype=bool)
+            kept[found.logged[found.logged >= 0]] = True
+            bands = [np.ones(len(away_m), dtype=bool), *((away_m >= low) & (away_m < high) for low, high in bands_m)]
+            count[mode][0] += [np.count_nonzero(watched & band) for band in bands]
+            count[mode][1] += [np.count_nonzero(watched & kept & band) for band in bands]
+            count[mode][2] += np.count_nonzero(found.logged < 0)
+            count[mode][3] += np.count_nonzero(used.run)
+    return [
+        KeptTracks(
+            mode=mode,
+            states=int(states[0]),
+            tracks=int(tracks[0]),
+            kept=int(kept[0]),
+            false_positives=int(invented[0]),
+            band_tracks=tuple(tracks[1:].tolist()),
+            band_kept=tuple(kept[1:].tolist()),
+        )
+        for mode, (tracks, kept, invented, states) in count.items()
+    ]
 
 
 def main() -> None:
@@ -21,12 +99,12 @@ def main() -> None:
     parser.add_argument("root")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--sizes", type=int, nargs=2, default=(320, 640))
-    given = parser.parse_args()
-    source = open_dataset(given.dataset, given.root)
+    arguments = parser.parse_args()
+    source = open_dataset(arguments.dataset, arguments.root)
     rows: dict[str, list[KeptTracks]] = {}
     thresholds = []
-    for seed in range(given.seeds):
-        modes = [sources.ModeFile(f"profile-{size}", None, seed=seed) for size in given.sizes]
+    for seed in range(arguments.seeds):
+        modes = [sources.ModeFile(f"profile-{size}", None, seed=seed) for size in arguments.sizes]
         (spec,) = specs(sources.from_files(source, modes), geometries=("tracks",))
         thresholds.append(count_matched_point(spec, units=spec.units).full)
         for kept in observed_tracks(spec):

@@ -20,8 +20,8 @@ from deepval.cells.spec_files import read_specification
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
 from deepval.perception.reported.matching import matching
-from deepval.report.markdown import table_text
-from deepval.report.tables import Table, lines_of, number
+from deepval.report.forms import table_markdown
+from deepval.report.table import Table, lines_of, number
 
 LEAST_RECALL = 0.02
 """Below this a difference in recall makes neither the better mode."""
@@ -88,7 +88,7 @@ def main() -> None:
     found = sorted((quality(specs[0], mode) for mode in modes.values()), key=lambda each: each.recall)
     texts = [(q.mode, f"{q.right:,}", number(q.recall), number(q.precision), number(q.f1)) for q in found]
     header = ("source", "right", "recall", "precision", "F1")
-    print(table_text(Table("On training units", header, lines_of(texts))))
+    print(table_markdown(Table("On training units", header, lines_of(texts))))
     pairs = sensible(found)
     print(f"{len(pairs)} of {len(found) * (len(found) - 1) // 2} pairs make sense:")
     print("\n".join(f"{cheap} -> {full}" for cheap, full in pairs))

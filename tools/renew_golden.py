@@ -2,9 +2,9 @@
 
     python tools/renew_golden.py [NAME ...] [--shared ../shared]
 
-tests/test_golden.py makes the same files and compares. Renew after a change that is meant to alter them, and say in the
-commit which files changed and why: the differences are printed. Names are synthetic and the pairs of public KITTI
-detections; those need the shared data and are left alone where they are absent.
+tests/cells/test_golden.py makes the same files and compares. Renew after a change that is meant to alter them, and say
+in the commit which files changed and why: the differences are printed. Names are synthetic and the pairs of public
+KITTI detections; those need the shared data and are left alone where they are absent.
 
 Last digits of floats depend on which instructions NumPy and OpenBLAS choose for the processor at hand, so the commands
 run with the choice fixed. Bytes of Parquet files depend on the version of pyarrow, so every file also has digests of

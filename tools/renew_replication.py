@@ -16,8 +16,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from renew_results import filled
-
 from deepval.files.writing import write_atomically
 from deepval.judging.over_cells import PooledComparison
 from deepval.paper import planned
@@ -25,7 +23,8 @@ from deepval.paper.findings import findings
 from deepval.paper.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
 from deepval.paper.planned import PlanFollowed, PlannedRow
 from deepval.paper.telling import MADE_UP
-from deepval.report.tables import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
+from renew_results import filled
 
 MAIN = "kitti"
 LEAST_OF_A_SIGN = 10

@@ -14,8 +14,8 @@ from statistics import median
 from typing import Any
 
 from deepval.files.writing import write_atomically
-from deepval.report.markdown import table_text
-from deepval.report.tables import Table, TableCell, lines_of, number, percent
+from deepval.report.forms import table_markdown
+from deepval.report.table import Table, TableCell, lines_of, number, percent
 
 ALPHAS = (10, 20, 30, 50)
 DATASET = "kitti"
@@ -75,7 +75,7 @@ def filled(page: str, tables: Mapping[str, Table]) -> str:
         begin = f"<!-- table {name} -->\n"
         if begin in page:
             head, rest = page.split(begin, 1)
-            page = head + begin + table_text(table) + "\n" + rest[rest.index("<!-- end -->") :]
+            page = head + begin + table_markdown(table) + "\n" + rest[rest.index("<!-- end -->") :]
     return page
 
 

@@ -30,12 +30,11 @@ from deepval.files.canonical import (
     json_text,
     read_json,
     read_manifest,
-    read_sealed,
     sha256,
 )
-from deepval.files.writing import locked
+from deepval.files.writing import locked, read_sealed
 from deepval.perception.reported import cache as detections
-from deepval.planners.learned.training import CHECKPOINT
+from deepval.planners.neural.training import CHECKPOINT
 from deepval.protocol import judgements, keeping, standings
 from deepval.protocol.history import HISTORY, read_history
 from deepval.protocol.keeping import LIST, REFUSED
@@ -206,7 +205,7 @@ def _check_manifest(folder: Path, checkup: Checkup) -> set[str]:
         checkup.count("planner")
         for name in ("weights", "masks"):
             checkup.whole(
-                folder / f"{name}.npz", content.get(f"{name}_sha256"), f"deepval planner train --out {folder}"
+                folder / f"{name}.npz", content.get(f"{name}_sha256"), f"deepval train-planner --out {folder}"
             )
         return {"weights.npz", "masks.npz"}
     checkup.wrong(path, "must be the manifest of something that deepval wrote; it is none", "the command that wrote it")

@@ -1,10 +1,10 @@
 """Every source under both pairs of modes, by both planners and losses, made logs and the real ones."""
 
 import pytest
+from test_external_build import PAIRS, SYSTEMS, built, cells, check_cell, check_cells
 
 from external_worlds import WORLDS
 from shared import shared_data
-from test_external_build import PAIRS, SYSTEMS, built, cells, check_cell, check_cells
 
 
 @pytest.mark.slow

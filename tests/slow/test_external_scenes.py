@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from test_driving_shared import published, published_plans
 
 from deepval.cells import sources
 from deepval.cells.build import built
@@ -13,7 +14,6 @@ from deepval.datasets import open_dataset
 from deepval.systems.logged_losses import pose_terms
 from deepval.systems.outcomes import branches, unit_outcomes
 from shared import shared_data
-from test_driving_shared import published, published_plans
 
 __all__ = ["published"]  # a fixture
 

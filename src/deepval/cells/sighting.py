@@ -13,8 +13,8 @@ from deepval.cells.spec import CellSpec, ModeSpec
 from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS
+from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import Detections, persistent
-from deepval.perception.reported.modes import ModeReader
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth

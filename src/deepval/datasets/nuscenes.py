@@ -16,24 +16,16 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.datasets.dataset import Dataset
-from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.log import route_of
 from deepval.datasets.logs.scenarionet import ScenarioNet, lane_map_of, read_record
 from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.files import reading
 from deepval.files.canonical import read_json
-from deepval.geometry.camera import Camera
+from deepval.geometry.camera import Camera, cuboid_corners_m, image_boxes_px
 from deepval.geometry.classes import IN_NUSCENES
 from deepval.geometry.motion import track_closing_mps
-from deepval.geometry.vehicle import (
-    ZOE,
-    cuboid_corners_m,
-    ground_corners_m,
-    ground_poses,
-    headings_rad,
-    image_boxes_px,
-    transforms,
-)
+from deepval.geometry.vehicle import ZOE, ground_corners_m, ground_poses, headings_rad, transforms
 from deepval.world.objects import Objects
 from deepval.world.scene import LONGEST_M, Lane, LaneMap, Outline, Scene
 from deepval.world.truth import Future, Truth

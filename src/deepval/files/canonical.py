@@ -14,7 +14,6 @@ from typing import Any
 from deepval.errors import InputError, reason
 from deepval.files import reading
 from deepval.files.reading import formed
-from deepval.files.writing import write_atomically
 
 DEEPEST = 100
 """Largest depth of nested lists and objects in a JSON file."""
@@ -173,31 +172,6 @@ def toml_content(data: bytes, source: Path | str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: must be a TOML file; {reason(error)}.") from error
-
-
-def write_sealed(path: Path, schema: str, data: Any, following: Iterable[bytes | memoryview] = ()) -> None:
-    """Write a sealed file: a line with schema and SHA-256, then plain data, then the bytes that follow."""
-    body = [json_packed(data).encode(), b"\n", *following]
-    first = json_packed({"schema": schema, "sha256": joint_sha256(body)})
-    write_atomically(path, b"".join([first.encode(), b"\n", *body]), make_folder=True)
-
-
-def read_sealed(path: Path, schema: str, what: str) -> tuple[Any, bytes]:
-    """The data and bytes of a sealed file; an InputError where the file was changed, or has another schema."""
-    first, data, following = (*reading.content(path, what).split(b"\n", 2), b"", b"")[:3]
-    header = json_content(first, path, what)
-    expected = {"schema": schema, "sha256": joint_sha256([data, b"\n", following])}
-    if header != expected:
-        raise InputError(f"{path}: must be {what}, and is not as it was written: take it away and run it again.")
-    return json_content(data, path, what), following
-
-
-def sealed_or_none(path: Path, schema: str, what: str) -> tuple[Any, bytes] | None:
-    """The data and bytes of a sealed file; None where there is no such file, or it was changed."""
-    try:
-        return read_sealed(path, schema, what) if reading.is_file(path) else None
-    except InputError:
-        return None
 
 
 MANIFEST = "manifest.json"

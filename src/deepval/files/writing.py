@@ -16,16 +16,17 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from deepval.errors import InputError, UnfinishedError, quoted, reason
 from deepval.files import reading
+from deepval.files.canonical import joint_sha256, json_content, json_packed
 
 LARGEST = 2**33
 """Largest total size in bytes of the arrays of an archive."""
@@ -249,3 +250,28 @@ def _sweep(path: Path) -> None:
         with suppress(OSError, InputError), reading.opened(leftover) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             leftover.unlink()
+
+
+def write_sealed(path: Path, schema: str, data: Any, following: Iterable[bytes | memoryview] = ()) -> None:
+    """Write a sealed file: a line with schema and SHA-256, then plain data, then the bytes that follow."""
+    body = [json_packed(data).encode(), b"\n", *following]
+    first = json_packed({"schema": schema, "sha256": joint_sha256(body)})
+    write_atomically(path, b"".join([first.encode(), b"\n", *body]), make_folder=True)
+
+
+def read_sealed(path: Path, schema: str, what: str) -> tuple[Any, bytes]:
+    """The data and bytes of a sealed file; an InputError where the file was changed, or has another schema."""
+    first, data, following = (*reading.content(path, what).split(b"\n", 2), b"", b"")[:3]
+    header = json_content(first, path, what)
+    expected = {"schema": schema, "sha256": joint_sha256([data, b"\n", following])}
+    if header != expected:
+        raise InputError(f"{path}: must be {what}, and is not as it was written: take it away and run it again.")
+    return json_content(data, path, what), following
+
+
+def sealed_or_none(path: Path, schema: str, what: str) -> tuple[Any, bytes] | None:
+    """The data and bytes of a sealed file; None where there is no such file, or it was changed."""
+    try:
+        return read_sealed(path, schema, what) if reading.is_file(path) else None
+    except InputError:
+        return None

@@ -1,13 +1,11 @@
-"""Ground shapes: rectangles, poses, distances, image boxes of cuboids, and the ego vehicle's size and footprint."""
+"""Ground shapes: rectangles, poses, distances, and the ego vehicle's size and footprint."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.geometry.boxes import area_px2
-from deepval.geometry.camera import Camera, transformed
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])
 
@@ -106,67 +104,6 @@ def _corner_distance_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
     offset = a_m[..., :, None, :] - start
     along = np.clip((offset * side).sum(axis=-1) / (side**2).sum(axis=-1), 0.0, 1.0)
     return np.linalg.norm(offset - along[..., None] * side, axis=-1).min(axis=(-2, -1))
-
-
-LEAST_HEIGHT_PX = 25.0
-PARTLY, LARGELY = 0.2, 0.6
-"""Least covered shares of an image box that is partly (1) and largely (2) occluded."""
-GRID = 16
-
-
-def cuboid_corners_m(
-    corners_m: Float[np.ndarray, "obj 4 2"], *, bottom_m: Float[np.ndarray, "obj"], height_m: Float[np.ndarray, "obj"]
-) -> Float[np.ndarray, "obj 8 3"]:
-    """The eight corners of upright boxes: the four on the ground in their order, then those above them."""
-    below = np.concatenate([corners_m, np.broadcast_to(bottom_m[:, None, None], (len(corners_m), 4, 1))], axis=-1)
-    return np.concatenate([below, below + height_m[:, None, None] * np.array([0.0, 0.0, 1.0])], axis=1)
-
-
-def image_boxes_px(
-    camera: Camera, cuboids_m: Float[np.ndarray, "obj 8 3"], *, least_height_px: float = LEAST_HEIGHT_PX
-) -> Float[np.ndarray, "obj 4"]:
-    """Smallest boxes around the corners in front of the camera, clipped to the image; NaN for objects outside it.
-
-    An object is in the image if its clipped box is `least_height_px` high: docs/definitions.md, nuScenes.
-    """
-    if camera.width_px is None or camera.height_px is None:
-        raise InputError("a camera that boxes are projected into must have an image size; found none.")
-    points = transformed(np.linalg.inv(camera.ego_from_cam), cuboids_m)
-    ahead = points[..., 2] > 0
-    depth = np.where(ahead, points[..., 2], 1.0)
-    u = camera.fx_px * points[..., 0] / depth + camera.cx_px
-    v = camera.fy_px * points[..., 1] / depth + camera.cy_px
-    low = [np.where(ahead, part, np.inf).min(axis=1, initial=np.inf) for part in (u, v)]
-    high = [np.where(ahead, part, -np.inf).max(axis=1, initial=-np.inf) for part in (u, v)]
-    size = (float(camera.width_px), float(camera.height_px))
-    box = np.stack([*(np.clip(a, 0, s) for a, s in zip(low, size, strict=True)),
-                    *(np.clip(a, 0, s) for a, s in zip(high, size, strict=True))], axis=-1)  # fmt: skip
-    in_image = (box[:, 3] - box[:, 1] >= least_height_px) & (area_px2(box) > 0)
-    return np.where(in_image[:, None], box, np.nan)
-
-
-def occlusion(
-    frame: Int[np.ndarray, "obj"], box_px: Float[np.ndarray, "obj 4"], *, range_m: Float[np.ndarray, "obj"]
-) -> Int[np.ndarray, "obj"]:
-    """KITTI's level 0 to 2 by the share of an image box that nearer boxes of its frame cover together.
-
-    0 below 20 %, 1 below 60 %, 2 from 60 % on, counted on a grid of 16 x 16 points; 0 where there is no image box. An
-    object does not fill its image box, so the level is too high rather than too low.
-    """
-    level = np.zeros(len(frame), dtype=int)
-    steps = (np.arange(GRID) + 0.5) / GRID
-    for current_frame in np.unique(frame):
-        here = np.flatnonzero((frame == current_frame) & np.isfinite(box_px[:, 0]))
-        here = here[np.argsort(range_m[here], kind="stable")]
-        for order, index in enumerate(here[1:], start=1):
-            x1, y1, x2, y2 = box_px[index]
-            x, y = x1 + steps * (x2 - x1), y1 + steps * (y2 - y1)
-            front = box_px[here[:order], :, None]
-            wide = (front[:, 0] <= x) & (x <= front[:, 2])
-            tall = (front[:, 1] <= y) & (y <= front[:, 3])
-            covered = (wide[:, None, :] & tall[:, :, None]).any(axis=0).mean()
-            level[index] = int(covered >= PARTLY) + int(covered >= LARGELY)
-    return level
 
 
 @dataclass(frozen=True)

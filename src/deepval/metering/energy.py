@@ -6,10 +6,7 @@ counter are read before and after. Rails that only report power are sampled by a
 
 import ctypes
 import math
-import os
-import platform
 import re
-import sys
 import threading
 import time
 import warnings
@@ -181,38 +178,6 @@ def _reader(path: Path, scale: float) -> Callable[[], float]:
 def _product(volts: Path, amperes: Path) -> Callable[[], float]:
     """Milliwatts from millivolts and milliamperes."""
     return lambda: int(_text(volts)) * int(_text(amperes)) / 1e3
-
-
-def processor() -> str:
-    """The processor's name."""
-    cpuinfo = Path("/proc/cpuinfo")
-    match = re.search(r"model name\s*: *(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
-    return match[1].strip() if match else platform.processor() or platform.machine()
-
-
-def processors() -> int:
-    """Number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def held_to(threads: int | None) -> Iterator[int]:
-    """Limit the loaded thread pools of BLAS, OpenMP and OpenCV to `threads`; None sets no limit."""
-    if threads is None:
-        yield processors()
-        return
-    from threadpoolctl import threadpool_limits
-
-    opencv = sys.modules.get("cv2")
-    before = None if opencv is None else opencv.getNumThreads()
-    with threadpool_limits(limits=threads):
-        try:
-            if opencv is not None:
-                opencv.setNumThreads(threads)
-            yield threads
-        finally:
-            if opencv is not None:
-                opencv.setNumThreads(before)
 
 
 PERIOD_S = 0.01

@@ -5,8 +5,14 @@ largest l for which P(Binomial(n, 1/2) < l) <= 2.5 %. It needs no shape of the d
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
@@ -17,6 +23,8 @@ from deepval.errors import InputError
 
 Stages = Mapping[str, Callable[[Any], Any]]
 """Steps of a call by name: the first takes an item or a batch, each other what the one before returned."""
+Entry = dict[str, float | int | str | bool]
+"""A table of a costs file."""
 Items = Sequence[Any] | np.ndarray
 Clock = Callable[[], int]
 """Returns nanoseconds since a fixed moment."""
@@ -206,3 +214,35 @@ def _check(stages: Stages, items: Items, **numbers: Any) -> None:
     for name in ("tolerance", "seconds"):
         if not 0 < numbers[name] < math.inf:
             raise InputError(f"{name} must be a positive number; found {numbers[name]}.")
+
+
+def processor() -> str:
+    """The processor's name."""
+    cpuinfo = Path("/proc/cpuinfo")
+    match = re.search(r"model name\s*: *(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    return match[1].strip() if match else platform.processor() or platform.machine()
+
+
+def processors() -> int:
+    """Number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def thread_limit(threads: int | None) -> Iterator[int]:
+    """Limit the loaded thread pools of BLAS, OpenMP and OpenCV to `threads`; None sets no limit."""
+    if threads is None:
+        yield processors()
+        return
+    from threadpoolctl import threadpool_limits
+
+    opencv = sys.modules.get("cv2")
+    before = None if opencv is None else opencv.getNumThreads()
+    with threadpool_limits(limits=threads):
+        try:
+            if opencv is not None:
+                opencv.setNumThreads(threads)
+            yield threads
+        finally:
+            if opencv is not None:
+                opencv.setNumThreads(before)

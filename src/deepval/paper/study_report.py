@@ -13,8 +13,8 @@ from deepval.paper.planned import PlanFollowed
 from deepval.paper.registry import ANALYSES, THEMES, Analysis
 from deepval.paper.run import Run
 from deepval.paper.telling import Retold, retold
-from deepval.report.study import Part, Passage, Study, as_html, as_markdown, in_order, titled
-from deepval.report.tables import MISSING, Table, interval, lines_of, number
+from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
+from deepval.report.table import MISSING, Table, interval, lines_of, number
 from deepval.version import __version__
 
 LEADS = {
@@ -256,8 +256,8 @@ def _some(found: Any, dataset: str) -> bool:
 
 
 def _block(analysis: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
-    tables = in_order(analysis.tables(rows))
-    told = tables if alone else tuple(titled(table, dataset) for table in tables)
+    tables = nonempty(analysis.tables(rows))
+    told = tables if alone else tuple(with_subject(table, dataset) for table in tables)
     chart = analysis.chart(rows)
     title = analysis.name if alone else f"{analysis.name}, {dataset}"
     return Passage(title, charts=() if chart is None else (chart,), tables=told)

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.files.canonical import digest_of, plain, sealed_or_none, write_sealed
+from deepval.files.canonical import digest_of, plain
+from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.judging.budgets import Allowance, Budget, allowance_on
 from deepval.judging.contenders import Basis
 from deepval.judging.draws import make_draws

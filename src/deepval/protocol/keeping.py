@@ -32,11 +32,9 @@ from deepval.files.canonical import (
     plain,
     read_json,
     read_manifest,
-    sealed_or_none,
     sha256,
-    write_sealed,
 )
-from deepval.files.writing import locked, npz_arrays, npz_bytes, write_atomically
+from deepval.files.writing import locked, npz_arrays, npz_bytes, sealed_or_none, write_atomically, write_sealed
 from deepval.progress import Watch, unwatched
 from deepval.protocol.submission_child import Limits
 from deepval.protocol.submission_files import file_digests

@@ -4,9 +4,8 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from deepval.report.markdown import escaped, table_text
-from deepval.report.policy import content_policy
-from deepval.report.tables import MISSING, Mark, Table, TableCell, interval, number, percent
+from deepval.report.forms import content_policy, escape_markdown, table_markdown
+from deepval.report.table import MISSING, Mark, Table, TableCell, interval, number, percent
 from deepval.results import UNITS, BudgetKey
 from deepval.tables.scores import REFERENCES
 
@@ -41,12 +40,12 @@ tr:not(.reference) td:nth-child(2) { font-weight: 600; }
 
 def as_markdown(board: Mapping[str, Any]) -> str:
     """The page as Markdown text."""
-    parts = ["# Leaderboard", *map(escaped, _opening(board))]
+    parts = ["# Leaderboard", *map(escape_markdown, _opening(board))]
     for track in board["tracks"]:
-        parts.append(f"## {escaped(track['title'])}")
-        parts += [table_text(table) for table in _tables(track, _reasons(board))]
+        parts.append(f"## {escape_markdown(track['title'])}")
+        parts += [table_markdown(table) for table in _tables(track, _reasons(board))]
     for title, lines in _lists(board):
-        parts += [f"## {escaped(title)}", "\n".join(f"- {escaped(line)}" for line in lines)]
+        parts += [f"## {escape_markdown(title)}", "\n".join(f"- {escape_markdown(line)}" for line in lines)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -124,7 +123,7 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) 
     if len({row["oracle"] for row in rows if row["oracle"]}) < 2:
         return table
     order = sorted(rows, key=lambda row: row["allocator"] in REFERENCES)
-    return table.widened("nDG", "measured by", [f"{row['oracle']}, {row['chance']}" for row in order])
+    return table.with_column("nDG", "measured by", [f"{row['oracle']}, {row['chance']}" for row in order])
 
 
 def _row(row: Mapping[str, Any]) -> tuple[TableCell, ...]:

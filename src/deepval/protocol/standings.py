@@ -15,7 +15,8 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputWarning
-from deepval.files.canonical import digest_of, plain, sealed_or_none, write_sealed
+from deepval.files.canonical import digest_of, plain
+from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.judging.budgets import Budget, Energy, Latency, Money, Selection
 from deepval.judging.comparison import (
     Pooled,

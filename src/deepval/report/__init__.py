@@ -1,8 +1,8 @@
-"""Result -> text for people and programs: one module per format, with `render(result) -> str`."""
+"""Result -> text for people and programs, by the name of a format."""
 
 from collections.abc import Callable
 
-from deepval.report import console, csv, latex, markdown
+from deepval.report import console, forms
 from deepval.results import Result
 
 
@@ -12,9 +12,9 @@ def _json(result: Result) -> str:
 
 FORMS: dict[str, Callable[[Result], str]] = {
     "console": console.render,
-    "csv": csv.render,
-    "markdown": markdown.render,
-    "latex": latex.render,
+    "csv": forms.result_csv,
+    "markdown": forms.result_markdown,
+    "latex": forms.result_latex,
     "json": _json,
 }
 """Name of the format on the command line -> function from a result to text."""

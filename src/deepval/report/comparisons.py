@@ -6,21 +6,8 @@ from statistics import fmean
 from deepval.judging.comparison import Comparison
 from deepval.judging.diagnosis import Diagnosis, WidthCheck
 from deepval.judging.over_cells import PooledComparison
-from deepval.report.tables import (
-    IN_LOSS,
-    MISSING,
-    SECOND,
-    SECOND_BOUNDS,
-    Mark,
-    Table,
-    TableCell,
-    counted,
-    interval,
-    lines_of,
-    mark_of,
-    number,
-    percent,
-)
+from deepval.report.result_tables import IN_LOSS, SECOND, SECOND_BOUNDS
+from deepval.report.table import MISSING, Mark, Table, TableCell, interval, lines_of, mark_of, number, percent, quantity
 from deepval.results import Area, BudgetKey, Reason, Result, Row
 
 MANY_TIES = 0.05
@@ -38,10 +25,10 @@ def diagnosis_tables(diagnosis: Diagnosis) -> Iterator[Table]:
         yield _verdicts(diagnosis)
 
 
-def opening(diagnosis: Diagnosis) -> str:
+def diagnosis_sentence(diagnosis: Diagnosis) -> str:
     """One sentence about the table: inputs, units, and how many inputs escalation helps and harms."""
     return (
-        f"{counted(diagnosis.inputs, 'input')} in {counted(diagnosis.units, 'unit')}: escalation changes the loss of "
+        f"{quantity(diagnosis.inputs, 'input')} in {quantity(diagnosis.units, 'unit')}: escalation changes the loss of "
         f"{diagnosis.affected:,}, helps {diagnosis.helped:,} and harms {diagnosis.harmed:,}."
     )
 
@@ -89,7 +76,7 @@ def _concentration(diagnosis: Diagnosis) -> Table:
         note = "Nothing can be gained: no input is helped."
     else:
         note = (
-            f"The value is spread as over {value.effective:.1f} of {counted(diagnosis.units, 'unit')}. The fewer, the "
+            f"The value is spread as over {value.effective:.1f} of {quantity(diagnosis.units, 'unit')}. The fewer, the "
             "shorter 95 % intervals fall: 6 even units cover 82 %, 24 cover 90 % (docs/statistics.md)."
         )
     header = ("of", "by", "holders", "as over", "half in", "largest", "its share", "Gini")
@@ -110,7 +97,7 @@ def _widths(diagnosis: Diagnosis) -> Table:
     if needed:
         enough = sum(count <= diagnosis.units for count in needed)
         note += (
-            f" {counted(diagnosis.units, 'unit')} resolve{'s' * (diagnosis.units == 1)} a difference of "
+            f" {quantity(diagnosis.units, 'unit')} resolve{'s' * (diagnosis.units == 1)} a difference of "
             f"{percent(diagnosis.difference)} of the all-cheap loss in {enough} of {len(needed)} rows with 80 % power; "
             f"the most demanding needs {max(needed):,}."
         )

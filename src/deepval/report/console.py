@@ -1,23 +1,29 @@
-"""Result -> tables for the terminal: bold green if an allocator beats random, red* if it loses to random."""
+"""Result -> text for the terminal and the Python prompt, and HTML for notebooks.
 
+On a terminal an allocator that beats random is bold green, one that loses to random red with an asterisk.
+"""
+
+import html
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
 
-from deepval.judging.comparison import Comparison
-from deepval.judging.over_cells import PooledComparison
-from deepval.report.comparisons import comparison_table
-from deepval.report.headline import headline
-from deepval.report.layout import Style, folded_text, laid_out, printable
-from deepval.report.tables import (
+from deepval.judging.audits import setting
+from deepval.report.forms import table_html
+from deepval.report.layout import Style, fold, lay_out, printable
+from deepval.report.result_tables import OF_LADDER, explanations, result_tables, verdict_table
+from deepval.report.sentences import (
     MOST_SENTENCES,
-    Table,
-    TableCell,
-    closing,
+    closing_sentences,
     excerpt,
-    excerpt_words,
-    explained,
-    tables,
+    excerpt_sentences,
+    headline,
+    setting_sentences,
 )
-from deepval.results import Result
+from deepval.report.table import Table, TableCell, lines_of, number, quantity
+from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row
+from deepval.tables.costs import CONVENTIONS, Convention, Costs
+from deepval.tables.values import ValueTable
 
 PROSE = 120
 """Largest width of sentences on a wide terminal."""
@@ -41,10 +47,12 @@ def render(
     part = result if most is None else excerpt(result, most)
     summary = part is not result
     words = [*headline(result), *(f"Note: {warning}" for warning in _notes(result, summary=summary))]
-    all_tables = list(tables(part))
+    all_tables = list(result_tables(part))
     selected = [t for t in (*all_tables[1:], all_tables[0]) if sections is None or t.title.startswith(tuple(sections))]
-    last = [] if all_tables[0] not in selected else excerpt_words(result, part) if summary else closing(result)
-    return _rendered(words, selected, width=width, color=color, last=last)
+    last: list[str] = []
+    if all_tables[0] in selected:
+        last = excerpt_sentences(result, part) if summary else closing_sentences(result.rows)
+    return _text(words, selected, width=width, color=color, last=last)
 
 
 def _notes(result: Result, *, summary: bool) -> Sequence[str]:
@@ -53,39 +61,27 @@ def _notes(result: Result, *, summary: bool) -> Sequence[str]:
     return [*result.warnings[:MOST_SENTENCES], f"{over:,} further notes."] if summary and over > 0 else result.warnings
 
 
-def render_comparison(rows: Sequence[Comparison | PooledComparison], *, width: int = 140, color: bool = False) -> str:
-    """The comparison of two allocators, as text of this width."""
-    return _rendered([], [comparison_table(rows)], width=width, color=color)
-
-
 def render_tables(tables: Sequence[Table], *, width: int = 140, color: bool = False) -> str:
     """Tables as text for a terminal of this width."""
-    return _rendered([], tables, width=width, color=color)
+    return _text([], tables, width=width, color=color)
 
 
-def render_brief(words: Sequence[str], table: Table, last: Sequence[str], *, width: int) -> str:
-    """Sentences, a table and sentences below it, without a line end."""
-    return _rendered(words, [table], width=width, color=False, last=last).strip("\n")
-
-
-def _rendered(
-    words: Sequence[str], parts: Sequence[Table], *, width: int, color: bool, last: Sequence[str] = ()
-) -> str:
-    lines = [folded_text(printable(sentence), min(width, PROSE)) for sentence in words]
+def _text(words: Sequence[str], parts: Sequence[Table], *, width: int, color: bool, last: Sequence[str] = ()) -> str:
+    lines = [fold(printable(sentence), min(width, PROSE)) for sentence in words]
     for table in parts:
         lines += ["", *_lines(table, width=width, color=color)]
-    lines += ["", *(folded_text(printable(sentence), min(width, PROSE), indent=2) for sentence in last)] if last else []
+    lines += ["", *(fold(printable(sentence), min(width, PROSE), indent=2) for sentence in last)] if last else []
     return "\n".join(lines) + "\n"
 
 
 def _lines(table: Table, *, width: int, color: bool) -> Iterator[str]:
     prose = min(width, PROSE)
-    title = folded_text(printable(table.title), prose)
-    laid = laid_out(table, width, _coloured if color else _plain)
+    title = fold(printable(table.title), prose)
+    laid = lay_out(table, width, _color if color else _plain)
     yield f"{BOLD}{title}{END}" if color else title
     yield ""
     yield from laid.lines
-    notes = [*table.notes, *explained(table, laid.left_out)]
+    notes = [*table.notes, *explanations(table, laid.left_out)]
     if laid.left_out:
         notes.append(
             f"Left out at {width} columns: {', '.join(laid.left_out)}. All are there from {laid.needed} columns on, "
@@ -94,12 +90,120 @@ def _lines(table: Table, *, width: int, color: bool) -> Iterator[str]:
     if notes:
         yield ""
     for note in notes:
-        text = folded_text(printable(note), prose, indent=2)
+        text = fold(printable(note), prose, indent=2)
         yield f"{DIM}{text}{END}" if color else text
 
 
 _plain: Style = lambda text, cell: text  # noqa: E731
 
 
-def _coloured(text: str, cell: TableCell) -> str:
+def _color(text: str, cell: TableCell) -> str:
     return f"{COLOURS[cell.mark]}{text}{END}" if cell.mark else text
+
+
+BRIEF_WIDTH = 80
+"""Columns of the text: the width of a narrow window, so that no line breaks."""
+BRIEF_ROWS = 20
+"""Largest number of rows of a table; a sentence gives the number of further rows."""
+BRIEF_COLUMNS = ("allocator", "nDG", "oracle", OF_LADDER, "vs random", "vs random 95 %", "verdict")
+
+
+@dataclass(frozen=True)
+class Brief:
+    """Sentences, a table, and sentences below it."""
+
+    words: tuple[str, ...]
+    table: Table
+    last: tuple[str, ...] = ()
+
+
+def brief_text(thing: object) -> str:
+    """The thing as lines of at most 80 columns, without a line end."""
+    summary = brief(thing)
+    return _text(summary.words, [summary.table], width=BRIEF_WIDTH, color=False, last=summary.last).strip("\n")
+
+
+def brief_html(thing: object) -> str:
+    """The thing as HTML without style or script, with every text escaped."""
+    summary = brief(thing)
+    table = replace(summary.table, notes=(*summary.table.notes, *explanations(summary.table)))
+    above, below = (
+        "".join(f"<p>{html.escape(sentence)}</p>" for sentence in part) for part in (summary.words, summary.last)
+    )
+    return f"<div>{above}{table_html(table, bare=True)}{below}</div>"
+
+
+@singledispatch
+def brief(thing: object) -> Brief:
+    """The short form of a thing."""
+    raise NotImplementedError(type(thing))
+
+
+@brief.register
+def _(thing: Table) -> Brief:
+    return Brief((), thing)
+
+
+@brief.register
+def _(thing: Result) -> Brief:
+    budgets = list(dict.fromkeys(row.budget for row in thing.rows))
+    if not budgets:
+        return Brief(tuple(setting_sentences(thing.setting)), Table("No allocator was judged", ("allocator",), ()))
+    chosen = next((budget for budget in budgets if budget.holds(kind="selection", alpha=HEADLINE)), budgets[0])
+    rows = [row for row in thing.rows if row.budget == chosen]
+    table = verdict_table(_first(rows), f"At {chosen.label}, against random").select(*BRIEF_COLUMNS)
+    words = (next(iter(setting_sentences(thing.setting))), *(f"Note: {warning}" for warning in thing.warnings))
+    return Brief(words, table, (*closing_sentences(rows), *_more(thing, rows, budgets, chosen)))
+
+
+def _first(rows: Sequence[Row]) -> Sequence[Row]:
+    return rows if len(rows) <= BRIEF_ROWS else rows[:BRIEF_ROWS]
+
+
+def _more(result: Result, rows: Sequence[Row], budgets: Sequence[BudgetKey], chosen: BudgetKey) -> list[str]:
+    """A sentence on the rows and budgets that are left out."""
+    hidden = [f"{quantity(len(rows) - BRIEF_ROWS, 'further row')} at this budget"] if len(rows) > BRIEF_ROWS else []
+    others = [budget.label for budget in budgets if budget != chosen]
+    hidden += [", ".join(others[:6]) + (f" and {len(others) - 6} more" if len(others) > 6 else "")] if others else []
+    if result.slices:
+        hidden.append(f"{quantity(len(result.slices), 'row')} of slices")
+    return [f"Not shown: {'; '.join(hidden)}. All: .to_pandas(), .report('page.html')."] if hidden else []
+
+
+@brief.register
+def _(thing: ValueTable) -> Brief:
+    if not len(thing):
+        return Brief((), Table("A table of losses without inputs", ("mode",), lines_of([[m] for m in thing.modes])))
+    rows = []
+    for index, mode in enumerate(thing.modes):
+        loss, value = thing.losses[:, index], thing.mode_values[:, index]
+        helped, harmed = (int((sign * value > thing.tolerance).sum()) for sign in (1, -1))
+        counts = ("", "", "") if not index else (f"{helped:,}", f"{harmed:,}", number(float(value.sum())))
+        rows.append((mode, number(float(loss.mean()), 4), number(float(loss.sum())), *counts))
+    header = ("mode", "mean loss", "total loss", "helps", "harms", "total value")
+    units = quantity(len(thing.unit_ids), "unit")
+    return Brief(
+        tuple(setting_sentences(setting(thing))),
+        Table(f"Losses of {quantity(len(thing), 'input')} in {units}", header, lines_of(rows)),
+        tuple(_other_columns(thing)),
+    )
+
+
+def _other_columns(table: ValueTable) -> list[str]:
+    """A sentence on the other columns of a table of losses."""
+    parts = ["order in time"] if table.order is not None else []
+    parts += [f"columns {', '.join(table.attributes)}"] if table.attributes else []
+    parts += ["costs"] if table.costs is not None else []
+    return [f"Also there: {'; '.join(parts)}."] if parts else []
+
+
+@brief.register
+def _(thing: Costs) -> Brief:
+    entries = [("mode", name, entry) for name, entry in thing.modes.items()]
+    entries += [("allocator", name, entry) for name, entry in thing.allocators.items()]
+    units: list[Convention] = [unit for unit in CONVENTIONS if any(unit in entry for _, _, entry in entries)]
+    rows = [
+        (kind, name, *(f"{entry[unit]:g}" if unit in entry else "–" for unit in units)) for kind, name, entry in entries
+    ]
+    header = ("", "name", *(UNITS[unit] for unit in units))
+    return Brief((), Table(f"Costs per input ({thing.source})", header, lines_of(rows)))

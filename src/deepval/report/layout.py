@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import groupby
 from unicodedata import category, combining, east_asian_width
 
-from deepval.report.tables import Table, TableCell
+from deepval.report.table import Table, TableCell
 
 GAP = 2
 """Spaces between columns."""
@@ -27,7 +27,7 @@ Style = Callable[[str, TableCell], str]
 
 
 @dataclass(frozen=True)
-class LaidTable:
+class Layout:
     """The lines of a table, the columns that are left out, and the smallest width with all columns."""
 
     lines: tuple[str, ...]
@@ -35,28 +35,28 @@ class LaidTable:
     needed: int
 
 
-def laid_out(table: Table, width: int, style: Style = lambda text, cell: text) -> LaidTable:
+def lay_out(table: Table, width: int, style: Style = lambda text, cell: text) -> Layout:
     """The table in lines of at most this width, unless a single word is wider."""
     grid = _Grid.of(table)
-    needed = grid.gathered().folded_head(0).folded(0, least=LONG_TEXT).total
+    needed = grid.gather().fold_head(0).fold_texts(0, least=LONG_TEXT).total
     if grid.total > width:
-        grid = grid.folded_head(width)
+        grid = grid.fold_head(width)
     if grid.total > width:
-        grid = grid.gathered().folded_head(width)
+        grid = grid.gather().fold_head(width)
     if grid.total > width:
-        grid = grid.folded(width, least=LONG_TEXT)
+        grid = grid.fold_texts(width, least=LONG_TEXT)
     left_out: list[str] = []
     for name in table.extra:
         if grid.total <= width:
             break
-        grid = grid.without(name).folded_head(width).folded(width, least=LONG_TEXT)
+        grid = grid.without(name).fold_head(width).fold_texts(width, least=LONG_TEXT)
         left_out.append(name)
-    return LaidTable(tuple(_lines(grid, width, style)), tuple(left_out), needed)
+    return Layout(tuple(_lines(grid, width, style)), tuple(left_out), needed)
 
 
 def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
     """The lines of a grid whose columns all stay."""
-    small = grid.folded(width, least=1)
+    small = grid.fold_texts(width, least=1)
     if grid.total <= width or (small.total <= width and small.tallest <= max(2, grid.tallest)):
         yield from small.lines(style)
         return
@@ -67,7 +67,7 @@ def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
     for number, part in enumerate(parts):
         if number:
             yield ""
-        yield from part.folded_head(width).lines(style, alone=not number)
+        yield from part.fold_head(width).lines(style, alone=not number)
 
 
 def cells_wide(text: str) -> int:
@@ -84,7 +84,7 @@ def printable(text: str) -> str:
     return "".join(c if category(c)[0] != "C" else repr(c)[1:-1] for c in text)
 
 
-def wrapped(text: str, width: int, *, breaks: str = " ") -> list[str]:
+def wrap(text: str, width: int, *, breaks: str = " ") -> list[str]:
     """The text in lines of at most this width, broken after spaces or the other `breaks`; longer words stay whole."""
     pieces = re.findall(rf"[^{re.escape(breaks)}]*(?:[{re.escape(breaks)}]|$)", text)
     lines: list[list[str]] = [[]]
@@ -98,10 +98,10 @@ def wrapped(text: str, width: int, *, breaks: str = " ") -> list[str]:
     return ["".join(line).rstrip() for line in lines]
 
 
-def folded_text(text: str, width: int, *, indent: int = 0) -> str:
+def fold(text: str, width: int, *, indent: int = 0) -> str:
     """A sentence folded at spaces, further lines indented."""
-    first, *more = wrapped(text, width)
-    rest = [line for part in [" ".join(more)] if part for line in wrapped(part, width - indent)]
+    first, *more = wrap(text, width)
+    rest = [line for part in [" ".join(more)] if part for line in wrap(part, width - indent)]
     return "\n".join([first, *(" " * indent + line for line in rest)])
 
 
@@ -146,7 +146,7 @@ class _Grid:
         """Width of the widest text of each column, without its heading."""
         return tuple(max((cells_wide(row[i].text) for row in self.rows), default=0) for i in range(len(self.header)))
 
-    def folded_head(self, width: int) -> "_Grid":
+    def fold_head(self, width: int) -> "_Grid":
         """With headings folded if that makes columns narrower, as few as needed, from the right."""
         widths = [
             w if w < content else max(content, cells_wide(name))
@@ -155,11 +155,11 @@ class _Grid:
         for i in reversed(range(len(widths))):
             over = sum(widths) + GAP * (len(widths) - 1) - width
             if over > 0:
-                narrow = max(map(cells_wide, wrapped(self.header[i], 1, breaks=" -_/,")))
+                narrow = max(map(cells_wide, wrap(self.header[i], 1, breaks=" -_/,")))
                 widths[i] = min(widths[i], max(self.contents[i], narrow, widths[i] - over))
         return replace(self, widths=tuple(widths))
 
-    def grouped(self) -> "_Grid":
+    def group(self) -> "_Grid":
         """With leading columns as a line above each section, if only the first row of a section fills them."""
         if not any(len(section) > 1 for section in self.sections):
             return self
@@ -174,9 +174,9 @@ class _Grid:
         sections = tuple(tuple(row[lead:] for row in section) for section in self.sections)
         return replace(self, header=self.header[lead:], sections=sections, widths=self.widths[lead:], heads=heads)
 
-    def gathered(self) -> "_Grid":
+    def gather(self) -> "_Grid":
         """With the common values of all rows, or of a section's rows, in lines above them."""
-        return self.grouped().without_common().by_first()
+        return self.group().without_common().by_first()
 
     def without_common(self) -> "_Grid":
         """With columns of words that are equal in all rows as lines above the table."""
@@ -188,7 +188,7 @@ class _Grid:
         ]
         columns = [i for i in range(len(self.header)) if i not in same or self.header[i] == "verdict"]
         common = tuple(f"{self.header[i]}: {rows[0][i].text}" for i in same if i not in columns)
-        return replace(self._keeping(columns), common=common)
+        return replace(self.select(columns), common=common)
 
     def by_first(self) -> "_Grid":
         """With rows in sections by their first column, if it repeats and there are no sections yet."""
@@ -204,26 +204,26 @@ class _Grid:
     @property
     def tallest(self) -> int:
         """Number of lines of the tallest row."""
-        folded = (len(wrapped(cell.text, w)) for row in self.rows for cell, w in zip(row, self.widths, strict=True))
+        folded = (len(wrap(cell.text, w)) for row in self.rows for cell, w in zip(row, self.widths, strict=True))
         return max(folded, default=1)
 
-    def folded(self, width: int, *, least: int) -> "_Grid":
+    def fold_texts(self, width: int, *, least: int) -> "_Grid":
         """With texts folded at spaces, the widest first, none below `least` or the width of a word."""
         widths = list(self.widths)
         for i in sorted(range(len(widths)), key=lambda i: -widths[i]):
             over = sum(widths) + GAP * (len(widths) - 1) - width
             if over > 0:
                 words = [w for row in self.rows for w in row[i].text.split(" ")]
-                words += wrapped(self.header[i], 1, breaks=" -_/,")
+                words += wrap(self.header[i], 1, breaks=" -_/,")
                 floor = max(least, *map(cells_wide, words))
                 widths[i] = max(min(floor, widths[i]), widths[i] - over)
         return replace(self, widths=tuple(widths))
 
     def without(self, name: str) -> "_Grid":
         """The grid without a column."""
-        return self._keeping([i for i, other in enumerate(self.header) if other != name])
+        return self.select([i for i, other in enumerate(self.header) if other != name])
 
-    def _keeping(self, columns: Sequence[int]) -> "_Grid":
+    def select(self, columns: Sequence[int]) -> "_Grid":
         sections = tuple(tuple(tuple(row[i] for i in columns) for row in section) for section in self.sections)
         header, widths = tuple(self.header[i] for i in columns), tuple(self.widths[i] for i in columns)
         return replace(self, header=header, sections=sections, widths=widths)
@@ -244,7 +244,7 @@ class _Grid:
             if parts[-1] and sum(self.widths[j] + GAP for j in parts[-1]) + self.widths[i] > room:
                 parts.append([])
             parts[-1].append(i)
-        return [self._keeping([*names, *part]) for part in parts]
+        return [self.select([*names, *part]) for part in parts]
 
     def _numeric(self, column: int) -> bool:
         if not column:
@@ -255,7 +255,7 @@ class _Grid:
         """The lines: common values (if `alone`), heading, a rule, and sections with an empty line between them."""
         yield from self.common if alone else ()
         right = [self._numeric(i) for i in range(len(self.header))]
-        heads = [wrapped(n, w, breaks=" -_/,") for n, w in zip(self.header, self.widths, strict=True)]
+        heads = [wrap(n, w, breaks=" -_/,") for n, w in zip(self.header, self.widths, strict=True)]
         deep = max(map(len, heads))
         heads = [[""] * (deep - len(head)) + head for head in heads]
         yield from self._set([[TableCell(t) for t in line] for line in zip(*heads, strict=True)], right, lambda t, _: t)
@@ -266,7 +266,7 @@ class _Grid:
             if self.heads:
                 yield self.heads[number]
             for row in section:
-                texts = [wrapped(cell.text, w) for cell, w in zip(row, self.widths, strict=True)]
+                texts = [wrap(cell.text, w) for cell, w in zip(row, self.widths, strict=True)]
                 tall = max(map(len, texts))
                 lines = [
                     [
@@ -299,9 +299,9 @@ class _Grid:
                 if sum(cells_wide(cell.text) + GAP for cell in named) - GAP <= width:
                     yield (" " * GAP).join(style(cell.text, cell) for cell in named)
                 else:
-                    yield from (style(line, cell) for cell in named for line in wrapped(cell.text, width))
+                    yield from (style(line, cell) for cell in named for line in wrap(cell.text, width))
                 for name, cell in zip(self.header[names:], row[names:], strict=True):
-                    first, *more = wrapped(cell.text, max(width - label - 4, 1))
+                    first, *more = wrap(cell.text, max(width - label - 4, 1))
                     yield f"  {name}{' ' * (label - cells_wide(name))}  {style(first, cell)}".rstrip()
                     yield from (" " * (label + 4) + style(line, cell) for line in more)
             if number + 1 < len(self.sections):

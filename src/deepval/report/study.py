@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from deepval.report.charts import Chart, dots_svg
-from deepval.report.markdown import escaped, table_text
-from deepval.report.policy import content_policy
-from deepval.report.table_html import table_html
-from deepval.report.tables import Table
+from deepval.report.forms import content_policy, escape_markdown, table_html, table_markdown
+from deepval.report.table import Table
 from deepval.version import __version__
 
 LONG_TABLE = 30
@@ -85,17 +83,17 @@ class Study:
 
 def as_markdown(study: Study) -> str:
     """The study as Markdown."""
-    lines = [f"# {escaped(study.title)}", escaped(study.sentence)]
-    lines.append("\n".join(f"- {escaped(f'{name}: {figure} ({more})')}" for name, figure, more in study.facts))
+    lines = [f"# {escape_markdown(study.title)}", escape_markdown(study.sentence)]
+    lines.append("\n".join(f"- {escape_markdown(f'{name}: {figure} ({more})')}" for name, figure, more in study.facts))
     for part in study.parts:
-        lines += [f"## {escaped(part.title)}", escaped(part.lead)]
+        lines += [f"## {escape_markdown(part.title)}", escape_markdown(part.lead)]
         for block in part.blocks:
-            lines += [f"### {escaped(block.title)}"] if block.title else []
-            lines += map(escaped, block.words)
-            statements = [f"**{chip}**: {escaped(sentence)}" for chip, sentence in block.sayings]
-            listed = [*statements, *map(escaped, block.items)]
+            lines += [f"### {escape_markdown(block.title)}"] if block.title else []
+            lines += map(escape_markdown, block.words)
+            statements = [f"**{chip}**: {escape_markdown(sentence)}" for chip, sentence in block.sayings]
+            listed = [*statements, *map(escape_markdown, block.items)]
             lines += ["\n".join(f"- {line}" for line in listed)] if listed else []
-            lines += map(table_text, block.tables)
+            lines += map(table_markdown, block.tables)
     return "\n\n".join(filter(None, lines)) + "\n"
 
 
@@ -182,11 +180,11 @@ def _file(name: str) -> str:
     return files("deepval.report.html").joinpath(name).read_text(encoding="utf-8")
 
 
-def titled(table: Table, of: str) -> Table:
+def with_subject(table: Table, of: str) -> Table:
     """The table with its subject in its title."""
     return Table(f"{table.title}, {of}", table.header, table.sections, table.notes, table.extra)
 
 
-def in_order(tables: Sequence[Table]) -> tuple[Table, ...]:
+def nonempty(tables: Sequence[Table]) -> tuple[Table, ...]:
     """The tables that have rows."""
     return tuple(table for table in tables if any(table.sections))

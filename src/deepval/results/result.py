@@ -19,6 +19,7 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import Float
+from deepval.display import Printable, view
 from deepval.errors import InputError, InputWarning, meant, quoted
 from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
@@ -27,7 +28,6 @@ from deepval.files.writing import file_path, npz_arrays, write_atomically
 from deepval.results.facts import Area, CallShare, HalfWidth, Optimum, Provenance, Recovery, Setting
 from deepval.results.records import KINDS, UNITS
 from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit
-from deepval.showing import SelfShown, view
 
 NUMBERS = "fiu"
 AXES = {
@@ -200,7 +200,7 @@ HEADLINE = 0.2
 
 
 @dataclass(frozen=True, repr=False)
-class Result(SelfShown):
+class Result(Printable):
     """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
 
     Attributes:

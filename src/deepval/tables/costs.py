@@ -14,10 +14,10 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from deepval.display import Printable
 from deepval.errors import InputError, quoted
 from deepval.files import reading
 from deepval.files.canonical import cell_content, toml_content
-from deepval.showing import SelfShown
 
 Convention = Literal["ms", "mj", "mj_gpu", "mj_all", "usd"]
 CONVENTIONS: tuple[Convention, ...] = get_args(Convention)
@@ -37,7 +37,7 @@ PROFILES = {path.stem: path for path in sorted(_SHIPPED, key=lambda path: path.s
 
 
 @dataclass(frozen=True, repr=False)
-class Costs(SelfShown):
+class Costs(Printable):
     """Cost per input of each mode (cheap first, full last) and of each allocator, by convention.
 
     Attributes:

@@ -17,9 +17,9 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.display import Printable
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.files.canonical import joint_sha256
-from deepval.showing import SelfShown
 from deepval.tables import columns
 from deepval.tables import input_costs as input_costs_of
 from deepval.tables.costs import Costs
@@ -35,7 +35,7 @@ LARGEST_LOSS = 1e150
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ValueTable(SelfShown):
+class ValueTable(Printable):
     """One row per input: its unit, its position in time and its downstream loss under every mode.
 
     Attributes:

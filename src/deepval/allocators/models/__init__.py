@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from deepval.allocators.models.linear import Linear, Quantile, Ridge
+from deepval.allocators.models.mlp import Mlp, Network
 from deepval.allocators.models.model import Learner, Model
-from deepval.allocators.models.training import Mlp, Network
 from deepval.allocators.models.trees import Boosting, Trees
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators.models.model import Learner, Model, Standard, one_thread
+from deepval.allocators.models.model import Learner, Model, Standard, Task, one_thread
 from deepval.arrays import Float
 from deepval.errors import InputError
 
@@ -102,7 +102,7 @@ class Linear(Model):
 
 
 @dataclass(frozen=True)
-class Ridge(Learner):
+class Ridge(Learner[Linear]):
     """Ridge regression on standardised columns; leave-one-out chooses the penalty among 13 from 1e-2 to 1e4."""
 
     least_penalty: float = 1e-2
@@ -110,22 +110,14 @@ class Ridge(Learner):
     penalties: int = 13
     bounds = {"least_penalty": (1e-12, 1e12), "largest_penalty": (1e-12, 1e12), "penalties": (1, 1000)}  # noqa: RUF012
 
-    def fit(
-        self,
-        rows: Float[np.ndarray, "row column"],
-        labels: Float[np.ndarray, "row"],
-        *,
-        classify: bool,
-        weights: Float[np.ndarray, "row"] | None = None,
-        seed: int = 0,
-    ) -> Linear:
+    def _fit(self, task: Task) -> Linear:
         """The fitted model; the fit is deterministic."""
-        if classify:
+        if task.classify:
             raise InputError("A ridge gate regresses; a target with labels 0 and 1 needs another allocator.")
         from sklearn.linear_model import RidgeCV
 
-        standard = Standard.of(rows)
+        standard = Standard.of(task.rows)
         alphas = np.geomspace(self.least_penalty, self.largest_penalty, self.penalties)
         with one_thread():
-            model = RidgeCV(alphas=alphas).fit(standard.applied(rows), labels, sample_weight=weights)
+            model = RidgeCV(alphas=alphas).fit(standard.applied(task.rows), task.labels, sample_weight=task.weights)
         return Linear(standard, np.asarray(model.coef_, float), float(model.intercept_))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -99,8 +99,30 @@ class Model(ABC):
         """The model from plain lists and numbers; KeyError, TypeError or ValueError if they are malformed."""
 
 
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The data of one fit.
+
+    Attributes:
+        rows: Numbers of each fit input.
+        labels: Its label.
+        classify: Whether labels are 0 and 1.
+        weights: Its weight in the fit; None if all weigh the same.
+        seed: Seed of random numbers.
+    """
+
+    rows: Float[np.ndarray, "row column"]
+    labels: Float[np.ndarray, "row"]
+    classify: bool
+    weights: Float[np.ndarray, "row"] | None
+    seed: int
+
+
+FittedModel = TypeVar("FittedModel", bound=Model)
+
+
 @dataclass(frozen=True)
-class Learner(ABC):
+class Learner(ABC, Generic[FittedModel]):
     """Rows and labels -> a fitted model; a frozen dataclass of its settings, which model files contain."""
 
     bounds: ClassVar[Mapping[str, tuple[float, float]]] = MappingProxyType({})
@@ -109,7 +131,6 @@ class Learner(ABC):
     def __post_init__(self) -> None:
         check_settings(self, self.bounds)
 
-    @abstractmethod
     def fit(
         self,
         rows: Float[np.ndarray, "row column"],
@@ -118,8 +139,13 @@ class Learner(ABC):
         classify: bool,
         weights: Float[np.ndarray, "row"] | None = None,
         seed: int = 0,
-    ) -> Model:
-        """The fitted model; with `classify`, labels are 0 and 1."""
+    ) -> FittedModel:
+        """The fitted model; with `classify`, labels are 0 and 1, and the model predicts the probability of 1."""
+        return self._fit(Task(rows, labels, classify, weights, seed))
+
+    @abstractmethod
+    def _fit(self, task: Task) -> FittedModel:
+        """The model fitted on a task."""
 
 
 def check_settings(settings: Any, bounds: Mapping[str, tuple[float, float]]) -> None:

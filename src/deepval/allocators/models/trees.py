@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators.models.model import Learner, Link, Model, checked_link, linked, linked_one, one_thread
+from deepval.allocators.models.model import Learner, Link, Model, Task, checked_link, linked, linked_one, one_thread
 from deepval.arrays import Bool, Float, Int
 
 BINS = 255
@@ -147,7 +147,7 @@ class Trees(Model):
 
 
 @dataclass(frozen=True)
-class Boosting(Learner):
+class Boosting(Learner[Trees]):
     """Histogram gradient boosting: depth, trees, learning rate and leaf size of the paper; the fit is deterministic."""
 
     trees: int = 200
@@ -163,27 +163,19 @@ class Boosting(Learner):
         "l2": (0.0, 1e12),
     }
 
-    def fit(
-        self,
-        rows: Float[np.ndarray, "row column"],
-        labels: Float[np.ndarray, "row"],
-        *,
-        classify: bool,
-        weights: Float[np.ndarray, "row"] | None = None,
-        seed: int = 0,
-    ) -> Trees:
+    def _fit(self, task: Task) -> Trees:
         """The fitted trees; early stopping is off, as it would make the fit depend on a random part of the rows."""
-        model = self.estimator(classify=classify, seed=seed)
+        rows, model = task.rows, self.estimator(classify=task.classify, seed=task.seed)
         columns = informative_columns(rows)
         informative = rows[:, columns] if len(columns) else np.zeros((len(rows), 1))
-        if weights is None:
+        if task.weights is None:
             with one_thread():
-                model.fit(informative, labels)
+                model.fit(informative, task.labels)
             return flat(model, columns, columns=rows.shape[1], depth=self.depth)
         # With weights the library computes weighted bins, which takes longer than the fit; so bin here, unweighted.
         codes, edges = binned(informative)
         with one_thread():
-            model.fit(codes, labels, sample_weight=weights)
+            model.fit(codes, task.labels, sample_weight=task.weights)
         trees = flat(model, columns, columns=rows.shape[1], depth=self.depth)
         return replace(trees, threshold=_unbinned(trees, dict(zip(columns.tolist(), edges, strict=False))))
 

@@ -16,7 +16,7 @@ from deepval.cli.analysing.shown import Cells, Shown, Units, units_of
 from deepval.cli.groups import Drawn
 from deepval.errors import InputError
 from deepval.files.writing import check_writable
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.results import KINDS
 
 Recipes = Annotated[
@@ -83,9 +83,9 @@ def budgets(
     over = analysis.overheads(rows)
     if figure is not None:
         from deepval.report.figures import write_figure
-        from deepval.report.figures.charged import charged
+        from deepval.report.figures.gain_figures import charged_levels
 
-        write_figure(figure, lambda: charged(analysis.levels(rows)))
+        write_figure(figure, lambda: charged_levels(analysis.levels(rows)))
     _write(output, rows, over, [analysis.table(rows), analysis.overhead_table(over)])
 
 

@@ -18,9 +18,9 @@ from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.protocol.gathering import WORK, gathered
-from deepval.report import csv, latex, markdown
+from deepval.report import forms
 from deepval.report.console import render_tables
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.results import Result
 
 FORMS = ("text", "markdown", "csv", "latex", "json")
@@ -168,7 +168,7 @@ class Shown(Several):
         """Print or write the rows, each a dataclass, in one or several tables; CSV and JSON have all, unrounded."""
         records = [asdict(row) for row in rows]
         tables = [] if self.chosen in ("csv", "json") else [table(rows) for table in tables_of]
-        self._put(csv.records_text(records) if self.chosen == "csv" else self._text(records, tables))
+        self._put(forms.records_csv(records) if self.chosen == "csv" else self._text(records, tables))
 
     def tell_parts(self, content: Mapping[str, Any], tables: Sequence[Table]) -> None:
         """Print or write an analysis of several tables; JSON has every field unrounded."""
@@ -190,7 +190,7 @@ class Shown(Several):
         if self.chosen == "json":
             return options.as_json(content)
         if self.chosen in ("markdown", "latex"):
-            text = markdown.table_text if self.chosen == "markdown" else latex.table_text
+            text = forms.table_markdown if self.chosen == "markdown" else forms.table_latex
             return "\n\n".join(map(text, tables)) + "\n"
         if self.out is not None:
             return render_tables(tables, width=options.ENDLESS)

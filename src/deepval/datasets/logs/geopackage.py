@@ -1,13 +1,14 @@
 """GeoPackage layers (SQLite tables with geometry blobs) -> columns and lines in metres of a UTM zone.
 
-A blob is a header ("GP", version, flags, reference system, envelope) and the geometry as well-known binary (WKB), in
-either byte order. The module reads lines and polygons, single or multiple, with or without heights; of a polygon, the
-outer ring only.
+A blob is a header ("GP", version, flags, reference system, envelope) and the geometry as well-known binary (WKB), which
+shapely decodes. The module reads lines and polygons, single or multiple, with or without heights; of a polygon, the
+outer ring only. Longitude and latitude (WGS 84) become easting and northing by Krüger's series to sixth order in the
+third flattening n: Karney, "Transverse Mercator with an accuracy of a few nanometers" (J. Geodesy 85, 2011), eq. 7
+to 11 and 35.
 """
 
 import re
 import sqlite3
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,9 +18,43 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 from deepval.files import reading
-from deepval.geometry.mercator import utm_m
+
+SEMI_MAJOR_M, FLATTENING = 6378137.0, 1 / 298.257223563
+SCALE, FALSE_EASTING_M, FALSE_NORTHING_SOUTH_M = 0.9996, 500_000.0, 10_000_000.0
+N = FLATTENING / (2 - FLATTENING)
+ECCENTRICITY = np.sqrt(FLATTENING * (2 - FLATTENING))
+RECTIFYING_M = SEMI_MAJOR_M / (1 + N) * (1 + N**2 / 4 + N**4 / 64 + N**6 / 256)
+"""A meridian's length divided by 2 pi."""
+ALPHA = (
+    N / 2 - 2 / 3 * N**2 + 5 / 16 * N**3 + 41 / 180 * N**4 - 127 / 288 * N**5 + 7891 / 37800 * N**6,
+    13 / 48 * N**2 - 3 / 5 * N**3 + 557 / 1440 * N**4 + 281 / 630 * N**5 - 1983433 / 1935360 * N**6,
+    61 / 240 * N**3 - 103 / 140 * N**4 + 15061 / 26880 * N**5 + 167603 / 181440 * N**6,
+    49561 / 161280 * N**4 - 179 / 168 * N**5 + 6601661 / 7257600 * N**6,
+    34729 / 80640 * N**5 - 3418889 / 1995840 * N**6,
+    212378941 / 319334400 * N**6,
+)
+
+
+def utm_m(
+    lon_lat_deg: Float[np.ndarray, "*batch 2"], zone: int, *, south: bool = False
+) -> Float[np.ndarray, "*batch 2"]:
+    """Easting and northing in a UTM zone (1 to 60) of points in longitude and latitude (degrees)."""
+    ahead = np.radians(lon_lat_deg[..., 0] - (6 * zone - 183))
+    tan = np.tan(np.radians(lon_lat_deg[..., 1]))
+    # tan of the conformal latitude.
+    sigma = np.sinh(ECCENTRICITY * np.arctanh(ECCENTRICITY * tan / np.hypot(1, tan)))
+    conformal = tan * np.hypot(1, sigma) - sigma * np.hypot(1, tan)
+    xi = np.arctan2(conformal, np.cos(ahead))
+    eta = np.arcsinh(np.sin(ahead) / np.hypot(conformal, np.cos(ahead)))
+    north, east = xi.copy(), eta.copy()
+    for order, alpha in enumerate(ALPHA, start=1):
+        north += alpha * np.sin(2 * order * xi) * np.cosh(2 * order * eta)
+        east += alpha * np.cos(2 * order * xi) * np.sinh(2 * order * eta)
+    offset_m = np.array([FALSE_EASTING_M, FALSE_NORTHING_SOUTH_M if south else 0.0])
+    return SCALE * RECTIFYING_M * np.stack([east, north], axis=-1) + offset_m
+
 
 BATCH = 20_000
 
@@ -84,8 +119,8 @@ def open_database(path: Path, *, what: str) -> Iterator[Database]:
 
 LINE, POLYGON, LINES, POLYGONS = 2, 3, 5, 6
 ENVELOPE_BYTES = (0, 32, 48, 48, 64)
-HAS_Z, HAS_M, HAS_ID = 0x80000000, 0x40000000, 0x20000000
-"""Flags that some writers set in a geometry's type instead of adding 1000, 2000 or 3000 to it."""
+MULTIPLE_BYTES = 32_768
+"""Upper limit of a geometry of several lines or polygons: 2,000 points."""
 WGS84 = 4326
 
 Part = Float[np.ndarray, "_ 2"]
@@ -141,7 +176,8 @@ def features(database: Database, layer: str, columns: Sequence[str], *, zone: Ut
     )
     if len(geometry_columns) != 1:
         raise InputError(
-            f"{database.path}: layer {layer} must have one geometry column; {len(geometry_columns)} are told of."
+            f"{database.path}: layer {layer} must have one geometry column; "
+            f"gpkg_geometry_columns lists {len(geometry_columns)}."
         )
     shape, srs = str(geometry_columns[0][0]), geometry_columns[0][1]
     database.require({layer: (shape,)})
@@ -193,59 +229,32 @@ def _parts(blob: Any, source: str) -> list[Part]:
         raise InputError(f"{source}: a geometry's envelope must be of kind 0 to 4; found {envelope}.")
     if flags & 0x10:
         return []
+    wkb = blob[8 + ENVELOPE_BYTES[envelope] :]
+    kind = _kind(wkb, source)
+    # The library reads nested geometries by recursion: without a limit, a blob of 110 kB overflows the stack.
+    if kind in (LINES, POLYGONS) and len(wkb) > MULTIPLE_BYTES:
+        raise InputError(f"{source}: a multiple geometry must have at most {MULTIPLE_BYTES} bytes; found {len(wkb)}.")
+    shapely = library("shapely", purpose="Reading the lane map of a GeoPackage", extra="planners")
     try:
-        return _Reader(blob, 8 + ENVELOPE_BYTES[envelope]).geometry()
-    except (struct.error, IndexError) as error:
-        raise InputError(f"{source}: a geometry must be whole; the blob ends within it.") from error
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from error
+        with np.errstate(invalid="ignore"):  # NaN is refused below
+            singles = shapely.get_parts(shapely.from_wkb(wkb))
+    except shapely.errors.GEOSException as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{source}: a geometry must be whole; {reason}: get the file again.") from error
+    if kind in (POLYGON, POLYGONS):
+        singles = shapely.get_exterior_ring(singles[~shapely.is_empty(singles)])
+    parts = [shapely.get_coordinates(single) for single in singles]
+    if not all(np.isfinite(part).all() for part in parts):
+        raise InputError(f"{source}: a geometry must be finite; found NaN or infinity.")
+    return parts
 
 
-@dataclass
-class _Reader:
-    """Reads well-known binary from an offset of a blob on; every read moves the offset."""
-
-    blob: bytes
-    offset: int
-
-    def geometry(self, *, inner: bool = False) -> list[Part]:
-        order = "<" if self.blob[self.offset] == 1 else ">"
-        if self.blob[self.offset] > 1:
-            raise InputError(f"a geometry's byte order must be 0 or 1; found {self.blob[self.offset]}.")
-        self.offset += 1
-        kind = self._number(order)
-        extra = bool(kind & HAS_Z) + bool(kind & HAS_M) + (0, 1, 1, 2, 0)[min((kind & 0xFFFF) // 1000, 4)]
-        if kind & HAS_ID:
-            self.offset += 4
-        kind = (kind & 0xFFFF) % 1000
-        if kind == LINE:
-            return [self._points(order, 2 + extra)]
-        if kind == POLYGON:
-            return [self._points(order, 2 + extra) for _ in range(self._count(order))][:1]
-        if kind in (LINES, POLYGONS) and not inner:
-            return [part for _ in range(self._count(order)) for part in self.geometry(inner=True)]
-        raise InputError(f"a geometry must be lines or polygons; found one of type {kind}.")
-
-    def _number(self, order: str) -> int:
-        (number,) = struct.unpack_from(f"{order}I", self.blob, self.offset)
-        self.offset += 4
-        return number
-
-    def _count(self, order: str) -> int:
-        """Number of elements that follow; an element takes four bytes or more, so a count beyond the blob is wrong."""
-        count = self._number(order)
-        if count * 4 > len(self.blob) - self.offset:
-            raise struct.error
-        return count
-
-    def _points(self, order: str, axes: int) -> Part:
-        count = self._count(order)
-        size = count * axes * 8
-        if size > len(self.blob) - self.offset:
-            raise struct.error
-        flat = np.frombuffer(self.blob, dtype=f"{order}f8", count=count * axes, offset=self.offset)
-        self.offset += size
-        points = flat.reshape(count, axes)[:, :2].astype(float)
-        if not np.isfinite(points).all():
-            raise InputError("a geometry must be finite; found NaN or infinity.")
-        return points
+def _kind(wkb: bytes, source: str) -> int:
+    """Type of a geometry in well-known binary, without its heights and measures."""
+    if len(wkb) < 5 or wkb[0] > 1:
+        raise InputError(f"{source}: a geometry must start with its byte order (0 or 1) and type; found {wkb[:5]!r}.")
+    kind = int.from_bytes(wkb[1:5], "little" if wkb[0] else "big")
+    kind = (kind & 0xFFFF) % 1000  # heights and measures add 1000, 2000, 3000 or set bits above these
+    if kind not in (LINE, POLYGON, LINES, POLYGONS):
+        raise InputError(f"{source}: a geometry must be lines or polygons; found one of type {kind}.")
+    return kind

@@ -11,8 +11,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.datasets.dataset import Dataset
-from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
-from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, poses_of, route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import read_pickle
 from deepval.errors import InputError
@@ -27,8 +26,6 @@ from deepval.world.truth import Truth
 SPEED_LIMIT_MPS = 13.0
 """Of every lane: the limits in nuScenes records (100 km/h on connectors, none on lanes) are not real ones."""
 CONNECTOR_HALF_WIDTH_M = 2.0
-SAME_M = 1e-3
-"""A vertex closer than this to the one before it is a duplicate."""
 LANE_TYPES = ("LANE_SURFACE_STREET", "LANE_FREEWAY", "LANE_SURFACE_UNSTRUCTURE")
 DIVIDERS = {"road": "ROAD_LINE_SOLID_SINGLE_YELLOW", "lane": "ROAD_LINE_BROKEN_SINGLE_WHITE"}
 """Which painted lines divide roads, and which lanes."""
@@ -131,17 +128,6 @@ def lane_map_of(record: dict[str, Any]) -> LaneMap:
         for kind, line in DIVIDERS.items()
     }
     return LaneMap(lanes, crosswalks_m=crosswalks, dividers_m=dividers)
-
-
-def distinct_m(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "distinct 2"]:
-    """A line without points that repeat the one before them (closer than `SAME_M`)."""
-    if (np.linalg.norm(np.diff(line_m, axis=0), axis=1) >= SAME_M).all():
-        return line_m
-    selected = [0]
-    for index in range(1, len(line_m)):
-        if np.linalg.norm(line_m[index] - line_m[selected[-1]]) >= SAME_M:
-            selected.append(index)
-    return line_m[selected]
 
 
 def _lane(key: str, feature: dict[str, Any]) -> Lane:

@@ -9,16 +9,10 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.datasets.logs.log import Log
 from deepval.errors import InputError
+from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, occlusion
 from deepval.geometry.classes import super_class
 from deepval.geometry.motion import track_closing_mps
-from deepval.geometry.vehicle import (
-    cuboid_corners_m,
-    ground_corners_m,
-    ground_poses,
-    headings_rad,
-    image_boxes_px,
-    occlusion,
-)
+from deepval.geometry.vehicle import ground_corners_m, ground_poses, headings_rad
 from deepval.planners.closed_loop import Observed, Replay
 from deepval.planners.observation import KINDS, Agents, EgoState, agents_of
 from deepval.planners.tracking import STEP_S

@@ -15,7 +15,7 @@ from deepval.paper.columns import CellColumns, column, count, decimals, declared
 from deepval.perception.reported.losses import perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.results import known
 from deepval.tables.columns import positions
 

@@ -15,7 +15,7 @@ from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.paper.columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, TableCell, interval, mark_of, percent
+from deepval.report.table import Table, TableCell, interval, mark_of, percent
 from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined
 from deepval.tables.scores import REFERENCES
 

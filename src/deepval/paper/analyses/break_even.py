@@ -25,7 +25,7 @@ from deepval.paper.columns import (
 )
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, plain
-from deepval.report.tables import MISSING, Table, cost, percent
+from deepval.report.table import MISSING, Table, cost, percent
 from deepval.results import UNITS, BudgetKey
 from deepval.tables.columns import positions
 from deepval.tables.scores import Scores, align, filled

@@ -22,8 +22,8 @@ from deepval.paper.columns import (
     shortest,
 )
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.figures.charged import Levels
-from deepval.report.tables import Table, TableCell, mark_of, number, percent
+from deepval.report.figures.gain_figures import Levels
+from deepval.report.table import Table, TableCell, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, Result, Row
 from deepval.tables.scores import REFERENCES
 

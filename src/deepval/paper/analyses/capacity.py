@@ -15,7 +15,7 @@ from deepval.paper.analyses.judged import Units, judged
 from deepval.paper.columns import CellName, column, count, declared_table, level, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, percent
+from deepval.report.table import Table, percent
 from deepval.results import known
 
 ALPHAS = (0.1, 0.2, 0.3, 0.5)

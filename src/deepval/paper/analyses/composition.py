@@ -9,7 +9,7 @@ from deepval.paper.analyses.judged import Units, judged, place
 from deepval.paper.columns import CellColumns, column, declared_table, share, shortest
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, number
+from deepval.report.table import Table, number
 from deepval.tables.terms import align, composition
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from deepval.paper.columns import AllocatorName, CellName, column, decimals, declared_table, level, or_nothing, share
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, number
+from deepval.report.table import Table, number
 from deepval.results import Result
 
 

@@ -17,7 +17,7 @@ from deepval.paper.analyses.judged import Units, judged, sees_the_same
 from deepval.paper.columns import column, count, declared_table, high, low, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, number
+from deepval.report.table import Table, number
 from deepval.results import known
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable

@@ -21,7 +21,7 @@ from deepval.files.canonical import digest_of
 from deepval.judging.agreement import affected, pair_counts, sign_disagreement, spearman
 from deepval.paper.columns import CellName, Form, column, decimals, declared_table, share
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, number, percent
+from deepval.report.table import Table, number, percent
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import TRIVIAL, Driving
 from deepval.tables.terms import align, weighted_loss

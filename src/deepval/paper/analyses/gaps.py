@@ -9,7 +9,7 @@ from typing import Any
 
 from deepval.paper.columns import AllocatorName, BudgetColumns, CellName, Form, column, declared_table, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.tables import Table, percent
+from deepval.report.table import Table, percent
 from deepval.results import BudgetKey, Gap, Reason, Result, joined
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from deepval.paper.columns import CellName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, percent
+from deepval.report.table import Table, percent
 from deepval.results import Result
 
 

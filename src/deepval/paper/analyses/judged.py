@@ -14,8 +14,8 @@ from deepval.judging.draws import Draws
 from deepval.judging.totals import ratio
 from deepval.paper.columns import column, count, high, low, share
 from deepval.perception.reported.losses import LOSSES
-from deepval.perception.reported.operating_points import GRID, SHARED, OperatingPoint, count_matched
-from deepval.report.tables import number
+from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matched
+from deepval.report.table import number
 from deepval.results import Result
 from deepval.tables.costs import Costs
 from deepval.tables.values import ValueTable

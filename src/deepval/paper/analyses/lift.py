@@ -12,11 +12,11 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError
 from deepval.paper.analyses.judged import Units
 from deepval.paper.columns import column, count, decimals, declared_table
-from deepval.perception.placing.oracle import lift_bias
+from deepval.perception.placing.reference_geometry import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.results import known
 
 

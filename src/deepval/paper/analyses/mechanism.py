@@ -28,7 +28,7 @@ from deepval.perception.reported.detections import Detections, ground_boxes, has
 from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, interval, number
+from deepval.report.table import Table, interval, number
 from deepval.systems.outcomes import branches
 from deepval.tables.columns import positions
 from deepval.tables.terms import weighted_loss

@@ -10,7 +10,7 @@ from deepval.cells.relabelled import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALU
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
 from deepval.paper.columns import BudgetColumns, column
 from deepval.report.charts import Chart
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.results import BudgetKey, Result
 
 LABELS = (VALUE, *GAINS)

@@ -15,9 +15,9 @@ from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm, judged, place
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
 from deepval.paper.columns import CellColumns, column, count, declared_table
-from deepval.perception.reported.operating_points import OperatingPoint
+from deepval.perception.reported.score_thresholds import OperatingPoint
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, number, percent
+from deepval.report.table import Table, number, percent
 from deepval.results import known
 from deepval.tables.values import ValueTable
 

@@ -15,7 +15,7 @@ from deepval.paper.analyses.judged import Units
 from deepval.paper.columns import column, count, declared_table, level
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, number
+from deepval.report.table import Table, number
 from deepval.results import known
 from deepval.tables.shares import checked_share, quota
 

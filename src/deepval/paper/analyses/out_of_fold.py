@@ -22,7 +22,7 @@ from deepval.paper.analyses.selection_regret import ALPHAS
 from deepval.paper.columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, TableCell, interval, mark_of, number, percent
+from deepval.report.table import Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetRecord, Result
 
 STANDING = "out of fold over all units: released, not scored"

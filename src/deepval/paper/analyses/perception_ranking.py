@@ -30,7 +30,7 @@ from deepval.paper.analyses.selection_regret import (
 from deepval.paper.columns import CellName, column, decimals, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, TableCell, number, percent
+from deepval.report.table import Table, TableCell, number, percent
 from deepval.results import HEADLINE, known
 from deepval.tables.shares import quota
 

@@ -20,7 +20,7 @@ from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm
 from deepval.paper.columns import CellColumns, column, declared_table, share
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table
+from deepval.report.table import Table
 
 
 @dataclass(frozen=True)

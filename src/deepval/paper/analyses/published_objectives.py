@@ -11,7 +11,7 @@ from deepval.cells.relabelled import CLASSIFIERS, PUBLISHED, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
 from deepval.paper.columns import column, declared_table
 from deepval.report.charts import Chart
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.results import Result
 
 LABELS = (VALUE, *PUBLISHED)

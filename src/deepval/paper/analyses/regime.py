@@ -7,7 +7,7 @@ import numpy as np
 
 from deepval.judging.agreement import tie_audit
 from deepval.judging.draws import concentration
-from deepval.report.tables import counted
+from deepval.report.table import quantity
 from deepval.tables.shares import quota
 from deepval.tables.values import ValueTable
 
@@ -94,7 +94,7 @@ def regime_lines(cells: Mapping[Downstream, Sequence[ValueTable]]) -> Iterator[s
     """Mean and spread of each figure over the tables of a cell, beside the paper's range, cell by cell."""
     for (system, geometry), found in cells.items():
         figures = [asdict(regime(table)) for table in found]
-        yield f"{system}, {geometry} geometry: {counted(len(found), 'seed')} of {len(found[0]):,} inputs"
+        yield f"{system}, {geometry} geometry: {quantity(len(found), 'seed')} of {len(found[0]):,} inputs"
         yield f"  {'':12s} {'mean':>8s} {'least':>8s} {'most':>8s}   paper"
         for name in figures[0]:
             numbers = np.array([figure[name] for figure in figures])

@@ -25,7 +25,7 @@ from deepval.judging.rows import judge
 from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm
 from deepval.paper.columns import column, declared_table, high, low
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, number
+from deepval.report.table import Table, number
 from deepval.results import Row
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants

@@ -10,7 +10,7 @@ from deepval.judging.evaluation import evaluate
 from deepval.paper.columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, number
+from deepval.report.table import Table, number
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from deepval.paper.columns import column, high, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, TableCell, counted, interval, mark_of, number, percent
+from deepval.report.table import Table, TableCell, interval, mark_of, number, percent, quantity
 from deepval.results import HEADLINE, BudgetKey, known
 from deepval.tables.columns import positions
 from deepval.tables.shares import quota
@@ -373,7 +373,7 @@ def tables(rows: Sequence[RegretRow]) -> list[Table]:
 
 
 def _heading(row: RegretRow) -> str:
-    return f"{loss_title(row.loss)}, {row.pool}, mean of {counted(row.cells, 'cell')}"
+    return f"{loss_title(row.loss)}, {row.pool}, mean of {quantity(row.cells, 'cell')}"
 
 
 def _mean(row: RegretRow) -> tuple[str, ...]:

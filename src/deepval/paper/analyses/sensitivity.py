@@ -17,7 +17,7 @@ from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm, judged, place
 from deepval.paper.columns import CellColumns, column, declared_table, share
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import Table, lines_of, number
+from deepval.report.table import Table, lines_of, number
 from deepval.systems import SYSTEMS
 from deepval.tables.terms import align, with_losses
 from deepval.tables.values import ValueTable

@@ -13,7 +13,7 @@ from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm
 from deepval.paper.columns import CellColumns, column, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, almost_zero, percent
+from deepval.report.table import Table, almost_zero, percent
 from deepval.results import known
 
 

@@ -23,7 +23,7 @@ from deepval.paper.columns import (
     shortest,
 )
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table, TableCell, mark_of, number, percent
+from deepval.report.table import Table, TableCell, mark_of, number, percent
 from deepval.results import BudgetKey, Result, Row
 
 

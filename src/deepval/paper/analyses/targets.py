@@ -23,7 +23,7 @@ from deepval.judging.evaluation import evaluate
 from deepval.paper.columns import column, count, declared_table
 from deepval.paper.columns import share as in_percent
 from deepval.progress import Watch, unwatched
-from deepval.report.tables import MISSING, Table, number, percent
+from deepval.report.table import MISSING, Table, number, percent
 from deepval.results import Result, known
 from deepval.systems.learned import LEARNED, MARKS
 from deepval.tables.columns import positions

@@ -15,7 +15,7 @@ from deepval.paper.columns import CellName, column, count, declared_table, level
 from deepval.paper.columns import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.results import known
 from deepval.tables.columns import positions
 from deepval.tables.scores import Scores

@@ -15,7 +15,7 @@ from deepval.paper.analyses.judged import sees_the_same
 from deepval.paper.columns import AllocatorName, column, declared_table, or_nothing, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, number
+from deepval.report.table import Table, number
 from deepval.tables.columns import positions
 
 

@@ -19,7 +19,7 @@ from deepval.paper.analyses.judged import Units, judged
 from deepval.paper.columns import CellName, column, declared_table, high, low, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.tables import Table, number
+from deepval.report.table import Table, number
 from deepval.results import known
 from deepval.systems.outcomes import trivial_losses
 from deepval.tables.columns import positions

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deepval.paper.columns import AllocatorName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.tables import Table
+from deepval.report.table import Table
 from deepval.results import Result
 from deepval.tables.scores import REFERENCES
 

@@ -23,7 +23,7 @@ from deepval.files import reading, writing
 from deepval.files.canonical import json_text, plain, read_json, sha256
 from deepval.files.reading import formed_file
 from deepval.files.writing import write_atomically
-from deepval.perception.running.detector import FrameDetections
+from deepval.perception.running.decoding import FrameDetections
 from deepval.tables.columns import native
 
 FORMAT = 1

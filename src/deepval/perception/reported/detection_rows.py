@@ -5,6 +5,7 @@ are dropped and counted, and frames are those of the scenes passed in. Impossibl
 infinite box, are refused with their row.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from deepval.perception.reported.detections import (
     ScoreKind,
 )
 from deepval.world.scene import FASTEST_MPS, Scene
+from deepval.world.truth import Truth
 
 LARGEST_PX, FARTHEST_M, MOST_NUMBERED = 1e6, 1e8, 2**53
 """Upper limits of an image box, of a position in the world and of a frame number: beyond them the file is at fault."""
@@ -295,3 +297,40 @@ def as_frames(frames: Sequence[Any] | np.ndarray) -> np.ndarray:
     """Frame numbers or frame ids as an array; a mask of frames counts as their numbers."""
     array = np.asarray(frames)
     return np.flatnonzero(array) if array.dtype == bool else array
+
+
+class ModeReader(ABC):
+    """The source of a mode's report: small and plain, so that it can be sent to another process."""
+
+    @property
+    @abstractmethod
+    def scores(self) -> ScoreKind:
+        """The kind of its scores."""
+
+    @property
+    @abstractmethod
+    def made(self) -> dict[str, Any]:
+        """Its origin, files by their hashes: part of a cell's id."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether a unit on which it was not run at all is a mistake rather than a gap."""
+        return False
+
+    @property
+    def given(self) -> bool:
+        """Whether its report follows from its definition, so that no detections or equal scores are no mistake."""
+        return False
+
+    @property
+    def by_scene(self) -> bool:
+        """Whether a unit on which it was run in part is a mistake: results of a split list every frame."""
+        return False
+
+    def rests_on(self, unit: str) -> Any:
+        """The inputs of its report on one unit besides scene and truth, as plain data; by default its whole origin."""
+        return self.made
+
+    @abstractmethod
+    def detections(self, scene: Scene, truth: Truth) -> Detections:
+        """All detections of the mode on one unit; only a simulation looks at the truth."""

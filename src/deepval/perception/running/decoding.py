@@ -254,3 +254,12 @@ def unsupported(shapes: Mapping[str, Sequence[int | None]], classes: int, style:
         f"last logit for no object), without embedded NMS, and is {listed} with style {style!r}: check the class "
         "names, give the style, or export the model again."
     )
+
+
+@dataclass(frozen=True)
+class FrameDetections:
+    """Boxes (x1, y1, x2, y2) in pixels of the original image, best score first; classes are names."""
+
+    boxes_px: Float[np.ndarray, "det 4"]
+    scores: Float[np.ndarray, "det"]
+    classes: Shaped[np.ndarray, "det"]

@@ -16,11 +16,9 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
 from deepval.files.reading import MOST_PIXELS, size_px
-from deepval.metering.cards import Entry
-from deepval.metering.energy import held_to, processor
-from deepval.metering.timing import Timing, figures, measured
+from deepval.metering.timing import Entry, Timing, figures, measured, processor, thread_limit
 from deepval.perception.running import decoding, onnx_model
-from deepval.perception.running.decoding import BY_QUERY, STYLES, FrameError, Style
+from deepval.perception.running.decoding import BY_QUERY, STYLES, FrameDetections, FrameError, Style
 from deepval.perception.running.onnx_model import OnnxModel
 
 PAD_VALUE = 114
@@ -164,15 +162,6 @@ class DetectorConfig:
                 "At least one box, one thread and one image at a time are needed, and are "
                 f"{self.max_boxes}, {self.threads} and {self.batch}."
             )
-
-
-@dataclass(frozen=True)
-class FrameDetections:
-    """Boxes (x1, y1, x2, y2) in pixels of the original image, best score first; classes are names."""
-
-    boxes_px: Float[np.ndarray, "det 4"]
-    scores: Float[np.ndarray, "det"]
-    classes: Shaped[np.ndarray, "det"]
 
 
 @dataclass(frozen=True)
@@ -346,7 +335,7 @@ def mode_timing(
         "inference": lambda ready: (inferred(detector, ready.tensor), ready.placement),
         "postprocess": lambda raw: finished(detector, *raw),
     }
-    with held_to(detector.config.threads):
+    with thread_limit(detector.config.threads):
         return measured(stages, images, calls=samples, warmup=warmup)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning
 from deepval.files.canonical import sha256
-from deepval.metering.cards import read_entries, write_entries
+from deepval.metering.cost_cards import read_entries, write_entries
 from deepval.perception.reported import cache as store
 from deepval.perception.reported.cache import FrameRecord
 from deepval.perception.running.decoding import FrameError

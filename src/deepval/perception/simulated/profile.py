@@ -8,7 +8,7 @@ form.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.files.canonical import read_toml
 from deepval.files.reading import formed_file
-from deepval.files.writing import write_atomically
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, looked_up
 
 DEFAULT = "yolov8s-kitti"
@@ -197,33 +196,17 @@ def logit(score: Any, *, top: float) -> Any:
     return np.log(share / (1 - share))
 
 
-def write_profile(profile: Profile, path: Path | str, *, head: str) -> None:
-    """Write a profile as TOML with `head` (its origin) as comments above."""
-    lines = [f"# {line}".rstrip() for line in head.splitlines()]
-    lines += [f"{key} = {toml(value)}" for key, value in asdict(profile).items() if not isinstance(value, dict)]
-    for key, value in asdict(profile).items():
-        if isinstance(value, dict):
-            lines += ["", *section(key, value)]
-    write_atomically(path, "\n".join(lines) + "\n")
-
-
-def section(name: str, values: Mapping[str, Any]) -> list[str]:
-    """The lines of one TOML table, tables within it as inline tables."""
-    return [f"[{name}]", *(f"{key} = {toml(value)}" for key, value in values.items())]
-
-
-def toml(value: Any) -> str:
-    """A value as TOML; numbers keep four significant digits, which is more than the data justify."""
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(toml(item) for item in value) + "]"
-    return repr(float(f"{value:.4g}"))
-
-
 def read_profile(path: Path | str | None = None) -> Profile:
     """A profile from a TOML file; the one that ships with deepval where None."""
     source = Path(__file__).parent / "profiles" / f"{DEFAULT}.toml" if path is None else path
     return formed_file(Profile, read_toml(source), source, "a profile of a simulated detector")
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Effects of light, weather and street on a detector: shifted latent scores, haze with range, more phantoms."""
+
+    shift: float = 0.0
+    haze_per_m: float = 0.0
+    phantoms: float = 1.0
+    phantom_size: float = 1.0

@@ -13,7 +13,7 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, looked_up
 from deepval.perception.reported.detections import DONE, Detections
-from deepval.perception.simulated.profile import Noise, Profile, expected_logit, is_person
+from deepval.perception.simulated.profile import Conditions, Noise, Profile, expected_logit, is_person
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -21,16 +21,6 @@ KITTI_SIZE_PX = (1242, 375)
 KNOTS_PX = np.geomspace(160, 1280, 10)
 FIELDS = 5
 OBJECT, DOUBLE, PHANTOM = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """Effects of light, weather and street on a detector: shifted latent scores, haze with range, more phantoms."""
-
-    shift: float = 0.0
-    haze_per_m: float = 0.0
-    phantoms: float = 1.0
-    phantom_size: float = 1.0
 
 
 class Things(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 
 from deepval.errors import InputError
 from deepval.files.writing import write_atomically
-from deepval.report.figures import budgets, inputs, style
+from deepval.report.figures import gain_figures, inputs, style
 from deepval.report.figures.style import Figure, LeftOutError
 from deepval.results import MEASURED, Result
 
@@ -81,7 +81,7 @@ def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
     form = path.suffix.removeprefix(".")
     if form not in METADATA:
         raise InputError(f"A format of figures must be one of {', '.join(METADATA)}; found {path.name!r}.")
-    figure = drawn(draw)
+    figure = draw_or_reason(draw)
     if isinstance(figure, str):
         raise InputError(f"{path}: the figure cannot be drawn; {figure}.")
     write_atomically(path, _bytes(figure, form), make_folder=True)
@@ -89,7 +89,7 @@ def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
 
 def _bytes(figure: Figure, form: str) -> bytes:
     buffer = io.BytesIO()
-    with style.applied():
+    with style.house_style():
         figure.savefig(buffer, format=form, metadata=METADATA[form])
     return buffer.getvalue()
 
@@ -108,13 +108,13 @@ def _all_figures(
             raise InputError(f"{what} must be of one of {', '.join(sorted(results))}; found {unknown[0]!r}.")
     for name in sorted(results):
         result, seen, gain = results[name], (frames or {}).get(name), (gains or {}).get(name)
-        yield f"gap-{name}", drawn(lambda result=result: budgets.gap(result))
-        yield f"curves-{name}", drawn(lambda result=result: budgets.curves(result))
-        yield f"sign-{name}", drawn(lambda result=result, gain=gain: inputs.sign(result, gain))
+        yield f"gap-{name}", draw_or_reason(lambda result=result: gain_figures.gap(result))
+        yield f"curves-{name}", draw_or_reason(lambda result=result: gain_figures.curves(result))
+        yield f"sign-{name}", draw_or_reason(lambda result=result, gain=gain: inputs.sign(result, gain))
         if seen is None:
             yield f"birds-eye-{name}", "there is no frames.json beside the result: deepval build writes one"
         else:
-            yield f"birds-eye-{name}", drawn(lambda seen=seen: inputs.birds_eye(seen))
+            yield f"birds-eye-{name}", draw_or_reason(lambda seen=seen: inputs.birds_eye(seen))
     yield from _dumbbells(results)
 
 
@@ -132,12 +132,12 @@ def _dumbbells(results: Mapping[str, Result]) -> Iterator[tuple[str, Figure | st
             continue
         both = [name for name in free if name in charged]
         one, other = (both[0], both[0]) if both else (free[0], charged[0])
-        yield f"dumbbells-{one}", drawn(lambda a=one, b=other: budgets.dumbbells(results[a], results[b]))
+        yield f"dumbbells-{one}", draw_or_reason(lambda a=one, b=other: gain_figures.dumbbells(results[a], results[b]))
 
 
-def drawn(draw: Callable[[], Figure]) -> Figure | str:
+def draw_or_reason(draw: Callable[[], Figure]) -> Figure | str:
     """A figure in the common style, or the reason for leaving it out."""
-    with style.applied():
+    with style.house_style():
         try:
             figure = draw()
         except LeftOutError as missing:

@@ -12,6 +12,8 @@ HELPED, HARMED, HARMED_WASH = "#2a6fb0", "#b54d14", "#fbece2"
 CHEAP, FULL, TRUTH, CORRIDOR = "#7b5bb0", "#14806b", "#7d868f", "#0e6672"
 SERIES = ("#3f4fa3", "#b0447b", "#86761a", "#2f8f9d", "#7a4b94", "#4d8a3a", "#94553a", "#5d7fae")
 """The colours of the HTML page, light theme."""
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+"""Marks of points, one per series."""
 CHARACTER_IN, MARK_IN = 0.05, 0.28
 """Width of a character of a legend, and of a mark with its surrounding space."""
 LONGEST = 26
@@ -69,7 +71,7 @@ class LeftOutError(Exception):
 
 
 @contextmanager
-def applied() -> Iterator[None]:
+def house_style() -> Iterator[None]:
     """A context in which figures are drawn and saved in this style, regardless of the user's settings."""
     import matplotlib
 

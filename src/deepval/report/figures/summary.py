@@ -5,14 +5,13 @@ from typing import Any
 
 from deepval import checks
 from deepval.errors import InputError
-from deepval.report.figures import drawn, style
-from deepval.report.figures.budgets import MEASURED, at_one_budget, draw_curves
+from deepval.report.figures import draw_or_reason, style
+from deepval.report.figures.gain_figures import MEASURED, at_one_budget, draw_curves
 from deepval.report.figures.style import Axes, Figure, LeftOutError
 from deepval.results import Curve, Result, Row
 from deepval.tables.scores import REFERENCES
 
 RANDOM: dict[str, Any] = {"color": style.SOFT, "linewidth": 0.9, "linestyle": (0, (1, 1.2))}
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
 MOST = len(style.SERIES)
 """Number of scores with their own colour; further scores differ by their marks."""
 
@@ -23,7 +22,7 @@ def across(curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) ->
         raise LeftOutError("no score has an nDG on any target")
     names = list(dict.fromkeys(name for scores in curves.values() for name in scores if name != "random"))
     looks = {
-        name: {"color": style.SERIES[index % MOST], "marker": MARKS[index % len(MARKS)], "markersize": 3}
+        name: {"color": style.SERIES[index % MOST], "marker": style.MARKS[index % len(style.MARKS)], "markersize": 3}
         for index, name in enumerate(names)
     }
     figure, panels = style.panels(len(curves), height_in=0.5 + 1.55 * len(curves))
@@ -51,7 +50,7 @@ COLOURS = {"better": style.HELPED, "worse": style.HARMED}
 def figure(result: Result, kind: str | None = None) -> Figure:
     """Gain against budget, the forest of differences with random, or both if `kind` is None."""
     kinds = KINDS if kind is None else (checks.word(kind, KINDS, "A plot"),)
-    drawing = drawn(lambda: _figure(result, kinds))
+    drawing = draw_or_reason(lambda: _figure(result, kinds))
     if isinstance(drawing, str):
         raise InputError(f"The result cannot be drawn: {drawing}.")
     return drawing

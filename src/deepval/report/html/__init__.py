@@ -16,9 +16,10 @@ from typing import Any
 from deepval.errors import InputError
 from deepval.files.canonical import json_packed
 from deepval.files.writing import file_path, write_atomically
-from deepval.report import csv, latex, markdown
-from deepval.report.policy import content_policy
-from deepval.report.tables import Table, tables
+from deepval.report import forms
+from deepval.report.forms import content_policy
+from deepval.report.result_tables import result_tables
+from deepval.report.table import Table
 from deepval.results import Inputs, Result
 from deepval.version import __version__
 
@@ -60,7 +61,7 @@ def render(
         "cells": [_cell(name, results[name], frames.get(name)) for name in names],
         "images": {key: (images or {})[key] for key in sorted(images or {})},
     }
-    plain = "\n\n".join(f"# {name}\n\n{markdown.render(results[name])}" for name in names)
+    plain = "\n\n".join(f"# {name}\n\n{forms.result_markdown(results[name])}" for name in names)
     style, head = (f"\n{_file(name)}" for name in ("style.css", "head.js"))
     script = f'\n"use strict";\n(() => {{\n{"".join(_file(name) for name in SCRIPTS)}}})();\n'
     parts = {
@@ -87,9 +88,9 @@ def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[s
     return {
         "name": name,
         "result": result.to_dict() | ({"inputs": _packed(result.inputs)} if result.inputs else {}),
-        "tables": [_table(table) for table in tables(result)],
-        "csv": csv.render(result),
-        "latex": latex.render(result),
+        "tables": [_table(table) for table in result_tables(result)],
+        "csv": forms.result_csv(result),
+        "latex": forms.result_latex(result),
         "frames": frames,
     }
 
@@ -121,7 +122,7 @@ def _table(table: Table) -> dict[str, Any]:
         "rows": rows,
         "rules": starts[1:],
         "notes": table.notes,
-        "latex": latex.table_text(table),
+        "latex": forms.table_latex(table),
     }
 
 

@@ -1,0 +1,285 @@
+"""Rows of a feature set and labels -> fitted models -> scores of a unit at once, or of one frame as it arrives."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from deepval.allocators.allocator import Examples, FittedAllocator, Lost, Part, Recipe, Score, Training, unseen
+from deepval.allocators.feature_sets import FEATURE_SETS, OBSERVED, FeatureSet
+from deepval.allocators.models import Learner, Linear, Model, Quantile, Trees, model_of
+from deepval.allocators.models.model import Standard, linked_one
+from deepval.allocators.onnx_writer import RAW, ROW, tree_graph
+from deepval.arrays import Float
+from deepval.errors import InputError, NothingToLearnError
+from deepval.features import Glance, Sight
+from deepval.features.views import CheapMode
+from deepval.files.reading import formed
+from deepval.perception.running.onnx_model import open_session
+from deepval.progress import Watch, unwatched
+
+Call = Callable[[Float[np.ndarray, "column"]], float]
+_CALLS: WeakKeyDictionary[Trees, Call | None] = WeakKeyDictionary()
+"""Trees -> the function that walks them. Kept outside the models, which stay plain numbers and can be pickled."""
+
+
+def predict_row(model: Model, row: Float[np.ndarray, "column"]) -> float:
+    """The prediction of a model for one row, bit-equal to its prediction in a batch."""
+    if not isinstance(model, Trees):
+        return model.predict_row(row)
+    if model not in _CALLS:
+        _CALLS[model] = _walk(model)
+    call = _CALLS[model]
+    return model.predict_row(row) if call is None else call(row)
+
+
+def _walk(model: Trees) -> Call | None:
+    """The function that walks one row through trees by ONNX Runtime; None if that is not installed or too old."""
+    if find_spec("onnxruntime") is None:
+        return None
+    try:
+        session = open_session(tree_graph(model), name="that of trees", threads=1)
+    except InputError:
+        return None
+    run, link, outputs = session.run, model.link, [RAW]
+
+    def predict_one(row: Float[np.ndarray, "column"]) -> float:
+        return linked_one(run(outputs, {ROW: row.reshape(1, -1)})[0].item(), link)
+
+    return predict_one
+
+
+RECALLED = 0.5
+"""Weight of the third head in rule "recall", from cross-validation over KITTI's training and validation units."""
+RECALL = {"lost_required": 1.0, "required": -1.0, "ego_speed_mps": Lost().speed_weight}
+"""The untrained signal `lost` as a sum of columns."""
+
+SIGNED = ("value", "value-signed-cdf")
+"""Targets whose sign separates help from harm."""
+Rule = Literal["value", "difference", "recall", "modes"]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(FittedAllocator):
+    """A fitted allocator.
+
+    Attributes:
+        name: Its name.
+        feature_set: The function from a glance to the row of its models.
+        heads: The models.
+        rule: "value": the score is the prediction of the only head; "difference": the first head's prediction minus the
+            second's; "recall": the same plus half the third's; "modes": one head and one score per mode above cheap.
+        training: The data and settings of its fit.
+    """
+
+    name: str
+    feature_set: FeatureSet
+    heads: tuple[Model, ...]
+    rule: Rule
+    training: Training = field(repr=False)
+    uses: frozenset[Part] = field(init=False, repr=False)
+    holds = "models in plain numbers"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uses", self.feature_set.uses)
+        count = {"value": 1, "difference": 2, "recall": 3, "modes": len(self.training.modes) - 1}[self.rule]
+        if len(self.heads) != count:
+            raise InputError(f"{self.name}: the rule {self.rule!r} needs {count} models; found {len(self.heads)}.")
+        for head in self.heads:
+            if head.width != len(self.feature_set.columns):
+                raise InputError(
+                    f"{self.name}: a model must take the {len(self.feature_set.columns)} columns of "
+                    f"{self.feature_set.name!r}; one takes {head.width}."
+                )
+
+    @property
+    def per_mode(self) -> bool:
+        """Whether every mode above cheap has its own head and score."""
+        return self.rule == "modes"
+
+    def score_rows(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row *mode"]:
+        """The score of each row of the feature set."""
+        predictions = [head.predict(rows) for head in self.heads]
+        return np.stack(predictions, axis=1) if self.per_mode else _combination(predictions)
+
+    def score_row(self, row: Float[np.ndarray, "column"]) -> Score:
+        """The score of one row of the feature set."""
+        predictions = [predict_row(head, row) for head in self.heads]
+        return tuple(predictions) if self.per_mode else _combination(predictions)
+
+    def stages(self) -> Mapping[str, Callable[[Any], Any]]:
+        """Preprocessing (from a glance to the row of the models) and inference."""
+
+        def preprocess(seen: Glance | list[Glance]) -> Any:
+            if isinstance(seen, list):
+                return np.stack([self.feature_set.row(glance) for glance in seen])
+            return self.feature_set.row(seen)
+
+        def inference(rows: np.ndarray) -> Any:
+            return self.score_row(rows) if rows.ndim == 1 else self.score_rows(rows)
+
+        return {"preprocess": preprocess, "inference": inference}
+
+    def _of_frame(self, glance: Glance) -> Score:
+        return self.score_row(self.feature_set.row(glance))
+
+    def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time *mode"]:
+        """The scores of all rows at once: faster than frame by frame."""
+        scores = self.score_rows(self.feature_set.rows(sight))
+        scores[~sight.view.detections.run] = np.nan
+        return scores
+
+    @classmethod
+    def feature_sets(cls) -> tuple[str, ...]:
+        """Every feature set."""
+        return tuple(FEATURE_SETS)
+
+    def content(self) -> dict[str, Any]:
+        """Rule, training, names of the columns, and the models in plain numbers."""
+        return {
+            "name": self.name,
+            "rule": self.rule,
+            "training": asdict(self.training),
+            "front": self.feature_set.name,
+            "columns": list(self.feature_set.columns),
+            "heads": [head.to_dict() for head in self.heads],
+        }
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Learned":
+        """The allocator from a file's content."""
+        feature_set = FEATURE_SETS[content["front"]]
+        _check_columns(content.get("columns"), feature_set)
+        heads = tuple(model_of(head) for head in content["heads"])
+        return cls(str(content["name"]), feature_set, heads, content["rule"], Training.of(content))
+
+
+def _combination(predictions: list[Any]) -> Any:
+    """One score from one, two or three predictions: a, a - b, a - b + c/2."""
+    score = predictions[0]
+    for prediction, weight in zip(predictions[1:], (-1.0, RECALLED), strict=False):
+        score = score + weight * prediction
+    return score
+
+
+def _check_columns(columns: Any, feature_set: FeatureSet) -> None:
+    if columns == list(feature_set.columns):
+        return
+    file_columns = list(columns) if isinstance(columns, list) else []
+    pairs = zip([*file_columns, None], [*feature_set.columns, None], strict=False)
+    index, (file_column, set_column) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
+    raise InputError(
+        f"columns must be those of {feature_set.name!r} in this deepval; column {index} is {file_column!r} and should "
+        f"be {set_column!r}. Fit it again."
+    )
+
+
+@dataclass(frozen=True)
+class RowRecipe(Recipe):
+    """How to fit a learned allocator.
+
+    Attributes:
+        name: Its name.
+        feature_set: The name of its feature set; if the cheap mode observes, OBSERVED replaces it.
+        target: The default target, a name of deepval.targets.
+        learner: The learner of its models.
+        rule: The rule from predictions to a score.
+    """
+
+    name: str
+    feature_set: str
+    target: str
+    learner: Learner
+    rule: Rule = "value"
+    makes = Learned
+
+    @property
+    def per_mode(self) -> bool:
+        """Whether a head is fitted for every mode above cheap."""
+        return self.rule == "modes"
+
+    def admits(self, target: str, *, classifies: bool) -> bool:
+        """Values for one head per mode, signed targets for heads that separate help from harm, else any target."""
+        del classifies
+        return {"value": True, "modes": target == "value"}.get(self.rule, target in SIGNED)
+
+    def undefined(self, mode: CheapMode) -> str | None:
+        """The reason why its feature set, or its replacement, cannot read this cheap mode; None if it can."""
+        return unseen(FEATURE_SETS[self.for_mode(mode).feature_set].uses, mode)
+
+    def for_mode(self, mode: CheapMode) -> "RowRecipe":
+        """The recipe for this cheap mode: if the mode observes, its objects replace image boxes as features."""
+        return replace(self, feature_set=OBSERVED.get(self.feature_set, self.feature_set)) if mode.observes else self
+
+    def like(self, settings: Mapping[str, Any]) -> "RowRecipe":
+        """The recipe with the learner's settings."""
+        kind = type(self.learner)
+        if settings.get("learner") != kind.__name__:
+            raise InputError(f"{self.name} is fitted by {kind.__name__}; this one was by {settings.get('learner')}.")
+        values = {name: value for name, value in settings.items() if name != "learner"}
+        return replace(self, learner=formed(kind, values, f"the settings of {kind.__name__}"))
+
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> Learned:
+        """The allocator, fitted on the examples' rows of the feature set."""
+        del watch
+        mode = examples.sights[0].view.mode
+        reason = self.undefined(mode)
+        if reason is not None:
+            raise InputError(f"{self.name} cannot be fitted here: {reason}. Choose another allocator.")
+        recipe = self.for_mode(mode)
+        feature_set = FEATURE_SETS[recipe.feature_set]
+        rows = np.concatenate([feature_set.rows(sight) for sight in examples.sights])[examples.chosen]
+        return recipe.fit_rows(rows, examples.labels, training, classify=examples.classify)
+
+    def fit_rows(
+        self,
+        rows: Float[np.ndarray, "input column"],
+        labels: Float[np.ndarray, "input *mode"],
+        training: Training,
+        *,
+        classify: bool,
+    ) -> Learned:
+        """The allocator, fitted on rows of the feature set."""
+        if not np.isfinite(labels).all():
+            raise InputError(
+                f"{self.name}: every fit input needs a label; {int((~np.isfinite(labels)).sum())} have none."
+            )
+        heads: tuple[Model, ...]
+        if self.rule in ("difference", "recall"):
+            heads = tuple(_head(self, rows, sign * labels, training.seed) for sign in (1.0, -1.0))
+            if self.rule == "recall":
+                columns = FEATURE_SETS[self.feature_set].columns
+                heads += (Quantile.fit(rows, {columns.index(name): weight for name, weight in RECALL.items()}),)
+        elif self.rule == "modes":
+            heads = tuple(_model(self, rows, column, classify=classify, seed=training.seed) for column in labels.T)
+        else:
+            heads = (_model(self, rows, labels, classify=classify, seed=training.seed),)
+        settings: dict[str, Any] = {"learner": type(self.learner).__name__, **_plain(asdict(self.learner))}
+        return Learned(
+            self.name, FEATURE_SETS[self.feature_set], heads, self.rule, replace(training, settings=settings)
+        )
+
+
+def _model(recipe: RowRecipe, rows: np.ndarray, labels: np.ndarray, *, classify: bool, seed: int) -> Model:
+    if classify and len(np.unique(labels)) < 2:
+        raise NothingToLearnError(
+            f"{recipe.name}: a classifier needs fit inputs of both kinds; all {len(labels)} have label {labels[0]:g}."
+        )
+    return recipe.learner.fit(rows, labels, classify=classify, seed=seed)
+
+
+def _head(recipe: RowRecipe, rows: np.ndarray, values: np.ndarray, seed: int) -> Model:
+    """P(value > 0), inputs weighted by |value|; inputs of value 0 get the mean weight of the others."""
+    positive = values > 0
+    if not positive.any() or positive.all():
+        return Linear(Standard.of(rows), np.zeros(rows.shape[1]), float(positive.all()))
+    stake = np.abs(values)
+    weights = np.where(stake > 0, stake, stake[stake > 0].mean())
+    return recipe.learner.fit(rows, positive.astype(float), classify=True, weights=weights / weights.mean(), seed=seed)
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}

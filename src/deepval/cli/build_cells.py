@@ -1,0 +1,454 @@
+"""`deepval perceive` and `deepval build`: images -> detections; data sets and detections -> cells."""
+
+import math
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from deepval.cells import sources, spec
+from deepval.cli import options, terminal
+from deepval.cli.arguments import limits
+from deepval.cli.dataset_options import DataFiles, MappedFiles, check_roads
+from deepval.cli.options import Json, Workers
+from deepval.cli.terminal import say
+from deepval.errors import InputError, InputWarning, meant
+from deepval.files import reading
+from deepval.files.writing import check_writable
+from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
+from deepval.perception.modes import NAMES, built_in_mode
+from deepval.perception.placing import PLACINGS
+from deepval.perception.running.decoding import STYLES
+from deepval.perception.running.onnx_model import PROVIDERS
+from deepval.planners.neural.masks import GET
+from deepval.protocol.keeping import rebuilt, standing
+from deepval.report.table import quantity
+from deepval.systems import LEARNED, SYSTEMS, System
+from deepval.systems.learned import LearnedPlanner, learned_planners
+from deepval.tables.costs import PROFILES, check_modes
+from deepval.tables.values import ValueTable
+
+SCORE_KINDS = ("probabilities", "raw", "none")
+SYNTHETIC = MappedFiles(dataset="synthetic")
+
+
+def perceive(
+    images: Annotated[
+        Path | None, typer.Argument(help="Folder of images; each sub-folder with images is a unit.")
+    ] = None,
+    *,
+    weights: Annotated[Path, typer.Option("--weights", "-w", help="Detector (.onnx), YOLO or DETR style.")],
+    size: Annotated[
+        list[int], typer.Option("--size", help="Resolution in pixels. Repeatable.", callback=limits(1, 16_384))
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Cache folder; a stopped run continues there.")],
+    names: Annotated[Path | None, typer.Option("--names", help="Class names (.json) if the model has none.")] = None,
+    style: Annotated[
+        str,
+        typer.Option(
+            "--style",
+            help=f"Output format of the detector: auto, {', '.join(STYLES)}.",
+            autocompletion=options.completion("auto", *STYLES),
+        ),
+    ] = "auto",
+    threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.", callback=limits(1, 1_024))] = 2,
+    provider: Annotated[
+        str,
+        typer.Option(
+            "--provider",
+            help=f"Provider of ONNX Runtime: {', '.join(PROVIDERS)}.",
+            autocompletion=options.completion(*PROVIDERS),
+        ),
+    ] = "cpu",
+    batch: Annotated[
+        int, typer.Option("--batch", help="Images per call of the detector.", callback=limits(1, 100_000))
+    ] = 1,
+    on_error: Annotated[
+        str,
+        typer.Option(
+            "--on-error",
+            help="A broken image: raise (stop), or record as failed.",
+            autocompletion=options.completion("raise", "record"),
+        ),
+    ] = "raise",
+    files: DataFiles,
+    samples: Annotated[
+        int, typer.Option("--samples", help="Timed calls per mode; 0: no timing.", callback=limits(0, 1_000_000))
+    ] = 50,
+    workers: Workers,
+    json: Json = False,
+) -> None:
+    """Run a detector over images at several resolutions.
+
+    The images lie in a folder or belong to a data set with pictures. The cache gets the detections of every unit, and
+    the cost of every mode.
+
+    Example: deepval perceive images -w yolov8s.onnx --size 320 --size 640 --out cache
+
+    A data set: deepval perceive --dataset nuscenes --root nuscenes -w yolov8s.onnx --size 320 --size 640 --out cache
+    """
+    from deepval.perception.running.detector import DetectorConfig
+    from deepval.perception.running.perceive import perceive as run
+
+    check_writable(out, folder=True)
+    source = _pictures(images, files)
+    runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
+    config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
+    with workers.hired() as engine, terminal.step_bar() as step:
+        done = run(
+            source,
+            out,
+            weights=weights,
+            sizes=size,
+            names=names,
+            config=config,
+            on_error=on_error,
+            latency_samples=samples,
+            engine=engine,
+            progress=lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
+        )
+    if json:
+        terminal.print_json([vars(mode) for mode in done.modes])
+        return
+    for mode in done.modes:
+        say(
+            f"{mode.mode}: {quantity(mode.boxes, 'box', 'boxes')} on {quantity(mode.frames, 'frame')} of "
+            f"{quantity(mode.units, 'unit')} ({mode.units_run} run now, {quantity(mode.failed, 'frame')} failed)"
+        )
+        if mode.note is not None:
+            say(f"  note: timing is noisy. {mode.note} Use more --samples on a quiet machine.")
+    say(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
+
+
+def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[tuple[int, Path]]]":
+    """A folder of images, or the pictures of a data set by unit."""
+    from deepval.perception.running.image_units import units_of_scenes
+
+    if files.dataset is None and images is not None and files.root is None and files.units is None:
+        return images
+    if images is not None or files.dataset is None:
+        raise InputError("Give a folder of images, or --dataset with --root and --units, not both.")
+    opened = files.open()
+    units = opened.chosen(files.unit_names)
+    return units_of_scenes(opened.read_unit(unit)[0] for unit in terminal.watch(units, f"units of {opened.name}"))
+
+
+def build(
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder; each cell becomes a folder in it.")],
+    files: MappedFiles = SYNTHETIC,
+    mode: Annotated[
+        list[str] | None,
+        typer.Option("--mode", help=f"NAME=DETECTIONS, cheap first; or a mode without a file: {NAMES}. Repeatable."),
+    ] = None,
+    threshold: Annotated[
+        list[str] | None, typer.Option("--threshold", help="Lowest score of detections: 0.25 or NAME=0.25.")
+    ] = None,
+    count_matched: Annotated[
+        bool,
+        typer.Option(
+            "--count-matched",
+            help="Choose the full mode's threshold so that both modes report as many boxes on the training units.",
+        ),
+    ] = False,
+    scores: Annotated[
+        list[str] | None, typer.Option("--scores-are", help="NAME=probabilities, raw or none. Repeatable.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--class",
+            help=f"Keep detections of this class: {', '.join(CLASSES)}; nuScenes has its own names. Repeatable.",
+            autocompletion=options.completion(*CLASSES),
+        ),
+    ] = None,
+    geometry: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--geometry",
+            help=f"How detections become objects: {', '.join(PLACINGS)}. Repeatable.",
+            autocompletion=options.completion(*PLACINGS),
+        ),
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--system",
+            help=f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}. Repeatable. Default: braking.",
+            autocompletion=options.completion(*SYSTEMS, *LEARNED),
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option("--weights", help="Weights (.pt, .npz) of the learned planner.")
+    ] = None,
+    masks: Annotated[Path | None, typer.Option("--masks", help="Masks (.json, .npz) of the learned planner.")] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=NUMBER: a constant of the systems, such as corridor_half_width_m=1.5."),
+    ] = None,
+    persistence: Annotated[
+        bool, typer.Option("--persistence", help="Keep only detections that last three frames.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse units without any detection.")] = False,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            "--costs", help=f"Costs to put into every cell: a .toml file or a profile ({', '.join(PROFILES)})."
+        ),
+    ] = None,
+    pictures: Annotated[bool, typer.Option("--pictures", help="Store thumbnails (needed by router-pixel).")] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", help="Seed of the synthetic world, or of profile-SIZE. Default: 0.", callback=limits(0, 2**63 - 1)
+        ),
+    ] = None,
+    workers: Workers,
+    json: Json = False,
+) -> None:
+    """Build cells from a data set and two or more modes.
+
+    A cell has the loss of every input under every mode, and the hashes of all its sources.
+
+    Example: deepval build --dataset kitti --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet
+    --threshold RRC=0.25 --scores-are CIWT=raw --class Car --geometry monocular --system braking --out cells
+    """
+    kind = files.kind
+    check_writable(out, folder=True)
+    rules = _rules(system or ["braking"], weights, masks)
+    geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
+    material, thresholds = _material(files, mode, threshold, scores, only, seed)
+    if any(isinstance(rule, LearnedPlanner) for rule in rules):
+        check_roads(material.source, material.units)
+    if costs is not None:
+        check_modes(costs, [mode_spec.name for mode_spec in material.modes])
+    cell_specs = spec.specs(
+        material, geometries=geometries, systems=rules, persistence=persistence, changes=_changes(change)
+    )
+    if count_matched:
+        cell_specs = _count_matched(cell_specs, thresholds)
+    folders = {cell_spec: out / f"{cell_spec.system}-{cell_spec.geometry}" for cell_spec in cell_specs}
+    up_to_date = (
+        {}
+        if strict
+        else {
+            cell_spec: standing(cell_spec, folder, costs=costs, pictures=pictures)
+            for cell_spec, folder in folders.items()
+        }
+    )
+    cells_by_spec: dict[spec.CellSpec, _CellResult] = {
+        cell_spec: _CellResult(folders[cell_spec], current.cell.id, current.frames, current.cell.table, now=False)
+        for cell_spec, current in up_to_date.items()
+        if current is not None
+    }
+    missing = [cell_spec for cell_spec in cell_specs if cell_spec not in cells_by_spec]
+    with workers.hired() as engine:
+        cells = rebuilt(
+            missing, out, folders.__getitem__, costs=costs, pictures=pictures, strict=strict,
+            map_units=engine.map, watch=terminal.watch,
+        )  # fmt: skip
+        for cell in cells if missing else ():
+            cells_by_spec[cell.spec] = _CellResult(folders[cell.spec], cell.id, len(cell.shared.inputs), cell.table)
+    results = [cells_by_spec[cell_spec] for cell_spec in cell_specs]
+    too_few = cell_specs[0].roles.too_few
+    if too_few is not None:
+        note = f"{too_few}: all units of {kind} are judged, nothing is held out, and no allocator can be fitted here."
+        warnings.warn(InputWarning(note), stacklevel=2)
+    if json:
+        terminal.print_json([_summary(result) for result in results])
+        return
+    for result in results:
+        before = "" if result.now else "unchanged since it was built; "
+        say(f"{result.folder}: {before}{_judged_share(result)}{_sentence(result.table.summary())}")
+
+
+def _material(
+    files: MappedFiles,
+    mode: list[str] | None,
+    threshold: list[str] | None,
+    scores: list[str] | None,
+    only: list[str] | None,
+    seed: int | None,
+) -> tuple[sources.Material, dict[str, str]]:
+    """The data and modes of the cells, and the thresholds on the command line."""
+    kind, units = files.kind, files.unit_names
+    classes = [options.one_of(name, _class_names(kind), "--class") for name in only or []]
+    modes = mode or list(sources.DEFAULT_MODES)
+    seeded = kind == "synthetic" or any((_built_in(text) or "").startswith("profile-") for text in modes)
+    _refuse_ignored(kind, {"--root": files.root, "--scores-are": scores} if kind == "synthetic" else {})
+    _refuse_ignored(kind, {} if seeded else {"--seed": seed})
+    files.check_maps()
+    if kind != "synthetic" and (files.root is None or not mode):
+        raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
+    start = seed or 0
+    thresholds, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
+    if kind == "synthetic":
+        least = {name: float(thresholds.get(name, thresholds.get("", sources.DEFAULT_THRESHOLD))) for name in modes}
+        return sources.synthetic(modes, seed=start, threshold=least, classes=classes or None, units=units), thresholds
+    mode_files = [_mode_file(text, thresholds, kinds, classes, start) for text in modes]
+    return sources.from_files(files.open(), mode_files, units=units), thresholds
+
+
+def _count_matched(cell_specs: list[spec.CellSpec], thresholds: dict[str, str]) -> list[spec.CellSpec]:
+    """The cells with the full mode at its count-matched threshold; prints that threshold."""
+    from deepval.paper.analyses.judged import count_matched_specs
+
+    full = cell_specs[0].modes[-1].name
+    if {full, ""} & thresholds.keys():
+        raise InputError(f"--count-matched chooses the threshold of {full}: give --threshold only for other modes.")
+    matched = count_matched_specs(cell_specs)
+    say(
+        f"{full}: counts match at a threshold of {matched[0].modes[-1].threshold:g} "
+        f"({len(matched[0].roles.train)} training units)",
+        err=True,
+    )
+    return matched
+
+
+def _class_names(dataset: str) -> tuple[str, ...]:
+    """Names of the classes that detections on a data set may have."""
+    return tuple(NUSCENES_CLASSES) if dataset == "nuscenes" else CLASSES
+
+
+def _rules(names: list[str], weights: Path | None, masks: Path | None) -> list[str | System]:
+    """Downstream systems: the learned planner's with its files, all others by name."""
+    for name in names:
+        options.one_of(name, (*SYSTEMS, *LEARNED), "--system")
+    learned = [name for name in names if name in LEARNED]
+    if not learned:
+        unused = [option for option, value in (("--weights", weights), ("--masks", masks)) if value is not None]
+        if unused:
+            raise InputError(
+                f"{unused[0]} applies only to the systems {', '.join(LEARNED)}; none was requested: leave it out."
+            )
+        return list(names)
+    if weights is None or masks is None:
+        raise InputError(f"--system {learned[0]} needs --weights and --masks: {GET}.")
+    planners = dict(zip(learned, learned_planners(learned, weights=weights, masks=masks), strict=True))
+    return [planners.get(name, name) for name in names]
+
+
+def _changes(texts: list[str] | None) -> dict[str, float]:
+    """Constants of systems by name, from NAME=NUMBER."""
+    constants: dict[str, float] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not _finite(value):
+            raise InputError(f"--set must be NAME=NUMBER; found {text!r}.")
+        if name in constants:
+            raise InputError(f"--set must be given once for {name}; found {text!r} as well.")
+        constants[name] = float(value)
+    return constants
+
+
+def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:
+    for option, value in options_of_others.items():
+        if value not in (None, []):
+            raise InputError(
+                f"{option} changes nothing with --dataset {dataset}: leave it out, or give another --dataset."
+            )
+
+
+def _mode_file(
+    text: str, thresholds: dict[str, str], kinds: dict[str, str], only: list[str], seed: int
+) -> sources.ModeFile:
+    name, equals, path = text.partition("=")
+    without_file = _built_in(text)
+    if not equals and without_file is None:
+        raise InputError(
+            f"--mode of a data set on disk must be NAME=DETECTIONS, or a mode without a file: {NAMES}; found {text!r}."
+        )
+    # A kind of scores for all modes applies only to modes with a file.
+    limit = thresholds.get(name, thresholds.get(""))
+    kind = kinds.get(name, kinds.get("") if without_file is None else None)
+    scores: Any = None if kind is None else options.one_of(kind, SCORE_KINDS, "--scores-are")
+    return sources.ModeFile(
+        name=name,
+        path=Path(path) if without_file is None else None,
+        like=without_file,
+        threshold=None if limit is None else float(limit),
+        scores=scores,
+        classes=tuple(only) if only else None,
+        seed=seed,
+    )
+
+
+def _built_in(text: str) -> str | None:
+    """The mode without a file that a text names, plainly or as NAME=MODE; None where a file of that name exists."""
+    _, equals, mode_name = text.rpartition("=")
+    return None if built_in_mode(mode_name) is None or (equals and reading.exists(Path(mode_name))) else mode_name
+
+
+def _by_mode(texts: list[str] | None, option: str, modes: list[str]) -> dict[str, str]:
+    """Values by mode, from NAME=VALUE; a bare VALUE applies to every mode and has the empty name."""
+    names = [text.partition("=")[0] for text in modes]
+    values: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.rpartition("=")
+        if equals and name not in names:
+            raise InputError(f"{option} must be of a mode ({', '.join(names)}); found {text!r}{meant(name, names)}")
+        if name in values:
+            raise InputError(f"{option} must be given once for {name or 'all modes'}; found {text!r} as well.")
+        if option == "--threshold" and not _finite(value):
+            raise InputError(f"{option} must be a number or NAME=NUMBER; found {text!r}.")
+        values[name] = value
+    return values
+
+
+def _finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+class _CellResult(NamedTuple):
+    """A cell that this command built or found up to date."""
+
+    folder: Path
+    id: str
+    frames: int
+    table: ValueTable
+    now: bool = True
+
+
+def _summary(cell: _CellResult) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    content = {"folder": str(cell.folder), "id": cell.id, "frames": cell.frames}
+    return content | _without_nan(asdict(cell.table.summary()))
+
+
+def _without_nan(content: dict[str, Any]) -> dict[str, Any]:
+    """The content with None for NaN, which JSON lacks."""
+    return {key: None if isinstance(value, float) and value != value else value for key, value in content.items()}
+
+
+def _judged_share(cell: _CellResult) -> str:
+    """The share of frames that the system judges, of those on which both the cheapest and the fullest mode ran."""
+    from deepval.report.table import percent
+
+    judged, frames = len(cell.table), cell.frames
+    return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
+
+
+def _sentence(summary: Any) -> str:
+    from deepval.report.table import almost_zero, number, percent
+
+    if not summary.affected:
+        return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"
+    affected = percent(summary.affected / summary.inputs, 1)
+    # Where no input is helped, the ratio is undefined.
+    ratio = "undefined" if math.isnan(summary.harm_ratio) else number(summary.harm_ratio)
+    shares = summary.all_full_share, summary.oracle_share
+    start = (
+        f"{summary.affected:,} of {summary.inputs:,} inputs affected ({affected}), "
+        f"{percent(summary.harm_rate, 1)} of them harmed, harm ratio {ratio}, "
+    )
+    why = almost_zero(summary.cheap_loss, *shares)
+    if why is not None:
+        full, oracle = (f"{share * summary.cheap_loss:.3g}" for share in shares)
+        return f"{start}all-full {full}, Oracle@20 {oracle} in units of the loss: {why}"
+    full, oracle = ("undefined" if math.isnan(share) else percent(share) for share in shares)
+    return f"{start}all-full {full}, Oracle@20 {oracle} of {summary.cheap_loss:,.0f}"

@@ -1,0 +1,350 @@
+"""`deepval fit`, `score` and `profile`: a cell -> a fitted allocator, its ONNX graph, its scores, its costs."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_named
+from deepval.allocators.onnx_graph import exported
+from deepval.cells import fitting
+from deepval.cells.case import SCORES
+from deepval.cells.fitting import allocator_named, called
+from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.spec import ROLES
+from deepval.cli import options, terminal
+from deepval.cli.arguments import limits
+from deepval.cli.options import Json, Workers
+from deepval.cli.terminal import say
+from deepval.errors import InputError
+from deepval.features import Glance, glance
+from deepval.features.views import CheapMode, Frame, Past, frames_of
+from deepval.files.writing import check_writable, write_atomically
+from deepval.metering.cost_cards import CostCard, add_cards, measured_cards, read_entries
+from deepval.metering.energy import Spent
+from deepval.metering.timing import Items, Stages
+from deepval.report.table import quantity
+from deepval.tables.column_files import csv_text, parquet_bytes
+from deepval.targets import TARGETS
+
+CellFolder = Annotated[Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")]
+AllocatorName = Annotated[
+    str,
+    typer.Argument(
+        metavar="ALLOCATOR", help="A fitted allocator (its file, or its name in the cell's folder) or a signal."
+    ),
+]
+
+
+def profile(
+    cell: CellFolder,
+    target: AllocatorName,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Costs file (.toml) to add the costs to.")],
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="Time limit of each measurement.", callback=limits(0, 1e6))
+    ] = 5.0,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", help="Relative precision of the median.", callback=limits(0, 1))
+    ] = 0.02,
+    batch: Annotated[
+        int | None, typer.Option("--batch", help="Measure batches of this size too.", callback=limits(1, 100_000))
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", help="Threads of BLAS, OpenMP and OpenCV.", callback=limits(1, 1_024))
+    ] = None,
+    energy: Annotated[bool, typer.Option("--energy", help="Measure energy above idle; needs a sensor.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure the cost of an allocator per input.
+
+    Preprocessing and inference are measured on the frames of the cell.
+
+    Example: deepval profile cells/braking-monocular gate-ridge --out costs.toml --batch 64
+    """
+    # Read first, so that an unreadable costs file is reported before the measurement.
+    read_entries(out, "allocators")
+    name, stages, items = stages_of(target, cell)
+    cards = measured_cards(
+        name, stages, items, batch=batch, seconds=seconds, tolerance=tolerance, threads=threads, energy=energy
+    )
+    add_cards(out, cards)
+    if json:
+        terminal.print_json({card.name: card.entry() for card in cards})
+        return
+    for card in cards:
+        say("\n".join(_lines(card)))
+    say(f"Cards in {out}")
+
+
+def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
+    """What an allocator's scores are called, its stages from frame to score, and the frames of a cell they run on.
+
+    The first is all from the cheap mode's boxes on, memory included: for a learned allocator to the row that its
+    models take.
+    """
+    allocator, built = allocator_named(target, cell), read_cell(cell)
+    frames = _frames(built)
+    steps = dict(allocator.stages())
+    first = next(iter(steps))
+    return called(target), steps | {first: lambda items: steps[first](_glances(items))}, frames
+
+
+class _FrameWithPast(NamedTuple):
+    """A frame with the memory of earlier frames at its arrival."""
+
+    frame: Frame
+    past: Past
+    mode: CheapMode
+
+
+def _glances(items: _FrameWithPast | list[_FrameWithPast]) -> Glance | list[Glance]:
+    if isinstance(items, list):
+        return [glance(item.frame, item.past, mode=item.mode) for item in items]
+    return glance(items.frame, items.past, mode=items.mode)
+
+
+def _frames(built: BuiltCell) -> list[_FrameWithPast]:
+    """The frames of the cell's validation units on which the cheap mode was run, as a router receives them."""
+    frames = []
+    for view in built.views:
+        if view.scene.unit not in built.split.validation:
+            continue
+        past = Past()
+        for frame in frames_of(view):
+            if frame.run:
+                frames.append(_FrameWithPast(frame, past, view.mode))
+            past = glance(frame, past, mode=view.mode).after
+    return frames
+
+
+def _lines(card: CostCard) -> list[str]:
+    timing, entry = card.timing, card.entry()
+    low, high = timing.interval_ms
+    parts = ", ".join(f"{stage} {entry[f'{stage}_ms']:.4g}" for stage in timing.stages)
+    energy = (
+        ", ".join(f"{convention} {mj:.4g}" for convention, mj in card.energy.mj.items())
+        if isinstance(card.energy, Spent)
+        else card.energy
+    )
+    return [
+        f"{card.name} ({card.served}{f' {timing.batch}' if timing.batch else ''}): {timing.ms:.4g} ms per input "
+        f"[{low:.4g}, {high:.4g}], p95 {timing.p95_ms:.4g} ({parts}), {timing.calls:,} calls",
+        f"  {card.threads} threads, {card.device}; energy: {energy}",
+        *(f"  note: {note}" for note in card.notes),
+    ]
+
+
+ALL = "all"
+
+
+def fit(
+    cell: CellFolder,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File for the fitted allocator, or folder for several. Default: CELL/allocators/NAME.json.",
+        ),
+    ] = None,
+    allocator: Annotated[
+        list[str] | None,
+        typer.Option("--allocator", "-a", help=f"{', '.join(RECIPES)}; all: those that need no extra. Repeatable."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help=f"Training target; default: the allocator's. {', '.join(TARGETS)}.")
+    ] = None,
+    units: Annotated[
+        str | None, typer.Option("--units", help="fit (train and validation; the default), train, a,b,c or a file.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed of the fit. Default: 0.", callback=limits(0, 2**63 - 1))
+    ] = None,
+    like: Annotated[
+        Path | None, typer.Option("--like", help="Repeat the fit of this file: same bytes on the same cell.")
+    ] = None,
+    export: Annotated[
+        str | None,
+        typer.Option(
+            "--export",
+            help="Fit nothing: write this fitted allocator (its file, or its name in the cell's folder) as an ONNX "
+            "graph to --out FILE.onnx.",
+        ),
+    ] = None,
+    workers: Workers,
+    json: Json = False,
+) -> None:
+    """Fit allocators on a cell, or export one as ONNX.
+
+    Training and validation units are used. Each allocator is written as soon as it is fitted. Folds are fitted by
+    `deepval analyse out-of-fold`. An exported graph goes from `row` (double, [n, columns]; the column names are in its
+    metadata) to `score` (double) and is checked on the cell's frames, which needs the extra `vision`; the pixel
+    router's graph is written as it is served.
+
+    Example: deepval fit cells/braking-monocular --allocator gate-gbm
+
+    Several, two at a time: deepval fit cells/braking-monocular -a gate-gbm -a gate-ridge --workers 2
+
+    As ONNX: deepval fit cells/braking-monocular --export gate-gbm --out gate.onnx
+    """
+    if sum(map(bool, (allocator, like, export))) != 1:
+        raise InputError("Give exactly one of --allocator, --like and --export.")
+    fit_options = {"--target": target, "--units": units, "--seed": seed}
+    ignored = [option for option, value in fit_options.items() if value is not None]
+    if like is not None and ignored:
+        raise InputError(f"--like takes target, units and seed from its file: leave out {' and '.join(ignored)}.")
+    if export is not None:
+        if ignored:
+            raise InputError(f"--export fits nothing: leave out {' and '.join(ignored)}.")
+        _export(cell, export, out, json=json)
+        return
+    many = allocator is not None and (len(allocator) > 1 or ALL in allocator)
+    if out is not None:
+        check_writable(out, folder=many)
+    built = read_cell(cell)
+    items: list[Any] = _recipes(built, allocator or []) if like is None else [read_allocator(like)]
+    arguments = {"target": target, "units": options.unit_list(units, ROLES) or "fit", "seed": seed or 0}
+    work = partial(fitting.fit_on, built, **arguments) if like is None else partial(fitting.refit, built)
+    written = []
+    with workers.hired() as engine:
+        alone = engine.here and len(items) == 1
+        fitted = engine.map(partial(work, watch=terminal.watch) if alone else work, items)
+        watched = items if alone else terminal.watch(items, f"allocators of {cell.name}")
+        for _, fitted_allocator in zip(watched, fitted, strict=True):
+            path = out / f"{fitted_allocator.name}.json" if many and out is not None else out
+            file = path or fitting.fitted_file(cell, fitted_allocator.name)
+            write_atomically(file, fitted_allocator.to_json(), make_folder=out is None or many)
+            written.append((file, fitted_allocator))
+    if json:
+        content = [_summary(file, fitted_allocator) for file, fitted_allocator in written]
+        terminal.print_json(content if many else content[0])
+        return
+    for file, fitted_allocator in written:
+        used = fitted_allocator.training
+        fitted_on = f"{quantity(used.inputs, 'input')} of {quantity(len(used.units), 'unit')}"
+        say(f"{file}: {fitted_allocator.name} for {used.target}, fitted on {fitted_on}.")
+
+
+def _recipes(cell: BuiltCell, names: list[str]) -> list[str]:
+    """Names of recipes without repetition; `all` means those that suit the cell and need no extra."""
+    from deepval.cells.fitting import recipes_for
+
+    recipes = [name for text in names for name in (recipes_for(cell) if text == ALL else [text])]
+    for name in recipes:
+        recipe_named(name)
+    return list(dict.fromkeys(recipes))
+
+
+def _summary(file: Path, allocator: FittedAllocator) -> dict[str, Any]:
+    used = allocator.training
+    content = {"allocator": allocator.name, "file": str(file), "target": used.target, "units": list(used.units)}
+    return content | {"inputs": used.inputs, "seed": used.seed}
+
+
+def score(
+    cell: CellFolder,
+    allocator: AllocatorName,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Scores file (.csv, .parquet). Default: CELL/scores/NAME.csv."),
+    ] = None,
+    units: Annotated[
+        str, typer.Option("--units", help="Units to score: test, validation, train, fit, all, a,b,c or a file.")
+    ] = "validation,test",
+    json: Json = False,
+) -> None:
+    """Score a cell's inputs by an allocator or a signal.
+
+    Inputs without a score are left out and quantity. An allocator that was fitted on validation units does not score
+    them itself: the same recipe, fitted on the training units alone, does.
+
+    Example: deepval score cells/braking-monocular gate-gbm
+    """
+    if out is not None:
+        if out.suffix not in (".csv", ".parquet"):
+            raise InputError(f"{out}: the name must end in .csv or .parquet.")
+        check_writable(out)
+    requested_units = options.unit_list(units, ROLES) or ()
+    scored = fitting.calibration_scores(read_cell(cell), allocator, units=requested_units, watch=terminal.watch)
+    if not len(scored.input):
+        raise InputError(f"{scored.name} has no score for any of the {scored.inputs:,} inputs: {scored.reason}.")
+    columns = scored.columns()
+    file = out or cell / SCORES / f"{fitting.called(allocator)}.csv"
+    content = parquet_bytes(columns) if file.suffix == ".parquet" else csv_text(columns)
+    write_atomically(file, content, make_folder=out is None)
+    if json:
+        content = {"allocator": scored.name, "kind": scored.kind, "file": str(file), "inputs": scored.inputs}
+        more = {
+            "scored": len(scored.input),
+            "coverage": scored.coverage,
+            "reason": scored.reason,
+            "fits": _fits(scored),
+        }
+        terminal.print_json(content | more)
+        return
+    without = "" if scored.reason is None else f"; {scored.inputs - len(scored.input):,} without, as {scored.reason}"
+    say(
+        f"{file}: {len(scored.input):,} of {scored.inputs:,} inputs scored by {scored.name} "
+        f"(coverage {scored.coverage:.1%}{without}){_fit_words(scored)}."
+    )
+
+
+def _fits(scored: fitting.Scored) -> list[dict[str, int]]:
+    """For each fit behind scores: number of its units, of inputs that it scored, and of those that are of its units."""
+    fit = scored.fit
+    if fit is None:
+        return []
+    rows = {number: fit.units == number for number in np.unique(fit.units).tolist() if number}
+    return [
+        {"units": number, "inputs": int(here.sum()), "inputs_in_fit": int(fit.inside[here].sum())}
+        for number, here in rows.items()
+    ]
+
+
+def _fit_words(scored: fitting.Scored) -> str:
+    """Facts about the fits behind scores, as the end of a sentence."""
+    fits = _fits(scored)
+    words = [
+        f"{fit['inputs_in_fit']:,} of them are of units that it was fitted on" for fit in fits if fit["inputs_in_fit"]
+    ]
+    if len(fits) > 1:
+        alone = min(fits, key=lambda fit: fit["units"])
+        words.append(
+            f"{alone['inputs']:,} validation inputs by a fit on {quantity(alone['units'], 'unit')} without theirs"
+        )
+    return "; ".join(["", *words])
+
+
+def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None:
+    """Write a fitted allocator as an ONNX graph, checked against our scores on the cell's frames."""
+    if out is None or out.suffix != ".onnx":
+        raise InputError(f"--export needs --out with a name that ends in .onnx; found {out or 'none'}.")
+    check_writable(out)
+    built = read_cell(cell)
+    fitted = fitting.allocator_named(allocator, cell)
+    if isinstance(fitted, PixelRouter):
+        write_atomically(out, fitted.model)
+        facts = {"allocator": fitted.name, "file": str(out), "rows": 0, "difference": 0.0}
+        description = "the graph that it is served by, from picture to log_odds"
+    elif isinstance(fitted, Learned):
+        checked = exported(fitted, fitting.rows_on(built, fitted))
+        write_atomically(out, checked.graph)
+        facts = {
+            "allocator": fitted.name,
+            "file": str(out),
+            "rows": checked.rows,
+            "difference": checked.difference,
+        }
+        same = "all to the bit" if checked.equal == checked.rows else f"{checked.equal:,} of them to the bit"
+        description = f"on {checked.rows:,} rows ONNX Runtime scores as we do within {checked.difference:.2g}, {same}"
+    else:
+        raise InputError(f"{fitted.name} is not a fitted allocator: --export takes one that `deepval fit` wrote.")
+    if json:
+        terminal.print_json(facts)
+        return
+    say(f"{out}: {fitted.name}; {description}.")

@@ -1,0 +1,238 @@
+"""`deepval report`: cells or saved results, and frames -> one HTML page, or figures for a paper."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from deepval.cells.case import read_case
+from deepval.cells.judgement import judge
+from deepval.cli import options, terminal
+from deepval.cli.registered_plan import count_look
+from deepval.cli.stored_judgement import stored_judgement
+from deepval.cli.terminal import say
+from deepval.errors import InputError, InputWarning
+from deepval.files import reading
+from deepval.files.writing import check_writable, write_atomically
+from deepval.judging.evaluation import gain_curves
+from deepval.results import Result
+
+RESULT, FRAMES = "result", "frames"
+"""Files of these names are named after their folder."""
+PAGE = Path("report.html")
+PERCEPTION_LOSS = "E5"
+"""The combined error; the paper compares its gain with decision value."""
+CURVE_POINTS = 20
+"""Points of the budget curves, if the result is computed for the page."""
+
+
+class ResultInFolder(NamedTuple):
+    """A result and the folder of its cell, whose frames appear with it."""
+
+    folder: Path
+    result: Result
+
+
+def read_result(path: Path) -> ResultInFolder:
+    """The result in a file."""
+    return ResultInFolder(path.parent, Result.load(path))
+
+
+def report(
+    results: Annotated[list[str], typer.Argument(help="Folders of cells, or saved results: CELL, FILE or NAME=FILE.")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="HTML file. Default: report.html; no page with --figures."),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            "--figures",
+            help="Folder for figures (PDF, PNG): gap to the oracle, budget curves, sign scatter, bird's-eye views, "
+            "allocators with and without their own cost (also from two results of a cell).",
+        ),
+    ] = None,
+    frames: Annotated[
+        list[str] | None,
+        typer.Option("--frames", help="Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder."),
+    ] = None,
+    images: Annotated[bool, typer.Option("--images", help="Include the pictures of the frames.")] = False,
+    image_root: Annotated[
+        Path | None, typer.Option("--image-root", help="Folder of the data set's pictures, if it has moved.")
+    ] = None,
+) -> None:
+    """Write an HTML page of results, or figures for a paper.
+
+    The page has verdicts, charts, tables and frames, and opens from disk. For a cell, it has the results in its folder
+    (result*.json), or else the judgement of the scores there. With --figures, figures for a paper are written instead,
+    or too if --out is given.
+
+    Example: deepval report demo/braking-monocular/result.json demo/braking-oracle/result.json --out report.html
+    """
+    files = _files_by_cell(results, RESULT)
+    page = PAGE if out is None and figures is None else out
+    if images and page is None:
+        raise InputError("--images puts pictures into the page, and --figures alone writes no page: give --out too.")
+    if image_root is not None and not images:
+        raise InputError("--image-root applies only to --images: give --images too, or leave it out.")
+    if page is not None:
+        check_writable(page)
+    if figures is not None:
+        check_writable(figures, folder=True)
+    loaded = _results(files)
+    frame_files = _frame_files(frames, list(loaded))
+    # Rendered before figures are written: a fault of the page is reported before any file exists.
+    text = None if page is None else page_text(loaded, frames=frame_files, images=images, image_root=image_root)
+    if figures is not None:
+        _write_figures(figures, loaded, frames=frame_files)
+    if page is not None and text is not None:
+        write_atomically(page, text)
+        cells = "1 cell" if len(loaded) == 1 else f"{len(loaded)} cells"
+        say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
+
+
+def _results(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
+    """Results by name; of a cell's folder all results in it, or else the judgement of the scores beside the cell."""
+    results: dict[str, ResultInFolder] = {}
+    for name, path in files.items():
+        saved = sorted(reading.matching(path, f"{RESULT}*.json")) if reading.is_folder(path) else [path]
+        more = {_title(name, file) if reading.is_folder(path) else name: read_result(file) for file in saved}
+        twice = sorted(more.keys() & results)
+        if twice:
+            raise InputError(f"Cells need different names; {twice[0]!r} is given twice. Write NAME=FILE.")
+        results |= more or {name: ResultInFolder(path, _judgement(path))}
+    return results
+
+
+def _title(cell: str, file: Path) -> str:
+    """Name of a result in a cell's folder: `cell, board` for result-board.json."""
+    more = file.stem.removeprefix(RESULT).strip("-_.")
+    return f"{cell}, {more}" if more else cell
+
+
+def _judgement(folder: Path) -> Result:
+    """The judgement of the scores in a cell's folder by `deepval evaluate`, stored or new, with curves."""
+    case = read_case(folder)
+    scores = case.scores({})
+    units, note = case.judged_units(None, scores)
+    budgets = options.budgets(case, scores)
+    stored = stored_judgement(case, scores)
+    if stored is not None:
+        for warning in stored.warnings:
+            warnings.warn(InputWarning(warning), stacklevel=2)
+        count_look(case, "report", units, scores)
+        curves = gain_curves(case.table, scores, CURVE_POINTS, units=units)
+        return case.labelled(replace(stored, curves=curves), note)
+    result = judge(
+        case,
+        scores,
+        budgets,
+        command="report",
+        units=units,
+        missing_costs=case.missing_costs(scores, budgets),
+        terms=case.terms,
+        curve_points=CURVE_POINTS,
+        watch=terminal.watch,
+    )
+    return case.labelled(result, note)
+
+
+def page_text(
+    results: Mapping[str, ResultInFolder],
+    *,
+    frames: Mapping[str, Path] | None = None,
+    images: bool = False,
+    image_root: Path | None = None,
+) -> str:
+    """The page of results by cell; frames in the folder of a result are taken."""
+    from deepval.report import html
+
+    loaded = {name: item.result for name, item in results.items()}
+    frames_by_cell = _frames_by_cell(results, frames or {})
+    return html.render(loaded, frames_by_cell, images=_pictures(frames_by_cell, image_root) if images else None)
+
+
+def _write_figures(folder: Path, results: Mapping[str, ResultInFolder], *, frames: Mapping[str, Path]) -> None:
+    from deepval.report.figures import write_figures
+
+    loaded = {name: item.result for name, item in results.items()}
+    gains = {name: _gains(path) for name, path in _beside(results, "evidence.parquet").items()}
+    written, left_out = write_figures(folder, loaded, _frames_by_cell(results, frames), gains=gains)
+    for path in written:
+        typer.echo(str(path))
+    for name, reason in left_out.items():
+        say(f"Left out {name}: {reason}.")
+
+
+def _gains(path: Path) -> dict[str, float]:
+    """The perception gain of every input, from the evidence of a cell."""
+    from deepval.tables.columns import read
+
+    evidence = read(path)
+    cheap, full = f"cheap_{PERCEPTION_LOSS}", f"full_{PERCEPTION_LOSS}"
+    evidence.require("input", cheap, full)
+    gains = evidence.numbers(cheap) - evidence.numbers(full)
+    return dict(zip(map(str, evidence.ids("input").tolist()), gains.tolist(), strict=True))
+
+
+def _beside(results: Mapping[str, ResultInFolder], file: str) -> dict[str, Path]:
+    """The existing files of this name beside results, by cell."""
+    candidates = {name: item.folder / file for name, item in results.items()}
+    return {name: path for name, path in candidates.items() if reading.is_file(path)}
+
+
+def _frames_by_cell(results: Mapping[str, ResultInFolder], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+    from deepval.cells.frame_files import read_frames
+
+    return {name: read_frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}
+
+
+def _files_by_cell(texts: list[str], usual: str) -> dict[str, Path]:
+    """Files by cell: NAME=FILE, or the name of the file, or of its folder where the file has the usual name."""
+
+    def name_of(path: Path) -> str:
+        if reading.is_folder(path):
+            return reading.resolved(path).name
+        return reading.resolved(path).parent.name if path.stem == usual else path.stem
+
+    paths = [Path(text) for text in texts if "=" not in text]
+    names = {path: name_of(path) for path in dict.fromkeys(paths)}
+    alike = [path for path, name in names.items() if list(names.values()).count(name) > 1]
+    apart = dict(zip(alike, _distinct_names(alike), strict=True))
+    return options.named_files(texts, "Cells", lambda path: apart.get(path) or name_of(path))
+
+
+def _distinct_names(paths: list[Path]) -> list[str]:
+    """Names from as many last parts of each path as distinguish them: one/braking, two/braking."""
+    parts = [reading.resolved(path).parts for path in paths]
+    most = max(map(len, parts), default=0)
+    depth = next((d for d in range(2, most) if len({own[-d:] for own in parts}) == len(parts)), most)
+    return ["/".join(own[-depth:]).removesuffix(f"/{RESULT}.json").removesuffix(".json") for own in parts]
+
+
+def _frame_files(texts: list[str] | None, cells: list[str]) -> dict[str, Path]:
+    files = _files_by_cell(texts or [], FRAMES)
+    if len(files) == len(cells) == 1:
+        return {cells[0]: next(iter(files.values()))}
+    unknown = [name for name in files if name not in cells]
+    if unknown:
+        raise InputError(f"--frames must be of one of {', '.join(cells)}; found {unknown[0]!r}. Write NAME=FILE.")
+    return files
+
+
+def _pictures(frames: dict[str, dict[str, Any]], root: Path | None) -> dict[str, str]:
+    from deepval.cells.explorer import pictures
+
+    images_by_input: dict[str, str] = {}
+    for item in frames.values():
+        missing = [frame for frame in item["frames"] if f"{item['dataset']}/{frame['input']}" not in images_by_input]
+        images_by_input |= pictures(item | {"frames": missing}, root=root)
+    if not images_by_input:
+        number = sum(len(item["frames"]) for item in frames.values())
+        why = f"the {number} frames to look at name none" if number else "there are no frames to look at"
+        warnings.warn(f"--images found no picture: {why}. The page is made without.", InputWarning, stacklevel=2)
+    return images_by_input

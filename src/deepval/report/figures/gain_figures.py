@@ -1,0 +1,295 @@
+"""Result -> figures of allocators under budgets: the gap to the oracle, gain curves, free against charged."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from deepval.report.figures import style
+from deepval.report.figures.style import Axes, Figure, LeftOutError
+from deepval.report.table import number
+from deepval.results import MEASURED, BudgetKey, Curve, Gap, Result, Row
+from deepval.tables.scores import REFERENCES
+
+HEADLINE = 0.2
+"""Of several budgets, a figure shows the nearest to this one."""
+CAUSES = {"overhead": style.SERIES[2], "ranking": style.SERIES[0], "causal": style.SERIES[1]}
+FREE_CAUSES = {"missed value": style.SERIES[0], "selected harm": style.HARMED}
+REFERENCE_DASHES = {"random": (0, (4, 2)), "oracle": (0, (1, 1.2))}
+MOST, BANDS = 5, 2
+"""Largest number of curves with a colour and a name, and of bands: more could not be distinguished."""
+RANDOM_LINE: dict[str, Any] = {"color": style.SOFT, "linewidth": 0.9, "linestyle": (0, (1, 1.2))}
+FILLED: dict[str, Any] = {"marker": "o", "markersize": 3, "color": style.SERIES[0], "markeredgewidth": 0}
+OPEN: dict[str, Any] = FILLED | {"markersize": 5, "markerfacecolor": "white", "markeredgewidth": 0.9}
+"""The open mark is larger, so that both marks are visible at equal values."""
+
+Budgeted = TypeVar("Budgeted", Row, Gap)
+
+
+def at_one_budget(entries: Iterable[Budgeted], kinds: Sequence[str]) -> list[Budgeted]:
+    """The entries of the first kind present, at the budget nearest to the headline and with its first accounting."""
+    candidates = list(entries)
+    kind = next((kind for kind in kinds if any(entry.kind == kind for entry in candidates)), None)
+    candidates = [entry for entry in candidates if entry.kind == kind]
+    if not candidates:
+        return []
+    alpha = min((entry.alpha for entry in candidates), key=lambda a: (round(abs(a - HEADLINE), 9), a))
+    candidates = [entry for entry in candidates if entry.alpha == alpha]
+    return [entry for entry in candidates if entry.budget == candidates[0].budget]
+
+
+def gap(result: Result) -> Figure:
+    """The parts of each allocator's gap to the oracle, as shares of the all-cheap loss, smallest gap first.
+
+    Under a measured budget the parts are overhead, ranking and causal; if allocators are free, they are the missed
+    value that the budget allows and the selected harm. The parts add up to the gap.
+    """
+    from matplotlib.patches import Patch
+
+    gaps = at_one_budget(result.gaps, (*MEASURED, "selection"))
+    loss = result.setting["cheap_loss"]
+    if not any(item.gap is not None for item in gaps):
+        raise LeftOutError(f"no gap is known{f' ({gaps[0].reason})' if gaps and gaps[0].reason else ''}")
+    if not loss or loss < 0:
+        raise LeftOutError("the all-cheap loss is not positive, so there are no shares of it")
+    charged = gaps[0].kind in MEASURED
+    gaps.sort(key=lambda item: (item.gap is None, item.gap or 0.0, item.allocator))
+    colours = CAUSES if charged else FREE_CAUSES
+    figure, (axes,) = style.panels(height_in=0.85 + 0.17 * len(gaps))
+    drawn = {name: 0 for name in colours}
+    rows = {(row.allocator, row.budget): row for row in result.rows}
+    for y, item in enumerate(gaps):
+        if item.gap is None:
+            axes.text(
+                0.0,
+                y,
+                f" {_absent(rows.get((item.allocator, item.budget)))}",
+                va="center_baseline",
+                color=style.SOFT,
+                fontsize=6,
+                style="italic",
+            )
+            continue
+        reach = {True: 0.0, False: 0.0}
+        for name, part in _parts(item, charged=charged).items():
+            share = 100 * part / loss
+            if share:
+                axes.barh(y, share, left=reach[share > 0], height=0.68, color=colours[name], label=name)
+                reach[share > 0] += share
+                drawn[name] += 1
+        axes.text(reach[True], y, f" {number(100 * item.gap / loss, 1)}", va="center_baseline", fontsize=6)
+    style.named_rows(axes, [item.allocator for item in gaps])
+    axes.axvline(0, color=style.SOFT, linewidth=0.6)
+    axes.margins(x=0.12)
+    axes.set_xlabel(f"Gap to the oracle at {gaps[0].budget.label}\n(% of the all-cheap loss)")
+    handles = [Patch(color=colours[name], label=name.capitalize()) for name, count in drawn.items() if count]
+    style.legend_above(figure, handles)
+    return figure
+
+
+def _parts(item: Gap, *, charged: bool) -> dict[str, float]:
+    if charged:
+        return {"overhead": item.overhead or 0.0, "ranking": item.ranking or 0.0, "causal": item.causal or 0.0}
+    return {"missed value": (item.missed or 0.0) - (item.left_out or 0.0), "selected harm": item.selected_harm or 0.0}
+
+
+def _absent(row: Row | None) -> str:
+    """The reason why an allocator has no bar, in a word or two."""
+    return (row.verdict_words if row is not None and row.gain is None else None) or "undefined"
+
+
+def curves(result: Result) -> Figure:
+    """Gain share against the share of escalated inputs, 95 % bands for the best, and random, oracle and all-full.
+
+    The best have the largest gains at the headline budget; the others are thin lines.
+    """
+    if not any(value is not None for curve in result.curves for value in curve.gain_share):
+        raise LeftOutError("the result holds no curves: evaluate with --curve 20")
+    figure, (axes,) = style.panels(height_in=2.75)
+    style.legend_above(figure, draw_curves(axes, result, result.curves))
+    return figure
+
+
+def draw_curves(axes: Axes, result: Result, lines: Iterable[Curve], *, marker: str = "") -> list[Any]:
+    """Draw the curves, the best with names and bands; returns the handles of a legend."""
+    curve_of = {curve.allocator: curve for curve in lines if any(v is not None for v in curve.gain_share)}
+    names = sorted((n for n in curve_of if n not in REFERENCES), key=lambda n: (-_gain_at_headline(curve_of[n]), n))
+    best, others = names[:MOST], names[MOST:]
+    mark: dict[str, Any] = {"marker": marker, "markersize": 2.5, "markeredgewidth": 0} if marker else {}
+    for name in others:
+        axes.plot(*_line(curve_of[name]), **mark, color=style.EVEN, linewidth=0.6, label=name)
+    handles: list[Any] = []
+    for i, (name, colour) in enumerate(zip(best, style.SERIES, strict=False)):
+        bands = []
+        if i < BANDS and any(bound is not None for bound in curve_of[name].lo):
+            bands = [axes.fill_between(*_band(curve_of[name]), color=colour, alpha=0.14, linewidth=0, label=name)]
+        (line,) = axes.plot(*_line(curve_of[name]), **mark, color=colour, label=style.short(name))
+        handles.append((*bands, line))
+    for name, dash in REFERENCE_DASHES.items():
+        if name in curve_of:
+            look: dict[str, Any] = {"color": style.INK, "linewidth": 0.9, "linestyle": dash}
+            handles.append(tuple(axes.plot(*_line(curve_of[name]), label=name, **look)))
+    share = result.setting["all_full_share"]
+    if share is not None:
+        look = {"color": style.SOFT, "linewidth": 0.7, "linestyle": (0, (6, 2, 1, 2))}
+        handles.append(axes.axhline(100 * share, label="all-full", **look))
+    axes.axhline(0, color=style.SOFT, linewidth=0.6)
+    axes.set_xlim(0, 100)
+    axes.grid(axis="y")
+    axes.set_xlabel("Inputs escalated (%)")
+    axes.set_ylabel("Gain (% of the all-cheap loss)")
+    return [*handles, *_grey(others)]
+
+
+def _grey(others: Sequence[str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    label = others[0] if len(others) == 1 else f"{len(others)} others"
+    return [(Line2D([], [], color=style.EVEN, linewidth=0.6, label=style.short(label)),)] if others else []
+
+
+def _gain_at_headline(curve: Curve) -> float:
+    distances = [
+        (round(abs(a - HEADLINE), 9), a, g) for a, g in zip(curve.alpha, curve.gain_share, strict=True) if g is not None
+    ]
+    return min(distances)[2]
+
+
+def _line(curve: Curve) -> tuple[list[float], list[float]]:
+    """Escalated inputs and gain, both in percent, from (0, 0): escalating no input gains nothing."""
+    points = [(a, g) for a, g in zip(curve.alpha, curve.gain_share, strict=True) if g is not None]
+    return [0.0, *(100 * a for a, _ in points)], [0.0, *(100 * g for _, g in points)]
+
+
+def _band(curve: Curve) -> tuple[list[float], list[float], list[float]]:
+    triples = zip(curve.alpha, curve.lo, curve.hi, strict=True)
+    points = [(0.0, 0.0, 0.0), *((a, lo, hi) for a, lo, hi in triples if lo is not None and hi is not None)]
+    return [100 * a for a, _, _ in points], [100 * lo for _, lo, _ in points], [100 * hi for _, _, hi in points]
+
+
+def dumbbells(free: Result, charged: Result) -> Figure:
+    """NDG of each allocator when it is free (open) and when it is charged (filled), the best free one first.
+
+    Args:
+        free: A result with selection budgets.
+        charged: A result of the same inputs with measured budgets; it may be the same result.
+    """
+    shared = {row.alpha for row in free.rows if row.kind == "selection"}
+    charged_rows = {
+        row.allocator: row for row in at_one_budget((r for r in charged.rows if r.alpha in shared), MEASURED)
+    }
+    budget = next((row.budget for row in charged_rows.values()), BudgetKey("", math.nan))
+    free_rows = {row.allocator: row for row in free.rows if row.kind == "selection" and row.alpha == budget.alpha}
+    names = [n for n in free_rows if n in charged_rows and n not in REFERENCES and free_rows[n].ndg is not None]
+    if not names:
+        raise LeftOutError(
+            "no allocator has an nDG under a selection budget and is judged under a measured one as large"
+        )
+    names.sort(key=lambda n: (-_ndg(free_rows[n]), n))
+    figure, (axes,) = style.panels(height_in=0.8 + 0.17 * len(names))
+    axes.axvline(_ndg(free_rows["random"]), label="random", **RANDOM_LINE)
+    pairs = {name: (_ndg(free_rows[name]), _ndg(charged_rows[name])) for name in names}
+    draw_pairs(axes, pairs, {name: _absent(charged_rows[name]) for name in names})
+    on_ladder = [n for n in names if free_rows[n].oracle == "oracle-ladder"]
+    style.named_rows(axes, [f"{n} (ladder)" if n in on_ladder else n for n in names])
+    axes.locator_params(axis="x", nbins=6)
+    axes.margins(x=0.1)
+    axes.set_xlabel(f"nDG at {budget.share}" + ("\n(ladder: of oracle-ladder)" if on_ladder else ""))
+    style.legend_above(figure, _dumbbell_legend(budget))
+    return figure
+
+
+def draw_pairs(axes: Axes, pairs: Mapping[str, tuple[float, float]], absent: Mapping[str, str]) -> None:
+    """A dumbbell per name, free (open) and charged (filled); a word replaces a missing (NaN) charged nDG."""
+    for y, (name, (before, after)) in enumerate(pairs.items()):
+        axes.plot([before, after], [y, y], color=style.EVEN, linewidth=1.4, zorder=1, label=name)
+        if math.isnan(after):
+            offset: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points", "va": "center_baseline"}
+            axes.annotate(absent[name], (before, y), fontsize=6, style="italic", color=style.SOFT, **offset)
+    for end, (label, look) in enumerate((("free", OPEN), ("charged", FILLED))):
+        axes.plot([pair[end] for pair in pairs.values()], range(len(pairs)), linestyle="none", label=label, **look)
+
+
+def _ndg(row: Row) -> float:
+    return math.nan if row.ndg is None else row.ndg
+
+
+def _dumbbell_legend(budget: BudgetKey) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], linestyle="none", label="Selection budget, free", **OPEN),
+        Line2D([], [], linestyle="none", label=f"{budget.kind.capitalize()} budget ({budget.unit}), charged", **FILLED),
+        Line2D([], [], label="Random", **RANDOM_LINE),
+    ]
+
+
+COLOURS = len(style.SERIES)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The data of one cell's panels.
+
+    Attributes:
+        cell: Its name.
+        curves: Allocator -> (share, nDG) at every share at which it can run; `random` included.
+        pairs: Allocator -> nDG free and charged at one budget; None if it cannot run within it.
+        budget: The budget of `pairs` in words.
+    """
+
+    cell: str
+    curves: Mapping[str, Sequence[tuple[float, float]]]
+    pairs: Mapping[str, tuple[float, float | None]]
+    budget: str
+
+
+def charged_levels(cells: Sequence[Levels]) -> Figure:
+    """A row per cell: on the left nDG over budget levels, a line per allocator, on the right free -> charged."""
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
+
+    if not cells:
+        raise LeftOutError("no allocator has an nDG under a measured budget")
+    names = list(dict.fromkeys(name for levels in cells for name in levels.curves if name != "random"))
+    looks = {
+        name: {"color": style.SERIES[index % COLOURS], "marker": style.MARKS[index % len(style.MARKS)], "markersize": 3}
+        for index, name in enumerate(names)
+    }
+    heights = [max(1.3, 0.5 + 0.15 * len(levels.pairs)) for levels in cells]
+    figure = Canvas(
+        figsize=(style.TEXT_IN, 0.3 + 0.11 * math.ceil(len(names) / 3) + sum(heights)), layout="constrained"
+    )
+    panels = figure.subplots(len(cells), 2, squeeze=False, gridspec_kw={"height_ratios": heights})
+    for (left, right), levels in zip(panels, cells, strict=True):
+        _draw_levels(left, levels, looks)
+        _draw_free_and_charged(right, levels)
+    panels[-1][0].set_xlabel("Full passes that the budget allows (%)")
+    panels[-1][1].set_xlabel(f"nDG at {cells[-1].budget}")
+    handles = [Line2D([], [], linewidth=0.9, label=style.short(name), **looks[name]) for name in names]
+    handles += [Line2D([], [], label="random", **RANDOM_LINE)]
+    handles += [
+        Line2D([], [], linestyle="none", label=text, **look) for text, look in (("free", OPEN), ("charged", FILLED))
+    ]
+    style.legend_above(figure, handles)
+    return figure
+
+
+def _draw_levels(axes: Any, levels: Levels, looks: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, points in levels.curves.items():
+        share, ndg = zip(*sorted(points), strict=True)
+        look = RANDOM_LINE if name == "random" else {"linewidth": 0.9, **looks[name]}
+        axes.plot([100 * a for a in share], ndg, label=name, **look)
+    axes.axhline(0, color=style.SOFT, linewidth=0.5)
+    axes.set_ylabel("nDG")
+    axes.set_title(style.short(levels.cell), fontsize=7, loc="left")
+    axes.grid(axis="y")
+
+
+def _draw_free_and_charged(axes: Any, levels: Levels) -> None:
+    """Dumbbells, the best free allocator on top."""
+    ordered = sorted(levels.pairs.items(), key=lambda item: (-item[1][0], item[0]))
+    drawn = {name: (free, math.nan if paid is None else paid) for name, (free, paid) in ordered}
+    draw_pairs(axes, drawn, dict.fromkeys(drawn, "infeasible"))
+    style.named_rows(axes, list(drawn))
+    axes.margins(x=0.12)

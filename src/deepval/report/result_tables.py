@@ -1,0 +1,351 @@
+"""Result -> its tables: verdicts, slices, streams, thresholds, recovered gap, gap to the oracle, ladder."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from deepval.judging.resamples import LEAVE_OUT_UP_TO
+from deepval.report.table import (
+    MISSING,
+    Table,
+    TableCell,
+    cost,
+    few,
+    interval,
+    lines_of,
+    mark_of,
+    number,
+    percent,
+    quantity,
+)
+from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Stream, Threshold
+
+ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
+LADDER, LADDER_CHANCE = "oracle-ladder", "random-ladder"
+OF_LADDER = "nDG of ladder"
+YARDSTICKS = (
+    "oracle 'full': nDG divides by oracle, and the verdict compares with random, over the full mode only; 'ladder': by "
+    f"oracle-ladder and with random-ladder, over all modes. '{OF_LADDER}' divides every gain by oracle-ladder's: "
+    "rows of both kinds on one scale."
+)
+ALL_ROWS = "vs random, all rows"
+SECOND, SECOND_BOUNDS = "second opinion", "second 95 %"
+EXPLAINED = {
+    "nDG": "nDG: gain as a share of the oracle's",
+    "gain": "gain = benefit - harm",
+    "vs random": "vs random: gain less that of random",
+    "kept": "kept: whether the rate of escalations stayed within the budget",
+    "escalated": "escalated: inputs that get the expensive mode",
+    SECOND: "second opinion: what wider intervals for few or unequal units say (docs/statistics.md)",
+}
+"""Headings that need an explanation below the table."""
+SYMBOLS = {"–": "–: undefined or not measured", "inf.": "inf.: cannot run within the budget"}
+WEAK = {
+    " on few units": f"on few units: the value to gain is spread as over fewer than {FEW_UNITS:g} units, where 95 % "
+    "intervals held the truth in 61 % of simulated samples (docs/statistics.md).",
+    "rests on ": "rests on: without that unit the verdict is another.",
+}
+"""Words that qualify a verdict -> the explanation of these words."""
+NEW_UNITS = (
+    "The 95 % prediction interval is for the rate on as many new units as the rate is of (docs/statistics.md, Rates on "
+    "new units)."
+)
+IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positive or too near zero to take shares of."
+
+
+def result_tables(result: Result) -> Iterator[Table]:
+    """The tables of a result; tables without rows are left out."""
+    yield verdict_table(result.rows, f"Verdicts ({quantity(result.comparisons, 'comparison')} with random)")
+    if result.slices:
+        yield verdict_table(result.slices, "Within groups of inputs", sliced=True)
+    if result.streams:
+        yield _streams(result)
+    if result.thresholds:
+        yield threshold_table(result.thresholds, held=result.provenance.calibration_units)
+    if result.recovery:
+        yield recovery_table(result.recovery)
+    if any(gap.gap is not None for gap in result.gaps):
+        yield _gaps(result)
+    if result.ladder:
+        yield _ladder(result)
+
+
+def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> Table:
+    """The rows of a result, budget by budget; the rows of slices, group by group."""
+    header = (
+        "budget",
+        "allocator",
+        "escalated",
+        "gain",
+        "benefit",
+        "harm",
+        "nDG",
+        "nDG 95 %",
+        "vs random",
+        "vs random 95 %",
+        "verdict",
+    )
+    every = any(row.versus_random_loss_simultaneous_lo is not None for row in rows)
+    second = any(row.second_verdict for row in rows)
+    header = (*header[:-1], *[ALL_ROWS] * every, *[SECOND_BOUNDS, SECOND] * second, header[-1])
+    notes = sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason})
+    if any(row.versus_random_unit == "loss" for row in rows):
+        notes.append(IN_LOSS)
+    left = max((row.versus_random_dropped for row in rows), default=0)
+    if left:
+        notes.append(f"Up to {left} of {rows[0].draws} draws without a positive all-cheap loss are left out.")
+    dropped = max((row.draws_dropped for row in rows), default=0)
+    if dropped:
+        notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval (small prize).")
+    sections = []
+    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, row.budget.label)):
+        first = f"{label}, {budget}" if sliced else budget
+        lines = (_verdict(row, first if i == 0 else "", every=every, second=second) for i, row in enumerate(members))
+        sections.append(tuple(lines))
+    notes += _weaknesses(rows)
+    extra = (SECOND_BOUNDS, "escalated", "gain", "nDG 95 %", "benefit", "harm", "nDG", SECOND)
+    if len({row.oracle for row in rows if row.oracle}) < 2:
+        return Table(title, header, tuple(sections), tuple(notes), extra)
+    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), (*extra[:4], OF_LADDER, *extra[4:]))
+    table = table.with_column("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
+    return table.with_column("oracle", OF_LADDER, list(_of_ladder(rows)))
+
+
+def _of_ladder(rows: Sequence[Row]) -> Iterator[str]:
+    """Every row's gain as a share of the gain of the best plan over all modes under the same budget."""
+    prizes = {(row.slice, row.budget): row.gain for row in rows if row.allocator == LADDER}
+    for row in rows:
+        prize = prizes.get((row.slice, row.budget))
+        yield number(row.gain / prize if prize and prize > 0 and row.ndg is not None and row.gain is not None else None)
+
+
+def _weaknesses(rows: Sequence[Row]) -> Iterator[str]:
+    """Explanations of qualified verdicts, and a note if units were not left out in turn."""
+    words = " ".join(row.verdict_words or "" for row in rows)
+    yield from (meaning for sign, meaning in WEAK.items() if sign in words)
+    if any(row.units > LEAVE_OUT_UP_TO and row.verdict_words in ("better", "worse") for row in rows):
+        yield f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}."
+
+
+def explanations(table: Table, without: Sequence[str] = ()) -> list[str]:
+    """The meaning of a table's signs and headings, unless its notes explain them; `without` names headings to skip."""
+    notes = " ".join(note for note in table.notes if note not in WEAK.values())
+    texts = {cell.text for section in table.sections for row in section for cell in row}
+    marks = {cell.mark for section in table.sections for row in section for cell in row}
+    signs = [meaning for sign, meaning in SYMBOLS.items() if sign in texts and f"{sign}:" not in notes]
+    if "worse" in marks and "asterisk" not in notes:
+        signs.append("asterisk: worse, at 95 %")
+    if any(text.startswith("[") for text in texts) and "95 %" not in notes:
+        signs.append("[low, high]: 95 % interval over units")
+    if "vs random" in table.header:
+        signs += [meaning for name, meaning in EXPLAINED.items() if name in table.header and name not in without]
+        if any("%" in text for text in texts):
+            signs.append("%: of the all-cheap loss")
+    return [f"{'; '.join(signs)}."] if signs else []
+
+
+def _versus_random(row: Row | Stream) -> tuple[str, str]:
+    """The difference with random and its interval, in percent of the all-cheap loss or, bare, in units of the loss."""
+    if row.versus_random_unit == "loss":
+        return number(row.versus_random_loss), interval(row.versus_random_loss_lo, row.versus_random_loss_hi)
+    return percent(row.versus_random), interval(row.versus_random_lo, row.versus_random_hi, percent)
+
+
+def _simultaneous(row: Row) -> str:
+    """The simultaneous interval of the same difference: it holds for all rows at once."""
+    if row.versus_random_unit == "loss":
+        return interval(row.versus_random_loss_simultaneous_lo, row.versus_random_loss_simultaneous_hi)
+    return interval(row.versus_random_simultaneous_lo, row.versus_random_simultaneous_hi, percent)
+
+
+def _second(row: Row | Stream) -> tuple[str, str]:
+    """The interval of the second opinion, and its verdict (`agrees` if it is the row's own)."""
+    if row.second_verdict is None:
+        return "", ""
+    opinion = "agrees" if row.second_verdict == row.verdict else row.second_verdict
+    if row.versus_random_unit == "loss":
+        return interval(row.versus_random_loss_second_lo, row.versus_random_loss_second_hi), opinion
+    return interval(row.versus_random_second_lo, row.versus_random_second_hi, percent), opinion
+
+
+def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
+    mark = mark_of(row.verdict)
+    loss = (row.cheap_loss or None) if row.versus_random_unit == "share" else None
+
+    def share(value: float | None) -> str:
+        return number(value) if loss is None or value is None else percent(value / loss)
+
+    return (
+        TableCell(budget),
+        TableCell(row.allocator, mark if mark == "better" else ""),
+        TableCell("inf." if row.verdict == "infeasible" else number(row.escalated, 1)),
+        TableCell(share(row.gain)),
+        TableCell(share(row.benefit)),
+        TableCell(share(row.harm)),
+        TableCell(number(row.ndg), mark),
+        TableCell(interval(row.ndg_lo, row.ndg_hi)),
+        *map(TableCell, _versus_random(row)),
+        *([TableCell(_simultaneous(row))] if every else []),
+        *(map(TableCell, _second(row)) if second else []),
+        TableCell(row.verdict_words or row.verdict or ""),
+    )
+
+
+def _streams(result: Result) -> Table:
+    header = (
+        "budget",
+        "allocator",
+        "policy",
+        "rate",
+        "kept",
+        "nDG",
+        "vs ranking",
+        "vs ranking 95 %",
+        "vs random",
+        "vs random 95 %",
+        SECOND,
+        "verdict",
+    )
+    sections = []
+    for (budget, _), members in groupby(result.streams, key=lambda row: (row.budget.label, row.allocator)):
+        rows = []
+        for i, row in enumerate(members):
+            state = "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
+            cells = (
+                budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), state,
+                number(row.ndg), number(row.versus_ranking), interval(row.versus_ranking_lo, row.versus_ranking_hi),
+                *_versus_random(row), _second(row)[1], row.verdict_words or row.verdict or "",
+            )  # fmt: skip
+            rows.append(tuple(TableCell(text) for text in cells))
+        sections.append(tuple(rows))
+    notes = ["Policies are calibrated on other units; 'vs ranking' is the difference in nDG: what causality costs."]
+    for what, field in (("ranking", "versus_ranking_dropped"), ("random", "versus_random_dropped")):
+        dropped = max(row[field] for row in result.streams)
+        if dropped:
+            notes.append(f"Up to {dropped} of {result.streams[0].draws} draws are left out of an interval vs {what}.")
+    extra = ("vs ranking 95 %", "vs ranking", "nDG", "kept")
+    return Table("Streaming", header, tuple(sections), tuple(notes), extra)
+
+
+def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | None) -> Table:
+    """The thresholds of allocators and their expected escalation rates; `held` are the calibration units."""
+    header = (
+        "budget",
+        "allocator",
+        "policy",
+        "escalate above",
+        "at the cut",
+        "rate",
+        "rate on new units, 95 %",
+        "gain",
+    )
+    apart = any(row.calibration_rate is not None and row.calibrated_on == "calibration" for row in thresholds)
+    sections = []
+    for budget, members in groupby(thresholds, key=lambda row: row.budget.label):
+        rows = []
+        for i, row in enumerate(members):
+            rate, bounds = [percent(row.rate, 1)], [interval(row.rate_lo, row.rate_hi, _tenths)]
+            if row.price is not None:
+                rate = [f"{entry.mode} {percent(entry.rate, 1)}" for entry in row.rates]
+                bounds = [
+                    f"{entry.mode} {interval(entry.lo, entry.hi, _tenths)}"
+                    for entry in row.rates
+                    if entry.lo is not None
+                ]
+            tied = "" if row.tied is None else f"{percent(row.tie_acceptance, 1)} of {row.tied:,}"
+            first = (budget if i == 0 else "", row.allocator, _policy(row), _cut(row), tied)
+            texts = (*first, ", ".join(rate), ", ".join(bounds), number(row.gain))
+            rows.append(tuple(map(TableCell, texts)))
+        sections.append(tuple(rows))
+    notes = sorted({f"{row.allocator}: {row.reason}." for row in thresholds if row.reason})
+    notes.append(_calibration_note(thresholds, held))
+    if any(row.price is not None for row in thresholds):
+        notes.append("price: of all modes run the one of largest score - price x cost; cheap has score and cost 0.")
+    if any(row.policy == "adaptive threshold" for row in thresholds):
+        notes.append("An adaptive threshold starts at this score and follows the rate from there.")
+    if any(row.gain is not None for row in thresholds):
+        notes.append("The gain is that of the policy on the calibration units, in units of the loss.")
+    if apart:
+        rates = [percent(row.calibration_rate, 1) for row in thresholds]
+        notes.append(f"On the calibration units the policy escalates {', '.join(rates)}.")
+    notes.append("at the cut: how many of so many equal scores to escalate. Thresholds are rounded here, not in JSON.")
+    table = Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
+    return table if any(row.gain is not None for row in thresholds) else table.select(*header[:-1])
+
+
+def recovery_table(rows: Sequence[Recovery]) -> Table:
+    """APGR and call-performance thresholds, allocator by allocator."""
+    levels = [call.recovered for call in rows[0].calls]
+    header = ("allocator", "APGR", "95 %", "verdict", *(f"CPT({percent(level, 0)})" for level in levels))
+    texts = []
+    for row in rows:
+        calls = [
+            " ".join(filter(None, (percent(call.share, 1), interval(call.lo, call.hi, _tenths)))) for call in row.calls
+        ]
+        bounds = interval(row.apgr_lo, row.apgr_hi)
+        texts.append((row.allocator, number(row.apgr), bounds, row.verdict or MISSING, *calls))
+    notes = [
+        "APGR: part of the gap between cheap and full that is recovered, a mean over all shares of calls to full; "
+        "random has 0.5. CPT(x): smallest share of calls that recovers x; random needs x.",
+        *sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason}),
+    ]
+    return Table("Performance gap recovered", header, lines_of(texts), tuple(notes))
+
+
+def _policy(row: Threshold) -> str:
+    """The policy with its tuned parameter, if it has one."""
+    return row.policy if row.parameter is None else f"{row.policy} ({row.parameter:g})"
+
+
+def _cut(row: Threshold) -> str:
+    """The threshold or price, with enough digits to distinguish scores."""
+    if row.price is not None:
+        return f"price {row.price:.6g} per {UNITS[row.convention] if row.convention else 'escalation'}"
+    return MISSING if row.threshold is None else f"{row.threshold:.6g}"
+
+
+def _tenths(value: float | None) -> str:
+    return percent(value, 1)
+
+
+def _calibration_note(thresholds: Sequence[Threshold], units: Sequence[str] | None) -> str:
+    """A sentence on the units that the thresholds are calibrated on."""
+    listing = "" if units is None else f" ({quantity(len(units), 'unit')}: {few(units)})"
+    if any(row.calibrated_on == "calibration" for row in thresholds):
+        return f"Calibrated on units that the rates are not of{listing}. {NEW_UNITS}"
+    return f"Calibrated on the same units as the rates{listing}. {NEW_UNITS}"
+
+
+def _gaps(result: Result) -> Table:
+    header = ("budget", "allocator", "gap", "missed", "harm", "left out", "overhead", "ranking", "causal", "break-even")
+    # Same unit as the table of verdicts: if the all-cheap loss is almost zero, shares of it mean nothing.
+    loss = None if any(row.versus_random_unit == "loss" for row in result.rows) else result.setting["cheap_loss"]
+
+    def part(value: float | None) -> str:
+        return number(value) if loss is None or value is None else percent(value / loss)
+
+    sections = []
+    for budget, members in groupby(result.gaps, key=lambda gap: gap.budget.label):
+        rows = []
+        for i, gap in enumerate(members):
+            unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
+            parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
+            even = MISSING if gap.break_even is None else f"{cost(gap.break_even, gap.convention)}{unit}"
+            texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
+            rows.append(tuple(TableCell(text) for text in texts))
+        sections.append(tuple(rows))
+    notes = ("gap = missed + harm - left out = overhead + ranking (+ causal).",)
+    return Table("Where the gap to the oracle goes", header, tuple(sections), notes)
+
+
+def _ladder(result: Result) -> Table:
+    header = ("budget", "optimum", "full only", "share", "LP bound", "modes", "excess in other units")
+    rows = []
+    for entry in result.ladder:
+        modes = ", ".join(f"{name} {count}" for name, count in entry["modes"].items())
+        others = [item for item in entry["spent"] if item["convention"] != entry["convention"]]
+        excess = ", ".join(f"{UNITS[item['convention']]} {percent(item['excess'], 1)}" for item in others)
+        numbers = (number(entry["value"]), number(entry["full_only"]), percent(entry["full_only_share"], 1))
+        texts = (entry.budget.label, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
+        rows.append(tuple(TableCell(text) for text in texts))
+    notes = ("'share' is what the best plan restricted to the full mode reaches of the optimum over all modes.",)
+    return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)

@@ -1,0 +1,271 @@
+"""Logs of every source go the same way: build, fit, score, evaluate, report; what is wrong is one sentence."""
+
+import json
+import os
+import pickle
+import sqlite3
+import warnings
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import pytest
+from test_scenarionet import made_record
+
+import external_worlds
+import waymo_files
+from deepval.cells import build, sources
+from deepval.cells.folder import read_cell
+from deepval.datasets import open_dataset
+from deepval.errors import InputWarning
+from deepval.features import TRACKED_NAMES, tracked_features
+from external_worlds import WORLDS
+from protocol_worlds import run
+from shared import shared_data
+
+pytest.importorskip("shapely", reason="the extra `planners` has shapely")
+SYSTEMS = ("pdm-closed-safety", "pdm-closed-scalar", "idm-safety", "idm-scalar")
+PAIRS = (("none", "reference"), ("profile-320", "profile-640"))
+CASES = [("waymo", PAIRS[0]), ("nuplan", PAIRS[0]), ("scenarionet", PAIRS[1]), ("argoverse2", PAIRS[1])]
+"""Every source and every pair; the others are in tests/slow."""
+HOME = Path(mkdtemp(prefix="deepval-external-"))
+SIGNALS = ("ego-speed", "criticality")
+
+
+def told(*words):
+    """The command in this process, with its notes on standard error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InputWarning)
+        return run(*words)
+
+
+def done(*words):
+    found = told(*words)
+    assert found.code == 0, found.err
+    return found
+
+
+@cache
+def logs(name):
+    return WORLDS[name](HOME / name)
+
+
+def built(name, root, pair, out):
+    words = [word for mode in pair for word in ("--mode", mode)]
+    words += [word for system in SYSTEMS for word in ("--system", system)]
+    return done("build", "--dataset", name, "--root", root, "--geometry", "tracks", *words, "--out", out)
+
+
+@cache
+def cells(name, pair):
+    """Folders of the four cells, and what the command said."""
+    out = HOME / f"{name}-{pair[0]}"
+    said = built(name, logs(name), pair, out)
+    return {system: out / f"{system}-tracks" for system in SYSTEMS}, said
+
+
+def check_cell(folder, *, fits):
+    """Everything that a cell is for, on its own folder."""
+    cell = read_cell(folder)
+    assert len(cell.table) > 0
+    assert np.isfinite(cell.table.losses).all()
+    assert sum(len(view.objects) for view in cell.views) > 0 or "none" in cell.table.modes
+    for sight in cell.sights:
+        rows = np.array([tracked_features(glance) for glance in sight.glances])
+        assert rows.shape == (len(sight.view.scene), len(TRACKED_NAMES))
+        # What needs the frame before is not known in the first; where nobody is observed there is no mean speed.
+        assert np.isfinite(
+            rows[1:, [TRACKED_NAMES.index(n) for n in ("ego_speed_mps", "connector_m", "nearest_m")]]
+        ).all()
+    for signal in SIGNALS:
+        assert "coverage 100.0%" in done("score", folder, signal).out
+    if fits:
+        done("fit", folder, "--allocator", "gate-ridge")
+        assert "coverage 100.0%" in done("score", folder, "gate-ridge").out
+    judged = json.loads(done("evaluate", folder, "--draws", "20", "--json").out)
+    assert {row["allocator"] for row in judged["rows"]} >= {*SIGNALS, *(["gate-ridge"] if fits else [])}
+    page = folder.parent / f"{folder.name}.html"
+    done("report", folder, "--out", page)
+    frames = json.loads((folder / "frames.json").read_text())["frames"]
+    assert all(frame["road"]["lanes"] for frame in frames)
+    assert all(len(mode["poses"]) == 8 for frame in frames for mode in frame["modes"].values())
+    if frames:
+        assert '"lanes"' in page.read_text(encoding="utf-8")
+    return judged
+
+
+@pytest.mark.parametrize(("name", "pair"), CASES, ids=lambda value: value if isinstance(value, str) else value[0])
+def test_every_source_goes_the_same_way(name, pair):
+    folders, said = cells(name, pair)
+    check_cells(folders, said, fits=name in ("waymo", "scenarionet"))
+
+
+def check_cells(folders, said, *, fits):
+    assert ("too few for a split" in said.err) is not fits
+    found = {system: read_cell(folder) for system, folder in folders.items()}
+    for planner in ("pdm-closed", "idm"):
+        # Every state is planned for and judged by one plan under two weightings.
+        safety, scalar = (found[f"{planner}-{kind}"].table for kind in ("safety", "scalar"))
+        assert (scalar.losses >= safety.losses).all()
+        assert np.isfinite(scalar.losses).all()
+    check_cell(folders["pdm-closed-scalar"], fits=fits)
+
+
+def test_python_builds_what_the_command_builds():
+    material = sources.from_files(open_dataset("waymo", logs("waymo")), [sources.ModeFile(m, None) for m in PAIRS[0]])
+    folders, _ = cells("waymo", PAIRS[0])
+    for cell in build.cells(material, geometries=["tracks"], systems=SYSTEMS[2:]):
+        kept = read_cell(folders[cell.spec.system])
+        assert cell.id == kept.id
+        np.testing.assert_array_equal(cell.table.losses, kept.table.losses)
+        # Whoever sees nothing runs into what is there.
+        assert cell.table.summary().affected > 0
+
+
+def test_logs_of_several_drives_have_a_split(tmp_path):
+    """nuPlan: three units, one of two drives that have a route each; named as a shipped costs file has its modes."""
+    root = external_worlds.nuplan_logs(tmp_path / "logs")
+    words = ("--dataset", "nuplan", "--root", root, "--geometry", "tracks", "--system", "idm-scalar")
+    named = ("--mode", "yolov8s-320=profile-320", "--mode", "yolov8s-640=profile-640", "--seed", "3")
+    costs = ("--costs", "jetson-agx-xavier-nuplan")
+    assert done("build", *words, *named, *costs, "--out", tmp_path).err.strip() == ""
+    folder = tmp_path / "idm-scalar-tracks"
+    cell = read_cell(folder)
+    assert (len(cell.split.units), len(cell.table)) == (3, 4 * 24)
+    assert cell.spec.modes[0].made["size"] == 320
+    assert "--mode yolov8s-320=profile-320" in cell.spec.command(root="r", files={}, out="o")
+    done("fit", folder, "--allocator", "gate-ridge")
+    for name in ("ego-speed", "criticality", "gate-ridge"):
+        done("score", folder, name)
+    rows = json.loads(done("evaluate", folder, "--draws", "0", "--json").out)["rows"]
+    unpriced = {(row["kind"], row["allocator"]) for row in rows if row["reason"] == "no cost known"}
+    assert {row["kind"] for row in rows} == {"selection", "latency", "energy"}
+    assert unpriced == {("energy", "criticality"), ("energy", "gate-ridge")}  # the profile has no energy of these
+
+
+def test_one_log_is_judged_on_and_labelled(tmp_path):
+    folders, said = cells("argoverse2", PAIRS[1])
+    assert said.err == (
+        "deepval: note: 1 unit is too few for a split, which needs 3: all of argoverse2 are judged on, nothing is held "
+        "out, and no allocator can be fitted here.\n"
+    )
+    folder = folders["idm-scalar"]
+    refused = told("fit", folder, "--allocator", "gate-ridge")
+    assert (refused.code, refused.out) == (2, "")
+    assert "there is nothing to fit on: 1 unit is too few for a split, which needs 3" in refused.err
+    assert not (folder / "allocators").exists()
+    done("score", folder, "ego-speed")
+    label = "1 unit is too few for a split, which needs 3: all are judged on, nothing was held out."
+    judged = done("evaluate", folder, "--out", tmp_path / "result.json")
+    assert label in " ".join(judged.out.split())
+    assert label in judged.err
+    assert label in json.loads((tmp_path / "result.json").read_text())["warnings"][0]
+    done("report", folder, "--out", tmp_path / "page.html")
+    assert label in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.shared
+def test_the_real_argoverse_scenario_is_built(tmp_path):
+    root = shared_data("argoverse2")
+    words = ("--mode", "none", "--mode", "reference", "--geometry", "tracks", "--system", "idm-scalar")
+    done("build", "--dataset", "argoverse2", "--root", root, *words, "--out", tmp_path)
+    check_cell(tmp_path / "idm-scalar-tracks", fits=False)
+    summary = read_cell(tmp_path / "idm-scalar-tracks").table.summary()
+    assert (summary.inputs, summary.affected, summary.harm_ratio) == (14, 3, 0.0)
+
+
+class Escape:
+    """What asks for a command when a careless reader loads it."""
+
+    def __reduce__(self):
+        return os.mkdir, (str(HOME / "escaped"),)
+
+
+def refused(name, root, tmp_path, *, system="idm-safety"):
+    """What the command says where it refuses to build: one sentence, and nothing is written."""
+    words = ("--mode", "none", "--mode", "reference", "--geometry", "tracks", "--system", system)
+    found = told("build", "--dataset", name, "--root", root, *words, "--out", tmp_path / "cells")
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("deepval: ")
+    assert found.err.count("\n") == 1
+    assert "Traceback" not in found.err
+    assert not (tmp_path / "cells").exists()
+    return found.err
+
+
+def shifted(y_m):
+    """A scenario whose ego is so far to the left of its road."""
+    message = waymo_files.scenario()
+    for state in message["tracks"][1]["states"]:
+        state["centerY"] = y_m
+    return message
+
+
+def test_a_lane_without_successors_is_planned_towards(tmp_path):
+    message = waymo_files.scenario()
+    message["mapFeatures"] = [waymo_files.lane(1, waymo_files.points(0, 45, 0.0))]
+    message["tracks"] = message["tracks"][1:2]
+    message |= {"sdcTrackIndex": 0, "timestampsSeconds": message["timestampsSeconds"][:46]}
+    message["tracks"][0]["states"] = message["tracks"][0]["states"][:46]
+    del message["dynamicMapStates"]
+    root = waymo_files.write(tmp_path / "logs", message)
+    words = ("--mode", "none", "--mode", "reference", "--geometry", "tracks")
+    systems = ("--system", "idm-scalar", "--system", "pdm-closed-scalar")
+    said = done("build", "--dataset", "waymo", "--root", root, *words, *systems, "--out", tmp_path)
+    assert said.out.count("none of 2 inputs affected") == 2
+    for system in systems[1::2]:
+        assert read_cell(tmp_path / f"{system}-tracks").table.losses.max() < 5
+
+
+@pytest.mark.parametrize("system", ["idm-safety", "pdm-closed-safety"])
+def test_an_ego_off_the_road_is_told(tmp_path, system):
+    near = refused("waymo", waymo_files.write(tmp_path / "near", shifted(400.0)), tmp_path, system=system)
+    assert "a1b2c3.json: a driven path must lie on the map; no lane is within 15 m of it" in near
+
+
+def leave_the_map(db):
+    db.execute("UPDATE scene SET roadblock_ids = '100 999'")
+
+
+def drop_boxes(db):
+    db.execute("DROP TABLE lidar_box")
+
+
+def lose_sweeps(db):
+    db.execute("DELETE FROM lidar_pc WHERE timestamp BETWEEN 1629122402000000 AND 1629122403000000")
+
+
+@pytest.mark.parametrize(
+    ("harm", "sentence"),
+    [
+        (leave_the_map, "roadblock 999"),
+        (drop_boxes, "must have a table lidar_box"),
+        (lose_sweeps, "two of them take 1.150 s"),
+    ],
+)
+def test_faults_of_a_database_are_told(tmp_path, harm, sentence):
+    root = external_worlds.nuplan(tmp_path / "logs")
+    with closing(sqlite3.connect(next(root.rglob("*.db")))) as db:
+        harm(db)
+        db.commit()
+    assert sentence in refused("nuplan", root, tmp_path)
+
+
+def test_a_hole_in_time_is_told(tmp_path):
+    record = made_record(steps=51)
+    record["metadata"]["ts"][20:] += 0.7
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "sd_made.pkl").write_bytes(pickle.dumps(record, protocol=4))
+    said = refused("scenarionet", tmp_path / "logs", tmp_path)
+    assert "a log must have a step every 0.1 s; from step 19 to 20 there are 0.8 s" in said
+
+
+def test_a_pickle_that_asks_for_more_is_told_and_not_run(tmp_path):
+    record = made_record(steps=51) | {"more": Escape()}
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "sd_made.pkl").write_bytes(pickle.dumps(record, protocol=4))
+    said = refused("scenarionet", tmp_path / "logs", tmp_path)
+    assert "sd_made.pkl: must be a pickle of plain containers and NumPy arrays; it asks for posix.mkdir" in said
+    assert not (HOME / "escaped").exists()

@@ -1,0 +1,187 @@
+"""The upper half of the house on real KITTI tracking data: figures that independent implementations agree on."""
+
+import json
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import deepval
+from deepval.datasets import read_dataset
+from deepval.errors import InputError, InputWarning
+from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.placing.reference_geometry import lift_bias, oracle_objects
+from deepval.perception.reported.detection_files import read_detections
+from deepval.perception.reported.detection_rows import Source
+from deepval.perception.reported.detections import check_coverage, covered, persistent
+from deepval.perception.reported.losses import perception_losses
+from deepval.systems import SYSTEMS
+from deepval.systems.outcomes import outcomes, viability
+from driving import scene
+from shared import shared_data
+
+pytestmark = pytest.mark.shared
+KINDS = {"CIWT": "raw", "RRC": "probabilities"}
+
+
+class Summary(NamedTuple):
+    affected: int
+    harmed: float
+    ratio: float
+    all_full: float
+    oracle_20: float
+    all_cheap_loss: float
+
+
+def summary(found):
+    values, total = found.values, found.loss[:, 0].sum()
+    helped, harmed = values[values > 0], values[values < 0]
+    k = int(np.floor(0.2 * len(values) + 0.5))
+    best = np.sort(helped)[::-1][:k].sum()
+    affected = len(helped) + len(harmed)
+    return Summary(
+        affected, 100 * len(harmed) / affected, -harmed.sum() / helped.sum(), 100 * values.sum() / total,
+        100 * best / total, total,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kitti():
+    return read_dataset("kitti", shared_data("kitti_tracking"))
+
+
+@pytest.fixture(scope="module")
+def modes(kitti):
+    def mode(name):
+        path = shared_data("kitti_tracking", "detections", f"{name}.parquet")
+        found = read_detections(path, kitti.scenes, source=Source(scores=KINDS.get(name, "none")))
+        return (found.above(0.25) if name == "RRC" else found).where(lambda each: each.cls == "Car")
+
+    return {name: mode(name) for name in ("CIWT", "RRC", "YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")}
+
+
+@pytest.fixture(scope="module")
+def perceived(kitti, modes):
+    pairs = list(zip(kitti.scenes, kitti.truths, strict=True))
+    return {
+        (name, geometry): [
+            monocular_objects(mode[scene.unit], scene)
+            if geometry == "monocular"
+            else oracle_objects(mode[scene.unit], scene, truth=truth)
+            for scene, truth in pairs
+        ]
+        for name, mode in modes.items()
+        for geometry in ("monocular", "oracle")
+    }
+
+
+def cell(kitti, perceived, names, geometry, system):
+    seen = {name: perceived[name, geometry] for name in names}
+    return outcomes(SYSTEMS[system], kitti.scenes, kitti.truths, perceived=seen)
+
+
+def test_the_reader_finds_every_sequence_frame_and_object(kitti):
+    assert kitti.units == tuple(f"{unit:04d}" for unit in range(21))
+    assert sum(len(scene) for scene in kitti.scenes) == 8008
+    assert sum(len(truth) for truth in kitti.truths) == 47262
+    assert sum(len(truth.ignored_frame) for truth in kitti.truths) == 18039
+    assert [int(scene.has_image.sum()) for scene in kitti.scenes if scene.has_image.any()] == [3, 91, 3]
+    with pytest.raises(InputError, match="must have an image"):
+        kitti.scenes[1].image_source(0)
+
+
+@pytest.mark.parametrize(
+    ("names", "geometry", "system", "expected"),
+    [
+        (("CIWT", "RRC"), "monocular", "braking", Summary(718, 54.3, 1.063, -0.67, 10.61, 10297)),
+        (("YOLOv3-SORT", "YOLOX-SORT"), "oracle", "receding-horizon", Summary(939, 5.0, 0.0285, 57.59, 59.28, np.nan)),
+    ],
+)
+def test_published_cells(kitti, perceived, names, geometry, system, expected):
+    found = summary(cell(kitti, perceived, names, geometry, system))
+    assert found.affected == pytest.approx(expected.affected, abs=2)
+    assert found.harmed == pytest.approx(expected.harmed, abs=0.05)
+    assert found.ratio == pytest.approx(expected.ratio, rel=0.0005 / 1.063, abs=0.00005)
+    assert found.all_full == pytest.approx(expected.all_full, abs=0.005)
+    assert found.oracle_20 == pytest.approx(expected.oracle_20, abs=0.005)
+    if not np.isnan(expected.all_cheap_loss):
+        assert found.all_cheap_loss == pytest.approx(expected.all_cheap_loss, abs=0.5)
+
+
+@pytest.mark.parametrize(("name", "median_m"), [("RRC", 0.73), ("CIWT", 1.00)])
+def test_lift_bias_near_the_vehicle(kitti, modes, name, median_m):
+    near = lift_bias(modes[name], kitti.scenes, truths=kitti.truths)[0]
+    assert near.mean_m == pytest.approx(1.34, abs=0.01)
+    assert near.median_m == pytest.approx(median_m, abs=0.005)
+    assert near.detections > 4000
+
+
+def test_ciwt_reports_nothing_in_0017_and_two_boxes_without_area(modes):
+    with pytest.warns(InputWarning, match="CIWT reports nothing at all in unit 0017"):
+        check_coverage("CIWT", {unit: covered(modes["CIWT"][unit]) for unit in modes["CIWT"].units}, scored=True)
+    assert modes["CIWT"].dropped["degenerate"] == 2
+    check_coverage("RRC", {unit: covered(modes["RRC"][unit]) for unit in modes["RRC"].units}, scored=True, strict=True)
+
+
+def test_the_three_step_ladder_is_one_table(kitti, perceived):
+    ladder = ("YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")
+    found = cell(kitti, perceived, ladder, "oracle", "receding-horizon")
+    pair = cell(kitti, perceived, (ladder[0], ladder[2]), "oracle", "receding-horizon")
+    assert found.loss.shape == (8008, 3)
+    np.testing.assert_array_equal(found.loss[:, [0, 2]], pair.loss)
+    assert len(np.unique(found.input)) == 8008
+
+
+def test_noise_on_a_braking_ladder_does_not_beat_the_best_mixture_of_modes(kitti, perceived):
+    ladder = ("YOLOv3-SORT", "YOLOv4-SORT", "YOLOX-SORT")
+    found = cell(kitti, perceived, ladder, "monocular", "braking")
+    figures = dict(zip(ladder, ({"mj": 41.1}, {"mj": 47.8}, {"mj": 84.4}), strict=True))  # 320, 384 and 640 px
+    costs = {"modes": figures, "allocators": {"noise": {"mj": 0.0}}}
+    table = deepval.ValueTable.from_columns(unit=found.unit, input=found.input, losses=found.losses, costs=costs)
+    middle, full = table.mode_values.mean(axis=0)[1:]
+    for seed in range(5):
+        noise = np.random.default_rng(seed).random(len(table))
+        scores = {"noise": np.column_stack([noise, np.full(len(table), -1.0)])}
+        result = deepval.evaluate(table, scores, [deepval.Energy(0.2)], draws=40, seed=seed)
+        row, chance, full_only = (result.row(name) for name in ("noise", "random-ladder", "random"))
+        assert chance.gain / full_only.gain == pytest.approx(middle / 47.8 * 84.4 / full, rel=1e-3)
+        assert chance.gain > 1.5 * full_only.gain
+        assert row.gain > 1.4 * full_only.gain
+        assert row.verdict == "unresolved"
+
+
+@pytest.mark.parametrize("system", ["braking", "receding-horizon"])
+def test_controllers_beat_constant_actions(kitti, perceived, system):
+    found = cell(kitti, perceived, ("CIWT", "RRC"), "oracle", system)
+    check = viability(found, kitti.scenes, kitti.truths)
+    assert all(check.viable.values()), check
+
+
+def test_yolov8s_files_need_to_be_told_which_frames_were_run(kitti):
+    path = shared_data("kitti_tracking", "detections", "yolov8s_320.parquet")
+    with pytest.raises(InputError, match="give frames_run"):
+        read_detections(path, kitti.scenes)
+    pictured = {scene.unit: scene.has_image for scene in kitti.scenes}
+    found = read_detections(path, kitti.scenes, source=Source(frames_run=pictured))
+    assert sum(found[unit].run.sum() for unit in kitti.units) == 97
+    assert len(found) + found.dropped["class"] == 310
+
+
+def test_better_detectors_miss_less_and_persistence_drops_some(kitti, modes):
+    missed = {}
+    for name in ("YOLOv3-SORT", "YOLOX-SORT", "RRC"):
+        missed[name] = sum(perception_losses(modes[name][truth.unit], truth)["E1"].sum() for truth in kitti.truths)
+    assert missed["RRC"] < missed["YOLOX-SORT"] < missed["YOLOv3-SORT"]
+    kept = np.concatenate([persistent(found) for found in modes["RRC"].units.values()])
+    assert 0.5 < kept.mean() < 1
+
+
+def test_nuscenes_results_are_read_by_sample_token():
+    path = shared_data("nuscenes", "results", "detector_a.json")
+    tokens = list(json.loads(path.read_text())["results"])
+    drive = replace(scene(len(tokens), unit="mini_val"), frame_ids=np.array(tokens))
+    found = read_detections(path, [drive])
+    assert (len(tokens), len(found) + found.dropped["class"]) == (81, 905)
+    assert found["mini_val"].cuboid_frame == "world"
+    assert found["mini_val"].run.all()

@@ -1,0 +1,299 @@
+"""The command, run as a person would: in a subprocess, through the script and through `python -m`."""
+
+import atexit
+import csv
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import deepval
+from deepval.cli import COMMANDS
+from example_files import write_example
+
+DEMO = Path(tempfile.mkdtemp(prefix="deepval-test-"))
+atexit.register(shutil.rmtree, DEMO, ignore_errors=True)
+write_example(DEMO)
+SCRIPT = [str(Path(sys.executable).parent / "deepval")]
+HEAVY = {"torch", "matplotlib", "sklearn", "scipy", "onnxruntime", "pyarrow", "pandas"}
+MODULE = [sys.executable, "-m", "deepval.cli"]
+
+
+def run(*words: object, command: list[str] = SCRIPT, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command, *map(str, words)], capture_output=True, text=True, cwd=cwd, check=False, timeout=600
+    )
+
+
+def evaluate(*words: object) -> subprocess.CompletedProcess[str]:
+    return run("evaluate", DEMO / "values.csv", "-s", DEMO / "scores" / "router.csv", *words)
+
+
+@pytest.mark.parametrize("command", [SCRIPT, MODULE])
+def test_version_both_ways(command):
+    assert run("--version", command=command).stdout == f"deepval {deepval.__version__}\n"
+
+
+CLOSED = {
+    "| true": (141, ""),
+    "2>&1 | true": (141, ""),
+    ">&-": (0, ""),
+    "<&- >&- 2>&-": (0, ""),
+    "> /dev/full": (2, r"deepval: .*No space left on device\.\n"),
+}
+"""Exit code of a command that prints, and what it reports, by where its output goes."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is a device of Linux")
+@pytest.mark.parametrize("redirection", CLOSED)
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [("--version", ""), ("evaluate --help", ""), *(("evaluate values.csv -s scores/router.csv", x) for x in ("", "1"))],
+)
+def test_output_that_is_closed_no_longer_read_or_on_a_full_disk(words, redirection, unbuffered):
+    line = f"{shlex.quote(SCRIPT[0])} {words} {redirection}; exit ${{PIPESTATUS[0]}}"
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=DEMO, env=environment, capture_output=True, text=True, check=False, timeout=600
+    )
+    code, sentence = CLOSED[redirection]
+    assert (done.returncode, done.stdout) == (code, "")
+    assert re.fullmatch(sentence, done.stderr)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name):
+    done = run(name, "--help")
+    assert done.returncode == 0
+    assert f"Example: deepval {name}" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "unloaded"),
+    [
+        (("--version",), {"numpy", "deepval.cli.evaluate"}),
+        *(((name, "--help"), HEAVY) for name in ("evaluate", "fit", "report")),
+    ],
+)
+def test_a_command_loads_its_own_module_alone(words, unloaded):
+    code = (
+        "import sys; from deepval.cli import main; import atexit; atexit.register(lambda: print(*sys.modules)); main()"
+    )
+    done = run(*words, command=[sys.executable, "-c", code])
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "deepval.cli" in loaded
+    assert not loaded & unloaded
+
+
+def test_a_command_that_is_not_there_is_refused_with_the_nearest():
+    done = run("evaluat")
+    assert done.returncode == 2
+    assert "Did you mean 'evaluate'" in done.stderr
+
+
+def test_without_arguments_it_shows_help_and_fails():
+    done = run()
+    assert done.returncode == 2
+    assert "evaluate" in done.stdout + done.stderr
+
+
+def test_json_equals_the_python_call():
+    done = evaluate("--json", "--thresholds", "--draws", "50", "--seed", "3", "--alpha", "0.2")
+    assert done.returncode == 0, done.stderr
+    scores = {"router": DEMO / "scores" / "router.csv"}
+    same = deepval.evaluate(DEMO / "values.csv", scores, [deepval.Selection(0.2)], draws=50, seed=3)
+    assert done.stdout == same.to_json()
+
+
+def test_console_shows_every_reference_and_the_verdict():
+    done = evaluate("--alpha", "0.2")
+    for word in ("random", "all-full", "oracle", "router", "better", "1,000 draws of units, seed 0"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("form", "sign"), [("markdown", "| **router** |"), ("latex", "\\textbf{router}"), ("csv", "router,")]
+)
+def test_other_forms(form, sign):
+    assert sign in evaluate("--format", form, "--draws", "200").stdout
+
+
+def test_out_writes_a_result_that_loads(tmp_path):
+    done = evaluate("--out", tmp_path / "result.json", "--draws", "20")
+    assert done.returncode == 0
+    assert deepval.Result.load(tmp_path / "result.json").row("router").draws == 20
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_costs_open_measured_budgets():
+    done = evaluate("--costs", DEMO / "costs.toml", "--json", "--draws", "20", "--alpha", "0.2")
+    kinds = {row["kind"] for row in json.loads(done.stdout)["rows"]}
+    assert kinds == {"selection", "latency", "energy"}
+
+
+def test_slices_streams_and_curves():
+    words = ("--by", "weather", "--by", "speed:5,10", "--calibrate", "scene-00,scene-01,scene-02", "--curve", "5")
+    done = evaluate(*words, "--simultaneous", "--json", "--draws", "20")
+    content = json.loads(done.stdout)
+    assert {row["slice"] for row in content["slices"]} == {
+        "weather=night", "weather=rain", "weather=sun", "speed<5", "5<=speed<10", "speed>=10"
+    }  # fmt: skip
+    assert {row["policy"] for row in content["streams"]} == {
+        "frozen threshold", "causal cap", "adaptive threshold", "token bucket"
+    }  # fmt: skip
+    assert len(content["curves"][0]["alpha"]) == 5
+    compared = [row for row in content["rows"] if row["verdict"]]
+    assert all(row["versus_random_simultaneous_lo"] <= row["versus_random"] for row in compared)
+
+
+def test_units_from_a_file(tmp_path):
+    (tmp_path / "units.txt").write_text("scene-03\nscene-04\nscene-05\n")
+    content = json.loads(evaluate("--units", tmp_path / "units.txt", "--json", "--draws", "exact").stdout)
+    assert content["provenance"]["units"] == ["scene-03", "scene-04", "scene-05"]
+    assert content["provenance"]["draws"] == {"method": "exact", "number": 10, "seed": None}
+
+
+def test_compare_gate(tmp_path):
+    bad, good = DEMO / "scores" / "uncertainty.csv", DEMO / "scores" / "router.csv"
+    words = ("compare", DEMO / "values.csv", bad, good, "--alpha", "0.2")
+    assert run(*words).returncode == 0
+    failed = run(*words, "--fail-if", "worse")
+    assert failed.returncode == 3
+    assert "uncertainty is worse than router at selection 20%" in failed.stderr
+    swapped = run("compare", DEMO / "values.csv", good, bad, "--alpha", "0.2", "--fail-if", "worse", "--json")
+    assert swapped.returncode == 0
+    assert json.loads(swapped.stdout)[0]["verdict"] == "better"
+    same = run("compare", DEMO / "values.csv", f"a={good}", f"b={good}", "--fail-if", "not-better")
+    assert same.returncode == 3
+
+
+def test_demo_writes_where_it_says(tmp_path):
+    done = run("demo", "--out", "here", "--scenes", "12", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    cells = {
+        f"{system}-{geometry}" for system in ("braking", "receding-horizon") for geometry in ("monocular", "oracle")
+    }
+    assert {path.name for path in (tmp_path / "here").iterdir()} == {*cells, "report.html", "results.md"}
+    assert "lie in here/<system>-<geometry>/" in done.stdout
+    result = deepval.Result.load(tmp_path / "here" / "braking-monocular" / "result.json")
+    assert {row.allocator for row in result.rows} >= {"random", "all-full", "oracle", "ego-speed"}
+    assert len(result.provenance["units"]) == 3
+
+
+def write(path: Path, rows: list[list[object]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+BAD_OPTIONS = [
+    (("--alpha", "1.5"), "alpha must be a share in (0, 1]; found 1.5"),
+    (("--draws", "many"), "--draws must be a number or 'exact'; found 'many'"),
+    (("--draws", "exact"), "enumerates at most 50,000 draws; 32 units have"),
+    (("--budget", "honey"), "--budget must be one of selection, latency, energy, money; found 'honey'"),
+    (("--budget", "latency"), "A latency budget needs costs; none were given"),
+    (("--by", "colour"), "--by needs a column of the table; found 'colour', the table has speed, weather"),
+    (("--missing", "zero"), "--missing must be one of error, worst; found 'zero'"),
+    (("--format", "pdf"), "--format must be one of console, csv, markdown, latex, json; found 'pdf'"),
+    (("--units", "scene-99"), "scene-99 is not"),
+    (("--out", "/nowhere/at/all.json"), "must be a file that can be written"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), BAD_OPTIONS)
+def test_bad_options_are_one_sentence_and_exit_code_2(words, sentence):
+    done = evaluate(*words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path):
+    values = write(
+        tmp_path / "v.csv", [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 2], ["w", "i2", "nan", 1]]
+    )
+    scores = write(tmp_path / "s.csv", [["input", "score"], ["i1", 1], ["i2", 2]])
+    done = run("evaluate", values, "-s", scores, "--out", tmp_path / "out.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"deepval: {values}: column 'loss_a' must be finite; row 2 (input 'i2') holds nan.\n"
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_notes_go_to_stderr_and_the_result(tmp_path):
+    values = write(tmp_path / "v.csv", [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 1], ["u", "i2", 1, 1]])
+    scores = write(tmp_path / "s.csv", [["input", "score"], ["i1", 1], ["i2", 2]])
+    done = run("evaluate", values, "-s", scores, "--json")
+    assert done.returncode == 0
+    assert "deepval: note: All decision values are zero" in done.stderr
+    content = json.loads(done.stdout)
+    assert len(content["warnings"]) == 2
+    assert all(row["ndg"] is None and row["reason"] for row in content["rows"])
+
+
+def test_unit_lists(tmp_path):
+    units = sorted({line.split(",")[0] for line in (DEMO / "values.csv").read_text().splitlines()[1:]})
+    wanted = evaluate("--json", "--draws", "20", "--units", ",".join(units[:5]))
+    (tmp_path / "units.txt").write_text("\n".join(units[:5]), encoding="utf-8-sig")
+    from_file = evaluate("--json", "--draws", "20", "--units", tmp_path / "units.txt")
+    assert (from_file.returncode, from_file.stdout) == (0, wanted.stdout)
+    assert json.loads(wanted.stdout)["provenance"]["units"] == units[:5]
+    for option in ("--units", "--calibrate"):
+        done = evaluate(option, f"{units[0]},scene-99,scene-98")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "scene-98, scene-99 are not" in done.stderr
+    long = ",".join(units * 30)  # no file can have this name
+    assert len(long) > 255
+    done = evaluate("--json", "--draws", "20", "--units", long)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["provenance"]["units"] == units
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    for bad in (tmp_path / "latin.txt", ",", " , "):
+        done = evaluate("--units", bad)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+
+
+def test_modes_in_another_order(tmp_path):
+    header, *rows = csv.reader((DEMO / "values.csv").read_text().splitlines())
+    kept = [header.index(name) for name in ("unit", "input", "loss_full", "loss_cheap")]  # as a pivot sorts them
+    with (tmp_path / "pivot.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([row[i] for i in kept] for row in (header, *rows))
+    words = ("-s", DEMO / "scores" / "router.csv", "--draws", "50", "--alpha", "0.2")
+    turned = run("evaluate", tmp_path / "pivot.csv", *words, "--json", "--modes", "cheap,full")
+    assert json.loads(turned.stdout)["rows"] == json.loads(evaluate(*words[2:], "--json").stdout)["rows"]
+    wrong = run("evaluate", tmp_path / "pivot.csv", *words)
+    assert "is 'cheap' really the full mode" in wrong.stderr
+    assert "is 'cheap' really the full mode" in wrong.stdout
+    refused = run("compare", tmp_path / "pivot.csv", words[1], f"b={words[1]}", "--modes", "cheap,best")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "modes must be different ones of full, cheap, cheap first; found cheap, best" in refused.stderr
+
+
+def test_simultaneous_intervals_are_on_the_console():
+    plain, wide = evaluate("--draws", "50"), evaluate("--draws", "50", "--simultaneous")
+    assert "none corrected for the others" in plain.stdout
+    assert "vs random, all rows" not in plain.stdout
+    assert "none corrected" not in wide.stdout
+    assert "'vs random, all rows' is to hold for all 4 rows" in " ".join(wide.stdout.split())
+    rows = json.loads(evaluate("--draws", "50", "--simultaneous", "--json").stdout)["rows"]
+    row = next(row for row in rows if row["allocator"] == "router")
+    bounds = [100 * row[f"versus_random_simultaneous_{end}"] for end in ("lo", "hi")]
+    assert "[{:.2f}%, {:.2f}%]".format(*bounds) in wide.stdout
+
+
+def test_without_draws_there_is_no_verdict_and_no_gate():
+    done = evaluate("--draws", "0", "--alpha", "0.2")
+    assert "unresolved" not in done.stdout
+    assert "router: no draws: no interval." in done.stdout
+    router = DEMO / "scores" / "router.csv"
+    gate = run("compare", DEMO / "values.csv", f"a={router}", f"b={router}", "--draws", "0", "--fail-if", "worse")
+    assert gate.returncode == 2
+    assert "--fail-if needs a verdict; there is none: no draws: no interval." in gate.stderr

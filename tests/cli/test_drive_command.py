@@ -1,0 +1,102 @@
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from deepval.cli import app
+from deepval.cli import drive as driving
+from deepval.datasets import DATASETS
+from deepval.errors import InputError
+from drives import Cruise, TwoLogs
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _yard(monkeypatch):
+    monkeypatch.setitem(DATASETS, "yard", TwoLogs)
+    monkeypatch.setitem(driving.PLANNERS, "cruise", Cruise)
+    monkeypatch.setitem(driving.PLANNERS, "careful", lambda: Cruise(room_m=25.0))
+
+
+def run(*words, dataset="yard", planner="cruise"):
+    done = RUNNER.invoke(app, ["drive", "--dataset", dataset, "--root", ".", "--planner", planner, *map(str, words)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_row_for_each_scene():
+    lines = [line.split() for line in run().splitlines() if re.match(r" ?(far|near) +0 ", line)]
+    assert lines[0][:7] == ["far", "0", "4.0", "20.0", "20.0", "0", "0"]
+    assert lines[1][:7] == ["near", "0", "6.0", "30.0", "30.0", "0", "0"]
+
+
+def test_a_contact_is_told():
+    printed = run("--seconds", "1000", "--units", "near")
+    (line,) = [line.split() for line in printed.splitlines() if re.match(r" ?near +0 ", line)]
+    assert line[:3] == ["near", "0", "12.0"]
+    assert line[5:7] == ["1", "1"]
+    # 20 - 3.244 - 2 t metres are left to its middle, and its nearest corner, turned by 3 + t / 2, is 2.23 m nearer.
+    assert "near from 0: car after 7.3 s, ahead, at fault (5.0 m/s, the other 3.0 m/s)" in printed
+
+
+def test_json_holds_poses_and_what_is_infinite_is_null():
+    rows = json.loads(run("--from", "0,3", "--seconds", 1, "--replan", 0.1, "--json"))
+    assert [(row["unit"], row["from"], row["plans"]) for row in rows] == [
+        *(("far", 0, 10), ("far", 3, 10)),
+        *(("near", 0, 10), ("near", 3, 10)),
+    ]
+    assert [len(row["pose"]) for row in rows] == [11] * 4
+    assert rows[0]["comfort"] is None
+    assert rows[0]["way_m"] == pytest.approx(5.0)
+    assert rows[0]["contacts"] == []
+
+
+def test_all_starts_are_those_with_a_second_to_drive():
+    rows = json.loads(run("--from", "all", "--units", "far", "--json"))
+    assert [row["from"] for row in rows] == list(range(7))
+    assert rows[-1]["seconds"] == pytest.approx(1.0)
+
+
+def test_the_planner_is_given_what_a_mode_perceives():
+    some = ("--units", "far", "--seconds", "2", "--json")
+    ways = {
+        mode: json.loads(run(*words, *some, planner="careful"))[0]["way_m"]
+        for mode, words in (
+            ("logged", ()),
+            ("reference", ("--mode", "reference")),
+            ("none", ("--mode", "none", "--geometry", "oracle")),
+        )
+    }
+    assert ways["logged"] < 6
+    assert ways["reference"] < 6
+    assert ways["none"] == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--threshold", "0.3"), "--threshold and --geometry apply only to --mode: give it too"),
+        (("--mode", "none", "--geometry", "x"), "--geometry must be one of monocular, oracle"),
+        (("--mode", "radar"), "A mode without a file must be one of none"),
+        (("--from", "x"), "--from must be a keyframe, several as 0,10,20, or all; found 'x'"),
+        (("--from", "99"), "must start at one of its states 0 to 8"),
+        (("--seconds", "0"), "--seconds must be above 0"),
+        (("--replan", "0.25"), "multiple of 0.1 s"),
+        (("--units", "none"), "units must be among far, near"),
+    ],
+)
+def test_wrong_words_are_refused_in_a_sentence(words, message):
+    with pytest.raises(InputError) as refused:
+        run(*words)
+    assert message in str(refused.value)
+
+
+def test_planners_and_data_sets_are_named_where_another_is_asked_for():
+    with pytest.raises(InputError, match="--planner must be one of idm, pdm-closed"):
+        run(planner="pdm")
+    with pytest.raises(InputError, match="kitti has none"):
+        run(dataset="kitti")

@@ -1,0 +1,244 @@
+"""What users tripped over: each once, with the sentence or the figure that they get now."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import deepval
+from deepval.allocators.allocator import SIGNALS
+from deepval.cells import fitting, sources
+from deepval.cells.folder import read_cell
+from deepval.cells.spec import Split, split, units_of
+from deepval.cli import app, demo, fit_allocators, report_page
+from deepval.datasets.kitti import Kitti
+from deepval.errors import InputError, InputWarning, NothingToLearnError
+from deepval.judging import evaluation
+from deepval.metering.timing import Timing
+from deepval.perception.reported import cache as store
+from deepval.perception.running import perceive as running
+from deepval.report import console
+from deepval.report.comparisons import overview
+from deepval.report.figures import write_figures
+from deepval.tables.costs import PROFILES, read_costs
+from deepval.tables.scores import REFERENCES
+from kitti_files import FRAMES, UNITS, write_kitti
+from project import ROOT
+from small_cells import build_cells
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def table_of(value, *, units=6, cheap=2.0, **more):
+    value = np.asarray(value, dtype=float)
+    losses = {"cheap": np.full(len(value), cheap), "full": cheap - value}
+    return deepval.ValueTable.from_columns(unit=np.arange(len(value)) % units, losses=losses, **more)
+
+
+def quietly(table, scores, budgets=None, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        return deepval.evaluate(table, scores, budgets or [deepval.Selection(0.5)], **options)
+
+
+VALUE = np.tile([1.0, 0.0, -0.5, 2.0], 6)
+
+
+def test_an_empty_list_of_units_is_said_to_be_empty():
+    with pytest.raises(InputError, match="At least one unit must be named; found an empty list"):
+        deepval.evaluate(table_of(VALUE), {"mine": VALUE}, units=[])
+
+
+def test_a_role_without_units_is_a_sentence():
+    with pytest.raises(InputError, match="The cell has no train units: 2 units are too few for a split, which needs 3"):
+        units_of(split("d", ["a", "b"]), "train")
+    with pytest.raises(InputError, match="The cell has no test units: the split gives it none"):
+        units_of(Split("d", ("a",), ("b",), ()), "test")
+
+
+def test_a_small_demo_leaves_out_what_cannot_be_fitted(monkeypatch, tmp_path):
+    cell = read_cell(build_cells(tmp_path, systems=("braking",)) / "braking-monocular")
+    fit = fitting.fit_on
+
+    def taught(cell, name, **options):
+        if name == "gate-gbm":
+            raise NothingToLearnError("gate-gbm: all 120 have label 0.")
+        return fit(cell, name, **options)
+
+    monkeypatch.setattr(fitting, "fit_on", taught)
+    with pytest.warns(InputWarning, match="braking-monocular, left out: gate-gbm: all 120 have label 0"):
+        found = fitting.scored_by_all(cell, ["gate-gbm", "gate-ridge"], lenient=True)
+    assert list(found) == [*SIGNALS, "gate-ridge"]
+    with pytest.raises(NothingToLearnError):
+        fitting.scored_by_all(cell, ["gate-gbm", "gate-ridge"])
+
+
+def test_a_demo_of_too_few_scenes_is_refused_before_any_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(demo.sources, "synthetic", lambda **_: pytest.fail("work began"))
+    assert "--scenes must be 3 or more; found 2." in str(invoke("demo", "--scenes", 2, "-o", tmp_path / "x").exception)
+
+
+def test_simultaneous_intervals_are_on_the_console_at_80_columns():
+    result = quietly(table_of(VALUE), {"mine": VALUE}, draws=50, simultaneous_intervals=True)
+    assert result.row("mine").versus_random_simultaneous_lo is not None
+    text = console.render(result, width=80)
+    head = text[text.index("Verdicts (") :].split("─")[0]
+    assert "vs random, all" in head
+
+
+def test_shares_of_next_to_nothing_are_shown_in_units_of_the_loss():
+    cheap = np.where(np.arange(24) % 6 == 0, 5.0, 1e-6)  # one unit holds all of the loss: draws without it hold none
+    table = deepval.ValueTable.from_columns(unit=np.arange(24) % 6, losses={"cheap": cheap, "full": cheap - VALUE})
+    text = console.render(quietly(table, {"mine": -VALUE}, draws=200), width=200)
+    shown = [line for line in text.splitlines() if " mine " in line][-1]
+    assert "%" not in shown
+    assert "Without %: in units of the loss" in text
+
+
+def test_negative_losses_have_a_verdict():
+    row = quietly(table_of(VALUE, cheap=-5.0), {"mine": VALUE}, draws=200).row("mine")
+    assert row.verdict == "better"
+    assert row.versus_random is None
+    assert row.versus_random_loss_lo > 0
+
+
+def test_without_draws_nobody_has_a_verdict():
+    result = quietly(table_of(VALUE), {"mine": VALUE}, draws=0)
+    assert {row.verdict for row in result.rows} == {None}
+    assert "against random:" not in console.render(result)
+
+
+def test_a_missing_order_is_said_before_anything_is_judged(monkeypatch):
+    monkeypatch.setattr(evaluation, "judge", lambda *_, **__: pytest.fail("judged first"))
+    with pytest.raises(InputError, match="add a column 'order' to the table"):
+        deepval.evaluate(table_of(VALUE), {"mine": VALUE}, calibration=["0"])
+
+
+def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    result = quietly(table_of(VALUE), {"mine": VALUE}, draws=20)
+    for place in ("one", "two"):
+        (tmp_path / place / "braking").mkdir(parents=True)
+        result.save(tmp_path / place / "braking" / "result.json")
+    files = [tmp_path / place / "braking" / "result.json" for place in ("one", "two")]
+    assert set(report_page._files_by_cell(list(map(str, files)), "result")) == {"one/braking", "two/braking"}
+    assert set(report_page._files_by_cell([str(files[0]), f"b={files[1]}"], "result")) == {"braking", "b"}
+    done = invoke("report", *files, "--figures", tmp_path / "figures")
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (tmp_path / "figures").glob("gap-*.pdf")} == {
+        "gap-one-braking.pdf",
+        "gap-two-braking.pdf",
+    }
+    with pytest.raises(InputError, match="differ as file names; 'a\\?b' and 'a b' do not"):
+        write_figures(tmp_path / "none", {"a b": result, "a?b": result})
+    assert not (tmp_path / "none").exists()
+
+
+def test_one_of_something_is_not_many():
+    result = quietly(table_of([1.0, -0.5], units=1), {"mine": [1.0, 0.0]})
+    text = " ".join(console.render(result).split())
+    assert "2 inputs in 1 unit," in text
+    assert "1 units" not in text
+    one = quietly(table_of(VALUE), {"mine": VALUE}, draws=20)
+    assert "Verdicts (1 comparison with random)" in console.render(one)
+    assert "1 comparison with random is made" in " ".join(console.render(one).split())
+
+
+def test_a_mode_that_helps_nowhere_has_no_harm_ratio_to_print():
+    with pytest.warns(InputWarning, match=r"harms more than it helps \(it helps nowhere\)") as caught:
+        result = deepval.evaluate(table_of(-np.abs(VALUE)), {"mine": VALUE}, [deepval.Selection(0.5)], draws=20)
+    assert not any("nan" in str(item.message) for item in caught)
+    assert "nan" not in console.render(result)
+
+
+def test_what_a_profile_charges_that_is_no_signal_is_said_in_the_docs():
+    shipped = {name for profile in PROFILES for name in read_costs(profile).allocators}
+    assert "box-count" in shipped - set(SIGNALS)
+    page = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
+    assert "`box-count` does not: its entry stays in the profiles" in page
+
+
+def test_the_ladder_s_oracle_is_no_allocator():
+    losses = {"cheap": np.full(24, 2.0), "mid": 2 - 0.6 * VALUE, "full": 2 - VALUE}
+    table = deepval.ValueTable.from_columns(unit=np.arange(24) % 6, losses=losses)
+    per_mode = {"input": table.input, "score_mid": 0.6 * VALUE, "score_full": VALUE}
+    result = quietly(table, {"mine": per_mode}, draws=20)
+    assert "oracle-ladder" in {row.allocator for row in result.rows}
+    listed = {row[0].text for section in overview({"cell": result}, alpha=0.5).sections for row in section}
+    assert not listed & {"oracle", "oracle-ladder", "all-full"}
+    closing = console.render(result).splitlines()[-1]
+    assert closing == "selection 50%, against random-ladder: better: mine."
+    assert "oracle-ladder" in REFERENCES
+
+
+def nothing():
+    return store.FrameDetections(np.zeros((0, 4)), np.zeros(0), np.zeros(0, dtype="<U3"))
+
+
+def test_a_cache_of_some_units_is_split_among_them(tmp_path):
+    write_kitti(tmp_path)
+    cache = tmp_path / "cache"
+    for mode in "ab":
+        for unit in UNITS[:3]:
+            records = [store.FrameRecord(f, f"{f:06d}.png", "0" * 64, (40, 60), nothing()) for f in range(FRAMES)]
+            store.write_unit(cache, mode, unit=unit, records=records)
+    files = [sources.ModeFile(name, cache / name) for name in "ab"]
+    kitti = Kitti(tmp_path / "kitti_tracking")
+    told = f"1 of 4 units of kitti are in no cache: the cell is made of the 3 that are, .* {', '.join(UNITS[:3])}"
+    with pytest.warns(InputWarning, match=told):
+        material = sources.from_files(kitti, files)
+    assert material.units == UNITS[:3]
+    found = split("kitti", material.units)
+    assert [len(found.test), len(found.validation), len(found.train)] == [1, 1, 1]
+    assert sources.from_files(kitti, files, units=UNITS[:2]).units == UNITS[:2]
+
+
+def test_images_that_are_not_found_are_said_to_be_missing():
+    frames = {"cell": {"dataset": "kitti", "frames": [{"input": "a", "image": None}]}}
+    with pytest.warns(InputWarning, match="--images found no picture: the 1 frames to look at name none"):
+        assert report_page._pictures(frames, None) == {}
+    with pytest.warns(InputWarning, match="there are no frames to look at"):
+        assert report_page._pictures({}, None) == {}
+
+
+def test_perceive_says_where_its_timings_are_not_tight(monkeypatch, tmp_path):
+    pytest.importorskip("onnxruntime")
+    import cv2
+
+    import onnx_models
+
+    (tmp_path / "images").mkdir()
+    cv2.imwrite(str(tmp_path / "images" / "000000.png"), np.full((40, 60, 3), 200, dtype=np.uint8))
+    weights = onnx_models.yolov8(tmp_path / "tiny.onnx")
+
+    def timed(spread):
+        times = 10.0 + np.linspace(0, spread, 60)
+        stages = dict.fromkeys(("decode", "preprocess", "inference", "postprocess"), times / 4)
+        return lambda *_, **__: Timing(times, stages)
+
+    for spread, said in ((8.0, True), (0.0, False)):
+        monkeypatch.setattr(running, "mode_timing", timed(spread))
+        cache = tmp_path / f"cache{spread}"
+        done = invoke("perceive", tmp_path / "images", "-w", weights, "--size", 64, "-o", cache)
+        assert done.exit_code == 0, done.output
+        assert ("note: timing is noisy. The median of 60 calls lies within" in done.output) is said
+        assert "frame of 1 unit (1 run now, 0 frames failed)" in done.output
+
+
+def test_profile_calls_an_allocator_as_score_does(monkeypatch, tmp_path):
+    class Signal:
+        name = "ego-speed"
+
+        def stages(self):
+            return {"score": lambda frames: frames}
+
+    monkeypatch.setattr(fit_allocators, "allocator_named", lambda *_: Signal())
+    monkeypatch.setattr(fit_allocators, "read_cell", lambda *_: None)
+    monkeypatch.setattr(fit_allocators, "_frames", lambda *_: [])
+    mine = tmp_path / "my-own.json"
+    mine.write_text(json.dumps({}))
+    assert fit_allocators.stages_of(str(mine), tmp_path)[0] == "my-own"
+    assert fit_allocators.stages_of("ego-speed", tmp_path)[0] == "ego-speed"

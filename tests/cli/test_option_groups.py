@@ -1,0 +1,87 @@
+"""Options that belong together are one parameter of a command, and every command has all of them in its help."""
+
+import inspect
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cli_functions import functions
+from deepval.cli.arguments import OptionGroup, spread
+from deepval.errors import InputError
+
+
+@dataclass(frozen=True)
+class Size(OptionGroup):
+    height: Annotated[int, typer.Option("--height")]
+    width: Annotated[int, typer.Option("--width")] = 4
+    seen: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self):
+        if self.height < 0:
+            raise InputError("--height must be 0 or more.")
+
+
+@dataclass(frozen=True)
+class Wide(Size):
+    width: Annotated[int, typer.Option("--width", help="Wider.")] = 40
+
+
+def told(command, *words):
+    app = typer.Typer(add_completion=False)
+    app.command()(spread(command))
+    done = CliRunner().invoke(app, words)
+    return done.output if done.exception is None else done.exception
+
+
+def test_fields_are_options_and_what_is_given_is_one_value():
+    def draw(name: str, *, size: Size, colour: Annotated[str, typer.Option("--colour")] = "red") -> None:
+        typer.echo(f"{name} {size.height} x {size.width} {colour} {size.seen}")
+
+    assert told(draw, "a", "--height", "3") == "a 3 x 4 red []\n"
+    assert told(draw, "a", "--height", "3", "--width", "7", "--colour", "blue") == "a 3 x 7 blue []\n"
+    assert isinstance(told(draw, "a"), SystemExit)  # --height has no default
+    assert isinstance(told(draw, "a", "--height", "-1"), InputError)
+    assert list(inspect.signature(spread(draw)).parameters) == ["name", "height", "width", "colour"]
+
+
+def test_a_command_may_have_defaults_and_words_of_its_own():
+    flat = Size(height=1, width=9)
+
+    def draw(*, size: Size = flat) -> None:
+        typer.echo(f"{size.height} x {size.width}")
+
+    def widely(*, size: Wide) -> None:
+        typer.echo(f"{size.height} x {size.width}")
+
+    assert told(draw) == "1 x 9\n"
+    assert told(draw, "--width", "2") == "1 x 2\n"
+    assert told(widely, "--height", "2") == "2 x 40\n"
+    assert "Wider." in told(widely, "--help")
+
+
+def test_a_command_without_such_parameters_is_left_alone():
+    def draw(name: str) -> None:
+        typer.echo(name)
+
+    assert spread(draw) is draw
+
+
+@pytest.mark.parametrize(
+    ("words", "function"), list(functions()), ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_no_two_parameters_of_a_command_have_the_same_option(words, function):
+    """A field and a parameter of one name would hide each other."""
+    kinds = [each.annotation for each in inspect.signature(function).parameters.values()]
+    names = [name for name, each in inspect.signature(function).parameters.items()]
+    inner = [
+        vars(kind)["__dataclass_fields__"] for kind in kinds if isinstance(kind, type) and issubclass(kind, OptionGroup)
+    ]
+    options = list(inspect.signature(spread(function)).parameters)
+    assert (
+        len(options)
+        == len(set(options))
+        == len(names) - len(inner) + sum(each.init for fields in inner for each in fields.values())
+    )

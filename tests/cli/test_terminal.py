@@ -1,0 +1,222 @@
+"""The command in a terminal: help, completion, widths, several files at once, exchanged files, a stop."""
+
+import json
+import re
+import resource
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import deepval
+from deepval.cli import COMMANDS, app, terminal
+from deepval.cli.analysing import ANALYSES
+from deepval.cli.arguments import _repeated, spread
+from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE
+
+NAMES = ("gate-gbm-value-of-all", "gate-gbm-harm", "mine")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    home = tmp_path_factory.mktemp("terminal")
+    rng = np.random.default_rng(0)
+    value = np.where(rng.random(120) < 0.4, rng.normal(0.4, 1, 120), 0.0)
+    lines = ["unit,input,loss_cheap,loss_full,weather"]
+    lines += [f"u{i // 10:02d},f{i},2.0,{2 - v!r},{('sun', 'heavy snow')[i % 2]}" for i, v in enumerate(value.tolist())]
+    (home / "values.csv").write_text("\n".join(lines) + "\n")
+    for name in NAMES:
+        scores = (value + rng.normal(0, 0.5, 120)).tolist()
+        rows = "".join(f"f{i},{score!r}\n" for i, score in enumerate(scores))
+        (home / f"{name}.csv").write_text("input,score\n" + rows)
+    return home
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def judged(folder, *words):
+    return invoke("evaluate", folder / "values.csv", "--alpha", "0.2", "--draws", "40", *words)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 140])
+def test_evaluate_keeps_names_difference_and_verdict_at_every_width(folder, columns, monkeypatch):
+    monkeypatch.setattr(terminal, "width", lambda: columns)
+    files = [folder / f"{name}.csv" for name in NAMES]
+    done = judged(folder, "-s", *files, "--by", "weather", "--simultaneous")
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert max(map(len, lines)) <= columns
+    verdicts = lines[next(i for i, line in enumerate(lines) if line.startswith("Verdicts (")) :]
+    for name in NAMES:
+        row = next(line for line in verdicts if re.match(rf"\s*{name}\s", line))
+        assert re.search(r"%\s+\[-?[\d.]+%, -?[\d.]+%\]", row)
+        assert row.endswith(("better", "worse", "unresolved"))
+    assert re.search(r"weather=heavy snow, selection 20%", done.output)
+    assert "[low, high]: 95 % interval over units" in done.output
+    # The verdict is what is read last.
+    assert " ".join(done.output.split()).rpartition("selection 20%, against random: ")[2].endswith(".")
+
+
+def test_a_pipe_gets_every_column_in_one_line(folder):
+    done = judged(folder, "-s", folder / "mine.csv", "--simultaneous")
+    assert terminal.width() > 1000
+    assert "Left out" not in done.output
+    head = [line for line in done.output.splitlines() if line.startswith("budget ")][-1]
+    for name in ("escalated", "gain", "benefit", "harm", "nDG 95 %", "vs random 95 %", "vs random, all rows"):
+        assert name in head
+
+
+def test_several_score_files_follow_one_option(folder):
+    files = [folder / f"{name}.csv" for name in NAMES]
+    once = judged(folder, "-s", *files, "--json")
+    often = judged(folder, *(word for file in files for word in ("-s", file)), "--json")
+    assert once.exit_code == 0
+    assert once.output == often.output
+    before = invoke("evaluate", "-s", files[0], folder / "values.csv", "--alpha", "0.2", "--draws", "40", "--json")
+    assert before.output == judged(folder, "-s", files[0], "--json").output
+
+
+def test_words_are_repeated_only_after_what_stands_alone_and_never_past_two_dashes():
+    from deepval.cli.compare import compare
+    from deepval.cli.evaluate import evaluate
+
+    def words(function, *given):
+        import typer
+
+        alone = typer.Typer()
+        alone.command()(spread(function))
+        return _repeated(typer.main.get_command(alone).params, given)
+
+    assert words(evaluate, "v", "-s", "a", "b", "--seed", "1") == ["v", "-s", "a", "-s", "b", "--seed", "1"]
+    assert words(evaluate, "-s", "a", "v", "--json") == ["-s", "a", "v", "--json"]
+    assert words(evaluate, "v", "--alpha", "0.1", "0.2") == ["v", "--alpha", "0.1", "--alpha", "0.2"]
+    assert words(evaluate, "v", "--json", "x") == ["v", "--json", "x"]
+    assert words(evaluate, "v", "-s", "a", "--", "b") == ["v", "-s", "a", "--", "b"]
+    assert words(compare, "v", "--alpha", "0.1", "a", "b") == ["v", "--alpha", "0.1", "a", "b"]
+
+
+@pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS), *(("analyse", name) for name in ANALYSES)])
+def test_every_command_answers_to_h(words):
+    assert invoke(*words, "-h").output.startswith("Usage:")
+
+
+def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():
+    text = invoke("evaluate", "-h").output
+    heads = re.findall(r"^(\w[\w ]+):$", text, flags=re.MULTILINE)
+    assert heads == ["Arguments", "What is judged", "Budgets", "Intervals", "Further tables", "Options", "Output"]
+    told = " ".join(text.split())
+    for words in ("selection, latency, energy", "mj_gpu", "error, or worst", "console, csv, markdown", "jetson-agx"):
+        assert words in told
+    built = " ".join(invoke("build", "-h").output.split())
+    for words in ("receding-horizon", "Pedestrian", "monocular", "profile-320", "probabilities, raw or none"):
+        assert words in built
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("ev",), ["evaluate"]),
+        (("analyse", "half"), ["half-widths"]),
+        (("evaluate", "v.csv", "--form"), ["--format"]),
+        (("evaluate", "v.csv", "--budget", ""), ["selection", "latency", "energy", "money"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_values(words, offered):
+    told = {"_DEEPVAL_COMPLETE": "complete_bash", "COMP_WORDS": f"deepval {' '.join(words)}", "COMP_CWORD": len(words)}
+    done = CliRunner().invoke(app, [], prog_name="deepval", env={k: str(v) for k, v in told.items()})
+    assert done.output.split() == offered
+
+
+def test_the_version_costs_next_to_nothing():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = "import sys; sys.argv = ['deepval', '--version']; from deepval.cli import main; main(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # What takes time is not loaded: no measure of the machine.
+    assert not {"typer", "click", "numpy", "rich", "pydantic"} & set(done.stdout.split())
+    print(f"{after.ru_utime - before.ru_utime:.3f} s CPU")
+
+
+def test_exchanged_files_are_recognised(folder):
+    swapped = invoke("evaluate", folder / "mine.csv", "-s", folder / "values.csv")
+    assert "this looks like scores: it has input, score. Are values and scores exchanged?" in str(swapped.exception)
+    twice = invoke("evaluate", folder / "values.csv", "-s", folder / "values.csv")
+    assert "this looks like values: it has unit, input, loss_cheap" in str(twice.exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("input;score\nf0;1.5\n", "it has semicolons between cells: 'input;score'."),
+        ("input;score\nf0;1,5\n", "it has semicolons between cells and commas in its numbers: 'input;score'."),
+        ("input\tscore\nf0\t1.5\n", "it has tabs between cells"),
+        ("input,score\nf0,1,5\n", "Check that numbers have a decimal point, not a comma"),
+        ('input,score\nf0,"1,5"\n', "holds '1,5'. That is a decimal comma: write 1.5."),
+    ],
+)
+def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, sentence):
+    path = tmp_path / "other.csv"
+    path.write_text(text)
+    assert sentence in str(judged(folder, "-s", path).exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "kept"),
+    [
+        (("evaluate", "v.csv"), "deepval.cli.options.read_case", AFTER_STOP_ELSEWHERE),
+        (("analyse", "signs", "cell"), "deepval.cli.analysing.shown.gathered", AFTER_STOP_ELSEWHERE),
+        (("build", "--out", "x"), "deepval.cli.build_cells.sources.synthetic", AFTER_STOP["build"]),
+    ],
+)
+def test_a_stop_says_what_is_kept_and_how_to_go_on(words, place, kept, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs tests in the background ignores it
+    monkeypatch.setattr(place, lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    done = invoke(*words)
+    assert done.exit_code == 130
+    assert done.stderr == f"\ndeepval: stopped. {kept}\n"
+
+
+@pytest.fixture(scope="module")
+def crowd(folder):
+    """The results of 70 allocators under four budgets: more rows than a terminal is for."""
+    rng = np.random.default_rng(3)
+    files = []
+    for i in range(70):
+        files.append(folder / f"crowd-{i:02d}.csv")
+        rows = "".join(f"f{j},{score!r}\n" for j, score in enumerate(rng.random(120).tolist()))
+        files[-1].write_text("input,score\n" + rows)
+    return ["evaluate", folder / "values.csv", "--draws", "20", "-s", *files]
+
+
+def test_a_long_result_is_summarised_and_all_of_it_is_printed_on_request(crowd, tmp_path):
+    done = invoke(*crowd, "--out", tmp_path / "result.json")
+    whole = invoke(*crowd, "--all")
+    assert done.exit_code == whole.exit_code == 0, done.output
+    result = deepval.Result.load(tmp_path / "result.json")
+    assert len(result.rows) == 4 * (70 + 3)
+    words = " ".join(done.output.split())
+    assert "This is a summary with 116 of 572 rows" in words  # 4 x (10 + 3 + 3) verdicts, 4 x (10 + 3) gaps
+    assert "--all prints every row" in words
+    assert "This is a summary" not in whole.output
+    at = [row for row in result.rows if row.budget.label == "selection 20%"]
+    entered = sorted((row for row in at if row.verdict), key=lambda row: row.gain or 0.0)
+    for row in (*entered[:3], *entered[-10:]):
+        assert re.search(rf"(?m)^ *(selection 20%)? +{row.allocator} .*{row.verdict}", done.output)
+    counts = words.partition("selection 20%, against random: ")[2].partition(". selection 30%")[0]
+    for verdict in {row.verdict for row in entered}:
+        assert f"{sum(row.verdict == verdict for row in entered)} {verdict}" in counts
+    for row in result.rows:
+        assert row.allocator in whole.output
+    assert len(done.output.splitlines()) < 250 < 572 < len(whole.output.splitlines())
+
+
+def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
+    table = invoke(*crowd, "--format", "csv").output
+    assert len(table.splitlines()) == 1 + 4 * (70 + 3)
+    assert len(json.loads(invoke(*crowd, "--json").output)["rows"]) == 4 * (70 + 3)

@@ -1,0 +1,362 @@
+"""nuScenes tables -> scenes and truths: formulas on made tables, faults of tables, and the shared mini set."""
+
+import json
+import warnings
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+import onnx_models
+from deepval.cells.build import built
+from deepval.cells.folder import read_cell
+from deepval.cells.sources import ModeFile, from_files
+from deepval.cells.spec import specs
+from deepval.datasets.nuscenes import NuScenes, expansion_lane_map, read_expansion
+from deepval.errors import InputError, InputWarning
+from deepval.geometry.camera import projected_px
+from deepval.perception.placing.reference_geometry import oracle_cuboids
+from deepval.perception.reported.detections import DONE, Detections
+from protocol_worlds import run
+from shared import shared_data
+
+HALF_TURN = [np.cos(0.25), 0.0, 0.0, np.sin(0.25)]
+"""A quarter of a radian, twice: the heading of the made ego."""
+CAMERA = [0.5, -0.5, 0.5, -0.5]
+"""Looks along x: the usual turn of a front camera."""
+
+
+def tables(folder: Path, *, frames: int = 10, **changed) -> dict:
+    """Tables of one made scene: the ego drives 2.5 m per keyframe along 0.5 rad, a car keeps 20 m ahead."""
+    ahead = np.array([np.cos(0.5), np.sin(0.5), 0.0])
+    made: dict = {
+        "scene": [{"token": "sc", "name": "scene-1", "first_sample_token": "s0", "nbr_samples": frames,
+                   "log_token": "lo"}],
+        "log": [{"token": "lo", "location": "here"}],
+        "sample": [],
+        "sample_data": [],
+        "ego_pose": [],
+        "sensor": [{"token": "cam", "channel": "CAM_FRONT"}, {"token": "lid", "channel": "LIDAR_TOP"}],
+        "calibrated_sensor": [
+            {"token": "cc", "sensor_token": "cam", "translation": [1.7, 0.0, 1.5], "rotation": CAMERA,
+             "camera_intrinsic": [[1000.0, 0, 800.0], [0, 1000.0, 450.0], [0, 0, 1]]},
+            {"token": "cl", "sensor_token": "lid", "translation": [0, 0, 0], "rotation": [1, 0, 0, 0],
+             "camera_intrinsic": []},
+        ],
+        "category": [{"token": "c0", "name": "vehicle.car"}, {"token": "c1", "name": "animal"}],
+        "instance": [{"token": "i0", "category_token": "c0"}, {"token": "i1", "category_token": "c1"}],
+        "sample_annotation": [],
+    }  # fmt: skip
+    for k in range(frames):
+        ego = [100.0, 200.0, 0.0] + 2.5 * k * ahead
+        made["sample"].append({"token": f"s{k}", "timestamp": 1_000_000 + 500_000 * k, "scene_token": "sc",
+                               "next": f"s{k + 1}" if k + 1 < frames else ""})  # fmt: skip
+        for sensor, calibrated in (("cam", "cc"), ("lid", "cl")):
+            made["sample_data"].append({"token": f"{sensor}{k}", "sample_token": f"s{k}", "ego_pose_token": f"p{k}",
+                                        "calibrated_sensor_token": calibrated, "is_key_frame": True,
+                                        "filename": f"samples/{sensor}/{k}.jpg"})  # fmt: skip
+        made["ego_pose"].append({"token": f"p{k}", "translation": ego.tolist(), "rotation": HALF_TURN})
+        for instance, side in (("i0", 20.0), ("i1", 10.0)):
+            made["sample_annotation"].append(
+                {"token": f"{instance}-{k}", "sample_token": f"s{k}", "instance_token": instance,
+                 "translation": (ego + side * ahead + [0, 0, 0.8]).tolist(), "size": [2.0, 4.0, 1.6],
+                 "rotation": HALF_TURN, "prev": f"{instance}-{k - 1}" if k else "",
+                 "next": f"{instance}-{k + 1}" if k + 1 < frames else "", "num_lidar_pts": int(k != 5),
+                 "num_radar_pts": 0})  # fmt: skip
+    made |= changed
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in made.items():
+        if rows is not None:
+            (folder / f"{name}.json").write_text(json.dumps(rows))
+    return made
+
+
+@pytest.fixture
+def made(tmp_path) -> NuScenes:
+    tables(tmp_path / "v1.0-mini")
+    return NuScenes(tmp_path)
+
+
+def test_ego_speed_is_causal_and_starts_at_0(made):
+    scene, _ = made.read_unit("scene-1")
+    assert scene.ego_speed_mps == pytest.approx([0.0, *[5.0] * 9])
+    assert scene.frame_ids[:2].tolist() == ["s0", "s1"]
+    assert scene.time_s[:3].tolist() == [0.0, 0.5, 1.0]
+
+
+def test_reference_objects_are_annotations_of_known_classes_with_a_point(made):
+    _, truth = made.read_unit("scene-1")
+    assert truth.frame.tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    assert set(truth.cls) == {"car"}
+    assert truth.objects.near_m == pytest.approx(np.full(9, 18.0))
+    assert truth.objects.lateral_m[0] == pytest.approx([-1.0, 1.0])
+    assert truth.objects.closing_mps == pytest.approx(np.zeros(9), abs=1e-9)
+    # Its own velocity, in ego axes; at the ends of the track by one difference, where one is missing by two.
+    assert truth.objects.velocity_mps == pytest.approx(np.tile([5.0, 0.0], (9, 1)), abs=1e-9)
+
+
+def test_image_boxes_are_the_projected_corners(made):
+    scene, truth = made.read_unit("scene-1")
+    corners = [[x, y, z] for x in (18.0, 22.0) for y in (-1.0, 1.0) for z in (0.0, 1.6)]
+    pixels = projected_px(scene.camera, np.array(corners))
+    assert truth.box_px[0] == pytest.approx([*pixels.min(axis=0), *pixels.max(axis=0)])
+
+
+def test_the_logged_future_is_eight_keyframes_by_index(made):
+    _, truth = made.read_unit("scene-1")
+    future = truth.future
+    assert future.valid.sum(axis=1).tolist() == [8, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert future.pose[0, :, 0] == pytest.approx(2.5 * np.arange(1, 9))
+    assert future.pose[0, :, 1:] == pytest.approx(np.zeros((8, 2)), abs=1e-9)
+    assert future.objects[3].frame.tolist() == [0, 2, 3, 4, 5]  # the annotation without a point is no object
+    assert future.objects[3].near_m == pytest.approx(np.full(5, 28.0))
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"ego_pose": None}, "nuScenes needs the table ego_pose"),
+        ({"category": []}, "instance i0 names category 'c0', which category.json does not have"),
+        ({"ego_pose": [{"token": "p0", "translation": [0, 0, 0], "rotation": [1, 0, 0, 0]}]}, "names ego_pose 'p1'"),
+        ({"sample_data": []}, "every keyframe must have a LIDAR_TOP sweep"),
+        (
+            {
+                "scene": [
+                    {"token": "sc", "name": "scene-1", "first_sample_token": "s0", "nbr_samples": 11, "log_token": "lo"}
+                ]
+            },
+            "11 keyframes",
+        ),
+        ({"sample": [{"token": "s0", "timestamp": 1, "next": "s0"}]}, "run in a circle"),
+        ({"scene": {"token": 1}}, "must be a list of records"),
+    ],
+)
+def test_faults_of_tables_are_one_sentence(tmp_path, changed, sentence):
+    tables(tmp_path / "v1.0-mini", **changed)
+    with pytest.raises(InputError, match=sentence):
+        NuScenes(tmp_path).read_unit("scene-1")
+
+
+def test_a_folder_without_tables_or_with_several_is_refused(tmp_path):
+    with pytest.raises(InputError, match="must hold one folder of tables"):
+        NuScenes(tmp_path).unit_ids()
+    for name in ("v1.0-mini", "v1.0-trainval"):
+        tables(tmp_path / name)
+    with pytest.raises(InputError, match=r"has v1\.0-mini, v1\.0-trainval"):
+        NuScenes(tmp_path).unit_ids()
+    assert NuScenes(tmp_path, version="v1.0-mini").unit_ids() == ("scene-1",)
+    assert NuScenes(tmp_path / "v1.0-mini").unit_ids() == ("scene-1",)
+
+
+def box(token: str, x: float, kind: str) -> dict:
+    ahead = np.array([np.cos(0.5), np.sin(0.5), 0.0])
+    place = np.array([100.0, 200.0, 0.8]) + (2.5 * int(token[1:]) + x) * ahead
+    return {"sample_token": token, "translation": place.tolist(), "size": [1.0, 3.0, 1.5], "rotation": HALF_TURN,
+            "velocity": [0.0, 0.0], "detection_name": kind, "detection_score": 0.9}  # fmt: skip
+
+
+def test_results_must_list_every_sample_of_a_scene(made, tmp_path):
+    for name, tokens in (("all", range(10)), ("some", range(4))):
+        listed = {f"s{k}": [box(f"s{k}", 20.0, "car")] for k in tokens}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"results": listed}))
+    files = [ModeFile(name, tmp_path / f"{name}.json") for name in ("all", "some")]
+    with pytest.raises(
+        InputError, match="mode some: results must list every sample of a scene, and 6 of 10 of scene-1"
+    ):
+        list(built(specs(from_files(made, files), geometries=["cuboids"])))
+
+
+def test_detections_have_the_classes_of_the_data_set(made, tmp_path):
+    rows = [box("s0", 20.0, "construction_vehicle"), box("s0", 30.0, "bicycle")]
+    (tmp_path / "a.json").write_text(json.dumps({"results": {"s0": rows} | {f"s{k}": [] for k in range(1, 10)}}))
+    material = from_files(made, [ModeFile("a", tmp_path / "a.json"), ModeFile("b", tmp_path / "a.json")])
+    found = material.modes[0].reader.detections(*made.read_unit("scene-1"))
+    assert found.cls.tolist() == ["construction_vehicle", "bicycle"]
+
+
+def cuboid_report(x_m: list[float], kinds: list[str]) -> Detections:
+    count = len(x_m)
+    cuboids = np.zeros((count, 7))
+    cuboids[:, 0], cuboids[:, 3:6] = x_m, (3.0, 1.0, 1.5)
+    return Detections(
+        unit="scene-1",
+        frame=np.zeros(count, int),
+        cls=np.array(kinds),
+        score=np.ones(count),
+        box_px=np.full((count, 4), np.nan),
+        status=np.full(10, DONE),
+        cuboid_m=cuboids,
+        velocity_mps=np.zeros((count, 2)),
+        cuboid_frame="ego",
+    )
+
+
+def test_oracle_geometry_of_cuboids_takes_the_nearest_reference_of_the_super_class_within_2_m(made):
+    scene, truth = made.read_unit("scene-1")
+    found = oracle_cuboids(cuboid_report([21.9, 22.1, 20.0], ["truck", "car", "pedestrian"]), scene, truth=truth)
+    assert found.corners_m[0] == pytest.approx(truth.objects.corners_m[0])  # 1.9 m away: on the reference
+    assert found.velocity_mps[0] == pytest.approx([5.0, 0.0])
+    assert found.near_m[1] == pytest.approx(20.6)  # 2.1 m away: where it was put
+    assert found.near_m[2] == pytest.approx(18.5)  # a pedestrian is no vehicle
+
+
+@pytest.mark.shared
+def test_mini_has_404_keyframes_of_which_324_have_a_future():
+    mini = NuScenes(shared_data("nuscenes"))
+    assert len(mini.unit_ids()) == 10
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        units = [mini.read_unit(unit) for unit in mini.unit_ids()]
+    assert sum(len(scene) for scene, _ in units) == 404
+    assert sum(int(truth.future.valid.all(axis=1).sum()) for _, truth in units) == 324
+
+
+@pytest.mark.shared
+def test_two_detectors_on_two_scenes_make_a_cell_that_is_judged_on_all_units(tmp_path):
+    root = shared_data("nuscenes")
+    files = [ModeFile(name, root / "results" / f"detector_{name.lower()}.json") for name in "AB"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        material = from_files(NuScenes(root), files, units=["scene-0103", "scene-0916"])
+        cells = list(built(specs(material, geometries=["cuboids", "oracle"])))
+    assert [len(cell.table.input) for cell in cells] == [81, 81]
+    assert cells[0].spec.roles.test == ("scene-0103", "scene-0916")
+
+
+def expansion() -> dict:
+    """A straight lane of 20 m, a connector that bends left by a quarter with radius 10 m, and a lane after it."""
+
+    def piece(start: list[float], shape: str, radius: float, lengths: list[float]) -> dict:
+        return {"start_pose": start, "end_pose": None, "shape": shape, "radius": radius, "segment_length": lengths}
+
+    corners = [(0, -2), (20, -2), (20, 2), (0, 2)]
+    quarter = np.pi / 2
+    return {
+        "node": [{"token": f"n{k}", "x": x, "y": y} for k, (x, y) in enumerate(corners)],
+        "line": [{"token": "l0", "node_tokens": ["n0", "n1"]}, {"token": "l1", "node_tokens": []}],
+        "polygon": [{"token": "p0", "exterior_node_tokens": ["n0", "n1", "n2", "n3"], "holes": []}],
+        "lane": [{"token": "a", "polygon_token": "p0"}, {"token": "c", "polygon_token": "p0"}],
+        "lane_connector": [{"token": "b"}],
+        "road_segment": [{"token": "r", "polygon_token": "p0"}],
+        "road_divider": [{"token": "d", "line_token": "l0"}, {"token": "e", "line_token": "l1"}],
+        "lane_divider": [],
+        "ped_crossing": [{"token": "x", "polygon_token": "p0"}],
+        "carpark_area": [],
+        "connectivity": {"a": {"incoming": [], "outgoing": ["b"]}, "b": {"incoming": ["a"], "outgoing": ["c"]}},
+        "arcline_path_3": {
+            "a": [piece([0.0, 0.0, 0.0], "LSR", 999.0, [0.0, 20.0, 0.0])],
+            "b": [piece([20.0, 0.0, 0.0], "LSL", 10.0, [10 * quarter / 2, 0.0, 10 * quarter / 2])],
+            "c": [piece([30.0, 10.0, quarter], "RSR", 50.0, [0.0, 5.0, 0.0])],
+        },
+    }
+
+
+def test_a_map_expansion_becomes_a_lane_map():
+    found = expansion_lane_map(expansion())
+    assert list(found.lanes) == ["a", "c", "b"]
+    assert found.lanes["a"].successors == ("b",)
+    assert [lane.connector for lane in found.lanes.values()] == [False, False, True]
+    bend = found.lanes["b"].centreline_m
+    assert np.hypot(*(bend - [20.0, 10.0]).T) == pytest.approx(np.full(len(bend), 10.0))
+    assert bend[-1] == pytest.approx([30.0, 10.0])
+    assert np.hypot(*np.diff(bend, axis=0).T).max() <= 1.0
+    assert len(found.lanes["b"].polygon_m) == 0
+    assert [len(lines) for lines in found.dividers_m.values()] == [1, 0]
+
+
+def test_a_file_that_is_no_expansion_is_refused(tmp_path):
+    (tmp_path / "map.json").write_text('{"node": []}')
+    with pytest.raises(InputError, match="must be a nuScenes map expansion"):
+        read_expansion(tmp_path / "map.json")
+
+
+def test_a_scene_has_the_road_of_the_expansion_and_the_route_that_was_driven(tmp_path):
+    tables(tmp_path / "v1.0-mini")
+    road = expansion() | {"connectivity": {}}
+    road["arcline_path_3"] = {"a": [{"start_pose": [100.0, 200.0, 0.5], "end_pose": None, "shape": "LSR",
+                                     "radius": 9.0, "segment_length": [0.0, 60.0, 0.0]}]}  # fmt: skip
+    (tmp_path / "maps" / "expansion").mkdir(parents=True)
+    (tmp_path / "maps" / "expansion" / "here.json").write_text(json.dumps(road))
+    data = NuScenes(tmp_path)
+    scene, _ = data.read_unit("scene-1")
+    assert scene.route == ("rb_a",)
+    assert "maps/here.json" in data.files("scene-1")
+    (tmp_path / "maps" / "expansion" / "here.json").unlink()
+    assert NuScenes(tmp_path).read_unit("scene-1")[0].lane_map is None
+
+
+@pytest.mark.shared
+def test_the_road_of_a_mini_scene_comes_from_its_record():
+    data = NuScenes(shared_data("nuscenes"), maps=shared_data("scenarionet_nuscenes_mini"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        scene, _ = data.read_unit("scene-0103")
+        assert data.read_unit("scene-0061")[0].lane_map is None
+    assert scene.lane_map is not None
+    assert {kind: len(lines) > 0 for kind, lines in scene.lane_map.dividers_m.items()} == {"road": True, "lane": True}
+    reference = json.loads(shared_data("planner_reference", "routes.json").read_text())
+    told = reference["0103"] if "0103" in reference else reference["scene-0103"]
+    assert list(scene.route) == told["route_roadblock_ids"]
+
+
+@pytest.mark.filterwarnings("ignore:1 unit is too few for a split")
+def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tables(tmp_path / "nuscenes" / "v1.0-mini")
+    for k in range(10):
+        path = tmp_path / "nuscenes" / "samples" / "cam" / f"{k}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(path), np.full((90, 160, 3), 40 + 20 * k, dtype=np.uint8))
+    onnx_models.yolov8(tmp_path / "made.onnx")
+    asked = ("--dataset", "nuscenes", "--root", "nuscenes", "-w", "made.onnx", "--size", 64, "--size", 96)
+    done = run("perceive", *asked, "--samples", 0, "--out", "cache")
+    assert done.code == 0, done.err
+    assert "on 10 frames of 1 unit (" in done.out
+    modes = [word for size in (64, 96) for word in ("--mode", f"made-{size}=cache/made-{size}")]
+    built_by = run(
+        "build", "--dataset", "nuscenes", "--root", "nuscenes", *modes, "--geometry", "monocular", "--geometry",
+        "oracle", "--out", "cells",
+    )  # fmt: skip
+    assert built_by.code == 0, built_by.err
+    assert len(read_cell(tmp_path / "cells" / "braking-monocular").table) == 10
+    (tmp_path / "nuscenes" / "samples" / "cam" / "3.jpg").unlink()
+    missing = run("perceive", *asked, "--samples", 0, "--out", "again")
+    assert missing.code == 2
+    assert "unit scene-1: every frame must have its picture" in missing.err
+    assert "1 of 10 have none, the first s3" in missing.err
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--units", "all"), "have no lane map (scene-1): give --maps with their maps."),
+        (("--units", "scene-2"), "units must be among scene-1; found scene-2"),
+        (("--units", "all", "--maps", "nowhere"), "nowhere"),
+    ],
+)
+def test_a_training_without_roads_writes_nothing(words, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tables(tmp_path / "nuscenes" / "v1.0-mini")
+    done = run("train-planner", "--dataset", "nuscenes", "--root", "nuscenes", *words, "--out", "planner")
+    assert done.code == 2
+    assert sentence in done.err
+    assert not (tmp_path / "planner").exists()
+
+
+def test_faults_are_told_by_the_command_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    listed = {f"s{k}": [box(f"s{k}", 20.0, "car")] for k in range(4)}
+    (tmp_path / "some.json").write_text(json.dumps({"results": listed}))
+    modes = ("--mode", "none", "--mode", "some=some.json")
+    for name, changed, sentence in (
+        ("missing", {"ego_pose": None}, "nuScenes needs the table ego_pose"),
+        ("dangling", {"category": []}, "instance i0 names category 'c0'"),
+        ("partial", {}, "results must list every sample of a scene, and 6 of 10 of scene-1"),
+    ):
+        tables(tmp_path / name / "v1.0-mini", **changed)
+        done = run("build", "--dataset", "nuscenes", "--root", name, *modes, "--geometry", "cuboids", "--out", "cells")
+        assert done.code == 2
+        assert sentence in done.err
+        assert not (tmp_path / "cells").exists()

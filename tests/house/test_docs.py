@@ -1,0 +1,229 @@
+"""What the documents say is run: examples, the README's five lines, the schema."""
+
+import doctest
+import json
+import re
+import runpy
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import jsonschema
+import numpy as np
+import pytest
+
+import deepval
+from deepval.allocators import FEATURE_SETS, RECIPES, PixelRecipe
+from deepval.allocators.allocator import SIGNALS
+from deepval.allocators.models import Boosting, Mlp, Ridge
+from deepval.cli import COMMANDS
+from deepval.datasets import read_dataset
+from deepval.perception.reported.detection_files import read_detections
+from deepval.protocol import tracks
+from deepval.report import FORMS
+from deepval.systems import SYSTEMS
+from deepval.targets import TARGETS
+from doc_blocks import run_page
+from kitti_files import write_kitti
+from project import ROOT
+
+
+def code_of(page: Path) -> str:
+    return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL))
+
+
+def test_readme_example_prints_what_the_readme_says(capsys):
+    code = code_of(ROOT / "README.md").split("print(result) ")[0]
+    assert len([line for line in code.splitlines() if line.strip() and not line.startswith("import")]) == 5
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out == "better\n"
+    assert "It prints `better`" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_readme_shows_the_two_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in text
+    assert "make test" in text
+    for link in re.findall(r"\]\((docs/[^)]+)\)", text):
+        assert (ROOT / link.partition("#")[0]).is_file(), link
+
+
+def test_definitions_hold():
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "definitions.md"), module_relative=False)
+    assert tried > 30
+    assert failed == 0
+
+
+def test_costs_are_measured_as_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "costs.md"), module_relative=False)
+    assert tried > 10
+    assert failed == 0
+
+
+def test_routing_between_language_models(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = run_page(ROOT / "docs" / "llm-routing.md")
+    assert "selection 20% judge" in capsys.readouterr().out
+    result = names["result"]
+    judge = next(gap for gap in result.gaps if (gap.allocator, gap.kind) == ("judge", "money"))
+    assert judge.gap == pytest.approx(judge.overhead + judge.ranking)
+    assert judge.overhead > 0
+    assert result.row("judge", "money").budget.label == "money 20% (USD, skipping)"
+    assert (tmp_path / "page.html").stat().st_size > 100_000
+    assert (tmp_path / "router.json").is_file()
+
+
+def test_published_schema_is_the_code_s():
+    made = runpy.run_path(str(ROOT / "tools" / "make_schema.py"))["schema"]()
+    assert json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8")) == made
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_results_follow_the_schema(bare):
+    rng = np.random.default_rng(1)
+    value = np.zeros(60) if bare else rng.normal(size=60).round(1)
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat(["a", "b", "c"], 20),
+        losses={"c": np.full(60, 3.0), "m": 3 - value / 2, "f": 3 - value},
+        order=np.tile(np.arange(20), 3),
+        costs={"modes": {"c": {"ms": 1}, "m": {"ms": 2}, "f": {"ms": 3}}, "allocators": {"x": {"ms": 0.1}}},
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", deepval.InputWarning)
+        result = deepval.evaluate(
+            table, {"x": rng.normal(size=60)}, [deepval.Selection(0.3), deepval.Latency(0.3)],
+            draws="exact", calibration=["a"], curve_points=3,
+        )  # fmt: skip
+    schema = json.loads((ROOT / "docs" / "result.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(json.loads(FORMS["json"](result)), schema)
+
+
+def test_own_losses(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_page(ROOT / "docs" / "own-losses.md")
+    assert names["result"].row("coin", alpha=0.2).verdict == "unresolved"
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_own_detections(tmp_path, monkeypatch):
+    write_kitti(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run_page(ROOT / "docs" / "own-detections.md")
+    (mine,) = (
+        read_detections(tmp_path / "mine.parquet", read_dataset("kitti", "kitti_tracking").scenes).units["0001"].cls
+    )
+    assert mine == "Pedestrian"
+
+
+def test_adding_a_system(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with mock.patch.dict(SYSTEMS):
+        run_page(ROOT / "docs" / "add-a-system.md")
+
+
+def test_allocators(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with mock.patch.dict(FEATURE_SETS), mock.patch.dict(RECIPES):
+        names = run_page(ROOT / "docs" / "allocators.md")
+    assert names["mode"] in names["cell"].table.modes
+
+
+def table_under(page: Path, heading: str) -> list[list[str]]:
+    """The rows of the first table below a heading, without its header."""
+    below = page.read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in below.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[2:]]
+
+
+def test_the_table_of_allocators_is_the_code_s():
+    learners = {Ridge: "ridge regression", Boosting: "boosted trees", Mlp: "small network"}
+    rules = {
+        "value": "the prediction",
+        "difference": "P(helps) - P(harms)",
+        "recall": "P(helps) - P(harms) + half the rank of `lost`",
+        "modes": "one per mode above cheap",
+    }
+    shown = table_under(ROOT / "docs" / "allocators.md", "Available allocators")
+    signals = [[f"`{name}`", ", ".join(sorted(signal.uses)), "nothing", "-"] for name, signal in SIGNALS.items()]
+    assert [row[:4] for row in shown[: len(signals)]] == signals
+    assert shown[len(signals) : -1] == [
+        [f"`{r.name}`", f"`{r.feature_set}`", learners[type(r.learner)], f"`{r.target}`", rules[r.rule]]
+        for r in RECIPES.values()
+        if r.extra is None
+    ]
+    pixel = [f"`{PixelRecipe.name}`", "the picture", "convolutional network", f"`{PixelRecipe.target}`"]
+    assert shown[-1] == [*pixel, "the prediction"]
+
+
+def test_the_page_on_allocators_names_every_target():
+    told = re.findall(
+        r"`([\w-]+)`", " ".join(row[0] for row in table_under(ROOT / "docs" / "allocators.md", "Targets"))
+    )
+    names = [name for name in told if not name.startswith("-")]
+    forms = [f"{name}{form}" for name in names if not name.startswith("value") for form in ("-cdf", "-binary")]
+    assert {*names, *forms} == set(TARGETS)
+
+
+def test_the_readme_has_a_line_for_every_command():
+    shown = [row[0] for row in table_under(ROOT / "README.md", "Commands")]
+    assert shown == [f"`{name}`" for name in COMMANDS]
+
+
+def test_every_page_is_in_the_readme_and_every_link_leads_somewhere():
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in pages if f"(docs/{page.name})" not in readme] == []
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).is_file(), f"{page.name}: {link}"
+
+
+def test_messages_that_pages_explain_are_in_the_code():
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+    code = re.sub(r'"\s*\n\s*f?"', "", code)
+    told = [
+        (page.name, message)
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        for message in re.findall(r"^- \*(\w[^*]*)\*", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ]
+    assert len(told) > 12
+    assert [item for item in told if item[1].removesuffix(" ...") not in code] == []
+
+
+def test_the_page_on_submitting_builds_the_synthetic_track():
+    (track,) = tracks.read_tracks(["synthetic"])
+    wanted = {pair for cell in track.cells for pair in pairs(tracks.build_command(cell, None))}
+    (line,) = re.findall(r"^deepval build .*", (ROOT / "docs" / "submit.md").read_text(encoding="utf-8"), flags=re.M)
+    assert set(pairs(line)) == wanted
+
+
+def pairs(command: str) -> list[tuple[str, str]]:
+    """Options of a command with their values."""
+    return re.findall(r"(--\w+) (\S+)", command)
+
+
+def test_definitions_that_code_cites_are_there():
+    headings = set(
+        re.findall(r"^## (.+)$", (ROOT / "docs" / "definitions.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    )
+    cited = {
+        (path.name, heading)
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for heading in re.findall(r"docs/definitions\.md, ([A-Z][A-Za-z -]*[a-zA-Z])", path.read_text(encoding="utf-8"))
+    }
+    assert len(cited) > 15
+    assert [item for item in sorted(cited) if item[1] not in headings] == []
+
+
+def test_code_refers_to_no_page_outside_the_repository():
+    outside = re.compile(r"DEFINITIONS|FEATURES\.md|ALGORITHMS\.md|PLANNERS\.md|\b[MX]\d{2,3}\b")
+    code = [path for path in sorted((ROOT / "src").rglob("*")) if path.suffix in (".py", ".toml", ".js")]
+    assert [path.name for path in code if outside.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_modules_that_definitions_name_are_there():
+    text = (ROOT / "docs" / "definitions.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+/[\w/]+\.py)`", text))
+    assert len(named) > 40
+    assert [name for name in sorted(named) if not (ROOT / "src" / "deepval" / name).is_file()] == []

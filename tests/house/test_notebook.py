@@ -1,0 +1,62 @@
+"""The notebook of the docs, executed from top to bottom as its reader would, and what it shows."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import deepval
+from project import ROOT
+
+NOTEBOOK = ROOT / "docs" / "two-arrays-to-threshold.ipynb"
+EXECUTE = """
+import sys, nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": sys.argv[2]}}).execute()
+print(nbformat.writes(notebook))
+"""
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """The folder that it ran in, and the outputs of its cells."""
+    folder, home = tmp_path_factory.mktemp("notebook"), tmp_path_factory.mktemp("home")
+    path = os.pathsep.join(filter(None, (str(Path(deepval.__file__).parent.parent), os.environ.get("PYTHONPATH"))))
+    places = {
+        name: str(home) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", EXECUTE, str(NOTEBOOK), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": path} | places,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    cells = json.loads(done.stdout)["cells"]
+    return folder, [output for cell in cells if cell["cell_type"] == "code" for output in cell["outputs"]]
+
+
+def test_the_notebook_is_kept_without_outputs():
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
+
+
+def test_it_goes_from_two_arrays_to_a_deployed_threshold(executed):
+    folder, outputs = executed
+    shown = [output["data"] for output in outputs if "data" in output]
+    pages = ["".join(data["text/html"]) for data in shown if "text/html" in data]
+    assert "<caption>Losses of 3,000 inputs in 60 units</caption>" in pages[0]
+    assert "<caption>At selection 20%, against random</caption>" in pages[1]
+    assert sum("image/png" in data for data in shown) == 1
+    assert "('better', 'unresolved')" in ["".join(data["text/plain"]) for data in shown]
+    said = "".join("".join(output["text"]) for output in outputs if output["output_type"] == "stream")
+    assert "escalate above 0.513: 20.0 % of the inputs, [17.8, 22.3] %" in said
+    assert "frozen threshold: 24.6 % escalated, 12.1 % of the loss removed" in said
+    assert "causal cap: " in said
+    assert json.loads((folder / "router.json").read_text(encoding="utf-8"))["modes"] == ["cheap", "full"]
+    assert (folder / "page.html").is_file()

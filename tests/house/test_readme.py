@@ -1,0 +1,88 @@
+"""The README's commands, in order, in a clean folder and a fresh environment with only what the README installs."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from external_worlds import scenarionet
+from kitti_files import write_kitti
+from project import ROOT
+from wheelhouse import write_wheelhouse
+
+CHECKOUT = ("src", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml")
+"""What a checkout needs to be installed from."""
+OUTPUTS = (
+    "gain.png", "three.png", "result.json", "page.html", "router.json", "kitti.html", "kitti-router.json", "own.html",
+    "own-router.json", "report.html", "costs.toml",
+)  # fmt: skip
+LAST = """
+eval "$(deepval build --help | sed -n '/Example: /,/^$/p' | tr '\\n' ' ' | sed 's/.*Example: //')"
+which deepval
+python -c 'import deepval; print(deepval.__file__)'
+"""
+"""After the README's own blocks: the example of `deepval build --help`, on the same files, and what was installed."""
+
+
+def script() -> str:
+    """The README's blocks as one script; a Python block runs after all Python blocks before it."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    assert {language for language, _ in blocks} == {"bash", "python"}
+    lines, session = ["set -e"], ""
+    for (language, content), following in zip(blocks, [*(block[0] for block in blocks[1:]), ""], strict=True):
+        session += content if language == "python" else ""
+        if language == "bash":
+            lines.append(content)
+        elif following != "python":
+            lines.append(f"python - <<'END'\n{session}END\n")
+    return "\n".join(lines)
+
+
+def write_inputs(folder: Path) -> None:
+    """A checkout, and small files under the names of the README's data."""
+    for name in CHECKOUT:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    write_kitti(folder)
+    (folder / "large.parquet").rename(folder / "RRC.parquet")
+    detections = pq.read_table(folder / "small.parquet")
+    raw = pc.multiply(detections["score"], 38.0)  # a tracker's scores, as in the published file, are no probabilities
+    column = detections.schema.get_field_index("score")
+    pq.write_table(detections.set_column(column, "score", pa.chunked_array(raw)), folder / "CIWT.parquet")
+    scenarionet(folder / "logs")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the README's shell is a POSIX one")
+def test_the_readme_runs_as_it_stands_in_a_fresh_environment(tmp_path):
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    write_inputs(folder)
+    wheels = write_wheelhouse(tmp_path / "house")
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "VIRTUAL_ENV", "PYTHON"))
+    }
+    path = os.pathsep.join([str(Path(sys.base_prefix) / "bin"), "/usr/bin", "/bin"])
+    done = subprocess.run(
+        ["bash", "-c", script() + LAST],
+        cwd=folder,
+        env=inherited | {"PATH": path, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    command, module = done.stdout.splitlines()[-2:]
+    assert command == str(folder / ".venv" / "bin" / "deepval")
+    assert module.startswith(str(folder / ".venv"))
+    for name in OUTPUTS:
+        assert (folder / name).is_file(), name
+    assert list((folder / "figures").glob("*.pdf"))
+    assert done.stdout.count("against random: ") >= 4

@@ -1,0 +1,660 @@
+import ctypes
+import json
+import math
+import threading
+import tomllib
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from deepval import InputError, read_costs
+from deepval.cli import app, fit_allocators
+from deepval.errors import InputWarning
+from deepval.metering import cost_cards as cards_module
+from deepval.metering.cost_cards import CostCard, Meter, add_cards, measured_cards, write_entries
+from deepval.metering.energy import Rail, Spent, conventions, rails, spent_over_idle, used_mj
+from deepval.metering.timing import Timing, measured, median_interval, processors, thread_limit
+
+MODES = "[modes.cheap]\nms = 10\n[modes.full]\nms = 20\n"
+
+
+class FakeClock:
+    """Time passes only where `pass_ms` is called."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def pass_ms(self, ms: float) -> float:
+        self.now_ns += round(ms * 1e6)
+        return ms
+
+
+def timing_of(times_ms, **changes) -> Timing:
+    return Timing(np.array(times_ms, dtype=float), {}, **changes)
+
+
+def write_tree(root: Path, files: dict[str, object]) -> Path:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{content}\n")
+    return root
+
+
+# Timing
+
+
+def test_median_percentile_interval_and_stages_by_hand():
+    clock = FakeClock()
+    stages = {"preprocess": clock.pass_ms, "inference": lambda ms: clock.pass_ms(2 * ms)}
+    timing = measured(stages, list(range(1, 11)), warmup=0, least=10, tolerance=1.0, clock=clock)
+    assert timing.calls == 10
+    assert timing.ms == pytest.approx(3 * 5.5, rel=1e-12)
+    # Linear between the 9th and the 10th value: 1 + 0.95 * 9 = 9.55.
+    assert timing.p95_ms == pytest.approx(3 * 9.55, rel=1e-12)
+    # P(Binomial(10, 1/2) < 2) = 11/1024 and P(... < 3) = 56/1024: the second smallest and the second largest.
+    assert timing.interval_ms == pytest.approx((3 * 2, 3 * 9))
+    assert np.median(timing.stages["preprocess"]) == pytest.approx(5.5)
+    assert np.median(timing.stages["inference"]) == pytest.approx(11)
+    np.testing.assert_allclose(sum(timing.stages.values()), timing.total_ms)
+    assert timing.tight
+    assert timing.note is timing.limit is None
+
+
+def test_warm_up_does_not_count():
+    clock = FakeClock()
+    slow_at_first = iter([100, 100, 100])
+    timing = measured(
+        {"all": lambda ms: clock.pass_ms(next(slow_at_first, ms))}, [2], warmup=3, least=6, clock=clock
+    )  # fmt: skip
+    assert timing.total_ms.tolist() == [2.0] * 6
+
+
+def test_as_many_calls_as_asked_for_whatever_their_median_and_time():
+    clock = FakeClock()
+    timing = measured({"all": clock.pass_ms}, [5000, 15_000], warmup=1, calls=3, seconds=0.1, clock=clock)
+    assert timing.total_ms.tolist() == [15_000, 5000, 15_000]
+    assert timing.limit is None
+
+
+def test_a_batch_is_divided_by_its_size_and_holds_a_slice():
+    clock, seen = FakeClock(), []
+
+    def run(part: np.ndarray) -> None:
+        seen.append(part.tolist())
+        clock.pass_ms(1 + float(part.sum()))
+
+    timing = measured({"all": run}, np.arange(7.0), warmup=0, least=6, tolerance=2.0, batch=3, clock=clock)
+    assert seen == [[0, 1, 2], [3, 4, 5]] * 3
+    assert sorted(set(timing.total_ms)) == pytest.approx([(1 + 3) / 3, (1 + 12) / 3])
+    assert timing.batch == 3
+
+
+def test_it_goes_on_until_the_median_is_tight():
+    clock = FakeClock()
+    # Every other call takes 1 or 3 ms, until the many calls of 2 ms make the order statistics around the median 2.
+    times = iter([1, 3] * 10 + [2] * 1000)
+    timing = measured(
+        {"all": lambda _: clock.pass_ms(next(times))}, [0], warmup=0, least=6, tolerance=0.01, clock=clock
+    )
+    assert timing.tight
+    assert timing.interval_ms == (2, 2)
+    assert 20 < timing.calls < 60
+    assert timing.limit is None
+
+
+def test_it_says_when_time_or_calls_were_up():
+    clock = FakeClock()
+    times = {"all": lambda item: clock.pass_ms(item)}
+    late = measured(times, [5, 15], warmup=0, tolerance=0.01, seconds=0.2, clock=clock)
+    assert late.calls == 20
+    assert not late.tight
+    assert late.note == (
+        "The median of 20 calls lies within 50.0% of 10 ms only, and 1.0% was asked for: the time of 0.2 s was up."
+    )
+    many = measured(times, [5, 15], warmup=0, least=6, most=30, tolerance=0.01, clock=clock)
+    assert many.calls == 30
+    assert many.note.endswith("30 calls were the most allowed.")
+    few = measured(times, [5, 15], warmup=0, seconds=0.02, clock=clock)
+    assert few.calls == 2
+    assert few.note == (
+        "The median of 2 calls has no 95 % interval, and 2.0% was asked for: the time of 0.02 s was up."
+    )
+    assert all(math.isnan(end) for end in few.interval_ms)
+
+
+def twin_rank(number: int) -> int:
+    rank, below = 0, Fraction(0)
+    while below + Fraction(math.comb(number, rank), 2**number) <= Fraction(1, 40):
+        below += Fraction(math.comb(number, rank), 2**number)
+        rank += 1
+    return rank
+
+
+@pytest.mark.parametrize("number", [*range(1, 60), 100, 999, 1000])
+def test_the_interval_s_ranks_are_those_of_the_binomial(number):
+    low, high = median_interval(np.arange(1.0, number + 1))
+    rank = twin_rank(number)
+    assert (rank == 0) == (number < 6)
+    if rank:
+        assert (low, high) == (rank, number + 1 - rank)
+    else:
+        assert math.isnan(low)
+        assert math.isnan(high)
+
+
+def test_the_textbook_interval_of_a_hundred():
+    assert median_interval(np.arange(1.0, 101)) == (40, 61)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=6, max_size=80), st.sampled_from([0.5, 2.0, 8.0]))
+@settings(max_examples=60)
+def test_laws_of_the_interval(times, scale):
+    array = np.array(times, dtype=float)
+    low, high = median_interval(array)
+    assert low <= np.median(array) <= high
+    assert median_interval(array[::-1]) == (low, high)
+    assert median_interval(scale * array) == (scale * low, scale * high)
+
+
+def test_the_interval_covers_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    found = [median_interval(draw) for draw in rng.exponential(size=(2000, 30))]
+    covered = np.mean([low <= math.log(2) <= high for low, high in found])
+    # Exactly 1 - 2 P(Binomial(30, 1/2) < 10) = 0.957; three standard errors are 0.014.
+    assert covered == pytest.approx(0.957, abs=0.014)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"items": []}, "needs a stage and an item; found 1 and 0"),
+        ({"stages": {}}, "needs a stage and an item; found 0 and 2"),
+        ({"batch": 3}, "A batch must hold 1 to 2 items, as there are; found 3"),
+        ({"batch": 0}, "found 0"),
+        ({"least": 5}, "6 <= least <= most; found warmup 5, least 5, most 100000"),
+        ({"most": 10}, "least 50, most 10"),
+        ({"warmup": -1}, "found warmup -1"),
+        ({"calls": 0}, "needs a call or more; found 0"),
+        ({"seconds": 0}, "seconds must be a positive number; found 0"),
+        ({"tolerance": math.nan}, "tolerance must be a positive number; found nan"),
+    ],
+)
+def test_measurements_that_cannot_be(changes, sentence):
+    arguments = {"stages": {"all": abs}, "items": [1, 2]} | changes
+    with pytest.raises(InputError, match=sentence):
+        measured(arguments.pop("stages"), arguments.pop("items"), **arguments)
+
+
+def test_the_real_clock_runs():
+    timing = measured({"all": lambda n: sum(range(n))}, [200, 300], least=6, most=6, tolerance=10)
+    assert np.all(timing.total_ms > 0)
+
+
+# The meter
+
+
+def test_a_meter_measures_inputs_stages_and_what_is_between():
+    clock = FakeClock()
+    meter = Meter("mine", warmup=1, clock=clock)
+
+    @meter.stage("preprocess")
+    def preprocess(ms: float) -> float:
+        return clock.pass_ms(ms)
+
+    for ms in (50, 1, 2, 3):
+        with meter:
+            preprocess(ms)
+            preprocess(ms)
+            clock.pass_ms(4)
+            with meter.stage("inference"):
+                clock.pass_ms(10)
+    timing = meter.timing()
+    assert timing.total_ms.tolist() == [2 * 1 + 14, 2 * 2 + 14, 2 * 3 + 14]
+    assert timing.stages["preprocess"].tolist() == [2, 4, 6]
+    assert timing.stages["inference"].tolist() == [10, 10, 10]
+
+
+def test_a_meter_decorates_and_divides_batches():
+    clock = FakeClock()
+    meter = Meter("mine", batch=4, clock=clock)
+    scored = meter(clock.pass_ms)
+    assert [scored(ms) for ms in (8, 16)] == [8, 16]
+    assert meter.timing().total_ms.tolist() == [2, 4]
+    assert meter.card().served == "batched"
+
+
+def test_as_a_context_of_one_input():
+    with Meter("mine") as meter, meter.stage("inference"):
+        pass
+    assert meter.timing().calls == 1
+
+
+def test_an_input_that_fails_does_not_count_and_a_stage_that_fails_inside_one_does():
+    clock = FakeClock()
+    meter = Meter("mine", clock=clock)
+
+    @meter.stage("lookup")
+    def fail() -> None:
+        clock.pass_ms(2)
+        raise KeyError
+
+    with pytest.raises(KeyError), meter:
+        fail()
+    with meter:
+        with pytest.raises(KeyError):
+            fail()
+        clock.pass_ms(1)
+    assert meter.timing().total_ms.tolist() == [3]
+    assert meter.timing().stages["lookup"].tolist() == [2]
+
+
+def test_a_meter_refuses_what_it_cannot_charge():
+    meter = Meter("mine", warmup=2)
+    with pytest.raises(InputError, match="Stage 'x' must run inside an input"), meter.stage("x"):
+        pass
+    with meter, pytest.raises(InputError, match="must come one after the other"), meter:
+        pass
+    with pytest.raises(InputError, match="Meter 'mine' needs an input after 2 to warm up; it saw 1"):
+        meter.timing()
+
+
+# Energy
+
+
+def power(label: str, feeds: set[str], read) -> Rail:
+    return Rail(label, frozenset(feeds), read, counts=False)
+
+
+def counter(readings, **changes) -> Rail:
+    read = iter(readings).__next__
+    return Rail("counter", frozenset({"GPU", "CPU", "SOC"}), read, **({"counts": True} | changes))
+
+
+RAPL = {
+    "class/powercap/intel-rapl/enabled": 1,
+    "class/powercap/intel-rapl:0/name": "package-0",
+    "class/powercap/intel-rapl:0/max_energy_range_uj": 262143328850,
+    "class/powercap/intel-rapl:0/energy_uj": 262143000850,
+    "class/powercap/intel-rapl:0:0/name": "core",
+    "class/powercap/intel-rapl:0:0/max_energy_range_uj": 262143328850,
+    "class/powercap/intel-rapl:0:0/energy_uj": 11,
+    "class/powercap/intel-rapl:0:1/name": "dram",
+    "class/powercap/intel-rapl:0:1/max_energy_range_uj": 65712999613,
+    "class/powercap/intel-rapl:0:1/energy_uj": 5000,
+    "class/powercap/intel-rapl-mmio:0/name": "package-0",
+    "class/powercap/intel-rapl-mmio:0/max_energy_range_uj": 262143328850,
+    "class/powercap/intel-rapl-mmio:0/energy_uj": 77,
+}
+
+
+def test_rapl_zones_and_their_wrap_around(tmp_path):
+    root = write_tree(tmp_path, RAPL)
+    package, memory = rails(root)
+    assert (package.label, memory.label) == ("RAPL intel-rapl:0", "RAPL intel-rapl:0:1")
+    assert package.read() == pytest.approx(262143000.850)
+    assert conventions((package, memory)) == {"mj": (package,), "mj_all": (package, memory)}
+    before = package.read()
+    write_tree(root, {"class/powercap/intel-rapl:0/energy_uj": 2000})
+    # 328,000 uJ to the end of the range and 2,000 uJ from zero on.
+    assert used_mj(package, [0, 1], [before, package.read()]) == pytest.approx(328 + 2)
+    assert conventions((package,)) == {"mj": (package,)}
+
+
+def test_a_counter_that_goes_back_without_reason_is_refused():
+    with pytest.raises(InputError, match="counter counter must not go backwards"):
+        used_mj(counter([]), [0, 1], [5, 4])
+
+
+def test_power_is_integrated_by_trapezoids():
+    rail = power("GPU", {"GPU"}, float)
+    # 1000 mW rising to 3000 mW within 2 s, then 3000 mW for 1 s.
+    assert used_mj(rail, [0, 2, 3], [1000, 3000, 3000]) == 2 * 2000 + 3000
+
+
+XAVIER = {"1-0040": ("GPU", "CPU", "SOC"), "1-0041": ("CV", "VDDRQ", "SYS5V")}
+
+
+def hwmon_tree(chips) -> dict[str, object]:
+    files: dict[str, object] = {"class/hwmon/hwmon0/name": "thermal-fan-est"}
+    for number, labels in enumerate(chips, start=1):
+        folder = f"class/hwmon/hwmon{number}"
+        files |= {f"{folder}/name": "ina3221", f"{folder}/in7_label": "sum of shunt voltages", f"{folder}/in7_input": 3}
+        for channel, label in enumerate(labels, start=1):
+            files |= {
+                f"{folder}/in{channel}_label": label,
+                f"{folder}/in{channel}_input": 19000,
+                f"{folder}/curr{channel}_input": 100 * channel * number,
+            }
+    return files
+
+
+def iio_tree() -> dict[str, object]:
+    files: dict[str, object] = {}
+    for number, (address, labels) in enumerate(XAVIER.items()):
+        folder = f"bus/i2c/drivers/ina3221x/{address}/iio:device{number}"
+        for channel, label in enumerate(labels):
+            files |= {
+                f"{folder}/rail_name_{channel}": label,
+                f"{folder}/in_power{channel}_input": 1900 * (channel + 1) * (number + 1),
+                f"{folder}/in_voltage{channel}_input": 19000,
+            }
+    return files
+
+
+@pytest.mark.parametrize("files", [hwmon_tree(XAVIER.values()), iio_tree()], ids=["hwmon", "iio"])
+def test_jetson_rails_in_both_layouts(tmp_path, files):
+    found = rails(write_tree(tmp_path, files))
+    assert [rail.label for rail in found] == ["GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"]
+    # 19 V times 0.1 A, 0.2 A, 0.3 A on the first chip and twice that on the second.
+    assert [rail.read() for rail in found] == pytest.approx([1900, 3800, 5700, 3800, 7600, 11400])
+    sums = {key: [rail.label for rail in part] for key, part in conventions(found).items()}
+    assert sums == {
+        "mj": ["GPU", "CPU", "SOC"],
+        "mj_gpu": ["GPU"],
+        "mj_all": ["GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("labels", "sums"),
+    [
+        (
+            ("VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC"),
+            {"mj": ["VDD_CPU_GPU_CV", "VDD_SOC"], "mj_all": ["VDD_IN"]},
+        ),
+        (
+            ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"),
+            {"mj": ["VDD_GPU_SOC", "VDD_CPU_CV"], "mj_all": ["VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0"]},
+        ),
+        (("POM_5V_IN", "POM_5V_GPU", "POM_5V_CPU"), {"mj_gpu": ["POM_5V_GPU"], "mj_all": ["POM_5V_IN"]}),
+    ],
+)
+def test_rails_of_other_boards_serve_what_they_can(tmp_path, labels, sums):
+    found = rails(write_tree(tmp_path, hwmon_tree([labels])))
+    assert {key: [rail.label for rail in part] for key, part in conventions(found).items()} == sums
+
+
+class FakeNvml:
+    """Two cards: one that counts energy, one that only shows power."""
+
+    def __init__(self) -> None:
+        self.energy_mj = 500
+
+    def nvmlInit_v2(self) -> int:  # noqa: N802
+        return 0
+
+    def nvmlDeviceGetCount_v2(self, count) -> int:  # noqa: N802
+        count._obj.value = 2
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index, handle) -> int:  # noqa: N802
+        handle._obj.value = index.value + 1
+        return 0
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle, value) -> int:  # noqa: N802
+        assert isinstance(value._obj, ctypes.c_ulonglong)
+        value._obj.value = self.energy_mj
+        return 0 if handle.value == 1 else 3
+
+    def nvmlDeviceGetPowerUsage(self, handle, value) -> int:  # noqa: N802
+        assert isinstance(value._obj, ctypes.c_uint)
+        value._obj.value = 7000
+        return 0
+
+
+def test_graphics_cards_count_or_show_power(tmp_path):
+    library = FakeNvml()
+    first, second = rails(tmp_path, library=library)
+    assert (first.counts, first.read(), second.counts, second.read()) == (True, 500, False, 7000)
+    assert conventions((first, second)) == {"mj_gpu": (first, second)}
+    package, memory, *cards = rails(write_tree(tmp_path, RAPL), library=library)
+    assert conventions((package, memory, *cards))["mj"] == (package, *cards)
+
+
+def test_no_sensor_is_refused_in_one_sentence(tmp_path):
+    with pytest.raises(InputError) as caught:
+        rails(tmp_path)
+    assert str(caught.value) == (
+        f"Energy needs a sensor, and this machine shows none (no INA3221 rails or RAPL zones under {tmp_path}, no "
+        "libnvidia-ml.so.1): measure without energy, or on a machine that has one."
+    )
+
+
+def test_a_sensor_that_may_not_be_read_is_refused_or_noted(tmp_path, monkeypatch):
+    root = write_tree(tmp_path, RAPL)
+    plain = Path.read_text
+
+    def guarded(path: Path, *words, **options) -> str:
+        if path.name == "energy_uj":
+            raise PermissionError(13, "Permission denied", str(path))
+        return plain(path, *words, **options)
+
+    monkeypatch.setattr(Path, "read_text", guarded)
+    with pytest.raises(InputError, match=r"readable by this user, and RAPL intel-rapl:0 \(Permission denied\), RAPL"):
+        rails(root)
+    with pytest.warns(InputWarning, match="cannot be read; the others are"):
+        found = rails(root, library=FakeNvml())
+    assert list(conventions(found)) == ["mj_gpu"]
+
+
+def test_idle_is_subtracted():
+    clock = FakeClock()
+    # Idle: 3,000 mJ in 2 s. Run: 9,000 mJ in 4 s, of which 4 s * 1,500 mW are idle.
+    rail = counter([0, 3_000, 3_000, 12_000])
+
+    def run() -> int:
+        clock.pass_ms(4000)
+        return 100
+
+    spent = spent_over_idle(run, [rail], idle_s=2, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+    assert spent.idle_mw == {"mj": 1500}
+    assert spent.mj == {"mj": pytest.approx((9000 - 4 * 1500) / 100)}
+    assert spent.note is None
+
+
+def test_what_does_not_rise_above_idle_has_no_figure_but_a_note():
+    clock = FakeClock()
+    found = [
+        power("GPU", {"GPU"}, lambda: 500.0),
+        power("CPU", {"CPU"}, lambda: 1000.0 if clock.now_ns < 10**9 else 1500.0),
+        power("SOC", {"SOC"}, lambda: 100.0),
+    ]
+
+    def run() -> int:
+        clock.pass_ms(2000)
+        return 10
+
+    spent = spent_over_idle(run, found, idle_s=0.999, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+    assert spent.idle_mw == {"mj": pytest.approx(1600), "mj_gpu": 500}
+    # The fake clock stands at 0.999 s until the run is over: a ramp from 1,000 to 1,500 mW over 2 s, 500 mJ over idle.
+    assert spent.mj == {"mj": pytest.approx(500 / 10)}
+    assert spent.note == "No energy above idle was seen on mj_gpu in 2 s."
+
+
+def test_power_is_sampled_meanwhile():
+    enough, looks = threading.Event(), []
+
+    def look() -> float:
+        looks.append(1)
+        if len(looks) > 4 + 5:
+            enough.set()
+        return 1.0
+
+    # The run lasts until it was looked at often enough, however slow the machine is.
+    spent = spent_over_idle(lambda: int(enough.wait(600)), [power("GPU", {"GPU"}, look)], idle_s=0.1)
+    assert len(looks) > 4 + 5
+    assert spent.idle_mw["mj_gpu"] == pytest.approx(1, rel=0.5)
+
+
+def test_a_sensor_that_fails_on_the_way_is_told():
+    looks, failed = iter([1.0, 1.0, 1.0]), threading.Event()
+
+    def fail_later() -> float:
+        for reading in looks:
+            return reading
+        failed.set()
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(InputError, match=r"one failed: .*Input/output error"):
+        spent_over_idle(lambda: 1, [power("GPU", {"GPU"}, fail_later)], sleep=lambda _: failed.wait(600))
+
+
+@pytest.mark.parametrize("said", [0, None, 2.5])
+def test_a_run_says_how_many_inputs_it_served(said):
+    clock = FakeClock()
+    with pytest.raises(InputError, match=f"say how many; it said {said}"):
+        spent_over_idle(lambda: said, [counter(range(10))], clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+
+
+# Cards
+
+
+def spent(**mj: float) -> Spent:
+    return Spent(mj, dict.fromkeys(mj, 1000.0), 10, ("GPU", "CPU"))
+
+
+def test_a_card_goes_through_a_costs_file(tmp_path):
+    path = tmp_path / "costs.toml"
+    path.write_text(MODES)
+    timing = Timing(np.full(8, 0.5), {"preprocess": np.full(8, 0.3), "inference": np.full(8, 0.2)})
+    card = CostCard("gate ä", timing, threads=2, device='a "chip"', energy=spent(mj=2.5, mj_gpu=0.5))
+    add_cards(path, [card, CostCard("other", timing_of([1, 2, 3]), threads=1, device="chip")])
+    costs = read_costs(path)
+    assert [costs.of_allocator("gate ä", key) for key in ("ms", "mj", "mj_gpu")] == [0.5, 2.5, 0.5]
+    assert costs.served == {"gate ä": "single", "other": "single"}
+    assert costs.of_mode("full", "ms") == 20
+    table = tomllib.loads(path.read_text())["allocators"]
+    assert table["gate ä"] == card.entry()
+    assert card.entry() == {
+        "ms": 0.5, "mj": 2.5, "mj_gpu": 0.5, "served": "single", "p95_ms": 0.5, "ms_lo": 0.5, "ms_hi": 0.5,
+        "preprocess_ms": 0.3, "preprocess_p95_ms": 0.3, "inference_ms": 0.2, "inference_p95_ms": 0.2,
+        "calls": 8, "tight": True, "threads": 2, "device": 'a "chip"', "energy": "GPU, CPU",
+    }  # fmt: skip
+    assert table["other"]["energy"] == "not asked for"
+    assert not table["other"]["tight"]
+    assert table["other"]["note"] == "The median of 3 calls has no 95 % interval, and 2.0% was asked for."
+    assert "ms_lo" not in table["other"]
+    with pytest.raises(InputError, match="needs 'mj' of allocator 'other'"):
+        costs.of_allocator("other", "mj")
+
+
+def test_a_card_takes_the_place_of_the_one_before_and_nothing_else(tmp_path):
+    path = tmp_path / "costs.toml"
+    above = f"# the board\n{MODES}"
+    below = '# by hand\n[allocators."b.c"]\nms = 2  # kept\n[other]\nlist = [\n  [1, 2],\n]\n'
+    path.write_text(
+        f"{above}[allocators.a] # old\nms = 1\n# about ms\nx = [\n  1,\n]\n[allocators.a.more]\ny = 1\n\n{below}"
+    )
+    add_cards(path, [CostCard("a", timing_of([3.0]), threads=1, device="chip")])
+    text = path.read_text()
+    assert text.startswith(f"{above}\n{below}\n[allocators.a]\nms = 3.0\n")
+    add_cards(path, [CostCard("b.c", timing_of([4.0]), threads=1, device="chip")])
+    found = tomllib.loads(path.read_text())
+    assert (found["allocators"]["a"]["ms"], found["allocators"]["b.c"]["ms"]) == (3, 4)
+    assert found["other"] == {"list": [[1, 2]]}
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "allocators = {a = {ms = 1}}\n",
+        "allocators.a.ms = 1\n",
+        '[allocators.a]\nms = 1\nx = """\n[other]\n"""\n',
+        '[allocators.b]\nx = """\n[allocators.a]\n"""\n[allocators.a]\nms = 1\n',
+    ],
+)
+def test_a_file_that_would_lose_something_is_left_alone(tmp_path, text):
+    path = tmp_path / "costs.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match="costs of a cannot be added to"):
+        write_entries(path, "allocators", {"a": {"ms": 2.0}})
+    assert path.read_text() == text
+
+
+def test_a_stage_may_not_be_read_as_another_figure():
+    timing = Timing(np.ones(6), {"p95": np.ones(6)})
+    with pytest.raises(InputError, match="'p95' would be read as another figure"):
+        CostCard.of("mine", timing).entry()
+
+
+def test_cards_of_single_calls_and_batches_with_energy(monkeypatch):
+    monkeypatch.setattr(cards_module, "rails", lambda: (counter([]),))
+    monkeypatch.setattr(cards_module, "spent_over_idle", lambda run, rails: spent(mj=float(run() > 0)))
+    made = measured_cards(
+        "mine", {"all": np.sum}, np.ones((8, 3)), batch=4, seconds=0.05, tolerance=0.5, threads=1, energy=True
+    )
+    assert [(card.name, card.served, card.threads) for card in made] == [
+        ("mine", "single", 1),
+        ("mine-batched", "batched", 1),
+    ]
+    assert [card.energy.mj for card in made] == [{"mj": 1.0}] * 2
+
+
+def test_threads_are_held_and_given_back():
+    from threadpoolctl import threadpool_info
+
+    cv2 = pytest.importorskip("cv2")
+    before, opencv = [pool["num_threads"] for pool in threadpool_info()], cv2.getNumThreads()
+    with thread_limit(1) as threads:
+        assert threads == cv2.getNumThreads() == 1
+        assert {pool["num_threads"] for pool in threadpool_info()} <= {1}
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
+    assert cv2.getNumThreads() == opencv
+    with thread_limit(None) as threads:
+        assert threads == processors()
+
+
+# The command
+
+
+def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
+    path = tmp_path / "costs.toml"
+    path.write_text(MODES)
+    asked = []
+
+    def stages_of(target: str, cell: Path | None):
+        asked.append((target, cell))
+        return target, {"preprocess": np.sqrt, "inference": np.sum}, np.ones((8, 3))
+
+    monkeypatch.setattr(fit_allocators, "stages_of", stages_of)
+    words = ["profile", "here", "gate-ridge", "--out", str(path), "--seconds", "0.05", "--batch", "4"]
+    done = CliRunner().invoke(app, [*words, "--tolerance", "0.9"])
+    assert done.exit_code == 0, done.output
+    assert asked == [("gate-ridge", Path("here"))]
+    assert "gate-ridge (single): " in done.stdout
+    assert "gate-ridge-batched (batched 4): " in done.stdout
+    assert "energy: not asked for" in done.stdout
+    again = CliRunner().invoke(app, [*words, "--json"])
+    costs = read_costs(path)
+    for name, entry in json.loads(again.stdout).items():
+        assert costs.of_allocator(name, "ms") == entry["ms"] > 0
+        assert entry["preprocess_ms"] <= entry["p95_ms"]
+    assert costs.served == {"gate-ridge": "single", "gate-ridge-batched": "batched"}
+
+
+def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
+    path = tmp_path / "costs.toml"
+    unknown = CliRunner().invoke(app, ["profile", str(tmp_path), "nobody", "--out", str(path)])
+    assert "found 'nobody'" in str(unknown.exception)
+
+    def none() -> tuple[Rail, ...]:
+        return rails(tmp_path)
+
+    monkeypatch.setattr(cards_module, "rails", none)
+    monkeypatch.setattr(fit_allocators, "stages_of", lambda *_: ("mine", {"all": abs}, [1]))
+    closed = CliRunner().invoke(app, ["profile", "here", "mine", "--out", str(path), "--energy"])
+    assert "this machine shows none" in str(closed.exception)
+    assert not path.exists()
+    path.write_text("[[")
+    monkeypatch.setattr(fit_allocators, "measured_cards", None)
+    broken = CliRunner().invoke(app, ["profile", "here", "mine", "--out", str(path)])
+    assert f"{path}: must be a TOML file; " in str(broken.exception)

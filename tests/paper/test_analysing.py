@@ -1,0 +1,89 @@
+"""`deepval analyse`: one command per analysis, in every form, the same rows as in Python."""
+
+import csv
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from deepval.cli import app
+from deepval.cli.analysing import ANALYSES
+from deepval.errors import InputError
+from deepval.paper import registry
+from deepval.paper.analyses import seeds
+from project import ROOT
+from small_cells import build_cells, read_cells
+
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+
+
+def run(*words: object) -> None:
+    app(["analyse", *map(str, words)], standalone_mode=False)
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory) -> Path:
+    return build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",))
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_every_analysis_has_help_with_an_example(name, capsys):
+    with pytest.raises(SystemExit):
+        app(["analyse", name, "--help"])
+    assert f"Example: deepval analyse {name}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_every_analysis_is_on_the_page_and_in_reproduce():
+    page = (ROOT / "docs" / "analyses.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", page, flags=re.MULTILINE)) == set(ANALYSES)
+    assert set(ANALYSES) <= {analysis.name for analysis in registry.ANALYSES}
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_every_analysis_is_a_module_with_rows_and_a_table_or_several(name):
+    (analysis,) = [each for each in registry.ANALYSES if each.name == name]
+    assert callable(analysis.module.rows)
+    assert analysis.told or callable(analysis.module.table)
+
+
+def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
+    cell = cells / "braking-monocular"
+    words = ("seeds", cell, "-a", "gate-ridge", "--seeds", "2")
+    found = seeds.rows(read_cells(cell), ["gate-ridge"], seeds=2)
+    run(*words, "--json")
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps([asdict(row) for row in found]))
+    run(*words, "--out", tmp_path / "rows.csv")
+    assert "Written to" in capsys.readouterr().out
+    (row,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
+    assert [row["cell"], row["allocator"], row["seeds"]] == ["braking-monocular", "gate-ridge", "0 1"]
+    assert [float(value) for value in row["ndg"].split()] == list(found[0].ndg)
+    for form, sign in [("text", "Training seeds"), ("markdown", "| --- |"), ("latex", r"\toprule")]:
+        run(*words, "--format", form)
+        assert sign in capsys.readouterr().out
+
+
+def test_a_folder_of_cells_stands_for_its_cells(cells, capsys):
+    run("seeds", cells, "-a", "gate-ridge", "--seeds", "1", "--json")
+    assert [row["cell"] for row in json.loads(capsys.readouterr().out)] == ["braking-monocular"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--format", "nope"), "--format must be one of text, markdown, csv, latex, json; found 'nope'"),
+        (("--format", "csv", "--json"), "--json prints JSON and --format csv something else"),
+        (("--out", "nowhere/rows.csv"), "must be a file that can be written"),
+        (("--seeds", "0"), "--seeds must be 1 or more; found 0"),
+    ],
+)
+def test_bad_options_are_refused_before_any_work(words, sentence, cells):
+    with pytest.raises(InputError) as told:
+        run("seeds", cells / "braking-monocular", "-a", "gate-ridge", *words)
+    assert sentence in str(told.value)
+
+
+def test_a_cell_given_twice_is_refused(cells):
+    with pytest.raises(InputError, match="one is given twice"):
+        run("seeds", cells, cells / "braking-monocular", "-a", "gate-ridge")

@@ -1,0 +1,520 @@
+"""`deepval reproduce` on a tiny world: restarted, repeated to the byte, made anew only where something changed."""
+
+import ast
+import errno
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deepval.allocators.row_allocator import RowRecipe
+from deepval.cells.case import openings
+from deepval.cells.fitting import fit_on
+from deepval.cells.spec_files import SearchFolders, read_specification
+from deepval.cli import app
+from deepval.errors import InputError
+from deepval.files.canonical import sha256
+from deepval.judging.over_cells import compare_over
+from deepval.paper import analyses, comparing, parts, run, study_report
+from deepval.paper.analyses import signs
+from deepval.paper.analyses.gaps import GapRow
+from deepval.paper.comparing import Figure, laid_beside, published
+from deepval.paper.findings import KnownRows, findings
+from deepval.paper.registry import ANALYSES, SEEDED
+from deepval.protocol import keeping as digests
+from deepval.protocol.gathering import gathered, meant
+from deepval.protocol.keeping import REFUSED
+from deepval.protocol.plans import register
+from engine_work import Deadly
+
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+
+SPECIFICATION = """
+dataset = "synthetic"
+scenes = 6
+frames = 12
+geometry = "monocular"
+system = ["braking", "receding-horizon"]
+"""
+CHOSEN = ("signs", "ties", "consumers", "wins", "half-widths", "overview", "pooled", "charged")
+SETTINGS = {"recipes": ("gate-ridge",), "analyses": CHOSEN}
+
+
+@pytest.fixture(scope="module")
+def specification(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("specification") / "tiny.toml"
+    path.write_text(SPECIFICATION, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(specification, tmp_path_factory):
+    """A run that nobody disturbed: its work folder and its report."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = run.run([specification], work=folder / "work", **SETTINGS)
+    study_report.write_report(done, folder / "out")
+    return done, folder
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The analyses that are made, by name, in order."""
+    found = []
+    make = run._made
+    monkeypatch.setattr(run, "_made", lambda job: found.append(job.analysis) or make(job))
+    return found
+
+
+def report(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_every_analysis_has_rows_tables_and_a_chart(whole):
+    done, folder = whole
+    assert set(done.outcomes) == set(CHOSEN)
+    assert not any(each.refused for found in done.outcomes.values() for each in found.values())
+    content = json.loads((folder / "out" / "report.json").read_text(encoding="utf-8"))
+    labels = [cell["cell"] for cell in content["cells"]]
+    assert labels == ["yolov8s-320-640 braking monocular", "yolov8s-320-640 receding-horizon monocular"]
+    own = signs.rows({at.label: at.cell for at in done.cells})
+    assert [row["harm_rate"] for row in content["analyses"]["signs"]["synthetic"]] == [row.harm_rate for row in own]
+    page = (folder / "out" / "report.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "script-src 'sha256-" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert "## What was run" in (folder / "out" / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_repeat_makes_nothing_and_gives_the_same_bytes(whole, specification, made, tmp_path):
+    _, folder = whole
+    again = run.run([specification], work=folder / "work", **SETTINGS)
+    study_report.write_report(again, tmp_path)
+    assert made == []
+    assert report(tmp_path) == report(folder / "out")
+
+
+def test_a_lost_worker_costs_nothing_and_changes_no_byte(whole, specification, tmp_path):
+    with Deadly(tmp_path / "killed") as two:
+        done = run.run([specification], work=tmp_path / "work", engine=two, **SETTINGS)
+    assert (tmp_path / "killed").exists()
+    study_report.write_report(done, tmp_path / "out")
+    assert report(tmp_path / "out") == report(whole[1] / "out")
+
+
+def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_bytes(whole, specification, made, tmp_path):
+    def stops(items, label):
+        for place, item in enumerate(items):
+            if label == "analyses" and place == 4:
+                raise KeyboardInterrupt
+            yield item
+
+    with pytest.raises(KeyboardInterrupt):
+        run.run([specification], work=tmp_path / "work", watch=stops, **SETTINGS)
+    before = len(made)
+    assert before
+    (half,) = list((tmp_path / "work" / "kept" / "analyses" / "ties").iterdir())[:1]
+    (half / "kept.json").unlink()  # as a kill leaves it: files, and no list of them
+    done = run.run([specification], work=tmp_path / "work", **SETTINGS)
+    every = len(list((tmp_path / "work" / "kept" / "analyses").glob("*/*")))
+    assert len(made) == every + 1
+    study_report.write_report(done, tmp_path / "out")
+    assert report(tmp_path / "out") == report(whole[1] / "out")
+
+
+def test_what_is_damaged_is_made_anew_and_nothing_else(whole, specification, made):
+    _, folder = whole
+    (rows,) = (folder / "work" / "kept" / "analyses" / "pooled").glob("*/rows.json")
+    good = rows.read_bytes()
+    rows.write_bytes(good.replace(b"0", b"1", 1))
+    run.run([specification], work=folder / "work", **SETTINGS)
+    assert made == ["pooled"]
+    assert rows.read_bytes() == good
+
+
+def test_other_costs_and_other_code_make_anew_what_rests_on_them(whole, specification, made, monkeypatch):
+    _, folder = whole
+    run.run([specification], work=folder / "work", costs="jetson-agx-xavier-nuscenes", **SETTINGS)
+    assert made == ["charged"]
+    made.clear()
+    digest = digests._digest
+    changed = Path(signs.__file__)
+    monkeypatch.setattr(digests, "_digest", lambda path: "other" if path == changed else digest(path))
+    digests.code_digest.cache_clear()
+    try:
+        run.run([specification], work=folder / "work", **SETTINGS)
+    finally:
+        digests.code_digest.cache_clear()
+    assert made == ["signs", "signs"]
+
+
+def test_looks_at_test_units_are_counted_when_they_are_taken(whole):
+    done, _ = whole
+    counts = {openings(at.folder, at.cell.id) for at in done.cells}
+    assert counts == {3}  # free, and charged under two profiles; repeats look at nothing
+
+
+def figure(**changes) -> Figure:
+    plain = {"table": "a table", "row": "a row", "column": "rho", "dataset": "synthetic", "pair": "a -> b"}
+    plain |= {"geometry": "monocular", "system": "braking", "analysis": "signs", "field": "harm_ratio", "where": ""}
+    numbers = {"over": "", "value": 0.5, "lo": None, "hi": None, "neutral": 1.0, "verdict": ""}
+    return Figure(**(plain | numbers | changes))
+
+
+def rows_like(**changes):
+    row = {"cell": "yolov8s-320-640 braking monocular", "harm_ratio": 0.4, "harm_ratio_lo": 0.3, "harm_ratio_hi": 0.6}
+    other = {"cell": "yolov8s-320-640 receding-horizon monocular", "harm_ratio": 0.9}
+    return {"signs": {"synthetic": [row | changes, other]}}
+
+
+@pytest.mark.parametrize(
+    ("figures", "row", "words"),
+    [
+        ([figure()], {}, "the interval here holds the paper's figure; same side of 1"),
+        ([figure(value=0.7)], {}, "the interval here does not hold the paper's figure; same side of 1"),
+        ([figure(value=1.2)], {"harm_ratio_hi": None}, "other side of 1"),
+        ([figure(lo=0.45, hi=0.6)], {}, "outside the paper's interval; same side of 1"),
+        ([figure(), figure(pair="c -> d", value=0.2)], {}, "inside the range of the paper's 2 pairs; same side of 1"),
+        ([figure(), figure(pair="c -> d", value=1.2)], {}, "below the range of the paper's 2 pairs, the interval here"),
+        ([figure(value=None, lo=0.5, hi=0.8)], {"harm_ratio_hi": 0.45}, "below the paper's range; same side of 1"),
+        ([figure(verdict="better")], {"verdict": "unresolved"}, "better there, unresolved here"),
+    ],
+)
+def test_a_published_figure_is_compared_in_words(whole, monkeypatch, figures, row, words):
+    monkeypatch.setattr(comparing, "published", lambda: tuple(figures))
+    (found,) = laid_beside(whole[0], rows_like(**row)).figures
+    assert found.kinship == "like"
+    assert words in found.words
+
+
+def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(whole, monkeypatch):
+    own = figure(pair="yolov8s-320 -> yolov8s-640", value=0.35)
+    monkeypatch.setattr(comparing, "published", lambda: (figure(), own))
+    (found,) = laid_beside(whole[0], rows_like()).figures
+    assert (found.kinship, found.paper_lo, found.paper_hi) == ("same", 0.35, 0.35)
+
+
+def test_order_counts_where_the_paper_s_own_pairs_agree(whole, monkeypatch):
+    horizon = {"system": "receding-horizon"}
+    figures = [
+        figure(),
+        figure(value=0.8, **horizon),
+        figure(pair="c -> d"),
+        figure(pair="c -> d", value=0.7, **horizon),
+    ]
+    monkeypatch.setattr(comparing, "published", lambda: tuple(figures))
+    (order,) = laid_beside(whole[0], rows_like()).orders
+    assert (order.pairs, order.same, order.words) == (1, 1, "same order in 1 of 1 pairs")
+    figures[3] = replace(figures[3], value=0.1)  # now the paper itself is of two minds
+    assert laid_beside(whole[0], rows_like()).orders == ()
+
+
+def test_a_figure_without_a_like_is_counted_not_hidden(whole, monkeypatch):
+    monkeypatch.setattr(comparing, "published", lambda: (figure(dataset="kitti"), figure(system="lateral")))
+    found = laid_beside(whole[0], rows_like())
+    assert found.figures == ()
+    assert dict(found.without) == {"a table": 2}
+
+
+def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
+    figures = published()
+    assert len({(f.kind, f.asked, f.over, f.pair, f.table, f.row) for f in figures}) == len(figures)
+    assert all(f.value is not None or (f.lo is not None and f.hi is not None) for f in figures)
+    assert {f.dataset for f in figures} == {"kitti", "nuscenes", "nuplan", ""}
+    traj = [f for f in figures if f.kind == ("kitti", "monocular", "receding-horizon") and f.field == "harm_rate"]
+    assert min(f.value for f in traj if f.table == "sign variation") == 0.434
+    held = [f for f in figures if f.table == "held-out tables"]
+    assert sum(f.verdict == "better" for f in held if f.dataset == "kitti") == 12
+    assert {f.analysis for f in figures if f.table == "sign variation"} <= {each.name for each in ANALYSES}
+
+
+def test_an_analysis_can_be_called(whole):
+    cells = {at.label: at.cell for at in whole[0].cells}
+    assert analyses.signs(cells) == signs.rows(cells)
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = analyses.nothing_such
+
+
+def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, monkeypatch):
+    done, folder = whole
+    monkeypatch.setattr("deepval.paper.registry.ANALYSES", ANALYSES[:2])
+    monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
+    words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
+    app(list(map(str, words)), standalone_mode=False)
+    told = capsys.readouterr().out
+    assert "2 cells, 2 analyses, 0 figures beside the paper's" in told
+    for at in done.cells:
+        assert f"{at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record" in told
+    assert {"report.html", "report.md", "report.json"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
+    _, folder = whole
+    words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
+    app([*map(str, words), "--analysis", "signs", "-a", "gate-ridge"], standalone_mode=False)
+    assert "2 cells, 1 analyses" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"--analysis must be one of signs, .*; found 'sings'"):
+        app([*map(str, words), "--analysis", "sings"], standalone_mode=False)
+    with pytest.raises(InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"):
+        app([*map(str, words), "-a", "gate"], standalone_mode=False)
+
+
+def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
+    some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-gbm-value"))
+    for cell, recipes in ((some, ("gate-gbm", "router-gbm-value")), (replace(some, recipes=None), SEEDED)):
+        assert run._analysis(run.Job("seeds", (cell,))).settings["recipes"] == recipes
+    assert run._analysis(run.Job("signs", (some,))).settings == {}
+
+
+def write_plan(path: Path, *comparisons: dict[str, object]) -> Path:
+    tables = ["\n".join(f"{key} = {json.dumps(value)}" for key, value in each.items()) for each in comparisons]
+    path.write_text("".join(f"[[comparison]]\n{table}\n" for table in tables), encoding="utf-8")
+    return path
+
+
+def test_a_registered_plan_is_followed_and_told(whole, specification, tmp_path, capsys):
+    done, folder = whole
+    ids = [at.cell.id for at in done.cells]
+    wanted = {"candidate": "gate-ridge", "baseline": "random", "cells": ids, "alphas": [0.2], "direction": "different"}
+    plan = write_plan(
+        tmp_path / "plan.toml",
+        wanted,
+        wanted | {"alphas": [0.3], "of": "harm", "cells": ids[:1]},
+        wanted | {"cells": [*ids, "elsewhere"]},
+        wanted | {"budget": "energy"},
+        wanted | {"candidate": "rooter"},
+    )
+    words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path / "out", "--workers", "1"]
+    words = [*map(str, words), *(f"--analysis={name}" for name in CHOSEN), "-a", "gate-ridge", "--plan", str(plan)]
+    with pytest.raises(InputError, match="must be registered as it is before it is followed"):
+        app(words, standalone_mode=False)
+    register(plan, dict.fromkeys(ids, 0))
+    app(words, standalone_mode=False)
+    capsys.readouterr()
+    told = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["plan"]
+    results = {at.cell.id: at.part("results") for at in done.cells}
+    own = [row for row in compare_over(results, "gate-ridge", "random") if row.alpha == 0.2]
+    assert [told["rows"][0]["made"][name] for name in ("difference", "lo", "hi", "verdict")] == [
+        own[0].difference, own[0].lo, own[0].hi, own[0].verdict
+    ]  # fmt: skip
+    assert told["rows"][0]["as_expected"] is (own[0].verdict in ("better", "worse"))
+    harm = compare_over({ids[0]: results[ids[0]]}, "gate-ridge", "random", of="harm")
+    assert told["rows"][1]["made"]["difference"] == next(row.difference for row in harm if row.alpha == 0.3)
+    assert [row["reason"] for row in told["rows"][:4]] == [
+        None, None, "1 of its 3 cells are not at hand", "energy budgets are no part of a run"
+    ]  # fmt: skip
+    assert "'rooter'" in told["rows"][4]["reason"]
+    assert told["opened_before"] == {"elsewhere": None} | dict.fromkeys(ids, 0)
+    assert told["opened"] == {at.cell.id: openings(at.folder, at.cell.id) for at in done.cells}
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "## Planned comparisons" in page
+    assert "2 of 5 comparisons were made" in page
+
+
+def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_first(whole):
+    cells = whole[0].cells
+    jobs = [run.Job(name, cells) for name in ("held-out", "streams", "objective-swap", "signs")]
+    shares = [(at.label, parts) for at, parts in run._shares(jobs)]
+    turns = (("diagnosed", "results"), ("causal",), ("relabelled",))
+    assert shares == [(at.label, parts) for parts in turns for at in cells]
+
+
+def test_analyses_take_specifications_and_say_what_a_track_lacks(whole, specification, tmp_path, capsys):
+    _, folder = whole
+    app(["analyse", "signs", str(specification), "--work", str(folder / "work"), "--json"], standalone_mode=False)
+    assert [row["inputs"] for row in json.loads(capsys.readouterr().out)] == [72, 72]
+    viable = ["analyse", "viability", str(specification), "--work", str(folder / "work"), "--json"]
+    app(viable, standalone_mode=False)
+    assert len(json.loads(capsys.readouterr().out)) == 4
+    with pytest.raises(InputError, match="none of core can be built here"):
+        app(["analyse", "signs", "core", "--data", str(tmp_path)], standalone_mode=False)
+
+
+def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification):
+    _, folder = whole
+    cells = list(gathered([specification], work=folder / "work").cells.values())
+    built = [(cell.folder / "manifest.json").stat().st_mtime_ns for cell in cells]
+    (cells[0].folder / "values.parquet").write_bytes(b"")
+    again = list(gathered([specification], work=folder / "work").cells.values())
+    assert [cell.digest for cell in again] == [cell.digest for cell in cells]
+    assert (again[1].folder / "manifest.json").stat().st_mtime_ns == built[1]
+    one = cells[0].folder / "manifest.json"
+    assert [cell.id for cell in gathered([one]).cells.values()] == [cells[0].id]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('dataset = "moon"\ngeometry = "oracle"\nsystem = "braking"', "a data set must be one of"),
+        ('dataset = "synthetic"\ngeometry = "oracle"', "must name its system; found none"),
+        ('dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\nroot = "x"', "root changes nothing with"),
+        ('dataset = "kitti"\ngeometry = "oracle"\nsystem = "braking"', "data set kitti needs root"),
+        ('dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\nspeed = 1', "found 'speed'"),
+        ('dataset = "synthetic"\ngeometry = 3\nsystem = "braking"', "geometry of a specification must be of another"),
+    ],
+)
+def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path):
+    path = tmp_path / "wrong.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"wrong\.toml") as told:
+        meant([path])
+    assert sentence in str(told.value)
+
+
+def test_code_is_all_that_a_module_imports():
+    """The twin: the syntax tree instead of a pattern."""
+    for module in ("deepval.paper.analyses.signs", "deepval.cells.fitting", "deepval.paper.parts"):
+        found, waiting = set(), [module]
+        while waiting:
+            path = digests._path(waiting.pop())
+            if path is None or path in found:
+                continue
+            found.add(path)
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    waiting += [each.name for each in node.names if each.name.partition(".")[0] == "deepval"]
+                elif isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "deepval":
+                    waiting += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        assert digests._closure(module) == found
+
+
+def test_what_is_no_cell_and_no_track_is_refused():
+    with pytest.raises(InputError, match="no such track"):
+        meant(["nowhere"])
+    with pytest.raises(InputError, match="did you mean 'kitti-public'"):
+        meant(["kitti-pubic"])
+
+
+def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):
+    (tmp_path / "data" / "kitti_tracking").mkdir(parents=True)
+    three = 'dataset = "synthetic"\nscenes = 6\nframes = 12\ngeometry = "monocular"\nsystem = "braking"\n'
+    modes = "".join(f"[modes.yolov8s-{size}]\n" for size in (320, 384, 640))
+    listed = tmp_path / "pairs.toml"
+    pairs = 'pairs = [["yolov8s-320", "yolov8s-640"], ["yolov8s-384", "yolov8s-640"]]\n'
+    listed.write_text(three + pairs + modes, encoding="utf-8")
+    found = read_specification(listed)
+    assert [spec.order for wanted in found for spec in wanted.specs] == [
+        ("yolov8s-320", "yolov8s-640"),
+        ("yolov8s-384", "yolov8s-640"),
+    ]
+    listed.write_text(three + 'pairs = [["yolov8s-320", "yolov8s-511"]]\n' + modes, encoding="utf-8")
+    with pytest.raises(InputError, match="each of pairs must be two of the modes"):
+        read_specification(listed)
+    assert SearchFolders((tmp_path, tmp_path / "data")).path("kitti_tracking") == tmp_path / "data" / "kitti_tracking"
+    assert SearchFolders((tmp_path,)).path("kitti_tracking") == tmp_path / "kitti_tracking"
+
+
+def test_cells_of_fewer_units_are_a_collection_of_their_own(whole):
+    told = run._collections([("a", ("1",)), ("a", ("1", "2", "3")), ("b", ("1",)), ("a", ("2", "3"))])
+    assert told == ["a, unit 1", "a", "b", "a, 2 units"]
+    assert {at.collection for at in whole[0].cells} == {"synthetic"}
+
+
+def test_what_was_fitted_once_is_not_fitted_again(whole, monkeypatch):
+    done, _ = whole
+    at = done.cells[0]
+    kept = fit_on(at.cell, "gate-ridge").to_json()
+    monkeypatch.setattr(RowRecipe, "fit", lambda *_, **__: pytest.fail("it is kept"))
+    with at.keeping_fits():
+        assert fit_on(at.cell, "gate-ridge").to_json() == kept
+    with pytest.raises(pytest.fail.Exception):
+        fit_on(at.cell, "gate-ridge")
+
+
+def test_what_scores_nothing_has_no_price(whole):
+    cell = replace(whole[0].cells[0])
+    scores = cell.part("scores")
+    some = next(iter(scores.values()))
+    cell._made["scores"] = {**scores, "uncertainty": replace(some, input=some.input[:0], score=some.score[:0])}
+    priced = parts.PARTS["priced"](cell)
+    assert "uncertainty" not in priced
+    assert "ego-speed" in priced
+
+
+def test_findings_read_means_over_cells():
+    """Two cells of one router: the gap is 0.3 on average, of which ranking makes two thirds."""
+    budget = ("router-mlp-value", "latency", 0.2, "ms", "cascade", True)
+    rows = [GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None), GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None)]
+    found = next(each for each in ANALYSES if each.name == "gaps").plain_records(rows)
+    assert [record.get("cell") for record in found] == ["a", "b", None]
+    known = KnownRows({"gaps": found}, {})
+    (told,) = (each.told(known) for each in findings() if each.name == "ranking makes most of the gap")
+    assert told.verdict == "holds"
+    assert "66.7 %" in told.words
+
+
+FAILURES = {
+    "a full disk": OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+    "rights": PermissionError(errno.EACCES, os.strerror(errno.EACCES)),
+    "memory": MemoryError("8 GB"),
+}
+
+
+def answers(work: Path, name: str) -> list[str]:
+    return sorted(path.name for path in (work / "kept" / "analyses" / name).glob("*/*.*"))
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(failure, specification, tmp_path, monkeypatch):
+    """Once there is room, the same command gives the answer."""
+    settings = {"recipes": (), "analyses": ("signs",), "work": tmp_path}
+
+    def failing(*_, **__):
+        try:
+            raise FAILURES[failure]
+        except OSError as error:
+            raise InputError(f"x: must be a file that can be written; {error.strerror}.") from error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(signs, "rows", failing)
+        with pytest.raises((InputError, MemoryError)):
+            run.run([specification], **settings)
+    assert answers(tmp_path, "signs") == []
+    (outcome,) = run.run([specification], **settings).outcomes["signs"].values()
+    assert outcome.rows
+    assert outcome.refused == ()
+
+
+@pytest.mark.parametrize("cause", [ImportError("No module named 'shapely'"), None])
+def test_what_a_machine_lacks_is_reported_and_not_kept(cause, specification, tmp_path, monkeypatch):
+    """Other analyses are made; a library or a file that is there by the next run is used."""
+    settings = {"recipes": (), "analyses": ("signs", "ties"), "work": tmp_path}
+    sentence = "This needs shapely, which is not installed: pip." if cause else "a must be at b; there is no such file."
+
+    def lacking(*_, **__):
+        raise InputError(sentence) from cause
+
+    with monkeypatch.context() as patch:
+        patch.setattr(signs, "rows", lacking)
+        outcomes = run.run([specification], **settings).outcomes
+    assert [each.refused for each in outcomes["signs"].values()] == [(sentence,)]
+    assert all(each.rows for each in outcomes["ties"].values())
+    assert answers(tmp_path, "signs") == []
+    (outcome,) = run.run([specification], **settings).outcomes["signs"].values()
+    assert outcome.rows
+
+
+def test_only_an_analysis_s_own_refusal_is_kept(made, tmp_path, monkeypatch):
+    """A failure of the machine that an earlier version kept is made anew."""
+    one_cell = tmp_path / "one.toml"
+    one_cell.write_text(SPECIFICATION.replace('["braking", "receding-horizon"]', '"braking"'), encoding="utf-8")
+    settings = {"recipes": (), "analyses": ("signs",), "work": tmp_path}
+
+    def refusing(*_, **__):
+        raise InputError("There must be three cells; found two.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(signs, "rows", refusing)
+        for _ in range(2):
+            (outcome,) = run.run([one_cell], **settings).outcomes["signs"].values()
+            assert outcome.refused == ("There must be three cells; found two.",)
+    assert made == ["signs"]
+    (listed,) = (tmp_path / "kept" / "analyses" / "signs").glob("*/kept.json")
+    sentence = b"/x: must be a file that can be written; No space left on device."
+    (listed.parent / REFUSED).write_bytes(sentence)
+    content = json.loads(listed.read_text())
+    listed.write_text(json.dumps(content | {"files": {REFUSED: sha256(sentence)}}))
+    (outcome,) = run.run([one_cell], **settings).outcomes["signs"].values()
+    assert outcome.rows
+    assert made == ["signs", "signs"]

@@ -1,0 +1,46 @@
+"""Rows that cells of a run look at: those of the cell itself, made once for cells that show the same."""
+
+import numpy as np
+import pytest
+
+from deepval.allocators.feature_sets import FEATURE_SETS
+from deepval.cells.folder import read_cell
+from deepval.paper.parts import seen_cell
+from small_cells import build_cells
+
+BOXED = ("cheap", "cheap+memory", "detection-list")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two cells that differ in the controller alone."""
+    out = build_cells(tmp_path_factory.mktemp("seeing"), units=("scene-00", "scene-01"))
+    return out / "braking-monocular", out / "receding-horizon-monocular"
+
+
+def test_rows_are_those_of_the_cell_and_are_made_once_for_both(folders, tmp_path):
+    plain, (one, other) = read_cell(folders[0]), (seen_cell(folder, tmp_path) for folder in folders)
+    for name in BOXED:
+        for found, again, sight in zip(one.sights, other.sights, plain.sights, strict=True):
+            expected = FEATURE_SETS[name].rows(sight)
+            for rows in (FEATURE_SETS[name].rows(found), FEATURE_SETS[name].rows(again)):
+                assert np.array_equal(rows, expected, equal_nan=True)
+                assert not rows.flags.writeable
+    assert len(list((tmp_path / "kept" / "rows").iterdir())) == len(BOXED)
+    assert not any("glances" in vars(sight) for sight in other.sights)  # nothing was looked at again
+
+
+def test_rows_that_were_damaged_are_made_anew(folders, tmp_path):
+    first = [FEATURE_SETS["cheap"].rows(sight) for sight in seen_cell(folders[0], tmp_path).sights]
+    (file,) = (tmp_path / "kept").rglob("rows.npz")
+    file.write_bytes(b"no rows")
+    again = [FEATURE_SETS["cheap"].rows(sight) for sight in seen_cell(folders[0], tmp_path).sights]
+    assert all(np.array_equal(*both, equal_nan=True) for both in zip(first, again, strict=True))
+    assert file.read_bytes() != b"no rows"
+
+
+def test_what_is_no_front_is_made_as_ever(folders, tmp_path):
+    sight = seen_cell(folders[0], tmp_path).sights[0]
+    found = sight.rows(lambda glance: np.array([float(len(glance.boxes))]), 1)
+    assert found[:, 0].tolist() == [len(glance.boxes) for glance in sight.glances]
+    assert not (tmp_path / "kept").exists()

@@ -1,0 +1,850 @@
+"""Leaderboards: the same bytes for the same bytes, ranks that the intervals allow, notes, and pages that do nothing."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import permutations
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import deepval
+from deepval.errors import InputError
+from deepval.judging.comparison import compare, pool
+from deepval.judging.draws import Draws, child_seeds
+from deepval.protocol import integrity
+from deepval.protocol import judgements as judgements_module
+from deepval.protocol import standings as standings_module
+from deepval.protocol.cards import Card
+from deepval.protocol.history import History
+from deepval.protocol.leaderboard import leaderboard, write_leaderboard
+from deepval.protocol.resolved_pairs import _draw_ranks, _pair_by_pair, resolved
+from deepval.protocol.standings import rank_intervals, standings
+from deepval.protocol.submission_reader import Reader
+from deepval.protocol.submissions import Submission, check
+from deepval.protocol.tracks import read_cells
+from deepval.report.forms import escape_markdown
+from deepval.tables.scores import Scores
+from only_where import names_are_bytes
+from project import ROOT
+from protocol_worlds import COSTS, PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
+from worlds import quietly
+
+DRAWS = 100
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Cells, and submissions from hopeless to strong, one refused and one with text that tries to run."""
+    folder = tmp_path_factory.mktemp("world")
+    latency_only = [line for line in COSTS.read_text(encoding="utf-8").splitlines() if not line.startswith("mj")]
+    (folder / "costs.toml").write_text("\n".join(latency_only), encoding="utf-8")
+    write_cells(folder / "cells", scenes=16, costs=folder / "costs.toml")
+    cells = read_cells(folder / "cells")
+    entries = folder / "submissions"
+    write_submission(entries / "speed", cells, speed, name="Speed", notes="<script>alert(1)</script> =cmd() [x](y)")
+    write_submission(entries / "noise", cells, noisy(1), name="Noise")
+    write_submission(entries / "strong", cells, noisy(2, signal=3), name="Strong")
+    write_submission(entries / "bad", cells, noisy(3, signal=-3), name="Bad")
+    dear = {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 10.0}}
+    write_submission(entries / "dear", cells, noisy(2, signal=3), name="Dear", costs=dear)
+    write_submission(entries / "formula", cells, noisy(4), name="=cmd()")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cells(world):
+    return read_cells(world / "cells")
+
+
+@pytest.fixture(scope="module")
+def board(world):
+    return leaderboard(world / "submissions", world / "cells", draws=DRAWS)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """One cell without costs."""
+    folder = tmp_path_factory.mktemp("tiny")
+    write_cells(folder, scenes=8, frames=12, costs=None, systems=("braking",))
+    return folder
+
+
+def rows(track, kind="selection", alpha=0.2):
+    return {row["allocator"]: row for row in track if (row["kind"], row["alpha"]) == (kind, alpha)}
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_same_bytes_whatever_the_folder_is_called_and_its_order(world, board, tmp_path):
+    write_leaderboard(board, tmp_path / "one")
+    for name in sorted((path.name for path in (world / "submissions").iterdir()), reverse=True):
+        shutil.copytree(world / "submissions" / name, tmp_path / "elsewhere" / name)
+    again = leaderboard(tmp_path / "elsewhere", world / "cells", draws=DRAWS)
+    write_leaderboard(again, tmp_path / "two")
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+    assert set(files_of(tmp_path / "one")) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
+    for content in files_of(tmp_path / "one").values():
+        assert str(world).encode() not in content
+
+
+def test_references_are_always_there_and_harm_stands_beside_gain(tiny, board, tmp_path):
+    (track,) = board["tracks"]
+    for part in (track["overall"], *track["by_cell"].values()):
+        found = rows(part)
+        assert {"oracle", "all-full", "random"} <= set(found)
+        for row in found.values():
+            assert row["gain_share"] == pytest.approx(row["benefit_share"] - row["harm_share"], abs=1e-12)
+            assert row["harm_share"] >= 0
+    assert rows(track["overall"])["oracle"]["harm_share"] == 0
+    assert rows(track["overall"])["random"]["versus_random"] == 0
+    (tmp_path / "none").mkdir()
+    (empty,) = leaderboard(tmp_path / "none", tiny, draws=DRAWS)["tracks"]
+    assert set(rows(empty["overall"])) == {"oracle", "all-full", "random"}
+
+
+def judged(cells, names, draws=DRAWS):
+    """Results of two cells with the same draws, straight from evaluate()."""
+    made = {"strong": noisy(2, signal=3), "noise": noisy(1), "bad": noisy(3, signal=-3), "speed": speed}
+    return {
+        key: quietly(
+            deepval.evaluate,
+            cell.scored,
+            {name: made[name](cell) for name in names},
+            [deepval.Selection(0.2)],
+            draws=draws,
+            units=cell.split.test,
+        )
+        for key, cell in cells.items()
+    }
+
+
+def test_ranks_of_a_cell_follow_from_compare(cells):
+    names = ("strong", "noise", "bad", "speed")
+    for key, result in judged(cells, names).items():
+        verdicts = {(a, b): compare(result, a, b)[0].verdict for a, b in permutations(names, 2)}
+        for row in standings({key: result}):
+            if row.allocator in names:
+                others = [name for name in names if name != row.allocator]
+                assert row.rank == 1 + sum(verdicts[other, row.allocator] == "better" for other in others)
+                assert row.rank_hi == 4 - sum(verdicts[row.allocator, other] == "better" for other in others)
+
+
+def test_overall_is_the_pooled_mean_over_cells(cells):
+    results = judged(cells, ("strong", "noise"))
+    pooled = {row.allocator: row for row in pool(results)}
+    for row in standings(results):
+        if row.allocator in pooled:
+            same = pooled[row.allocator]
+            assert (row.versus_random, row.versus_random_lo, row.versus_random_hi) == (
+                same.versus_random, same.versus_random_lo, same.versus_random_hi,
+            )  # fmt: skip
+            each = [result.row(row.allocator) for result in results.values()]
+            assert row.versus_random == pytest.approx(np.mean([one.versus_random for one in each]))
+            assert row.harm_share == pytest.approx(np.mean([one.harm / one.cheap_loss for one in each]))
+
+
+def test_every_list_of_test_units_has_draws_of_its_own(cells):
+    """Cells of one list share a seed, which is the data set's where there is one list; other lists have another."""
+    (first, second), seed = list(cells), 9
+    own = standings_module._seeds(cells, seed)
+    assert (
+        own[first]
+        == own[second]
+        == child_seeds(seed, len(standings_module.DATASETS) + 1)[standings_module.DATASETS.index("synthetic")]
+    )
+    split = cells[second].split
+    fewer = SimpleNamespace(split=replace(split, test=split.test[:1]))
+    apart = standings_module._seeds({first: cells[first], second: fewer}, seed)
+    assert len({own[first], *apart.values()}) == 3
+
+
+def drawn(number):
+    return Draws(np.ones((number, 1)), None, None)
+
+
+def test_rank_intervals_by_hand():
+    """A is above C and D in every draw, B above D; A and B, B and C, C and D swap places."""
+    samples = {
+        "A": np.array([4.0, 3.0, 4.0, 3.0]),
+        "B": np.array([3.0, 4.0, 2.0, 3.0]),
+        "C": np.array([2.0, 2.0, 3.0, 1.0]),
+        "D": np.array([1.0, 1.0, 1.0, 2.0]),
+    }
+    assert rank_intervals(samples, drawn(4)) == {
+        "A": (1, 4 - 2),
+        "B": (1, 4 - 1),
+        "C": (1 + 1, 4),
+        "D": (1 + 2, 4),
+    }
+
+
+def test_without_draws_or_with_one_unit_nobody_is_told_apart():
+    samples = {"A": np.ones(3), "B": np.zeros(3)}
+    assert rank_intervals(samples, drawn(3), resampled=False) == {"A": (1, 2), "B": (1, 2)}
+    assert rank_intervals({"A": np.zeros(0), "B": np.zeros(0)}, drawn(0)) == {"A": (1, 2), "B": (1, 2)}
+    assert rank_intervals({"A": np.ones(3), "B": np.zeros(3)}, drawn(3)) == {"A": (1, 1), "B": (2, 2)}
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=5, max_size=5), min_size=1, max_size=5), st.randoms())
+def test_rank_intervals_hold_the_order_of_the_means_and_no_name_matters(series, random):
+    samples = {str(i): np.array(values, dtype=float) for i, values in enumerate(series)}
+    found = rank_intervals(samples, drawn(5))
+    for low, high in found.values():
+        assert 1 <= low <= high <= len(samples)
+    names = list(samples)
+    random.shuffle(names)
+    assert rank_intervals({name: samples[name] for name in names}, drawn(5)) == found
+
+
+@pytest.mark.parametrize("draws", [30, 41, 400])
+def test_many_pairs_are_resolved_as_pairs_are(draws):
+    """Counting draws tells what sorting every pair's differences tells; ties, equals and near misses among them."""
+    rng = np.random.default_rng(draws)
+    samples = rng.normal(size=(60, draws)) + rng.choice([0.0, 0.5, 1.0, 2.0, 4.0], size=(60, 1))
+    samples[1], samples[2], samples[3] = samples[0], samples[0] + 1e-13, np.round(samples[4])
+    samples[5] = samples[6] + np.where(np.arange(draws) < draws // 40, -0.1, 0.1)
+    samples[7] = samples[6] + np.where(np.arange(draws) <= draws // 40, -0.1, 0.1)
+    found, slow = resolved(samples, drawn(draws)), _pair_by_pair(samples, drawn(draws))
+    assert [part.tolist() for part in found] == [part.tolist() for part in slow]
+    assert _draw_ranks(samples) is not None
+    assert found[0].sum() == found[1].sum() > 0
+
+
+def test_kept_judgements_change_no_byte_and_are_not_made_again(world, tmp_path, monkeypatch):
+    entries = tmp_path / "submissions"
+    shutil.copytree(world / "submissions", entries)
+    cache = tmp_path / "cache"
+
+    def made(name, kept):
+        write_leaderboard(leaderboard(entries, world / "cells", draws=DRAWS, cache=kept), tmp_path / name)
+        return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+
+    plain, first = made("plain", None), made("first", cache)
+    read, asked, ranked = [], [], []
+
+    def watched(where, name, told, told_to):
+        before = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *a, **k: (told_to.append(told(*a)), before(*a, **k))[1])
+
+    watched(Reader, "said", lambda _, folder, *rest: folder.name, read)
+    watched(judgements_module, "ranked_samples", lambda _, scores, allowances: scores.name, asked)
+    watched(standings_module, "standings_held", list, ranked)
+    # Nothing changes: nobody is judged or ranked, and only who was refused is read, to be told why.
+    assert made("again", cache) == first == plain
+    assert (read, asked, ranked) == (["formula"], [], [])
+    # One submission changes: it alone is read and judged, on the cell that changed.
+    path = next((entries / "noise" / "scores").iterdir())
+    head, *rows = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([head, *(f"{row}1" for row in rows)]) + "\n", encoding="utf-8")
+    changed = made("changed", cache)
+    assert sorted(read) == ["formula", "formula", "noise"]
+    assert set(asked) == {"lab/Noise"}
+    assert len(asked) == 2  # by selection and by latency
+    assert changed == made("changed-plain", None)
+    # What is gone is not kept.
+    sizes = {path.name: path.stat().st_size for path in cache.iterdir()}
+    shutil.rmtree(entries / "strong")
+    less = made("less", cache)
+    assert less == made("less-plain", None)
+    assert all(path.stat().st_size < sizes[path.name] for path in cache.iterdir())
+    # A damaged file is as good as none.
+    for kept in cache.iterdir():
+        data = bytearray(kept.read_bytes())
+        data[len(data) // 2] ^= 1
+        kept.write_bytes(bytes(data))
+    assert made("damaged", cache) == less
+    assert not [path for path in cache.iterdir() if path.name.startswith(".")]
+
+
+def test_tied_allocators_share_a_rank_and_order_by_rank(board):
+    (track,) = board["tracks"]
+    found = rows(track["overall"])
+    assert found["lab/Strong"]["rank"] == found["lab/Dear"]["rank"] == 1  # the same scores
+    ranks = [row["rank"] for row in found.values() if row["rank"]]
+    assert ranks == sorted(ranks)
+    assert len(ranks) == 5
+    assert found["lab/Bad"]["verdict"] == "worse"
+    assert found["lab/Bad"]["rank"] > found["lab/Strong"]["rank"]
+
+
+def test_an_allocator_that_cannot_pay_has_no_rank(board):
+    """10 ms of overhead do not fit into 20 % of 18.47 ms."""
+    (track,) = board["tracks"]
+    dear = rows(track["overall"], "latency")["lab/Dear"]
+    assert (dear["verdict"], dear["rank"], dear["gain_share"]) == ("infeasible", None, None)
+    assert "costs 10 ms per input" in dear["reason"]
+    strong = rows(track["overall"], "latency")["lab/Strong"]
+    assert strong["rank"] == 1
+
+
+def test_refused_submissions_are_listed_and_the_board_stands(world, board):
+    (refused,) = board["refused"]
+    assert refused["folder"] == "formula"
+    assert "'name' must be text of at most 60" in refused["reasons"][0]
+    assert len(board["submissions"]) == 5
+
+
+@names_are_bytes
+def test_folders_whose_names_are_no_text_are_shown_quoted(tiny, tmp_path):
+    long = "x" * 200
+    for name in (b"\xff\xfe", b"<script>", b"a\nb", f"{long}1<".encode(), f"{long}2<".encode()):
+        (tmp_path / "entries" / os.fsdecode(name)).mkdir(parents=True)
+    (tmp_path / "entries" / "ring").symlink_to("ring")
+    content = leaderboard(tmp_path / "entries", tiny, draws=0)
+    write_leaderboard(content, tmp_path / "out")
+    names = [item["folder"] for item in content["refused"]]
+    assert len(names) == 6
+    assert {"'<script>'", "'a\\nb'", "'\\udcff\\udcfe'", "ring"} <= set(names)
+    assert "<script" not in (tmp_path / "out" / "leaderboard.html").read_text(encoding="utf-8")
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.links += [name for name, _ in attrs if name in ("src", "href") or name.startswith("on")]
+
+
+def test_a_cell_called_after_an_official_one_is_said_to_be_another(tiny, tmp_path):
+    (tmp_path / "none").mkdir()
+    found = leaderboard(tmp_path / "none", tiny, draws=20)
+    (cell,) = found["cells"].values()
+    assert (cell["track"], cell["track_cell"]) == ("local", None)
+    assert cell["unlike"]["cell"].startswith("synthetic-yolov8s-320-yolov8s-640-monocular-braking-")
+    assert {"units must be 48; found 8", "costs must be 'jetson-agx-xavier'; found none"} <= {
+        *cell["unlike"]["because"]
+    }
+    write_leaderboard(found, tmp_path / "out")
+    for page in ("leaderboard.md", "leaderboard.html"):
+        assert "units must be 48; found 8" in (tmp_path / "out" / page).read_text()
+
+
+def test_pages_do_nothing(board, tmp_path):
+    write_leaderboard(board, tmp_path)
+    page = (tmp_path / "leaderboard.html").read_text(encoding="utf-8")
+    found = Tags()
+    found.feed(page)
+    assert not found.tags & {"script", "img", "iframe", "link", "a", "object", "form"}
+    assert found.links == []
+    assert "default-src 'none'" in page
+    assert "unsafe" not in page
+    assert "prefers-color-scheme: dark" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; =cmd()" in page
+    text = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
+    assert r"\<script\>alert(1)\</script\> =cmd() \[x\](y)" in text
+    assert "<script" not in text.replace(r"\<", "")
+    assert len(page) < 60_000
+
+
+ACTIVE_TEXT = (
+    "http://evil.example/a|b https://evil.example www.evil.example mailto:a@evil.example xmpp:a@evil.example "
+    "a@b.example @octocat owner/repo#12 #12 GH-12 octocat@deadbeef0123 deadbeef0123 :tada: $x^2$ $a b$ $`y`$ "
+    "<b>x</b> &copy; ~~x~~ ![x](http://evil.example) **x** `y`"
+)
+
+
+def test_nothing_of_a_submission_is_active_in_markdown(tiny, tmp_path):
+    """Outside code spans no address, @name, issue, commit, emoji, formula or markup is left, and no text is lost."""
+    paid = {"board": {"ms": 1.0, "served": "single", "measured": ACTIVE_TEXT}}
+    write_submission(tmp_path / "entries" / "mine", read_cells(tiny), speed, notes=ACTIVE_TEXT, costs=paid)
+    (tmp_path / "entries" / "1. @octocat $x$").mkdir()
+    write_leaderboard(leaderboard(tmp_path / "entries", tiny, draws=0), tmp_path / "out")
+    text = (tmp_path / "out" / "leaderboard.md").read_text(encoding="utf-8")
+    code = r"(?<!\\)(`+)(?!`).+?(?<!`)\1(?!`)"
+    outside = re.sub(code, "", text)
+    for word in ("http", "www.", "mailto", "@", "octocat", "#12", "GH-12", "deadbeef", ":tada:", "$", "evil"):
+        assert word in text
+        assert word not in outside
+    assert not re.search(r"(?<!\\)[<>\[\]~&_]", outside)
+    assert not re.search(r"\b[0-9a-f]{7,40}\b", outside)
+    for word in (
+        "`@octocat`",
+        "`owner/repo#12`",
+        "`` $`y`$ ``",
+        "`http://evil.example/a`\\|b",
+        r"\~\~x\~\~",
+        r"\&copy;",
+    ):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("- x", r"\- x"),
+        ("1. x", r"1\. x"),
+        ("12) x", r"12\) x"),
+        ("# x", r"\# x"),
+        ("---", r"\---"),
+        ("a\n\nb", "a  b"),
+    ],
+)
+def test_a_line_of_text_begins_no_block_in_markdown(line, shown):
+    assert escape_markdown(line) == shown
+
+
+def test_two_folders_of_one_name_are_both_refused(tiny, tmp_path):
+    cells = read_cells(tiny)
+    write_submission(tmp_path / "a", cells, speed, name="Speed")
+    write_submission(tmp_path / "b", cells, speed, name="speed")
+    found = leaderboard(tmp_path, tiny, draws=DRAWS)
+    assert [item["folder"] for item in found["refused"]] == ["a", "b"]
+    assert "lab/Speed must be one submission; 2 folders claim it" in found["refused"][0]["reasons"][0]
+
+
+def proposal(board, folder):
+    """A copy of a board's folder, as a pull request starts from."""
+    return Path(shutil.copytree(board, folder))
+
+
+@pytest.fixture
+def established(tiny, tmp_path):
+    """A board on which first/Mine stands, with its history."""
+    folder = tmp_path / "official"
+    write_submission(folder / "mine", read_cells(tiny), noisy(1), handle="first")
+    write_leaderboard(leaderboard(folder, tiny, draws=0), tmp_path / "before")
+    shutil.copy(tmp_path / "before" / "history.json", folder)
+    return folder
+
+
+def told(content):
+    """Per submission on a board, whether it is flagged; and the folders that are refused."""
+    flags = {entry["allocator"]: bool(entry["flags"]) for entry in content["submissions"]}
+    return flags, [item["folder"] for item in content["refused"]]
+
+
+@pytest.mark.parametrize(
+    ("handle", "name"),
+    [("first", "mine"), ("first", "Mi ne"), ("first", "Mine."), ("first", "Mine"), ("fir-st", "Mine"), ("fi-rst", "X")],
+)
+def test_the_established_name_stands_and_its_look_alike_is_refused_alone(tiny, established, tmp_path, handle, name):
+    proposed = proposal(established, tmp_path / "proposed")
+    write_submission(proposed / "a", read_cells(tiny), noisy(2), handle=handle, name=name)
+    for base in (None, established):
+        content = leaderboard(proposed, tiny, base=base, draws=0)
+        assert told(content) == ({"first/Mine": False}, ["a"])
+    with_own_history = json.loads((proposed / "history.json").read_text())
+    with_own_history["folders"] = {"first/Mine": "a"}
+    (proposed / "history.json").write_text(json.dumps(with_own_history))
+    assert told(leaderboard(proposed, tiny, base=established, draws=0)) == ({"first/Mine": False}, ["a"])
+
+
+def test_precedence_comes_from_the_base_and_not_from_the_proposal(tiny, established, tmp_path):
+    proposed = proposal(established, tmp_path / "proposed")
+    write_submission(proposed / "thief", read_cells(tiny), noisy(1), handle="thief")
+    later = {"first/Mine": False, "thief/Mine": True}
+    assert told(leaderboard(proposed, tiny, base=established, draws=0)) == (later, [])
+    history = json.loads((proposed / "history.json").read_text())
+    for part in ("versions", "turns", "folders"):
+        history[part] = {"thief/Mine": history[part]["first/Mine"]}
+    (proposed / "history.json").write_text(json.dumps(history))
+    assert told(leaderboard(proposed, tiny, draws=0)) == ({"first/Mine": True, "thief/Mine": False}, [])
+    content = leaderboard(proposed, tiny, base=established, draws=0)
+    assert told(content) == (later, [])
+    assert content["history"].turns == {"first/Mine": [1], "thief/Mine": [2]}
+    # A base whose history was not carried on: what lies in its folder was there first.
+    (established / "history.json").unlink()
+    content = leaderboard(proposed, tiny, base=established, draws=0)
+    assert told(content) == (later, [])
+    assert content["history"].turns == {"first/Mine": [1], "thief/Mine": [2]}
+    # The first submission ever: there is no base yet, and the history that it brings does not count.
+    content = leaderboard(proposed, tiny, base=tmp_path / "none", draws=0)
+    assert told(content) == ({"first/Mine": True, "thief/Mine": True}, [])
+
+
+def test_a_proposal_removes_no_submission_of_the_board(tiny, established, tmp_path):
+    cells = read_cells(tiny)
+    removed, taken, broken, changed = (proposal(established, tmp_path / name) for name in "abcd")
+    shutil.rmtree(removed / "mine")
+    write_submission(removed / "thief", cells, noisy(1), handle="thief")
+    write_card(taken / "mine", handle="thief")
+    (broken / "mine" / "card.toml").write_text("handle = 1")
+    write_submission(changed / "mine", cells, noisy(2), handle="first")
+    both = {"first/Mine": False, "thief/Mine": True}
+    for folder, board in ((removed, (both, [])), (taken, (both, [])), (broken, ({"first/Mine": False}, ["mine"]))):
+        content = leaderboard(folder, tiny, base=established, draws=0)
+        assert told(content) == board
+        assert content["removed"] == ["first/Mine"]
+        (entry,) = [entry for entry in content["submissions"] if entry["handle"] == "first"]
+        assert "the proposal removes it; it is judged as it stands on the board" in entry["integrity"]
+    content = leaderboard(changed, tiny, base=established, draws=0)
+    assert (content["removed"], content["changed"]) == ([], ["first/Mine"])
+    words = ["leaderboard", removed, "--cells", tiny, "--out", tmp_path / "out", "--draws", 0, "--base", established]
+    done = run(*words, "--strict")
+    assert done.code == 2
+    assert "first/Mine is not: put it back" in done.err
+    assert "removed by the proposal" in done.out
+
+
+def test_what_left_the_board_or_was_replaced_is_still_its_owners(tiny, established, tmp_path):
+    """A maintainer removes a submission, or its author replaces it: the history remembers how it ranked."""
+    cells = read_cells(tiny)
+    shutil.rmtree(established / "mine")
+    write_submission(established / "z", cells, lambda cell: np.exp(noisy(1)(cell)), handle="thief", name="Z")
+    (entry,) = leaderboard(established, tiny, draws=0)["submissions"]
+    assert entry["flags"] == ["the ranking of first/Mine, which left the board"]
+    write_submission(established / "mine", cells, noisy(3), handle="first")
+    flags = {entry["handle"]: entry["flags"] for entry in leaderboard(established, tiny, draws=0)["submissions"]}
+    assert flags == {"first": [], "thief": ["the ranking of first/Mine, in an earlier version"]}
+
+
+def test_who_changes_a_little_after_being_copied_stays_first(tiny, established, tmp_path):
+    cells = read_cells(tiny)
+    write_submission(established / "thief", cells, noisy(1), handle="thief")
+    write_leaderboard(leaderboard(established, tiny, draws=0), tmp_path / "second")
+    shutil.copy(tmp_path / "second" / "history.json", established)
+    write_submission(established / "mine", cells, lambda cell: noisy(1)(cell) + 1e-4 * noisy(5)(cell), handle="first")
+    assert told(leaderboard(established, tiny, draws=0)) == ({"first/Mine": False, "thief/Mine": True}, [])
+
+
+DISGUISES = {
+    "2 s + 1": lambda s, noise: 2 * s + 1,
+    "exp": lambda s, noise: np.exp(s),
+    "noise of 1e-9": lambda s, noise: s + 1e-9 * noise,
+    "noise of 1 %": lambda s, noise: s + 0.01 * s.std() * noise,
+    "every score times 1 +- 1 %": lambda s, noise: s * (1 + 0.01 * noise),
+    "rounded": lambda s, noise: np.round(s, 1),
+    "rounded and moved": lambda s, noise: 5 - np.round(-s * 10 / s.std()),
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_disguised_copies_are_flagged(wide, disguise):
+    """Of even scores, and of scores that are nearly or quite equal for most inputs, as trees and signals give."""
+    (cell,) = wide.values()
+    for scale in (lambda s: s, lambda s: s**5, lambda s: np.maximum(s, 0.5)):
+        own = scale(noisy(1)(cell))
+        copy = DISGUISES[disguise](own, noisy(2)(cell))
+        other = scale(noisy(1)(cell) + 0.2 * noisy(3)(cell))
+        items = [
+            Submission(
+                handle,
+                Card("X", handle, ("ego",), None, {}, {}, ""),
+                {cell.name: Scores("x", values, np.ones(len(values), dtype=bool))},
+                {f"scores/{cell.name}.csv": handle},
+            )
+            for handle, values in {"first": own, "copy": copy, "other": other}.items()
+        ]
+        found, _ = integrity.copies(items, wide, History())
+        assert [bool(item.flags) for item in found] == [True, True, False]
+
+
+def test_agreement_is_one_for_rounded_rankings_and_the_rank_correlation_without_ties():
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(0)
+    fine = rng.permutation(60).astype(float)
+    other, coarse, indicator = rng.permutation(60).astype(float), fine // 7, (fine > 55).astype(float)
+    own, others = (integrity.Rankings.of(rows) for rows in ([fine], [fine, coarse, indicator, 0 * fine, other]))
+    expected = [1, 1, 1, 0, spearmanr(fine, other).statistic]
+    assert own.agreement(others)[0] == pytest.approx(expected, abs=1e-5)
+    assert own.alike(others)[0].tolist() == [True, True, False, False, False]  # the 4 highest of 60 tell too little
+
+
+@pytest.mark.parametrize(
+    ("inputs", "costs", "flagged"),
+    [
+        (["image"], {"ms": 1e-9}, True),
+        (["image"], {"ms": 0.65, "mj": 1e-9}, True),
+        (["cheap-detections", "image"], {"ms": 0.009}, True),
+        (["image"], {"ms": 0.02, "mj": 0.01, "mj_gpu": 0.0}, False),
+        (["cheap-detections"], {"ms": 1e-9}, True),
+        (["previous-frames"], {"ms": 0.001}, False),
+        (["ego", "calibration"], {"ms": 0.0, "mj": 0.0}, False),
+    ],
+)
+def test_costs_below_what_looking_takes_are_flagged(inputs, costs, flagged):
+    card = Card("X", "lab", tuple(inputs), None, {"board": costs}, {}, "")
+    assert bool(integrity.card_flags(Submission("x", card, {}, {}), {})) == flagged
+
+
+def test_who_lacks_a_cell_is_ranked_there_but_not_overall(world, cells, tmp_path):
+    write_submission(tmp_path / "all", cells, speed, name="All")
+    write_card(tmp_path / "part", name="Part", cells=list(cells))
+    write_scores(tmp_path / "part", cells["braking-monocular"], speed(cells["braking-monocular"]))
+    found = leaderboard(tmp_path, world / "cells", draws=DRAWS)
+    (track,) = found["tracks"]
+    assert track["incomplete"] == {"lab/Part": ["receding-horizon-monocular"]}
+    assert "lab/Part" not in rows(track["overall"])
+    assert rows(track["by_cell"]["braking-monocular"])["lab/Part"]["rank"] == 1
+    notes = {entry["allocator"]: entry["integrity"] for entry in found["submissions"]}
+    assert "the card declares cell receding-horizon-monocular, which has no scores" in notes["lab/Part"]
+    assert "the same scores as lab/All" in notes["lab/Part"]
+
+
+def test_a_changed_resubmission_is_noted(tiny, tmp_path):
+    cells = read_cells(tiny)
+    entries, out = tmp_path / "entries", tmp_path / "out"
+    write_submission(entries / "mine", cells, speed)
+
+    def again():
+        content = leaderboard(entries, tiny, draws=20)
+        write_leaderboard(content, out)
+        shutil.copy(out / "history.json", entries / "history.json")
+        return [note for note in content["submissions"][0]["integrity"] if "resubmitted" in note]
+
+    assert again() == []
+    first = (out / "history.json").read_bytes()
+    assert again() == []
+    assert (out / "history.json").read_bytes() == first
+    write_scores(entries / "mine", cells["braking-monocular"], noisy(5)(cells["braking-monocular"]))
+    (note,) = again()
+    assert note == (
+        "resubmitted: 1 earlier version with other files; since the last, scores/braking-monocular.csv changed"
+    )
+    assert len(json.loads((out / "history.json").read_text())["versions"]["lab/Mine"]) == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "[" * 100_000,
+        '{"schema": "x", "versions": {}}',
+        '{"schema": "deepval/history/1"}',
+        '{"schema": "deepval/history/1", "versions": {"lab/Mine": [{"\\ud800": ""}]}}',
+        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": []}}',
+        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": [-1]}}',
+        '{"schema": "deepval/history/1", "versions": {"a/b": [{}]}, "turns": {"a/b": [1e300]}}',
+        '{"schema": "deepval/history/1", "versions": {}, "folders": []}',
+        '{"schema": "deepval/history/1", "versions": {}, "sketches": {"a": "\u00e9"}}',
+        '{"schema": "deepval/history/1", "versions": {}, "sketches": {"a": 1}}',
+    ],
+)
+def test_a_history_that_is_none_is_bad_input(tiny, tmp_path, content):
+    (tmp_path / "history.json").write_text(content)
+    with pytest.raises(InputError, match="must be a history written by"):
+        leaderboard(tmp_path, tiny, draws=0)
+
+
+@pytest.mark.parametrize(
+    ("entries", "score", "said"),
+    [
+        ({}, lambda cell: np.zeros(len(cell.scored)), "are constant: they rank as random does"),
+        ({"inputs": []}, speed, "the card says that nothing is looked at"),
+        ({"cells": []}, speed, "has scores and is not declared on the card"),
+        (
+            {"inputs": ["image"], "costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 0}}},
+            speed,
+            "says 0 ms under jetson-agx-xavier and that the allocator looks at image",
+        ),
+        ({"name": "Criticality"}, speed, "the card says 0.65 ms, the profile jetson-agx-xavier 1.3"),
+    ],
+)
+def test_cards_that_contradict_their_scores(cells, tmp_path, entries, score, said):
+    submission = check(write_submission(tmp_path / "mine", cells, score, **entries), cells).submission
+    assert any(said in note for note in integrity.contradictions(submission, cells))
+
+
+def test_a_card_that_fits_has_no_contradiction(cells, tmp_path):
+    submission = check(write_submission(tmp_path / "mine", cells, speed, cells=list(cells)), cells).submission
+    assert integrity.contradictions(submission, cells) == []
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """One cell with enough validation units for the correlations to say something: 80 scenes, 12 of them validation."""
+    folder = tmp_path_factory.mktemp("wide")
+    write_cells(folder, scenes=80, frames=24, systems=("braking",))
+    return read_cells(folder)
+
+
+def known_of(cells, seed, *, test_only):
+    """Scores that know decision values: of all units, or of test units alone."""
+    made = {}
+    for name, cell in cells.items():
+        value, unit = cell.scored.decision_values, cell.scored.unit_ids[cell.scored.unit]
+        told = np.isin(unit, cell.split.test) | (not test_only)
+        noise = np.random.default_rng(seed).normal(size=len(value))
+        made[name] = Scores("x", noise + 3 * told * value / value.std(), np.ones(len(value), dtype=bool))
+    return made
+
+
+def test_answers_of_test_units_are_noted_and_honest_scores_are_not(wide):
+    leaked = [integrity.excesses(wide, known_of(wide, seed, test_only=True)) for seed in range(10)]
+    honest = [integrity.excesses(wide, known_of(wide, seed, test_only=False)) for seed in range(10)]
+    assert all(row.reason is None for rows_ in leaked for row in rows_)
+    assert sum(rows_[0].noted for rows_ in leaked) >= 9
+    assert sum(rows_[0].noted for rows_ in honest) == 0
+
+
+def test_a_flagged_submission_is_not_ranked_and_stands_apart_with_the_reason(wide, tmp_path):
+    entries, out = tmp_path / "entries", tmp_path / "out"
+    folder = next(iter(wide.values())).built.folder.parent
+    leaked, honest = known_of(wide, 0, test_only=True), known_of(wide, 1, test_only=False)
+    write_submission(entries / "honest", wide, lambda cell: 0.2 * honest[cell.name].values, name="Honest")
+    write_submission(entries / "speed", wide, speed, name="Speed")
+    alone = leaderboard(entries, folder, draws=DRAWS)
+    write_submission(entries / "leaked", wide, lambda cell: leaked[cell.name].values, name="Leaked")
+    done = run("leaderboard", entries, "--cells", folder, "--out", out, "--draws", DRAWS)
+    assert (done.code, "  flagged, not ranked: lab/Leaked: scores of cell " in done.out) == (0, True)
+    found = json.loads((out / "leaderboard.json").read_text())
+    (track,), (before,) = found["tracks"], alone["tracks"]
+    # Whoever is flagged counts in nobody's rank: the others stand as if it were not there.
+    for name in ("overall", "by_cell", "comparisons"):
+        assert json.loads(json.dumps(before[name])) == track[name]
+    apart = rows(track["flagged"]["overall"])
+    assert {name: (row["rank"], row["rank_hi"]) for name, row in apart.items()} == {"lab/Leaked": (None, None)}
+    assert apart["lab/Leaked"]["gain_share"] > rows(track["overall"])["lab/Speed"]["gain_share"]
+    assert rows(track["flagged"]["by_cell"]["braking-monocular"]).keys() == {"lab/Leaked"}
+    flags = {entry["allocator"]: entry["flags"] for entry in found["submissions"]}
+    assert [len(flags[name]) for name in ("lab/Honest", "lab/Speed", "lab/Leaked")] == [0, 0, 1]
+    for page in ("leaderboard.md", "leaderboard.html"):
+        text = (out / page).read_text()
+        ranked, _, rest = text.partition("flagged, not ranked")
+        assert "lab/Leaked" not in ranked
+        assert "lab/Leaked: scores of cell braking-monocular track the decision values of test units" in rest
+
+
+def test_cards_that_cannot_be_true_are_flagged_and_others_noted(cells, world, tmp_path):
+    free = {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 0}}
+    write_submission(tmp_path / "blind", cells, speed, name="Blind", inputs=[])
+    write_submission(tmp_path / "free", cells, noisy(1), name="Free", inputs=["image"], costs=free)
+    write_submission(tmp_path / "cheaper", cells, noisy(2), name="Criticality")
+    write_submission(tmp_path / "constant", cells, lambda cell: np.zeros(len(cell.scored)), name="Constant", cells=[])
+    found = leaderboard(tmp_path, world / "cells", draws=20)
+    told = {entry["name"]: (bool(entry["flags"]), bool(entry["integrity"])) for entry in found["submissions"]}
+    wanted = {"Blind": (True, True), "Free": (True, True), "Criticality": (True, True), "Constant": (False, True)}
+    assert told == wanted
+    assert rows(found["tracks"][0]["overall"])["lab/Constant"]["rank"] == 1
+
+
+def test_of_equal_scores_under_two_handles_the_earlier_is_ranked(tiny, tmp_path):
+    cells, entries = read_cells(tiny), tmp_path / "entries"
+
+    def flagged(name="out"):
+        content = leaderboard(entries, tiny, draws=20)
+        write_leaderboard(content, tmp_path / name)
+        return {entry["allocator"]: entry["flags"] for entry in content["submissions"]}
+
+    write_submission(entries / "z", cells, speed, handle="first")
+    assert flagged() == {"first/Mine": []}
+    write_submission(entries / "a", cells, speed, handle="second")
+    both = {"first/Mine": ["the same scores as second/Mine"], "second/Mine": ["the same scores as first/Mine"]}
+    assert flagged("unknown") == both
+    later = {**both, "first/Mine": []}
+    for _ in range(3):
+        shutil.copy(tmp_path / "out" / "history.json", entries / "history.json")
+        assert flagged() == later
+    write_submission(entries / "a", cells, speed, handle="first", name="Other")
+    assert flagged() == {"first/Mine": [], "first/Other": []}
+
+
+def test_a_history_of_before_there_were_turns_is_read(tiny, tmp_path):
+    cells, entries = read_cells(tiny), tmp_path / "entries"
+    write_submission(entries / "z", cells, speed, handle="first")
+    write_leaderboard(leaderboard(entries, tiny, draws=20), tmp_path / "out")
+    old = json.loads((tmp_path / "out" / "history.json").read_text())
+    assert old.pop("turns") == {"first/Mine": [1]}
+    (entries / "history.json").write_text(json.dumps(old))
+    write_submission(entries / "a", cells, speed, handle="second")
+    found = leaderboard(entries, tiny, draws=20)
+    assert [bool(entry["flags"]) for entry in found["submissions"]] == [False, True]
+    assert found["history"].turns == {"first/Mine": [0], "second/Mine": [1]}
+
+
+def test_the_excess_is_a_difference_of_spearman_correlations(wide):
+    from scipy.stats import spearmanr
+
+    ((name, cell),) = wide.items()
+    (row,) = integrity.excesses(wide, {name: Scores("x", speed(cell), np.ones(len(cell.scored), dtype=bool))})
+    value, unit = cell.scored.decision_values, cell.scored.unit_ids[cell.scored.unit]
+
+    def slow(units):
+        part = np.isin(unit, units) & (value != 0)
+        return spearmanr(speed(cell)[part], value[part]).statistic
+
+    assert row.test == pytest.approx(slow(cell.split.test))
+    assert row.validation == pytest.approx(slow(cell.split.validation))
+    assert row.excess == pytest.approx(row.test - max(row.validation, 0.0))
+    assert row.lo <= row.excess <= row.hi
+
+
+def test_too_little_to_say_is_said(cells):
+    for row in integrity.excesses(cells, known_of(cells, 0, test_only=True)):
+        assert row.noted is False
+        assert row.reason is None or "affected inputs" in row.reason
+
+
+def test_the_command_writes_and_tells(tiny, tmp_path):
+    cells, out = read_cells(tiny), tmp_path / "out"
+    write_submission(tmp_path / "entries" / "mine", cells, speed)
+    write_submission(tmp_path / "entries" / "formula", cells, speed, name="=cmd()")
+    words = ["leaderboard", tmp_path / "entries", "--cells", tiny, "--out", out, "--draws", DRAWS]
+    done = run(*words)
+    assert done.code == 0
+    assert done.out.startswith(f"1 submission judged on 1 cell, 1 refused: see {out}.\n  refused formula: card.toml")
+    write_leaderboard(leaderboard(tmp_path / "entries", tiny, draws=DRAWS), tmp_path / "same")
+    assert files_of(out) == files_of(tmp_path / "same")
+    strict = run(*words, "--strict", "--json")
+    assert strict.code == 2
+    assert json.loads(strict.out)["schema"] == "deepval/leaderboard/1"
+    assert "every submission must be valid; refused formula, for the reasons in" in strict.err
+    assert run("leaderboard", tmp_path / "none", "--cells", tiny, "--out", out).code == 2
+    assert "Example: deepval leaderboard" in run("leaderboard", "--help").out
+
+
+def test_the_action_is_one_script_that_judges_a_hostile_folder(tiny, tmp_path):
+    script, entries, out = ROOT / "tools" / "score_submission.sh", tmp_path / "entries", tmp_path / "out"
+    write_submission(entries / "mine", read_cells(tiny), speed)
+    write_submission(entries / "formula", read_cells(tiny), speed, name="=cmd()")
+    (entries / "link").symlink_to("/etc")
+    (entries / "sparse" / "scores").mkdir(parents=True)
+    (entries / "sparse" / "card.toml").touch()
+    with (entries / "sparse" / "scores" / "braking-monocular.parquet").open("wb") as file:
+        file.truncate(2 * 2**30)
+    done = subprocess.run(
+        [script, entries, tiny, out, "--draws", "20"],
+        env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")},
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.startswith("1 submission judged on 1 cell, 3 refused")
+    assert "refused formula, link, sparse" in done.stderr
+    assert set(files_of(out)) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
+    steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
+    assert [line.strip() for line in steps.splitlines() if "run:" in line] == [
+        "- run: official/tools/score_submission.sh proposed/submissions cells leaderboard --base official/submissions"
+    ]
+
+
+def test_the_workflow_builds_the_official_cells_and_judges_an_empty_folder(tmp_path):
+    """The workflow's own command beside two checkouts; there are no cells and no base, and a history that is none."""
+    for part in ("src", "tools"):
+        shutil.copytree(ROOT / part, tmp_path / "official" / part, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "proposed" / "submissions").mkdir(parents=True)
+    (tmp_path / "proposed" / "submissions" / "history.json").write_text("a history that does not count")
+    steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
+    (command,) = [line.partition("run: ")[2] for line in steps.splitlines() if "run: " in line]
+    environment = {name: text for name, text in os.environ.items() if name in ("PATH", "HOME", "TMPDIR", "LANG")}
+    environment |= {"PYTHON": sys.executable, "PYTHONPATH": str(tmp_path / "official" / "src")}
+    done = subprocess.run(
+        [*shlex.split(command), "--draws", "0"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "0 submissions judged on 4 cells, 0 refused: see leaderboard." in done.stdout
+    assert set(files_of(tmp_path / "leaderboard")) == {
+        "leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json",
+    }  # fmt: skip
+    (track,) = json.loads((tmp_path / "leaderboard" / "leaderboard.json").read_text())["tracks"]
+    assert (track["track"], len(track["cells"]), track["cells_of_track"]) == ("synthetic", 4, 4)

@@ -1,0 +1,358 @@
+"""The page in a browser: what it computes, what a person clicks, and that nothing of the data can run."""
+
+import json
+import shlex
+import shutil
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from test_html_report import HOSTILE, judged, nothing
+
+import deepval
+from browser import Browser
+from deepval.protocol import leaderboard_pages
+from deepval.report import html
+from deepval.report.result_tables import result_tables
+from pages import command, write_cells
+from worlds import COSTS, judge
+
+pytestmark = pytest.mark.browser
+POINTS = ("gain", "benefit", "harm", "gain_share", "oracle_gain", "ndg", "versus_random", "cheap_loss")
+VERDICTS = "#tables .table:first-of-type"
+SETTLED = "new Promise((done) => setTimeout(done, 60))"
+CAPTURE = """(() => {
+  const make = URL.createObjectURL;
+  URL.createObjectURL = (blob) => { window.saved = blob; return make.call(URL, blob); };
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not shutil.which("chromium"):
+        pytest.skip("tests of the page need chromium: apt-get install chromium")
+    opened = Browser()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    return write_cells(tmp_path_factory.mktemp("cells"))
+
+
+@pytest.fixture(scope="module")
+def page(cells):
+    out = cells[0].parent.parent / "report.html"
+    command("report", *cells, "--out", out)
+    return out
+
+
+@pytest.fixture
+def opened(browser, page):
+    browser.messages.clear()
+    browser.requests.clear()
+    browser.size(1200, 900)
+    browser.open(page)
+    yield browser
+    assert browser.messages == []
+
+
+def column(browser: Browser, table: str, name: str) -> list[str]:
+    script = f"""(() => {{
+      const table = document.querySelector({json.dumps(table)});
+      const at = [...table.querySelectorAll("thead th")].findIndex((th) => th.textContent === {json.dumps(name)});
+      return [...table.querySelectorAll("tbody tr")].map((tr) => tr.children[at].textContent);
+    }})()"""
+    return browser.run(script)
+
+
+def same(found: float | None, expected: float | None) -> bool:
+    return (
+        found is expected is None if None in (found, expected) else abs(found - expected) <= 1e-9 * (1 + abs(expected))
+    )
+
+
+def random_case(rng: np.random.Generator) -> tuple[deepval.ValueTable, dict, dict, dict]:
+    """A table made of three terms, their columns, scores with many ties, and other weights."""
+    n = int(rng.integers(6, 30))
+    weights = {"a": 1.0, "b": 0.12, "c": 6.0}
+    parts = {name: rng.integers(0, 3, (n, 2)) * rng.random((n, 2)) for name in weights}
+    losses = sum(weights[name] * part for name, part in parts.items())
+    ids = [f"i{i}" for i in range(n)]
+    terms = {"input": ids} | {f"weight_{name}": np.full(n, weight) for name, weight in weights.items()}
+    terms |= {f"term_{k}_{mode}": part[:, m] for k, part in parts.items() for m, mode in enumerate(("cheap", "full"))}
+    table = deepval.ValueTable.from_columns(
+        unit=rng.integers(0, 4, n), input=ids, losses={"cheap": losses[:, 0], "full": losses[:, 1]}, costs=COSTS
+    )
+    names = [name for name in COSTS["allocators"]][:2]
+    scores = {names[0]: rng.integers(0, 3, n).astype(float), names[1]: rng.choice([-np.inf, -0.0, 0.0, 2.0], n)}
+    return table, terms, scores, {"a": float(rng.random() * 3), "c": float(rng.integers(0, 2))}
+
+
+def test_sliders_compute_what_the_command_computes(browser, page):
+    """The page's own arithmetic against `evaluate`, on random worlds with ties, infinities and measured budgets."""
+    browser.open(page)
+    sources = "".join(files("deepval.report.html").joinpath(name).read_text() for name in ("text.js", "recombine.js"))
+    rng = np.random.default_rng(7)
+    for _ in range(12):
+        table, terms, scores, weights = random_case(rng)
+        budgets = [
+            deepval.Selection(0.2),
+            deepval.Selection(0.55),
+            deepval.Latency(0.4),
+            deepval.Latency(0.4, accounting="skipping"),
+        ]
+        before = judge(table, scores, budgets, terms=terms, draws=0, curve_points=3)
+        after = judge(table, scores, budgets, terms=terms, weights=weights, draws=0, curve_points=3)
+        chosen = json.dumps(dict(after.inputs.weights))
+        found = browser.run(f"(() => {{ {sources}; return recombined({before.to_json()}, {chosen}); }})()")
+        for row, expected in zip(found["rows"], after.rows, strict=True):
+            for name in POINTS:
+                assert same(row[name], expected[name]), (name, row[name], expected)
+        for gap, expected in zip(found["gaps"], after.gaps, strict=True):
+            for name in ("gap", "missed", "selected_harm", "left_out", "overhead", "ranking"):
+                assert same(gap[name], expected[name]), (name, gap[name], expected)
+        for unit, expected in zip(found["units"], after.units, strict=True):
+            assert unit["gains"] == pytest.approx(expected.gains, abs=1e-9)
+            assert unit["oracle_gain"] == pytest.approx(expected.oracle_gain, abs=1e-9)
+        for curve, expected in zip(found["curves"], after.curves, strict=True):
+            assert all(map(same, curve["gain_share"], expected.gain_share))
+        for name in ("affected", "harm_rate", "harm_ratio", "all_full_share"):
+            assert same(found["setting"][name], after.setting[name]), name
+
+
+def test_what_cannot_be_made_again_is_said_to_be_so(browser, page):
+    browser.open(page)
+    sources = "".join(files("deepval.report.html").joinpath(name).read_text() for name in ("text.js", "recombine.js"))
+    part = np.array([[3.0, 2.0, 1.0], [1.0, 1.0, 2.0], [2.0, 0.0, 1.0], [4.0, 3.0, 1.0]])
+    modes = ("cheap", "middle", "full")
+    losses = {mode: part[:, m] for m, mode in enumerate(modes)}
+    table = deepval.ValueTable.from_columns(unit=["a", "a", "b", "b"], input=list("wxyz"), losses=losses)
+    terms = {"input": list("wxyz"), "weight_t": np.ones(4)} | {f"term_t_{mode}": losses[mode] for mode in modes}
+    scores = {"both": part[:, 1:], "plain": part[:, 0]}
+    result = judge(table, scores, [deepval.Selection(0.5)], terms=terms, draws=0)
+    assert set(result.inputs.ranks) == {"plain"}
+    found = browser.run(f"(() => {{ {sources}; return recombined({result.to_json()}, {{t: 2}}); }})()")
+    rows = {row["allocator"]: row for row in found["rows"]}
+    assert (rows["both"]["gain"], rows["both"]["reason"]) == (None, "not made again in the page: run the command")
+    # The highest two are w and z: 2 (3 - 1) + 2 (4 - 1).
+    assert rows["plain"]["gain"] == 10
+    for name in ("both", "random-ladder", "oracle-ladder"):
+        assert (rows[name]["gain"], rows[name]["oracle_gain"]) == (None, None)
+
+
+def test_a_ladder_says_what_each_row_is_measured_by(browser, tmp_path):
+    rng = np.random.default_rng(3)
+    cheap = rng.exponential(size=60)
+    losses = {"cheap": cheap, "middle": cheap * 0.5, "full": cheap * 0.4}
+    table = deepval.ValueTable.from_columns(unit=np.repeat(list("abcdef"), 10), losses=losses)
+    scores = {"each": np.column_stack([cheap, cheap * 1.1]), "plain": cheap}
+    result = judge(table, scores, [deepval.Selection(0.2)], draws=20)
+    (tmp_path / "ladder.html").write_text(html.render({"ladder": result}), encoding="utf-8")
+    browser.messages.clear()
+    browser.open(tmp_path / "ladder.html")
+    verdicts = browser.run("[...document.querySelectorAll('.verdicts li')].map((li) => li.textContent)")
+    assert any("each is better than random-ladder" in text for text in verdicts)
+    assert any("plain is better than random at" in text for text in verdicts)
+    assert column(browser, VERDICTS, "oracle") == ["full", "ladder", "full", "ladder", "full", "full", "ladder"]
+    assert browser.messages == []
+
+
+def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells):
+    judged_ndg = column(opened, VERDICTS, "nDG")
+    opened.run("document.getElementById('weight-excess').focus()")
+    for _ in range(30):
+        opened.press("ArrowRight", 39)
+    opened.run(SETTLED)
+    weight = opened.run("Number(document.getElementById('weight-excess').value)")
+    assert weight > 0.12
+    words = shlex.split(opened.run("document.getElementById('command').textContent").replace("\\\n", ""))
+    assert words[:2] == ["deepval", "evaluate"]
+    assert f"excess={weight}" in words
+    command(*words[1:], cwd=cells[0].parent)
+    result = deepval.Result.load(cells[0].parent / "reweighted.json")
+    expected = next(iter(result_tables(result)))
+    for name in ("gain", "benefit", "harm", "nDG", "vs random"):
+        place = expected.header.index(name)
+        assert column(opened, VERDICTS, name) == [row[place].text for section in expected.sections for row in section]
+    assert column(opened, VERDICTS, "nDG") != judged_ndg
+    assert opened.run("document.querySelectorAll('.chip.stale').length") == 2
+    assert opened.run("document.querySelectorAll('td.stale').length") > 0
+    opened.run("document.getElementById('reset-weights').click()")
+    opened.run(SETTLED)
+    assert column(opened, VERDICTS, "nDG") == judged_ndg
+    assert opened.run("document.querySelectorAll('.stale, .stale-text').length") == 0
+
+
+def test_a_table_is_sorted_by_its_heading(opened):
+    button = f"[...document.querySelectorAll('{VERDICTS} thead button')].find((b) => b.textContent === 'nDG')"
+    opened.run(f"{button}.click()")
+    falling = [float(text.rstrip("*")) for text in column(opened, VERDICTS, "nDG") if text != "–"]
+    assert falling == sorted(falling, reverse=True)
+    assert column(opened, VERDICTS, "nDG")[-1] == "–"
+    opened.run(f"{button}.focus()")
+    opened.press(" ", 32)
+    rising = [float(text.rstrip("*")) for text in column(opened, VERDICTS, "nDG") if text != "–"]
+    assert rising == sorted(rising)
+    assert opened.run(f"{button}.closest('th').getAttribute('aria-sort')") == "ascending"
+
+
+def test_tables_are_saved_as_csv_and_latex(opened, cells):
+    result = deepval.Result.load(cells[0])
+    opened.run(CAPTURE)
+    opened.run("document.getElementById('save-all-csv').click()")
+    assert opened.run("window.saved.text()") == deepval.report.FORMS["csv"](result)
+    opened.run("document.getElementById('save-all-latex').click()")
+    assert opened.run("window.saved.text()") == deepval.report.FORMS["latex"](result)
+    opened.run(f"document.querySelector('{VERDICTS} .save-csv').click()")
+    lines = opened.run("window.saved.text()").splitlines()
+    of_random = "vs random,vs random 95 %,second 95 %,second opinion,verdict"
+    assert lines[0] == f"budget,allocator,escalated,gain,benefit,harm,nDG,nDG 95 %,{of_random}"
+    assert len(lines) == 1 + len(result.rows)
+
+
+def test_a_link_opens_its_frame(opened, page, cells):
+    for path in cells:
+        content = json.loads((path.parent / "frames.json").read_text(encoding="utf-8"))
+        for frame in content["frames"][-2:]:
+            opened.open(page, f"#frame={path.parent.name}/{frame['input']}")
+            assert opened.run("document.querySelector('#frame-detail h3').textContent") == frame["input"]
+            assert opened.run("document.getElementById('cell').selectedOptions[0].textContent") == path.parent.name
+            assert opened.run("document.querySelectorAll('#frame-detail .view svg').length") == 2
+    other = content["frames"][0]["input"]
+    opened.run(f"document.querySelector('[data-input=\"{other}\"]').focus()")
+    opened.press(" ", 32)
+    opened.run(SETTLED)
+    assert opened.run("document.activeElement.dataset.input") == other
+    assert opened.run("location.hash") == f"#frame={cells[-1].parent.name}/{other}"
+    assert opened.run("document.querySelector('#frame-detail h3').textContent") == other
+    opened.run(
+        "(() => { const s = document.getElementById('frame-sign'); s.value = 'harmed';"
+        " s.dispatchEvent(new Event('change')); })()"
+    )
+    shown = opened.run("[...document.querySelectorAll('.framelist .v')].map((v) => v.textContent[0])")
+    assert set(shown) == {"−"}
+
+
+def test_weights_that_shape_the_plan_have_no_slider(opened):
+    opened.run("document.getElementById('cell').value = 1")
+    opened.run("document.getElementById('cell').dispatchEvent(new Event('change'))")
+    assert opened.run("document.querySelectorAll('input[type=range]').length") == 0
+    assert "also shape the plan" in opened.run("document.getElementById('weights').textContent")
+
+
+def test_it_loads_nothing_and_fits_a_phone(opened, page):
+    assert opened.requests == [page.as_uri()]
+    opened.size(390, 844)
+    opened.open(page)
+    assert opened.run("document.documentElement.scrollWidth") <= 390
+
+
+def test_dark_follows_the_system_and_the_button(opened, page):
+    opened.size(1200, 900, scheme="dark")
+    opened.open(page)
+    assert opened.run("document.documentElement.dataset.theme") == "dark"
+    opened.run("document.getElementById('theme').click()")
+    assert opened.run("document.documentElement.dataset.theme") == "light"
+    opened.run("localStorage.clear()")
+
+
+def test_everything_has_a_name_for_those_who_listen(opened):
+    nameless = """[...document.querySelectorAll("button, select, input, svg, a")].filter((e) => !(
+      e.textContent.trim() || e.getAttribute("aria-label") || (e.labels && e.labels.length))).length"""
+    assert opened.run(nameless) == 0
+    charts = opened.run("document.querySelectorAll('figure svg').length")
+    assert charts > 6
+    assert opened.run("document.querySelectorAll('.chart details table').length") == charts
+    positive = "[...document.querySelectorAll('[tabindex]')].filter((e) => e.tabIndex > 0).length"
+    assert opened.run(positive) == 0
+
+
+def test_names_of_the_data_are_shown_and_never_run(opened, tmp_path):
+    path = tmp_path / "hostile.html"
+    path.write_text(html.render({HOSTILE[1]: judged(HOSTILE)}), encoding="utf-8")
+    opened.open(path)
+    assert opened.run("window.hacked") is None
+    shown = opened.run("document.getElementById('verdict').textContent")
+    assert all(name in shown for name in HOSTILE)
+
+
+INTRUDERS = {
+    "a script": "(() => { const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
+    " document.body.append(s); })()",
+    "a handler": "(() => { const b = document.createElement('button'); b.setAttribute('onclick', 'window.hacked = 1');"
+    " document.body.append(b); b.click(); })()",
+    "a link": "(() => { const a = document.createElement('a'); a.href = 'javascript:window.hacked = 1';"
+    " document.body.append(a); a.click(); })()",
+    "a style": "document.body.setAttribute('style', 'outline: 7px solid red')",
+    "a sheet": "(() => { const s = document.createElement('style'); s.textContent = 'body { outline: 7px solid red }';"
+    " document.body.append(s); })()",
+}
+
+
+@pytest.mark.parametrize("kind", INTRUDERS)
+def test_the_policy_stops_whatever_is_not_the_pages_own(opened, kind):
+    opened.run(INTRUDERS[kind])
+    opened.run(SETTLED)
+    assert opened.run("window.hacked") is None
+    assert opened.run("getComputedStyle(document.body).outlineWidth") != "7px"
+    assert any("Content Security Policy" in message for message in opened.messages)
+    opened.messages.clear()
+
+
+def test_the_pages_own_styles_are_applied(opened):
+    """Shares of helped, even and harmed inputs are widths, and keys have the colours of their lines."""
+    widths = "[...document.querySelectorAll('[data-tip^=\"helped\"]')].map((e) => getComputedStyle(e).flexGrow)"
+    tips = "[...document.querySelectorAll('[data-tip^=\"helped\"]')].map((e) => e.dataset.tip.split(': ')[1])"
+    assert opened.run(widths) == opened.run(tips) != []
+    assert opened.run("document.querySelector('th[scope=col][style]').style.textAlign") == "center"
+
+
+def test_a_leaderboard_shows_without_a_complaint(opened, tmp_path):
+    board = {"draws": {"number": 1, "seed": 0}, "deepval": "", "cells": {}, "tracks": [], "submissions": []}
+    path = tmp_path / "leaderboard.html"
+    text = leaderboard_pages.as_html({**board, "refused": []})
+    path.write_text(text.replace("<html ", '<html data-ready="true" '), encoding="utf-8")
+    opened.open(path)
+    assert opened.run("getComputedStyle(document.querySelector('h1')).marginTop") == "0px"
+
+
+def test_undefined_is_said(opened, tmp_path):
+    path = tmp_path / "empty.html"
+    path.write_text(html.render({"empty": nothing()}), encoding="utf-8")
+    opened.open(path)
+    words = opened.run("document.getElementById('page').textContent")
+    for sentence in (
+        "the oracle gains nothing",
+        "Not measured: no budget in time, energy or money was judged",
+        "undefined",
+    ):
+        assert sentence in words
+    for wrong in ("NaN", "null", "[object"):
+        assert wrong not in words
+
+
+def test_streams_and_bands_are_drawn_where_there_are_some(opened, tmp_path):
+    rng = np.random.default_rng(3)
+    value = rng.normal(0.2, 1, 120)
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat([f"u{i}" for i in range(6)], 20),
+        losses={"cheap": 3 + value, "full": np.full(120, 3.0)},
+        order=np.tile(np.arange(20), 6),
+    )
+    scores = {f"s{i}": value + rng.normal(0, i + 0.5, 120) for i in range(6)}
+    result = judge(table, scores, [deepval.Selection(0.2)], draws=40, calibration=["u0", "u1"], curve_points=5)
+    path = tmp_path / "streams.html"
+    path.write_text(html.render({"only": result}), encoding="utf-8")
+    opened.open(path)
+    assert len(opened.run("[...document.querySelectorAll('#streams tbody tr')].map((r) => r.textContent)")) == 6 * 4
+    bands = "document.querySelectorAll('#gain figure polygon').length"
+    assert opened.run(bands) == 1
+    choose = "(() => {{ const b = document.getElementById('band'); b.value = '{}';"
+    choose += " b.dispatchEvent(new Event('change')); }})()"
+    opened.run(choose.format("all"))
+    assert opened.run(bands) == 6
+    assert opened.run("document.activeElement.id") == "band"
+    opened.run(choose.format(""))
+    assert opened.run(bands) == 0

@@ -1,0 +1,191 @@
+"""Every form of a report, on one result that has everything and on one that has almost nothing."""
+
+import csv
+import io
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import deepval
+from deepval.cli.build_cells import _sentence
+from deepval.report import FORMS, console
+from deepval.report.result_tables import result_tables
+from deepval.report.sentences import closing_sentences
+from deepval.report.table import interval, number, percent
+from worlds import judge, quietly
+
+
+def _result(names=("good", "bad_one"), **options):
+    rng = np.random.default_rng(5)
+    value = np.where(rng.random(240) < 0.4, rng.normal(0.4, 1, 240), 0.0)
+    cheap = 2 + rng.random(240)
+    table = deepval.ValueTable.from_columns(
+        unit=np.repeat([f"u{i}" for i in range(12)], 20),
+        losses={"cheap": cheap, "middle": cheap - 0.6 * value, "full": cheap - value},
+        order=np.tile(np.arange(20), 12),
+        attributes={"weather": np.where(np.arange(240) % 2, "sun", "rain")},
+        costs={
+            "modes": {"cheap": {"ms": 10, "mj": 10}, "middle": {"ms": 14, "mj": 12}, "full": {"ms": 20, "mj": 40}},
+            "allocators": {names[0]: {"ms": 0.5, "mj": 1}, names[1]: {"ms": 9, "mj": 1}},
+        },
+    )
+    scores = {names[0]: value + rng.normal(0, 0.3, 240), names[1]: -value}
+    budgets = [deepval.Selection(0.2), deepval.Latency(0.2), deepval.Energy(0.2)]
+    return judge(table, scores, budgets, draws=100, by="weather", calibration=["u0", "u1", "u2"], **options)
+
+
+def _empty_result():
+    table = deepval.ValueTable.from_columns(unit=["u", "u"], losses={"cheap": [0.0, 0.0], "full": [0.0, 0.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", deepval.InputWarning)
+        return deepval.evaluate(table, {"mine": [1.0, 2.0]})
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return _result()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_shows_every_allocator_and_reference(form, whole):
+    text = FORMS[form](whole)
+    for name in ("random", "all-full", "oracle", "good"):
+        assert name in text
+    assert text.endswith("\n")
+    assert FORMS[form](whole) == text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_bears_a_result_without_anything_to_gain(form):
+    text = FORMS[form](_empty_result())
+    assert "mine" in text
+    assert not re.search(r"\bnan\b", text, flags=re.IGNORECASE)
+
+
+def test_marks_follow_the_verdict(whole):
+    assert whole.row("good").verdict == "better"
+    assert whole.row("bad_one").verdict == "worse"
+    ndg = f"{whole.row('good').ndg:.3f}"
+    worst = f"{whole.row('bad_one').ndg:.3f}"
+    assert f"**{ndg}**" in FORMS["markdown"](whole)
+    assert f"{worst}\\*" in FORMS["markdown"](whole)
+    assert f"\\textbf{{{ndg}}}" in FORMS["latex"](whole)
+    assert f"{worst}$^{{*}}$" in FORMS["latex"](whole)
+    assert f"{worst}*" in FORMS["console"](whole)
+
+
+def test_csv_is_unrounded_and_complete(whole):
+    rows = list(csv.DictReader(io.StringIO(FORMS["csv"](whole))))
+    assert len(rows) == len(whole.rows) + len(whole.slices)
+    for text, row in zip(rows, (*whole.rows, *whole.slices), strict=True):
+        assert set(text) == set(row)
+        for name, value in row.items():
+            assert text[name] == ("" if value is None else str(value))
+
+
+def test_infeasible_is_said_with_its_reason(whole):
+    row = whole.row("bad_one", kind="latency")
+    assert (row.verdict, row.gain, row.ndg) == ("infeasible", None, None)
+    assert row.reason == "infeasible: costs 9 ms per input, the budget leaves 4"
+    assert "inf." in FORMS["console"](whole)
+
+
+def test_names_are_escaped():
+    hostile = ("=cmd|'/c calc'!A1", "<script>|*_\\{}$%")
+    result = _result(hostile)
+    assert "'=cmd" in FORMS["csv"](result)
+    assert "<script>" not in FORMS["markdown"](result)
+    assert "|*_" not in FORMS["markdown"](result)
+    assert "\\textless{}script\\textgreater{}|*\\_\\textbackslash{}\\{\\}\\$\\%" in FORMS["latex"](result)
+
+
+def test_numbers_round_once_and_never_show_minus_zero():
+    assert [number(-0.0001), number(0.0005, 3), number(None), percent(0.12345), percent(-0.00001)] == [
+        "0.000", "0.001", "–", "12.35%", "0.00%",
+    ]  # fmt: skip
+    assert interval(None, 1.0) == ""
+    assert interval(-0.5, 0.25) == "[-0.500, 0.250]"
+
+
+def test_tables_of_everything(whole):
+    titles = [table.title.split(" (")[0] for table in result_tables(whole)]
+    assert titles == [
+        "Verdicts", "Within groups of inputs", "Streaming", "Thresholds", "Where the gap to the oracle goes",
+        "Multi-fidelity optimum",
+    ]  # fmt: skip
+    for table in result_tables(whole):
+        assert all(len(row) == len(table.header) for section in table.sections for row in section)
+
+
+def test_differences_are_shown_in_units_of_the_loss_where_shares_are_no_measure():
+    value, unit = np.tile([1.0, 0.0, 0.0, -0.5], 6), np.repeat(list("abcdef"), 4)
+    for cheap in (-5.0, 1e-6):
+        losses = {"cheap": np.full(24, cheap), "full": cheap - value}
+        table = deepval.ValueTable.from_columns(unit=unit, losses=losses, order=np.tile(np.arange(4), 6))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", deepval.InputWarning)
+            result = deepval.evaluate(
+                table,
+                {"mine": value},
+                [deepval.Selection(0.25)],
+                draws=20,
+                calibration=["f"],
+                simultaneous_intervals=True,
+            )
+        text = console.render(result, width=160)
+        verdicts = text[text.index("Verdicts (") :]
+        line = next(line for line in verdicts.splitlines() if " mine " in line and "better" in line)
+        # 5 units: gain 5, random a quarter of 5 * (1 - 0.5).
+        assert line.split()[1:4] == ["5.0", "5.000", "5.000"]
+        assert line.count("4.375") == 1 + 2 + 2 + 2  # difference, interval, second opinion, all rows
+        assert "%" not in line
+        assert "Without %: in units of the loss" in text
+
+
+def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_chance():
+    costs = {
+        "modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}},
+        "allocators": {"each": {"ms": 0}, "one": {"ms": 0}},
+    }
+    table = deepval.ValueTable.from_columns(
+        unit=["a", "a", "b", "b"], costs=costs, losses={"s": [5.0] * 4, "m": [1, 1, 5, 5], "l": [-1, -1, 5, 5]}
+    )
+    scores = {"one": [1.0, 0.0, 0.0, 0.0], "each": [[4, 6], [4, 6], [0, 0], [0, 0]]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = deepval.evaluate(table, scores, [deepval.Latency(0.25)], draws="exact")
+    # 0.25 * 4 * 6 = 6 ms: one input to l gains 6, two to m gain 8, the best there is.
+    (found,) = [t for t in result_tables(result) if t.title.startswith("Verdicts")]
+    place, oracle = found.header.index("nDG of ladder"), found.header.index("oracle")
+    shown = {row[1].text: (row[oracle].text, row[place].text) for section in found.sections for row in section}
+    assert shown["one"] == ("full", "0.750")
+    assert shown["each"] == ("ladder", "1.000")
+    assert shown["oracle"] == ("full", "0.750")
+    assert shown["oracle-ladder"] == ("ladder", "1.000")
+    last = closing_sentences(result.rows)
+    assert [line.partition(": ")[0] for line in last] == [
+        "latency 25% (ms), against random",
+        "latency 25% (ms), against random-ladder",
+    ]
+    assert "one" in last[0]
+    assert "each" in last[1]
+
+
+def test_shares_of_an_almost_zero_loss_are_not_printed():
+    loss = {"cheap": [1e-9, 0, 0, 0, 1e-10, 0], "full": [0.1, 0, 0.002, 0, 0, 0.01]}
+    table = quietly(deepval.ValueTable.from_columns, unit=list("aabbcc"), losses=loss)
+    result = quietly(deepval.evaluate, table, {"mine": np.arange(6.0)}, [0.2, 0.5], draws=50, curve_points=3)
+    assert result.setting.all_full_share == pytest.approx(-0.112 / 1.1e-9)  # JSON keeps the definition
+    why = "the all-cheap loss is almost zero (1.1e-09), so shares of it mean nothing"
+    for form in ("console", "markdown"):
+        text = " ".join(FORMS[form](result).split())
+        assert f"T{why[1:]}. In units of the loss, escalating everything removes -0.112" in text
+        assert not re.search(r"\d{5,}(\.\d+)?%", text)
+    assert why in _sentence(table.summary())
+    assert "all-full -0.112, Oracle@20 1e-10 in units of the loss" in _sentence(table.summary())
+
+
+def test_percentages_beyond_a_thousand_say_only_on_which_side():
+    assert [percent(share) for share in (10.0, -10.0, 10.1, -9.9e6)] == ["1000.00%", "-1000.00%", "> 1000%", "< -1000%"]
