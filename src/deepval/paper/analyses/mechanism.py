@@ -19,7 +19,7 @@ from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
-from deepval.judging.totals import Ratio, ratio
+from deepval.judging.resamples import Ratio, ratio
 from deepval.paper.analyses.judged import Units, judged, place
 from deepval.paper.columns import CellColumns, Form, column, declared_table, high, level, low
 from deepval.paper.columns import share as in_percent
