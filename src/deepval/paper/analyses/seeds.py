@@ -60,7 +60,7 @@ def rows(
 def table(rows: Sequence[SeedStudy]) -> Table:
     """The rows as a table."""
     spans = [number(row.span) for row in rows]
-    return declared_table(SeedStudy, rows, "Training seeds").widened("nDG by seed", "span", spans)
+    return declared_table(SeedStudy, rows, "Training seeds").with_column("nDG by seed", "span", spans)
 
 
 def chart(rows: Sequence[SeedStudy]) -> Chart:
