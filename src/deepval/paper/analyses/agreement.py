@@ -10,7 +10,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.agreement import affected, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
-from deepval.paper.analyses.judged import Units, judged, loss_title, place
+from deepval.paper.analyses.judged import Units, cell_columns, judged, loss_title
 from deepval.paper.columns import CellColumns, column, count, decimals, declared_table, high, low, share
 from deepval.perception.reported.losses import perception_gains
 from deepval.progress import Watch, unwatched
@@ -67,7 +67,7 @@ def rows(
             records.append(
                 GainRow(
                     cell=name,
-                    **place(cell),
+                    **cell_columns(cell),
                     loss=loss,
                     affected=int(changed.sum()),
                     spearman=known(spearman(gain, values, among=changed)),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
-from deepval.paper.analyses.judged import Units, judged, place
+from deepval.paper.analyses.judged import Units, cell_columns, judged
 from deepval.paper.columns import CellColumns, column, declared_table, share, shortest
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -42,7 +42,7 @@ def rows(cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch =
             records.append(
                 CompositionRow(
                     cell=name,
-                    **place(cell),
+                    **cell_columns(cell),
                     term=term,
                     weight=weight,
                     benefit=benefit_part,

@@ -1,7 +1,7 @@
 """Cells of published planners -> the external track: five losses each, the planners' agreement, and viability.
 
 docs/definitions.md, External track. All five losses are recombined from the terms of one plan, so the cells of a
-planner that differ in nothing but the weights of the loss tell the same, and one of them is enough.
+planner that differ only in the weights of the loss give the same rows, and one of them is enough.
 """
 
 import math
@@ -80,11 +80,11 @@ class PlannerCell:
     @property
     def setting(self) -> str:
         """A hash of all that it shares with the cells of another planner: data set, modes and placing."""
-        return digest_of({part: told for part, told in self.spec.key.items() if part != "system"})
+        return digest_of({part: value for part, value in self.spec.key.items() if part != "system"})
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells apart cells that differ in more than the weights of the loss."""
+        """What distinguishes cells that differ in more than the weights of the loss."""
         constants = dict(self.spec.definition["system"]["constants"] or {})
         plans = {name: value for name, value in constants.items() if name not in Driving.loss_fields}
         return self.setting, digest_of({"planner": self.planner, "constants": plans})
@@ -254,21 +254,21 @@ def viability_row(cell: PlannerCell, loss: str) -> ViabilityRow:
     return ViabilityRow(cell.name, cell.planner, loss, means, trivial, viable)
 
 
-def planner_cell(given: BuiltCell | Cell, name: str | None = None) -> PlannerCell:
+def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell:
     """A cell's folder as read, or a cell in memory, as this analysis takes it; an error where no planner drives."""
-    if isinstance(given, Cell):
-        called, terms, kept = given.id, dict(given.outcomes.terms), given.told
+    if isinstance(cell, Cell):
+        label, terms, stored = cell.id, dict(cell.outcomes.terms), cell.told
     else:
-        called, terms = str(given.folder), dict(align(given.table, given.terms).parts)
-        kept = given.evidence.kept
-    called = name or called
+        label, terms = str(cell.folder), dict(align(cell.table, cell.terms).parts)
+        stored = cell.evidence.kept
+    label = name or label
     if set(terms) != set(PARTS):
         raise InputError(
-            f"{called}: must be a cell of a published planner, whose loss has the terms {', '.join(PARTS)}; this one "
+            f"{label}: must be a cell of a published planner, whose loss has the terms {', '.join(PARTS)}; this one "
             f"has {', '.join(terms)}: build one with --system pdm-closed-safety or idm-safety."
         )
-    trivial = {part: kept[f"{TRIVIAL}{part}"] for part in PARTS if f"{TRIVIAL}{part}" in kept}
-    return PlannerCell(called, given.spec, given.table, terms, trivial)
+    trivial = {part: stored[f"{TRIVIAL}{part}"] for part in PARTS if f"{TRIVIAL}{part}" in stored}
+    return PlannerCell(label, cell.spec, cell.table, terms, trivial)
 
 
 def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:

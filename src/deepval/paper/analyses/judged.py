@@ -1,4 +1,4 @@
-"""A built cell -> what an analysis counts in: the inputs of some units, and how the cell is told from others."""
+"""A built cell -> the inputs of some units, and the columns that describe the cell and its harm."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,12 +37,12 @@ class ModeCosts(NamedTuple):
 
 
 def figures(name: str, cell: BuiltCell, costs: Charged | None, what: str) -> Costs:
-    """What modes and allocators of a cell cost: as given, or its own; `what` needs them."""
-    given = costs.get(name) if isinstance(costs, Mapping) else costs
-    found = given or cell.table.costs
-    if found is None:
+    """Costs of modes and allocators: the named ones, or the cell's own; `what` needs them."""
+    named = costs.get(name) if isinstance(costs, Mapping) else costs
+    figures_of_cell = named or cell.table.costs
+    if figures_of_cell is None:
         raise InputError(f"{name}: {what} needs the costs of the modes; the cell has none: give --costs.")
-    return found
+    return figures_of_cell
 
 
 def mode_costs(result: Result, convention: str | None) -> ModeCosts | None:
@@ -72,13 +72,13 @@ def count_matched_point(
             kind = "not known" if mode.reader is None else mode.reader.scores
             raise InputError(f"count-matched thresholds need probabilities; the scores of mode {mode.name} are {kind}.")
     seen = [sighting(spec, unit) for unit in (spec.roles.train if units is None else units)]
-    cheap, full = ([each.reported[mode.name] for each in seen] for mode in ends)
+    cheap, full = ([sight.reported[mode.name] for sight in seen] for mode in ends)
     least = SHARED if ends[0].threshold is None else ends[0].threshold
     return count_matched(cheap, full, cheap_threshold=least, grid=grid)
 
 
 def count_matched_specs(specs: Sequence[CellSpec], *, units: Sequence[str] | None = None) -> list[CellSpec]:
-    """The same for cells that share a data set and modes: the thresholds are found once."""
+    """The same for cells that share a data set and modes: the thresholds are chosen once."""
     first = specs[0]
     if units is None and not first.roles.train:
         raise InputError(
@@ -102,8 +102,8 @@ def judged(cell: BuiltCell, units: Units = "all") -> ValueTable:
     return cell.listed.restrict(list(units_of(cell.split, units)))
 
 
-def place(cell: BuiltCell) -> dict[str, Any]:
-    """What tells a cell from others: modes, geometry, downstream system."""
+def cell_columns(cell: BuiltCell) -> dict[str, Any]:
+    """The columns that describe a cell: modes, geometry, downstream system."""
     modes = cell.table.modes
     return {"cheap": modes[0], "full": modes[-1], "geometry": cell.spec.geometry, "system": cell.spec.system}
 

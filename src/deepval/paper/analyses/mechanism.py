@@ -1,8 +1,8 @@
-"""Cells -> how what perception gains and invents goes with the sign of decision value: docs/analyses.md.
+"""Cells -> how perception gains and false positives go with the sign of decision value: docs/analyses.md.
 
 Counts of false positives and misses come from a cell's folder; numbers of detections, recovered misses, false positives
-that the system reacts to, recovered misses that it needs and needed detections that are lost come from its data, where
-at hand.
+that the system reacts to, recovered misses that it needs and needed detections that are lost come from its data, if
+available.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.resamples import Ratio, ratio
-from deepval.paper.analyses.judged import Units, judged, place
+from deepval.paper.analyses.judged import Units, cell_columns, judged
 from deepval.paper.columns import CellColumns, Form, column, declared_table, high, level, low
 from deepval.paper.columns import share as in_percent
 from deepval.perception.placing import PLACINGS
@@ -89,8 +89,8 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
     changed = (without(ends[1], added) != plans.plans[ends[1]]).reshape(len(scene), -1).any(axis=1)
     own = removed | lost, added | recovered
     other = np.zeros(len(scene), dtype=bool)
-    for found, marks in zip((cheap, full), own, strict=True):
-        other[found.frame[marks]] = True
+    for detections, marks in zip((cheap, full), own, strict=True):
+        other[detections.frame[marks]] = True
     shared = [loss(without(mode, marks)) for mode, marks in zip(ends, own, strict=True)]
     return Reactions(
         input=scene.inputs,
@@ -108,14 +108,14 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
 def _only(
     one: Detections, other: Detections, seen: Sighting
 ) -> tuple[Bool[np.ndarray, "det"], Bool[np.ndarray, "det"]]:
-    """Detections of one mode that are false positives of it alone, and that are of objects which the other misses."""
+    """False positives that only one mode has, and its detections of objects that the other mode misses."""
     in_image = one.boxed and other.boxed
-    mine, theirs = (_matched(each, seen, in_image=in_image) for each in (one, other))
-    known = np.zeros(len(one), dtype=bool)
-    known[_reported_by_both(one, other, seen.scene, in_image=in_image)] = True
-    found = mine.partner >= 0
-    found[found] = theirs.missed[mine.partner[found]]
-    return mine.false_positive & ~known, found
+    mine, theirs = (_matched(item, seen, in_image=in_image) for item in (one, other))
+    common = np.zeros(len(one), dtype=bool)
+    common[_reported_by_both(one, other, seen.scene, in_image=in_image)] = True
+    alone = mine.partner >= 0
+    alone[alone] = theirs.missed[mine.partner[alone]]
+    return mine.false_positive & ~common, alone
 
 
 def _matched(detections: Detections, seen: Sighting, *, in_image: bool) -> Matching:
@@ -125,24 +125,24 @@ def _matched(detections: Detections, seen: Sighting, *, in_image: bool) -> Match
 
 
 def _reported_by_both(one: Detections, other: Detections, scene: Scene, *, in_image: bool) -> Int[np.ndarray, "det"]:
-    """Places of one mode's detections that one of the other mode, of the same super-class, agrees with."""
+    """Indices of one mode's detections that match one of the other mode of the same super-class."""
     pairs = frame_pairs(one.frame, other.frame)
     if in_image:
         near = iou(one.box_px[pairs.first], other.box_px[pairs.second]) >= LEAST_IOU
     else:
-        if not all(has_ground_boxes(each, scene) for each in (one, other)):
+        if not all(has_ground_boxes(item, scene) for item in (one, other)):
             raise InputError(
                 f"unit {scene.unit}: the modes need image boxes or 3D boxes, both of them, to be compared."
             )
-        ends = [ground_boxes(each, scene, wanted_by="a comparison of modes").centre_m for each in (one, other)]
+        ends = [ground_boxes(item, scene, wanted_by="a comparison of modes").centre_m for item in (one, other)]
         near = np.linalg.norm(ends[0][pairs.first] - ends[1][pairs.second], axis=1) <= MOST_APART_M
     same = super_class(one.cls)[pairs.first] == super_class(other.cls)[pairs.second]
     return np.unique(pairs.first[near & same])
 
 
-TOLD = ("reacted", "needed", "lost", "alike")
-HANGS_ON = (*TOLD, "placed")
-"""What the data alone tell of an input."""
+OF_REACTIONS = ("reacted", "needed", "lost", "alike")
+HANGS_ON = (*OF_REACTIONS, "placed")
+"""Properties of an input that need the data."""
 
 
 def _with_interval(name: str) -> Form:
@@ -229,39 +229,39 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Specifications of those whose data are at hand, by the same names (`cells.located`).
-        units: Units whose inputs are looked at.
+        located: Specifications of the cells with data, by the same names (`cells.located`).
+        units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    found = []
+    records = []
     for name, cell in cells.items():
         table = judged(cell, units)
         spec = (located or {}).get(name)
         drawn = make_draws(len(table.unit_ids), draws, seed)
-        found += _rows(name, cell, table, changes=_changes(cell, table, spec, watch), draws=drawn)
-    return found
+        records += _rows(name, cell, table, changes=_changes(cell, table, spec, watch), draws=drawn)
+    return records
 
 
 def _changes(
     cell: BuiltCell, table: ValueTable, spec: CellSpec | None, watch: Watch
 ) -> dict[str, Num[np.ndarray, "input"] | Bool[np.ndarray, "input"]]:
     """What the full mode changes on each input, by name."""
-    kept = positions(table.input, cell.table.input)
-    ends = [{loss: cell.evidence.column(f"{end}_{loss}")[kept] for loss in ("E1", "E2")} for end in ("cheap", "full")]
+    rows = positions(table.input, cell.table.input)
+    ends = [{loss: cell.evidence.column(f"{end}_{loss}")[rows] for loss in ("E1", "E2")} for end in ("cheap", "full")]
     changes = {"misses": ends[1]["E1"] - ends[0]["E1"], "false_positives": ends[1]["E2"] - ends[0]["E2"]}
     if spec is None:
         return changes
-    told = reactions(spec, watch=watch)
-    at = positions(table.input, told.input)
-    boxes = (told.full_boxes - told.cheap_boxes)[at]
-    none = ~told.recovered[at]
-    placed = _sign(told.shared_value[at], table.tolerance) == _sign(table.decision_values, table.tolerance)
+    reaction = reactions(spec, watch=watch)
+    at = positions(table.input, reaction.input)
+    boxes = (reaction.full_boxes - reaction.cheap_boxes)[at]
+    none = ~reaction.recovered[at]
+    placed = _sign(reaction.shared_value[at], table.tolerance) == _sign(table.decision_values, table.tolerance)
     return (
         changes
         | {"detections": boxes, "placed": placed, "no_miss_recovered": none}
-        | {name: getattr(told, name)[at] for name in TOLD}
+        | {name: getattr(reaction, name)[at] for name in OF_REACTIONS}
     )
 
 
@@ -275,7 +275,7 @@ def _rows(
 ) -> list[MechanismRow]:
     sign = _sign(table.decision_values, table.tolerance)
     effects = {"helped": sign > 0, "harmed": sign < 0, "unaffected": sign == 0}
-    found = []
+    records = []
     for effect, rows in effects.items():
 
         def share(marks: np.ndarray | None, among: np.ndarray = rows) -> Ratio:
@@ -284,14 +284,14 @@ def _rows(
         def mean(name: str, among: np.ndarray = rows) -> float | None:
             return float(changes[name][among].mean()) if name in changes and among.any() else None
 
-        told: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for part in HANGS_ON:
             of = share(changes.get(part))
-            told |= {part: of.value, f"{part}_lo": of.lo, f"{part}_hi": of.hi}
-        found.append(
+            columns |= {part: of.value, f"{part}_lo": of.lo, f"{part}_hi": of.hi}
+        records.append(
             MechanismRow(
                 cell=name,
-                **place(cell),
+                **cell_columns(cell),
                 effect=effect,
                 inputs=int(rows.sum()),
                 false_positives=mean("false_positives"),
@@ -299,10 +299,10 @@ def _rows(
                 detections=mean("detections"),
                 more_false_positives=share(changes["false_positives"] > 0).value,
                 no_miss_recovered=share(changes.get("no_miss_recovered")).value,
-                **told,
+                **columns,
             )
         )
-    return found
+    return records
 
 
 def table(rows: Sequence[MechanismRow]) -> Table:
@@ -330,9 +330,9 @@ def chart(rows: Sequence[MechanismRow]) -> Chart:
         "placed": "by where both modes' objects are placed",
     }
     dots = [
-        Dot(f"{row.cell}: {row.effect}", said, *(getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi")))
+        Dot(f"{row.cell}: {row.effect}", label, *(getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi")))
         for row in rows
         if row.effect != "unaffected"
-        for name, said in series.items()
+        for name, label in series.items()
     ]
     return shares("Share of such inputs", dots)

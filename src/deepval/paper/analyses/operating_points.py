@@ -12,7 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, ModeSpec, units_of
 from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
 from deepval.paper.columns import CellColumns, column, count, declared_table
 from deepval.perception.reported.score_thresholds import OperatingPoint
@@ -86,8 +86,8 @@ class OperatingRow(HarmColumns, InputColumns, ThresholdColumns):
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """A pair of thresholds to judge at, and how it came about."""
+class _Candidate:
+    """A pair of thresholds to judge at, and the loss of each mode there if it was tuned."""
 
     point: OperatingPoint
     own_loss: tuple[float | None, float | None] = (None, None)
@@ -108,45 +108,47 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Their specifications with the data at hand, by the same names (`cells.located`).
+        located: Their specifications with their data, by the same names (`cells.located`).
         with_pairs: Whether to judge the grid of pairs.
         with_tuned: Whether to tune each mode to its own loss, which acts anew at every threshold.
-        units: Units whose inputs are looked at.
+        units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    found: list[OperatingRow] = []
+    records: list[OperatingRow] = []
     for name, cell in cells.items():
         spec, like = located[name], judged(cell, units)
         ends = ends_of(spec, watch=watch)
-        wanted = list(_wanted(spec, ends, with_pairs=with_pairs, with_tuned=with_tuned, watch=watch))
+        candidates = list(_candidates(spec, ends, with_pairs=with_pairs, with_tuned=with_tuned, watch=watch))
         drawn = make_draws(len(like.unit_ids), draws, seed)
-        counts = _counted(spec, ends, wanted, units_of(cell.split, units), watch)
-        tables = _tables(spec, like, wanted, watch)
-        blank = {"cell": name, **place(cell), "cheap_scale": ends.cheap.kind, "full_scale": ends.full.kind}
-        for each in wanted:
-            row = OperatingRow(scheme=each.point.scheme, **blank)
-            found.append(_filled(row, each, ends, counts, tables, drawn))
-    return found
+        counts = _counted(spec, ends, candidates, units_of(cell.split, units), watch)
+        tables = _tables(spec, like, candidates, watch)
+        blank = {"cell": name, **cell_columns(cell), "cheap_scale": ends.cheap.kind, "full_scale": ends.full.kind}
+        for candidate in candidates:
+            row = OperatingRow(scheme=candidate.point.scheme, **blank)
+            records.append(_filled(row, candidate, ends, counts, tables, drawn))
+    return records
 
 
-def _wanted(spec: CellSpec, ends: Ends, *, with_pairs: bool, with_tuned: bool, watch: Watch) -> Iterator[_Wanted]:
+def _candidates(
+    spec: CellSpec, ends: Ends, *, with_pairs: bool, with_tuned: bool, watch: Watch
+) -> Iterator[_Candidate]:
     cheap, full = (ALL if mode.threshold is None else mode.threshold for mode in (spec.modes[0], spec.modes[-1]))
-    yield _Wanted(OperatingPoint(BUILT, cheap, full))
+    yield _Candidate(OperatingPoint(BUILT, cheap, full))
     grids = ends.cheap.grid, ends.full.grid
     for point in chosen(ends, counted(spec, ends, grids, spec.roles.train, watch=watch)):
-        yield _Wanted(point)
+        yield _Candidate(point)
     if with_tuned and {ends.cheap.kind, ends.full.kind} == {"none"}:
-        yield _Wanted(OperatingPoint(TUNED, None, None, "neither mode can be moved"))
+        yield _Candidate(OperatingPoint(TUNED, None, None, "neither mode can be moved"))
     elif with_tuned:
         one, other = tuned(spec, ends, spec.roles.fit, watch=watch)
-        yield _Wanted(OperatingPoint(TUNED, one.threshold, other.threshold), (one.loss, other.loss))
+        yield _Candidate(OperatingPoint(TUNED, one.threshold, other.threshold), (one.loss, other.loss))
     fixed = [f"{scale.why}, so it cannot be moved" for scale in (ends.cheap, ends.full) if scale.kind == "none"]
     if with_pairs and fixed:
-        yield _Wanted(OperatingPoint(PAIR, None, None, fixed[0]))
+        yield _Candidate(OperatingPoint(PAIR, None, None, fixed[0]))
     for cheap, full in pairs(ends) if with_pairs else ():
-        yield _Wanted(OperatingPoint(PAIR, cheap, full))
+        yield _Candidate(OperatingPoint(PAIR, cheap, full))
 
 
 Pair = tuple[float, float]
@@ -157,21 +159,23 @@ def _both(point: OperatingPoint) -> Pair | None:
     return None if point.cheap is None or point.full is None else (point.cheap, point.full)
 
 
-def _defined(wanted: Sequence[_Wanted]) -> list[Pair]:
+def _defined(candidates: Sequence[_Candidate]) -> list[Pair]:
     """The pairs of thresholds to judge at, each once."""
-    return list(dict.fromkeys(pair for each in wanted if (pair := _both(each.point)) is not None))
+    return list(dict.fromkeys(pair for candidate in candidates if (pair := _both(candidate.point)) is not None))
 
 
-def _counted(spec: CellSpec, ends: Ends, wanted: Sequence[_Wanted], units: Sequence[str], watch: Watch) -> Counted:
-    cheap, full = (sorted({pair[end] for pair in _defined(wanted)}) for end in (0, 1))
+def _counted(
+    spec: CellSpec, ends: Ends, candidates: Sequence[_Candidate], units: Sequence[str], watch: Watch
+) -> Counted:
+    cheap, full = (sorted({pair[end] for pair in _defined(candidates)}) for end in (0, 1))
     return counted(spec, ends, (cheap, full), units, watch=watch)
 
 
-def _tables(spec: CellSpec, like: ValueTable, wanted: Sequence[_Wanted], watch: Watch) -> dict[Pair, ValueTable]:
+def _tables(spec: CellSpec, like: ValueTable, candidates: Sequence[_Candidate], watch: Watch) -> dict[Pair, ValueTable]:
     """The losses at every pair of thresholds; of one cheap threshold all full ones are judged together."""
-    defined = _defined(wanted)
+    defined = _defined(candidates)
     cheap, full = (
-        {t: _named(mode, place, t) for place, t in enumerate(sorted({pair[end] for pair in defined}))}
+        {t: _named(mode, index, t) for index, t in enumerate(sorted({pair[end] for pair in defined}))}
         for end, mode in ((0, spec.modes[0]), (1, spec.modes[-1]))
     )
     beside = {low: [high for first, high in defined if first == low] for low in cheap}
@@ -184,23 +188,28 @@ def _tables(spec: CellSpec, like: ValueTable, wanted: Sequence[_Wanted], watch: 
     }
 
 
-def _named(mode: ModeSpec, place: int, threshold: float) -> ModeSpec:
-    return replace(at_threshold(mode, threshold), name=f"{mode.name} at {place}")
+def _named(mode: ModeSpec, index: int, threshold: float) -> ModeSpec:
+    return replace(at_threshold(mode, threshold), name=f"{mode.name} at {index}")
 
 
 def _filled(
-    row: OperatingRow, each: _Wanted, ends: Ends, counts: Counted, tables: Mapping[Pair, ValueTable], draws: Draws
+    row: OperatingRow,
+    candidate: _Candidate,
+    ends: Ends,
+    counts: Counted,
+    tables: Mapping[Pair, ValueTable],
+    draws: Draws,
 ) -> OperatingRow:
-    pair = _both(each.point)
+    pair = _both(candidate.point)
     if pair is None:
-        return replace(row, reason=each.point.reason)
-    told: dict[str, float | None] = {}
+        return replace(row, reason=candidate.point.reason)
+    columns: dict[str, float | None] = {}
     for end, threshold, rates, scale, loss in zip(
-        ("cheap", "full"), pair, (counts.cheap, counts.full), (ends.cheap, ends.full), each.own_loss, strict=True
+        ("cheap", "full"), pair, (counts.cheap, counts.full), (ends.cheap, ends.full), candidate.own_loss, strict=True
     ):
         at = rates.threshold.tolist().index(threshold)
-        ranked = each.point.scheme == PAIR and scale.kind == "quantiles"
-        told |= {
+        ranked = candidate.point.scheme == PAIR and scale.kind == "quantiles"
+        columns |= {
             f"{end}_threshold": None if threshold == ALL else threshold,
             f"{end}_below": scale.steps[threshold] if ranked else None,
             f"{end}_boxes": float(rates.boxes[at]) / counts.frames if counts.frames else None,
@@ -209,7 +218,7 @@ def _filled(
             f"{end}_own_loss": loss,
         }
     table = tables[pair]
-    return replace(row, **told, inputs=len(table), units=len(table.unit_ids), **harm(table, draws))
+    return replace(row, **columns, inputs=len(table), units=len(table.unit_ids), **harm(table, draws))
 
 
 def table(rows: Sequence[OperatingRow]) -> Table:

@@ -16,7 +16,7 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
-from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.columns import CellColumns, column, declared_table, share
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
@@ -62,13 +62,13 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Their specifications with the data at hand, by the same names (`cells.located`).
-        units: Units whose inputs are looked at.
+        located: Their specifications with their data, by the same names (`cells.located`).
+        units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    found = []
+    records = []
     for name, cell in cells.items():
         like = judged(cell, units)
         drawn = make_draws(len(like.unit_ids), draws, seed)
@@ -77,10 +77,10 @@ def rows(
         variants = [replace(ends, persistence=on) for on in (False, True)]
         tables = variant_tables(variants, like, watch=watch, label=f"persistence under {ends.system}")
         for on, table in zip((False, True), tables, strict=True):
-            found.append(
+            records.append(
                 PersistenceRow(
                     cell=name,
-                    **place(cell),
+                    **cell_columns(cell),
                     persistence=on,
                     **filtered[on],
                     inputs=len(table),
@@ -88,12 +88,12 @@ def rows(
                     **harm(table, drawn),
                 )
             )
-    return found
+    return records
 
 
 def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, dict[str, Any]]:
     """What the filter drops, off and on, and the latency that it adds."""
-    used, kept, steps_s = np.zeros(2, dtype=int), np.zeros(2, dtype=int), [np.zeros(0)]
+    used, passed, steps_s = np.zeros(2, dtype=int), np.zeros(2, dtype=int), [np.zeros(0)]
     for unit in watch(units, "detections that persist"):
         seen = sighting(ends, unit)
         for end, mode in enumerate(ends.order):
@@ -103,12 +103,12 @@ def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, 
                     "other modes."
                 )
             used[end] += len(seen.used[mode])
-            kept[end] += int(np.count_nonzero(persistent(seen.used[mode])))
+            passed[end] += int(np.count_nonzero(persistent(seen.used[mode])))
         steps_s.append(np.diff(seen.scene.time_s))
     between_s = np.concatenate(steps_s)
     latency_s = FRAMES * float(np.median(between_s)) if len(between_s) else 0.0
 
-    def told(dropped: np.ndarray, latency_s: float) -> dict[str, Any]:
+    def columns(dropped: np.ndarray, latency_s: float) -> dict[str, Any]:
         shares = [_share(int(d), int(n)) for d, n in zip(dropped, used, strict=True)]
         return {
             "detections": int(used.sum()),
@@ -119,7 +119,7 @@ def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, 
             "latency_s": latency_s,
         }
 
-    return {False: told(np.zeros_like(used), 0.0), True: told(used - kept, latency_s)}
+    return {False: columns(np.zeros_like(used), 0.0), True: columns(used - passed, latency_s)}
 
 
 def _share(part: int, whole: int) -> float | None:

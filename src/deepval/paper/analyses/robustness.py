@@ -3,7 +3,7 @@
 nDG of the false-negative gain (the reduction in missed objects, E1) and of the multi-metric diagnostic, both of which
 know the reference. A configuration is data set, detector pair, geometry and task, where the braking controller is the
 longitudinal task and the lateral corridor controller the lateral one. Perception gains depend on neither geometry nor
-task, so the other configurations of a cell whose data are at hand need its losses alone.
+task, so the other configurations of a cell with data need its losses alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,27 +94,27 @@ def rows(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> list[RobustnessRow]:
-    """One row per cell, and one for each further configuration of those whose data are at hand.
+    """One row per cell, and one for each further configuration of the cells with data.
 
     Args:
         cells: Cells by name.
-        located: Specifications of those whose data are at hand, by the same names (`cells.located`): both geometries
+        located: Specifications of the cells with data, by the same names (`cells.located`): both geometries
             and both tasks are judged there, whichever of them the cell is.
         alpha: Share of inputs that may be escalated.
-        units: Units whose inputs are looked at; the diagnostic is fitted out of fold over all units of a cell.
+        units: Units whose inputs are judged; the diagnostic is fitted out of fold over all units of a cell.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
     every = list(configurations(cells, located or {}, watch=watch))
-    return [_row(each, units=units, alpha=alpha, draws=draws, seed=seed) for each in watch(every, "perception gains")]
+    return [_row(item, units=units, alpha=alpha, draws=draws, seed=seed) for item in watch(every, "perception gains")]
 
 
 def configurations(
     cells: Mapping[str, BuiltCell], located: Mapping[str, CellSpec], *, watch: Watch = unwatched
 ) -> Iterator[Configuration]:
     """The cells, and the configurations of their data that are not among them."""
-    given = [_setting(cell.spec) for cell in cells.values()]
+    settings = [_setting(cell.spec) for cell in cells.values()]
     for name, cell in cells.items():
         yield Configuration(name, cell.spec, cell.listed, cell.evidence)
         spec = located.get(name)
@@ -126,14 +126,14 @@ def configurations(
             for geometry in _geometries(spec)
             for system in TASKS
         ]
-        missing = [other for other in others if _setting(other) not in given]
-        given += [_setting(other) for other in missing]
+        missing = [other for other in others if _setting(other) not in settings]
+        settings += [_setting(other) for other in missing]
         tables = variant_tables(missing, cell.listed, watch=watch, label="configurations") if missing else []
         for other, table in zip(missing, tables, strict=True):
             rows = positions(table.input, cell.table.input)
-            kept = {column: held[rows] for column, held in cell.evidence.kept.items()}
-            called = f"{spec.dataset} {spec.order[0]} -> {spec.order[-1]}, {other.geometry}, {TASKS[other.system]}"
-            yield Configuration(called, other, table, Evidence(table, kept))
+            evidence = {column: values[rows] for column, values in cell.evidence.kept.items()}
+            label = f"{spec.dataset} {spec.order[0]} -> {spec.order[-1]}, {other.geometry}, {TASKS[other.system]}"
+            yield Configuration(label, other, table, Evidence(table, evidence))
 
 
 def _geometries(spec: CellSpec) -> tuple[str, ...]:
@@ -145,53 +145,55 @@ def _geometries(spec: CellSpec) -> tuple[str, ...]:
 
 
 def _setting(spec: CellSpec) -> dict[str, Any]:
-    """What tells configurations apart: constants of the system do not."""
-    ends = {part: told for part, told in spec.key.items() if part not in ("system", "modes", "mode")}
+    """What distinguishes configurations; constants of the system do not."""
+    ends = {part: value for part, value in spec.key.items() if part not in ("system", "modes", "mode")}
     return ends | {"system": spec.system, "ends": [spec.key["mode"][spec.order[end]] for end in (0, -1)]}
 
 
-def _row(each: Configuration, *, units: Units, alpha: float, draws: int | Literal["exact"], seed: int) -> RobustnessRow:
-    table = each.table.restrict(list(units_of(each.spec.roles, units)))
+def _row(
+    configuration: Configuration, *, units: Units, alpha: float, draws: int | Literal["exact"], seed: int
+) -> RobustnessRow:
+    table = configuration.table.restrict(list(units_of(configuration.spec.roles, units)))
     drawn = make_draws(len(table.unit_ids), draws, seed)
-    scores, why = _scores(each, table)
+    scores, why = _scores(configuration, table)
     resamples = Resamples.of(table, drawn, leave_out_up_to=0)
     allowed = allowance(Selection(alpha), table.modes, None)
-    found = {item.row.allocator: item.row for item in judge(resamples, list(scores.values()), [allowed])}
-    told: dict[str, Any] = {}
+    rows_by_signal = {item.row.allocator: item.row for item in judge(resamples, list(scores.values()), [allowed])}
+    columns: dict[str, Any] = {}
     for short, signal in SIGNALS.items():
-        row = found.get(signal, Row(signal, "selection", alpha, reason=why.get(signal)))
+        row = rows_by_signal.get(signal, Row(signal, "selection", alpha, reason=why.get(signal)))
         fields = ("ndg", "ndg_lo", "ndg_hi", "verdict", "reason")
-        told |= {f"{short}_{field}": getattr(row, field) for field in fields}
+        columns |= {f"{short}_{field}": getattr(row, field) for field in fields}
     return RobustnessRow(
-        cell=each.name,
-        dataset=each.spec.dataset,
-        cheap=each.spec.order[0],
-        full=each.spec.order[-1],
-        geometry=each.spec.geometry,
-        system=each.spec.system,
-        task=TASKS.get(each.spec.system, each.spec.system),
+        cell=configuration.name,
+        dataset=configuration.spec.dataset,
+        cheap=configuration.spec.order[0],
+        full=configuration.spec.order[-1],
+        geometry=configuration.spec.geometry,
+        system=configuration.spec.system,
+        task=TASKS.get(configuration.spec.system, configuration.spec.system),
         alpha=alpha,
         inputs=len(table),
         units=len(table.unit_ids),
-        **told,
+        **columns,
         **harm(table, drawn),
     )
 
 
-def _scores(each: Configuration, table: ValueTable) -> tuple[dict[str, Scores], dict[str, str]]:
+def _scores(configuration: Configuration, table: ValueTable) -> tuple[dict[str, Scores], dict[str, str]]:
     """The two signals on the inputs of a table; a reason for one that is undefined."""
-    found, why = {}, {}
-    rows = positions(table.input, each.evidence.table.input)
+    scores, why = {}, {}
+    rows = positions(table.input, configuration.evidence.table.input)
     for signal in SIGNALS.values():
         try:
-            values = DIAGNOSTICS[signal].scores(each.evidence)[rows]
+            values = DIAGNOSTICS[signal].scores(configuration.evidence)[rows]
         except InputError as error:
             if is_of_machine(error):
                 raise
             why[signal] = str(error).rstrip(".")
             continue
-        found[signal] = Scores(signal, values, np.ones(len(rows), dtype=bool), (), "diagnostic")
-    return found, why
+        scores[signal] = Scores(signal, values, np.ones(len(rows), dtype=bool), (), "diagnostic")
+    return scores, why
 
 
 def table(rows: Sequence[RobustnessRow]) -> Table:

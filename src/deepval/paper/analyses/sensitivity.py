@@ -1,7 +1,7 @@
 """Cells -> harm under other loss weights and corridor widths, one constant at a time: docs/analyses.md.
 
 Weights that change no plan are recombined from the loss terms in a cell's folder; what changes plans acts again on the
-data, where they are at hand.
+data, if available.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.columns import CellColumns, column, declared_table, share
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, lines_of, number
@@ -42,7 +42,7 @@ VARIED: dict[str, dict[str, dict[str, Values]]] = {
 }
 """What the paper varies, by downstream system and group; a cell's own value is judged too."""
 ASKED = "asked for"
-"""The group of constants that somebody asked for."""
+"""The group of requested constants."""
 
 
 @dataclass(frozen=True)
@@ -85,21 +85,21 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Specifications of those whose data are at hand, by the same names (`cells.located`).
+        located: Specifications of the cells with data, by the same names (`cells.located`).
         vary: Values by constant, each of every cell's system; the paper's where None.
-        units: Units whose inputs are looked at.
+        units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    found = []
+    records = []
     for name, cell in cells.items():
         like, spec = judged(cell, units), (located or {}).get(name)
         variants = list(_variants(cell.spec, vary))
         tables = _tables(cell, like, spec, variants=variants, watch=watch)
         drawn = make_draws(len(like.unit_ids), draws, seed)
-        found += [_row(name, cell, each, tables.get(each), drawn) for each in variants]
-    return found
+        records += [_row(name, cell, variant, tables.get(variant), drawn) for variant in variants]
+    return records
 
 
 def _variants(spec: CellSpec, vary: Mapping[str, Sequence[float]] | None) -> Iterator[_Variant]:
@@ -128,33 +128,33 @@ def _tables(
     cell: BuiltCell, like: ValueTable, spec: CellSpec | None, *, variants: Sequence[_Variant], watch: Watch
 ) -> dict[_Variant, ValueTable]:
     """The losses of every variant that can be judged: recombined, or acted on again."""
-    kept = [each for each in variants if each.term is not None]
-    anew = [each for each in variants if each.term is None]
-    terms = align(like, cell.terms) if kept else None
-    found = {
-        each: with_losses(like, terms.reweighted({each.term: each.value}))
-        for each in kept
-        if terms is not None and each.term is not None
+    reweighted = [variant for variant in variants if variant.term is not None]
+    anew = [variant for variant in variants if variant.term is None]
+    terms = align(like, cell.terms) if reweighted else None
+    tables_by_variant = {
+        variant: with_losses(like, terms.reweighted({variant.term: variant.value}))
+        for variant in reweighted
+        if terms is not None and variant.term is not None
     }
     if spec is None or not anew:
-        return found
+        return tables_by_variant
     ends = replace(spec, modes=(spec.modes[0], spec.modes[-1]))
-    changed = [with_changes(ends, {each.constant: each.value}) for each in anew]
+    changed = [with_changes(ends, {variant.constant: variant.value}) for variant in anew]
     tables = variant_tables(changed, like, watch=watch, label=f"variants of {spec.system}")
-    return found | dict(zip(anew, tables, strict=True))
+    return tables_by_variant | dict(zip(anew, tables, strict=True))
 
 
-def _row(name: str, cell: BuiltCell, each: _Variant, table: ValueTable | None, draws: Draws) -> SensitivityRow:
-    told = {} if table is None else {"inputs": len(table), "units": len(table.unit_ids), **harm(table, draws)}
+def _row(name: str, cell: BuiltCell, variant: _Variant, table: ValueTable | None, draws: Draws) -> SensitivityRow:
+    counts = {} if table is None else {"inputs": len(table), "units": len(table.unit_ids), **harm(table, draws)}
     return SensitivityRow(
         cell=name,
-        **place(cell),
-        group=each.group,
-        constant=each.constant,
-        value=each.value,
-        own=each.own,
-        acts_anew=each.term is None,
-        **told,
+        **cell_columns(cell),
+        group=variant.group,
+        constant=variant.constant,
+        value=variant.value,
+        own=variant.own,
+        acts_anew=variant.term is None,
+        **counts,
     )
 
 
@@ -177,10 +177,10 @@ def table(rows: Sequence[SensitivityRow]) -> Table:
 def _ranges(rows: Sequence[SensitivityRow]) -> Iterator[tuple[tuple[str, str], list[float], list[float]]]:
     """Harm rates and harm ratios by cell and group of constants, where every one is known."""
     for key, members in groupby(rows, key=lambda row: (row.cell, row.group)):
-        held = list(members)
-        rates = [row.harm_rate for row in held if row.harm_rate is not None]
-        ratios = [row.harm_ratio for row in held if row.harm_ratio is not None]
-        if all(row.inputs is not None for row in held) and rates and ratios:
+        group_rows = list(members)
+        rates = [row.harm_rate for row in group_rows if row.harm_rate is not None]
+        ratios = [row.harm_ratio for row in group_rows if row.harm_ratio is not None]
+        if all(row.inputs is not None for row in group_rows) and rates and ratios:
             yield key, rates, ratios
 
 

@@ -2,7 +2,7 @@
 
 Formulas: docs/definitions.md, One score on several targets.
 Every score is one fixed function of an input, judged on all units of every cell. A frame that a target cannot judge is
-no input of its cell, and an input that a score does not cover is ranked last: both are counted and told.
+no input of its cell, and an input that a score does not cover is ranked last: both are counted and reported.
 """
 
 import warnings
@@ -115,12 +115,12 @@ def across_targets(
 ) -> Targets:
     """Every score judged on every cell; cells must share data set, modes and geometry."""
     _refuse_others(cells)
-    found, absent = _scored(cells, list(scores))
+    scored, absent = _scored(cells, list(scores))
     budgets = [Selection(alpha) for alpha in alphas]
     rows: list[OnTarget] = []
     for target, cell in watch(list(cells.items()), "targets"):
-        rows += _rows(target, cell.listed, found, budgets, draws=draws)
-    metrics = {name: each for name, each in found.items() if name in PLANNING_DIAGNOSTICS}
+        rows += _rows(target, cell.listed, scored, budgets, draws=draws)
+    metrics = {name: item for name, item in scored.items() if name in PLANNING_DIAGNOSTICS}
     gaps = [
         gap
         for logged, itself in _pairs(cells)
@@ -138,7 +138,7 @@ rows = across_targets
 def _refuse_others(cells: Mapping[str, BuiltCell]) -> None:
     (name, first), *others = cells.items()
     for other, cell in others:
-        unlike = [said for part, said in _SHARED.items() if cell.definition[part] != first.definition[part]]
+        unlike = [words for part, words in _SHARED.items() if cell.definition[part] != first.definition[part]]
         unlike += ["other modes"] if cell.table.modes != first.table.modes else []
         if unlike:
             raise InputError(
@@ -151,9 +151,9 @@ _SHARED = {"dataset": "another data set", "modes": "other modes", "geometry": "a
 
 
 def _scored(cells: Mapping[str, BuiltCell], names: Sequence[str]) -> tuple[dict[str, Scored], dict[str, str]]:
-    """Each score by the cell that covers most inputs among those that can tell it; and why some are absent."""
+    """Each score from the cell with most inputs among those that have it; and why some are absent."""
     by_size = sorted(cells.values(), key=lambda cell: -len(cell.table))
-    found: dict[str, Scored] = {}
+    by_name: dict[str, Scored] = {}
     absent: dict[str, str] = {}
     for name in names:
         for cell in by_size:
@@ -165,11 +165,11 @@ def _scored(cells: Mapping[str, BuiltCell], names: Sequence[str]) -> tuple[dict[
                 absent[name] = str(error)
                 continue
             if len(scored.input):
-                found[name] = scored
+                by_name[name] = scored
                 absent.pop(name, None)
                 break
             absent[name] = scored.reason or "no input has it"
-    return found, absent
+    return by_name, absent
 
 
 def _rows(
@@ -181,8 +181,7 @@ def _rows(
         coverage = float(scores[name].over(table).covered.mean()) if name in scores else 1.0
         for budget in budgets:
             row = result.row(name, "selection", budget.alpha)
-            told = (row.ndg, row.ndg_lo, row.ndg_hi)
-            yield OnTarget(name, kind, target, budget.alpha, len(table), coverage, *told)
+            yield OnTarget(name, kind, target, budget.alpha, len(table), coverage, row.ndg, row.ndg_lo, row.ndg_hi)
 
 
 def _judged(table: ValueTable, scores: Mapping[str, Scored], budgets: Sequence[Selection], *, draws: int) -> Result:
@@ -196,14 +195,14 @@ def _judged(table: ValueTable, scores: Mapping[str, Scored], budgets: Sequence[S
 def _pairs(cells: Mapping[str, BuiltCell]) -> list[tuple[str, str]]:
     """Cells of the same planner and loss, judged by the logged future and by itself."""
     systems = {name: cell.definition["system"] for name, cell in cells.items()}
-    found = []
-    for one, told in systems.items():
+    pairs = []
+    for one, system in systems.items():
         for other, itself in systems.items():
-            if _target(told) != "logged" or _target(itself) != "self":
+            if _target(system) != "logged" or _target(itself) != "self":
                 continue
-            if {**told["constants"], "target": "self"} == dict(itself["constants"]):
-                found.append((one, other))
-    return found
+            if {**system["constants"], "target": "self"} == dict(itself["constants"]):
+                pairs.append((one, other))
+    return pairs
 
 
 def _target(system: Mapping[str, object]) -> object:
@@ -243,16 +242,16 @@ def _gap_interval(one: Result, other: Result, name: str) -> tuple[float | None, 
     """The 95 % interval over the draws, the same for both, in which both prizes and the divisor are large enough."""
     parts = [basis(result) for result in (one, other)]
     draws = parts[0].totals.draws
-    ndg, kept = [], np.full(len(draws), parts[0].totals.resampled)
+    ndg, usable = [], np.full(len(draws), parts[0].totals.resampled)
     for part in parts:
-        item = next(each for each in part.judged if each.row.allocator == name)
+        item = next(item for item in part.judged if item.row.allocator == name)
         if item.sample is None:
             return None, None
-        kept &= part.totals.prized(item.prize)
+        usable &= part.totals.prized(item.prize)
         ndg.append(part.totals.ndg(item.sample.gain, item.prize)[part.totals.drawn])
-    kept &= ndg[1] > 0
-    found = draws.interval(1 - np.divide(ndg[0], ndg[1], out=np.full(len(draws), np.nan), where=kept), kept)
-    return known(found.low), known(found.high)
+    usable &= ndg[1] > 0
+    bounds = draws.interval(1 - np.divide(ndg[0], ndg[1], out=np.full(len(draws), np.nan), where=usable), usable)
+    return known(bounds.low), known(bounds.high)
 
 
 def _common(one: ValueTable, other: ValueTable) -> tuple[ValueTable, ValueTable]:
@@ -265,7 +264,7 @@ def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Disag
     first, second = _common(*whole)
     a, b = first.decision_values, second.decision_values[positions(first.input, second.input)]
     tolerance = max(first.tolerance, second.tolerance)
-    found = sign_disagreement(a, b, tolerance=tolerance)
+    signs = sign_disagreement(a, b, tolerance=tolerance)
     return Disagreement(
         first=one,
         second=other,
@@ -274,52 +273,52 @@ def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Disag
         coverage_second=len(first) / len(whole[1]),
         affected_first=int((np.abs(a) > tolerance).sum()),
         affected_second=int((np.abs(b) > tolerance).sum()),
-        both=found.of,
-        opposite=found.count,
-        share=known(found.share),
+        both=signs.of,
+        opposite=signs.count,
+        share=known(signs.share),
         rank=known(spearman(a, b)),
     )
 
 
-def target_tables(found: Targets, alpha: float) -> list[Table]:
+def target_tables(analysis: Targets, alpha: float) -> list[Table]:
     """Scores by target, where targets disagree and, where there are some, self-reference gaps."""
-    tables = [_on_targets(found, alpha), _disagreements(found)]
-    return tables + ([_gap_table(found, alpha)] if found.gaps else [])
+    tables = [_on_targets(analysis, alpha), _disagreements(analysis)]
+    return tables + ([_gap_table(analysis, alpha)] if analysis.gaps else [])
 
 
-def curves(found: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]:
+def curves(analysis: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]:
     """The nDG by target, score and budget, where it is defined."""
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for row in found.rows:
+    for row in analysis.rows:
         if row.ndg is not None and row.score != "oracle":
             curves.setdefault(row.target, {}).setdefault(row.score, []).append((row.alpha, row.ndg))
     return curves
 
 
-def _on_targets(found: Targets, alpha: float) -> Table:
-    rows = [row for row in found.rows if row.alpha == alpha]
+def _on_targets(analysis: Targets, alpha: float) -> Table:
+    rows = [row for row in analysis.rows if row.alpha == alpha]
     targets = list(dict.fromkeys(row.target for row in rows))
     return declared_table(
         OnTarget,
         sorted(rows, key=lambda row: targets.index(row.target)),
         "One score, several targets",
-        notes=(f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.", *_absent(found)),
+        notes=(f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.", *_absent(analysis)),
         order=("target", "score", "kind", "inputs", "coverage", "ndg", "ndg_lo"),
         split=lambda row: row.target,
     )
 
 
-def _absent(found: Targets) -> tuple[str, ...]:
-    return tuple(f"{score} is left out: {why}" for score, why in found.absent.items())
+def _absent(analysis: Targets) -> tuple[str, ...]:
+    return tuple(f"{score} is left out: {why}" for score, why in analysis.absent.items())
 
 
-def _disagreements(found: Targets) -> Table:
+def _disagreements(analysis: Targets) -> Table:
     note = "share: opposite signs where both are affected."
-    return declared_table(Disagreement, found.disagreements, "Where targets disagree", notes=(note,))
+    return declared_table(Disagreement, analysis.disagreements, "Where targets disagree", notes=(note,))
 
 
-def _gap_table(found: Targets, alpha: float) -> Table:
-    gaps = [gap for gap in found.gaps if gap.alpha == alpha]
+def _gap_table(analysis: Targets, alpha: float) -> Table:
+    gaps = [gap for gap in analysis.gaps if gap.alpha == alpha]
     return declared_table(SelfReference, gaps, f"Self-reference gap at {percent(alpha, 0)}")
 
 
