@@ -49,8 +49,7 @@ from deepval.files.canonical import digest_of
 from deepval.perception.reported.ap_swap import graded_frames, numbered_on
 from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
 from deepval.tables.column_files import parquet_columns
-from deepval.targets import TARGETS, labels
-from deepval.targets.objectives import ROUTING, RoutingObjective
+from deepval.targets import ROUTING, TARGETS, RoutingObjective, labels
 from engine_work import Deadly
 from evidence_worlds import shared_of
 

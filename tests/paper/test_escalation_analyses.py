@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import call
-from deepval.cells.case import Case
+from deepval.cells.evaluation_data import EvaluationData
 from deepval.cells.spec import units_of
 from deepval.errors import InputError
 from deepval.paper.analyses import agreement, composition, consumers, optima, signs, ties
@@ -135,7 +135,7 @@ def test_composition_is_that_of_a_loop_over_terms(cells, units):
 def test_ties_are_those_of_a_sorted_list(cells, folder, capsys):
     cell = cells["braking-monocular"]
     call("score", cell.folder, "ego-speed")
-    beside = list(Case(cell.folder, cell.table, cell).scores({}).values())
+    beside = list(EvaluationData(cell.folder, cell.table, cell).scores({}).values())
     with pytest.raises(InputError, match="ego-speed has none for 80 of 160: look at --units test"):
         ties.rows({"one": cell}, scores={"one": beside})
     rows = ties.rows({"one": cell}, scores={"one": beside}, alphas=[0.1, 0.25, 0.5], units="test")

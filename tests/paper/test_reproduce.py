@@ -11,9 +11,9 @@ import pytest
 
 from commands import call
 from deepval.allocators.row_allocator import RowRecipe
-from deepval.cells.case import openings
+from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on
-from deepval.cells.spec_files import SearchFolders, read_specification
+from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
 from deepval.judging.over_cells import compare_over

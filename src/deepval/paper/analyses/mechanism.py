@@ -13,8 +13,8 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Num, Shaped
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sighting import Sighting, perceived, sighting
 from deepval.cells.spec import CellSpec
+from deepval.cells.unit import UnitData, objects_by_mode, unit_data
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
@@ -65,12 +65,12 @@ def reactions(spec: CellSpec, *, watch: Watch = unwatched) -> Reactions:
 def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
     """The same of one unit."""
     rule = spec.acting
-    seen = sighting(spec, unit)
+    seen = unit_data(spec, unit)
     scene, truth = seen.scene, seen.truth
     ends = spec.order[0], spec.order[-1]
     cheap, full = (seen.used[name] for name in ends)
     (removed, lost), (added, recovered) = _only(cheap, full, seen), _only(full, cheap, seen)
-    objects = perceived(spec, seen)
+    objects = objects_by_mode(spec, seen)
     plans = branches(rule, scene, objects, seen.run)
 
     def without(mode: str, marked: Bool[np.ndarray, "det"]) -> Float[np.ndarray, "time *plan"]:
@@ -106,7 +106,7 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
 
 
 def _only(
-    one: Detections, other: Detections, seen: Sighting
+    one: Detections, other: Detections, seen: UnitData
 ) -> tuple[Bool[np.ndarray, "det"], Bool[np.ndarray, "det"]]:
     """False positives that only one mode has, and its detections of objects that the other mode misses."""
     in_image = one.boxed and other.boxed
@@ -118,7 +118,7 @@ def _only(
     return mine.false_positive & ~common, alone
 
 
-def _matched(detections: Detections, seen: Sighting, *, in_image: bool) -> Matching:
+def _matched(detections: Detections, seen: UnitData, *, in_image: bool) -> Matching:
     if in_image:
         return matching(detections, seen.truth)
     return ground_matching(detections, seen.truth, scene=seen.scene)
