@@ -70,7 +70,7 @@ def frames_shown(page: str, cell: Path) -> bool:
 def test_the_commands_of_the_readme_end_in_a_verdict_a_page_and_a_threshold(cell):
     shutil.rmtree(cell / "scores")
     before = (cell / MANIFEST).read_bytes()
-    section = README.read_text(encoding="utf-8").split("\n## Fit an allocator")[1]
+    section = README.read_text(encoding="utf-8").split("\n## Fit, serve and charge an allocator")[1]
     lines = [shlex.split(line, comments=True) for line in section.split("```bash\n")[1].split("```")[0].splitlines()]
     assert [words[1] for words in lines] == ["fit", "score", "evaluate", "report", "threshold", "profile"]
     fitted, scored, found, page, threshold = results = [run(*words[1:]) for words in lines[:-1]]
