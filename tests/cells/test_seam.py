@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+import commands
 import deepval
+from commands import Done
 from deepval.cells.fitting import judged, score_on
 from deepval.cells.folder import read_cell
 from deepval.files.canonical import MANIFEST
 from deepval.tables.column_files import parquet_bytes, parquet_columns
 from project import ROOT
-from protocol_worlds import Done
-from protocol_worlds import run as run_here
 
 README = ROOT / "README.md"
 NAME = "braking-monocular"
@@ -46,9 +46,7 @@ def cell(built, tmp_path, monkeypatch) -> Path:
 
 def run(*words: object) -> Done:
     """The command in this process, notes printed as it prints them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        return run_here(*words)
+    return commands.run(*words, notes=True)
 
 
 def told(done: Done) -> str:
