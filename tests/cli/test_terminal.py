@@ -12,7 +12,7 @@ import deepval
 from commands import PYTHON, call, refusal, run, run_process
 from deepval.cli import COMMANDS, terminal
 from deepval.cli.arguments import _repeated, spread
-from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE
+from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE, GROUPS
 from deepval.paper.analysis import ANALYSES, REPORT_ONLY
 
 NAMES = ("gate-gbm-value-of-all", "gate-gbm-harm", "mine")
@@ -101,6 +101,19 @@ def test_words_are_repeated_only_after_what_stands_alone_and_never_past_two_dash
 )
 def test_every_command_answers_to_h(words):
     assert call(*words, "-h").startswith("Usage:")
+
+
+def test_help_lists_commands_under_headings_one_line_each(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = invoke("-h").output.splitlines()
+    heads = [line.removesuffix(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert heads == ["Options", *GROUPS]
+    first = lines.index(f"{heads[1]}:")
+    listed = [re.fullmatch(r"  ([a-z-]+) +[A-Z].*\.", line) for line in lines[first:] if line.startswith("  ")]
+    assert all(listed)  # no summary goes on in a second line
+    assert [line[1] for line in listed if line] == list(COMMANDS)
+    assert max(map(len, lines)) <= 80
+    assert list(COMMANDS)[:4] == ["evaluate", "report", "threshold", "compare"]
 
 
 def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():

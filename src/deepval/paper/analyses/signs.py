@@ -9,7 +9,7 @@ from typing import Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
-from deepval.paper.analyses.judged import HarmColumns, Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellColumns, column, declared_table
 from deepval.progress import Watch, unwatched
@@ -19,7 +19,7 @@ from deepval.results import known
 
 
 @dataclass(frozen=True)
-class SignRow(HarmColumns, CellColumns):
+class SignRow(HarmColumns, InputColumns, CellColumns):
     """What escalating every input of a cell does."""
 
     cheap_loss: float = column("The all-cheap loss")
@@ -53,7 +53,7 @@ def _row(
     summary = table.summary(alpha)
     return SignRow(
         cell=name,
-        **place(cell),
+        **cell_columns(cell),
         inputs=len(table),
         units=len(table.unit_ids),
         **harm(table, make_draws(len(table.unit_ids), draws, seed)),

@@ -23,9 +23,9 @@ RECIPES = REGRESSORS
 def rows(results: Mapping[str, Result]) -> list[Contrast]:
     """Per recipe that knows a transform, pair of labels and budget: the mean over cells, then every cell."""
     names = [label.name for label in LABELS]
-    found = contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
-    transformed = {row.recipe for row in found if {row.label, row.against} & {RANK.name, SIGNED_CDF.name}}
-    return [row for row in found if row.recipe in transformed]
+    records = contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
+    transformed = {row.recipe for row in records if {row.label, row.against} & {RANK.name, SIGNED_CDF.name}}
+    return [row for row in records if row.recipe in transformed]
 
 
 def table(rows: Sequence[Contrast]) -> Table:
