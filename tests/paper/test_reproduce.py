@@ -18,13 +18,13 @@ from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
 from deepval.judging.over_cells import compare_over
-from deepval.paper import analyses, comparing, parts, run, study_report
+from deepval.paper import analyses, cell_parts, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
 from deepval.paper.analyses.seeds import RANDOMIZED
 from deepval.paper.analysis import ANALYSES, analysis
-from deepval.paper.comparing import Figure, laid_beside, published
-from deepval.paper.findings import KnownRows, findings
+from deepval.paper.findings import RunRows, findings
+from deepval.paper.published_figures import Figure, laid_beside, published
 from deepval.protocol import keeping as digests
 from deepval.protocol.gathering import gathered, meant
 from deepval.protocol.keeping import REFUSED
@@ -365,7 +365,7 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
 
 def test_code_is_all_that_a_module_imports():
     """The twin: the syntax tree instead of a pattern."""
-    for module in ("deepval.paper.analyses.signs", "deepval.cells.fitting", "deepval.paper.parts"):
+    for module in ("deepval.paper.analyses.signs", "deepval.cells.fitting", "deepval.paper.cell_parts"):
         found, waiting = set(), [module]
         while waiting:
             path = digests._path(waiting.pop())
@@ -428,7 +428,7 @@ def test_what_scores_nothing_has_no_price(whole):
     scores = cell.part("scores")
     some = next(iter(scores.values()))
     cell._made["scores"] = {**scores, "uncertainty": replace(some, input=some.input[:0], score=some.score[:0])}
-    priced = parts.PARTS["priced"](cell)
+    priced = cell_parts.PARTS["priced"](cell)
     assert "uncertainty" not in priced
     assert "ego-speed" in priced
 
@@ -439,7 +439,7 @@ def test_findings_read_means_over_cells():
     rows = [GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None), GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None)]
     found = analysis("gaps").stored(rows)
     assert [record.get("cell") for record in found] == ["a", "b", None]
-    known = KnownRows({"gaps": found}, {})
+    known = RunRows({"gaps": found}, {})
     (told,) = (each.told(known) for each in findings() if each.name == "ranking makes most of the gap")
     assert told.verdict == "holds"
     assert "66.7 %" in told.words

@@ -98,8 +98,8 @@ def reproduce(
     from deepval.allocators import RECIPES
     from deepval.cells.evaluation_data import openings
     from deepval.paper.analysis import ANALYSES
-    from deepval.paper.parts import BOARD
-    from deepval.paper.planned import followed
+    from deepval.paper.cell_parts import BOARD
+    from deepval.paper.plan_outcomes import followed
     from deepval.paper.run import run
     from deepval.paper.study_report import FILES, write_report
     from deepval.protocol.plans import registered
