@@ -277,13 +277,9 @@ def _compared(
     unlike = Reason.OTHER_ORACLES.said(one=ours, other=theirs) if both and not alike else None
     return Comparison(
         **start,
-        difference=known(paired.share[0]),
-        lo=known(bounds.share.low),
-        hi=known(bounds.share.high),
+        **bounds.share.estimate(paired.share[0]).columns("difference", "lo", "hi"),
+        **bounds.loss.estimate(paired.loss[0]).columns("loss"),
         spread=known(re.draws.spread(paired.share[re.drawn])) if re.resampled else None,
-        loss=known(paired.loss[0]),
-        loss_lo=known(bounds.loss.low),
-        loss_hi=known(bounds.loss.high),
         unit=re.unit_shown,
         second_lo=known(bounds.second_share.low),
         second_hi=known(bounds.second_share.high),

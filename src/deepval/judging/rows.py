@@ -309,22 +309,11 @@ class _Bench:
         for i, ((entry, sample), against, of_ndg, without) in enumerate(zip(entries, *spans, strict=True)):
             counts = resampled and worth[i]
             values = {
-                "ndg_lo": known(of_ndg.low),
-                "ndg_hi": known(of_ndg.high),
-                "versus_random_lo": known(against.share.low),
-                "versus_random_hi": known(against.share.high),
+                **of_ndg.estimate(ndg[i, 0]).columns("ndg"),
+                **against.columns(Difference(difference.loss[i], difference.share[i])),
                 "versus_random_spread": known(against.spread),
-                "versus_random_loss_lo": known(against.loss.low),
-                "versus_random_loss_hi": known(against.loss.high),
-                "versus_random_second_lo": known(against.second_share.low),
-                "versus_random_second_hi": known(against.second_share.high),
-                "versus_random_loss_second_lo": known(against.second_loss.low),
-                "versus_random_loss_second_hi": known(against.second_loss.high),
-                "verdict": against.verdict,
-                "second_verdict": against.second_verdict,
                 "draws_dropped": int(dropped[i]) if counts else 0,
                 "weight_dropped": draws.weight_of(~selected[i]) if counts and dropped[i] else 0.0,
-                "versus_random_dropped": against.dropped,
             }
             row = self._row(entry, fields[i] | without | values)
             yield Judged(row, sample, entry.by.prize, Difference(difference.loss[i], difference.share[i]))

@@ -96,6 +96,19 @@ def known(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95 % interval; None where undefined. Records write it flat, as three columns."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def columns(self, name: str, low: str | None = None, high: str | None = None) -> dict[str, Any]:
+        """The columns of a record: NAME, NAME_lo and NAME_hi unless other names are passed for the bounds."""
+        return {name: self.value, low or f"{name}_lo": self.low, high or f"{name}_hi": self.high}
+
+
 class Reason(Enum):
     """A reason; `said` replaces the fields in braces with figures."""
 
