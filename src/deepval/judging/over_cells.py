@@ -256,8 +256,8 @@ class PooledComparison(BudgetRecord):
         draws: Number of draws.
         dropped: Draws that could not be compared: in some cell the all-cheap loss is not positive.
         ndg_dropped: Draws left out of the nDG interval: in some cell their prize is small.
-        cells_better: Cells whose own interval says better.
-        cells_worse: Cells whose own interval says worse.
+        cells_better: Cells whose own verdict is better.
+        cells_worse: Cells whose own verdict is worse.
         rates_missed: Cells in which a causal policy of either side misses its rate; None where none is compared.
         reason: Why something is None.
     """
@@ -412,7 +412,7 @@ def mean_over_cells(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.nd
 def _unlike(pairs: Sequence[Pair]) -> str | None:
     """The reason why there is no difference in nDG, if the two divide by different oracles."""
     oracles = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
-    return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in oracles if ours != theirs)
+    return joined(Reason.OTHER_ORACLES.text(one=ours, other=theirs) for ours, theirs in oracles if ours != theirs)
 
 
 def _rates_missed(pairs: Sequence[Pair]) -> int | None:

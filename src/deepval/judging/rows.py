@@ -193,11 +193,11 @@ class _Bench:
             return _Draft("all-full", self.resamples.all_full(), by, fields | NO_NDG, [Reason.BEYOND_SELECTION])
         if self.allowed.uniform_fits:
             return _Draft("all-full", self.resamples.all_full(), by, fields)
-        return _Draft("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)])
+        return _Draft("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.text(alpha=self.allowed.uniform_from)])
 
     def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, ties: float | None) -> _Draft:
         if scores.name in self.allowed.unpriced:
-            fields = {"verdict_words": Reason.NO_COST.said()}
+            fields = {"verdict_words": Reason.NO_COST.text()}
             return _Draft(scores.name, None, by, fields, [self.allowed.unpriced[scores.name]])
         cost = self.allowed.cost_of(scores.name)
         if scores.modes and self.allowed.accounting == "skipping":
@@ -206,7 +206,7 @@ class _Bench:
             return _Draft(scores.name, None, by, fields, [Reason.NO_SKIPPING])
         if sample is None:
             limit = self.allowed.budget.alpha * self.allowed.full
-            reason = Reason.TOO_DEAR.said(cost=cost, convention=self.allowed.convention, limit=limit)
+            reason = Reason.TOO_DEAR.text(cost=cost, convention=self.allowed.convention, limit=limit)
             return _Draft(scores.name, None, by, {"cost": cost, "verdict": "infeasible"}, [reason])
         slots = None if scores.modes else selections.slots(self.allowed, int(self.resamples.inputs[0]), cost)
         fields = {"cost": None if self.allowed.costs is None else cost, "slots": slots, "ties": ties}
@@ -463,7 +463,7 @@ class _Without:
 
 def _on_others(resamples: Resampling, unit: int, allowed: Allowance) -> Allowance:
     """The allowance on the inputs of all units but one."""
-    if not allowed.each:
+    if not allowed.per_input:
         return allowed
     table = in_memory(resamples).table
     return allowed.on(table.keep(table.unit != unit))

@@ -168,16 +168,16 @@ def streams(
                 continue
             start = Stream(own.name, "any", None, **allowed.key.fields)
             if own.name in allowed.unpriced:
-                words, reason = Reason.NO_COST.said(), allowed.unpriced[own.name].said()
+                words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
                 streamed_rows.append(Streamed(replace(start, verdict_words=words, reason=reason), None, prize))
                 continue
             cost = allowed.cost_of(own.name)
-            if allowed.each:
-                streamed_rows.append(Streamed(replace(start, reason=Reason.RATE_ONLY.said()), None, prize))
+            if allowed.per_input:
+                streamed_rows.append(Streamed(replace(start, reason=Reason.RATE_ONLY.text()), None, prize))
                 continue
             if not allowed.feasible(cost) or not allowed.share(cost) > 0:
                 row = replace(
-                    start, verdict="infeasible", verdict_words="infeasible", reason=Reason.NOTHING_LEFT.said()
+                    start, verdict="infeasible", verdict_words="infeasible", reason=Reason.NOTHING_LEFT.text()
                 )
                 streamed_rows.append(Streamed(row, None, prize))
                 continue
