@@ -237,7 +237,7 @@ class Allowance:
         if self.per_input:
             raise InputError(
                 f"A {self.budget.kind} budget over inputs with costs of their own limits the total cost, not the "
-                "number of inputs. Leave the columns of costs out to charge one cost per mode, or use a selection budget."
+                "number of inputs. Leave the columns of costs out, or use a selection budget."
             )
         if self.costs is None:
             return quota(inputs, self.budget.alpha)
