@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from deepval.cells.case import Case, read_case
+from deepval.cells.evaluation_data import EvaluationData, read_evaluation_data
 from deepval.cells.spec import ROLES
 from deepval.cli.arguments import OptionGroup, check_number, limits
 from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width  # noqa: F401 - used by analyses
@@ -100,6 +100,12 @@ PlanFile = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
+]
+WorkFolder = Annotated[
+    Path, typer.Option("--work", help="Folder for cells and stored work; a stopped run continues there.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 
 
@@ -147,7 +153,7 @@ class Budgets(OptionGroup):
         ),
     ] = None
 
-    def of(self, case: Case, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
+    def of(self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
         """Budgets for a case; without --budget, selection and the kinds that charge some scores, or `every` score."""
         return budgets(case, scores, self.alpha, self.budget, every=every)
 
@@ -159,13 +165,13 @@ class ChargedBudgets(Budgets):
     rails: Rails = None
     skipping: Skipping = False
 
-    def of(self, case: Case, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
+    def of(self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
         """Budgets for a case, as of `Budgets`."""
         return budgets(case, scores, self.alpha, self.budget, rails=self.rails, skipping=self.skipping, every=every)
 
 
 def budgets(
-    case: Case,
+    case: EvaluationData,
     scores: Mapping[str, Scores],
     alphas: Sequence[float] | None = None,
     kinds: Sequence[str] | None = None,
@@ -239,9 +245,9 @@ class Subject(OptionGroup):
         """What happens to inputs without a score."""
         return self.missing
 
-    def case(self, values: Path) -> Case:
+    def case(self, values: Path) -> EvaluationData:
         """The cell or values file with these costs and modes."""
-        return read_case(values, costs=self.costs, modes=self.mode_names)
+        return read_evaluation_data(values, costs=self.costs, modes=self.mode_names)
 
 
 @dataclass(frozen=True)
@@ -322,6 +328,14 @@ def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
     if text not in allowed:
         raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{meant(text, allowed)}")
     return text
+
+
+def format_name(form: str | None, *, json: bool, allowed: tuple[str, ...], usual: str) -> str:
+    """The output format by --format and --json, or the usual one; two different formats are refused."""
+    name = one_of(form or ("json" if json else usual), allowed, "--format")
+    if json and name != "json":
+        raise InputError(f"--json and --format {name} are two formats: give one of them.")
+    return name
 
 
 def number(text: str, option: str) -> float:
