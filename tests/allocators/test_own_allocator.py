@@ -14,7 +14,7 @@ from deepval.cells.fitting import calibration_scores, fit_on, recipes_for, refit
 from deepval.cli import app, fitting
 from deepval.errors import InputError
 from deepval.features.views import frames_of
-from deepval.progress import unwatched
+from deepval.progress import silent
 from view_worlds import glances_of
 
 
@@ -56,7 +56,7 @@ class CrowdRecipe(Recipe):
     def like(self, settings):
         return CrowdRecipe(**settings)
 
-    def fit(self, examples, training, *, watch=unwatched):
+    def fit(self, examples, training, *, watch=silent):
         boxes = np.array([np.sum(view.detections.frame == place) for view, place in examples.frames])
         usual = self.share * float(boxes[examples.labels == 1].mean())
         return Crowd(usual, replace(training, settings=asdict(self)))

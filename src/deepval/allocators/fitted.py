@@ -14,12 +14,12 @@ import numpy as np
 from deepval.allocators.allocator import Allocator, file_text
 from deepval.allocators.fronts import Front
 from deepval.arrays import Float, Int
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.features import Sight
 from deepval.features.views import CheapMode, View
-from deepval.files.reading import formed
+from deepval.files.reading import check_form
 from deepval.files.writing import write_atomically
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 
 LARGEST_SEED = 2**32 - 1
 
@@ -51,9 +51,9 @@ class Training:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Training":
         """The training from a file's content; KeyError or InputError if it is missing or malformed."""
-        training: Training = formed(cls, content["training"], "training")
+        training: Training = check_form(cls, content["training"], "training")
         if not 0 <= training.seed <= LARGEST_SEED:
-            raise InputError(f"training.seed must be from 0 to {LARGEST_SEED}; found {quoted(training.seed)}.")
+            raise InputError(f"training.seed must be from 0 to {LARGEST_SEED}; found {quote(training.seed)}.")
         return training
 
 
@@ -152,7 +152,7 @@ class Recipe(ABC):
         """Whether it can be fitted on a target; the labels are 0 and 1 if `classifies`."""
 
     @abstractmethod
-    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> FittedAllocator:
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = silent) -> FittedAllocator:
         """The allocator, fitted on examples; the same examples and seed give the same bytes."""
 
     @abstractmethod

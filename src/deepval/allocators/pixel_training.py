@@ -26,8 +26,8 @@ from deepval.allocators.pixel import (
 )
 from deepval.arrays import Float
 from deepval.errors import InputError, library
-from deepval.files.reading import formed
-from deepval.progress import Watch, unwatched
+from deepval.files.reading import check_form
+from deepval.progress import Watch, silent
 
 
 def torch_library() -> Any:
@@ -62,11 +62,11 @@ class PixelRecipe(Recipe):
         """The recipe with a trained router's settings."""
         names = [field.name for field in fields(PixelRecipe)]
         values = {name: settings[name] for name in names if name in settings}
-        recipe: PixelRecipe = formed(PixelRecipe, values, f"the settings of {NAME}")
+        recipe: PixelRecipe = check_form(PixelRecipe, values, f"the settings of {NAME}")
         check_settings(recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)})
         return recipe
 
-    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> PixelRouter:
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = silent) -> PixelRouter:
         """The pixel router, trained on the examples' pictures."""
         frames = examples.frames
         for view, frame in frames:
@@ -80,7 +80,7 @@ def fit_pixels(
     labels: Float[np.ndarray, "input"],
     training: Training,
     *,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> PixelRouter:
     """The pixel router, trained from scratch.
 

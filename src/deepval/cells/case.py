@@ -17,9 +17,9 @@ from deepval.files.writing import append_line
 from deepval.judging.budgets import Budget, Selection, conventions
 from deepval.judging.notes import MissingCosts
 from deepval.results import Result
+from deepval.tables.chunks import OnDisk, Parts
 from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.parts import OnDisk, Parts
 from deepval.tables.scores import Fit, Kind, Scores, align_all, kind_of
 from deepval.tables.values import ValueTable, read_values
 
@@ -161,7 +161,7 @@ class Case:
     @property
     def scored(self) -> bool:
         """Whether the cell's folder has scores files."""
-        return self.cell is not None and any(reading.matching(self.source / SCORES, "*.csv"))
+        return self.cell is not None and any(reading.glob(self.source / SCORES, "*.csv"))
 
     def units(self, named: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
         """Units by name or role; without names, the units of a cell with the usual role. A values file has no roles."""
@@ -208,7 +208,7 @@ class Case:
     def _score_files(self, named: Mapping[str, Path]) -> dict[str, Path]:
         """The named scores files, by path or by name in the cell's folder; all files there if none is named."""
         folder = self.source / SCORES
-        stored = {path.stem: path for path in sorted(reading.matching(folder, "*.csv"))}
+        stored = {path.stem: path for path in sorted(reading.glob(folder, "*.csv"))}
         if not named and not stored:
             raise InputError(
                 f"{self.source}: there must be scores to judge, and none lie in {folder}: write some with "

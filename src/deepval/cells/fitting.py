@@ -37,7 +37,7 @@ from deepval.features import Sight
 from deepval.files import reading
 from deepval.judging.budgets import Budget
 from deepval.judging.evaluation import evaluate
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.results import Result
 from deepval.tables.columns import positions
 from deepval.tables.costs import Costs
@@ -82,7 +82,7 @@ def fit_on(
     target: str | None = None,
     units: str | Sequence[str] = "fit",
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> FittedAllocator:
     """The allocator of a recipe, fitted on a cell's training and validation units.
 
@@ -111,7 +111,7 @@ def fit_on(
 
 
 def _fit_to_target(
-    cell: BuiltCell, recipe: Recipe, used: Sequence[str], target: str, *, seed: int, watch: Watch = unwatched
+    cell: BuiltCell, recipe: Recipe, used: Sequence[str], target: str, *, seed: int, watch: Watch = silent
 ) -> FittedAllocator:
     """The allocator of a recipe, fitted to a target on these units, whatever their role."""
     evidence = cell.evidence.restrict(_units_with_inputs(cell, used))
@@ -124,7 +124,7 @@ def _fit_to_target(
     else:
         objective = TARGETS[target].objective
         if isinstance(objective, RoutingObjective):
-            evidence = evidence.found_from(_role(cell, used, target), objective.column)
+            evidence = evidence.from_role(_role(cell, used, target), objective.column)
         target_labels = labels(target, evidence)
         learned, classify = target_labels.values, TARGETS[target].classifies
     fitted_on = tuple(map(str, table.unit_ids))
@@ -167,7 +167,7 @@ def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"
     return rows
 
 
-def refit(cell: BuiltCell, like: FittedAllocator, *, watch: Watch = unwatched) -> FittedAllocator:
+def refit(cell: BuiltCell, like: FittedAllocator, *, watch: Watch = silent) -> FittedAllocator:
     """The allocator fitted again from the settings in its file: the same bytes on the same cell."""
     training = like.training
     if training.cell != cell.id:
@@ -295,7 +295,7 @@ def calibration_scores(
     allocator: Allocator | str | Path,
     *,
     units: str | Sequence[str] = "validation,test",
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> Scored:
     """Scores to judge and to calibrate by: where avoidable, no validation input is scored by a fit that used its unit.
 
@@ -412,7 +412,7 @@ def scored_by_all(
     units: str | Sequence[str] = "fit",
     seed: int = 0,
     lenient: bool = False,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> dict[str, Scored]:
     """Scores of all inputs by signals and by recipes fitted on `units`, all unless named; judge on test units.
 

@@ -13,7 +13,7 @@ from deepval.cells import sources
 from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, CellSpec, Material, specs
 from deepval.datasets import DATASETS, open_dataset
 from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.files import reading
 from deepval.files.canonical import read_json, read_toml
 from deepval.tables.costs import PROFILES, check_modes
@@ -185,11 +185,11 @@ def _refuse_fields(fields: Mapping[str, Any], names: Sequence[str], what: str) -
 def _check_fields(table: Any, fields: Mapping[str, Any], what: str) -> None:
     """Raise InputError for a field that is not read, or a value of the wrong type."""
     if not isinstance(table, Mapping):
-        raise InputError(f"{what} must be a table; found {quoted(table)}.")
+        raise InputError(f"{what} must be a table; found {quote(table)}.")
     for name, value in table.items():
         if name not in fields:
             raise InputError(f"{what} may say {', '.join(fields)}; found {name!r}.")
         if not isinstance(value, fields[name]) or (isinstance(value, bool) and fields[name] is not bool):
-            raise InputError(f"{name} of {what} must be of another kind; found {quoted(value)}.")
+            raise InputError(f"{name} of {what} must be of another kind; found {quote(value)}.")
         if name in NAMED and isinstance(value, list) and not all(isinstance(item, str) for item in value):
-            raise InputError(f"{name} of {what} must be a list of texts; found {quoted(value)}.")
+            raise InputError(f"{name} of {what} must be a list of texts; found {quote(value)}.")

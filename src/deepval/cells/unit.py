@@ -30,7 +30,7 @@ from deepval.perception.reported.detections import (
 )
 from deepval.perception.reported.losses import ground_losses, perception_losses
 from deepval.perception.reported.matching import GradedScores, graded_scores
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.systems.outcomes import Branches, Outcomes, branches, joined, recombined, unit_outcomes
 from deepval.systems.system import constants, same_plans, settable, with_constants
 from deepval.tables.columns import positions
@@ -210,7 +210,7 @@ def _graded_detections(
 
 
 def variant_tables(
-    variants: Sequence[CellSpec], like: ValueTable, *, watch: Watch = unwatched, label: str = "variants"
+    variants: Sequence[CellSpec], like: ValueTable, *, watch: Watch = silent, label: str = "variants"
 ) -> list[ValueTable]:
     """The losses of each variant on the inputs of a table, with the table's list of units.
 
@@ -227,7 +227,7 @@ def variant_tables(
         table = ValueTable.from_columns(
             unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order
         )
-        table = replace(table.listing(like.unit_ids), tolerance=outcomes.system.tolerance)
+        table = replace(table.with_units(like.unit_ids), tolerance=outcomes.system.tolerance)
         tables.append(table.keep(positions(table.input, like.input) >= 0))
     return tables
 

@@ -84,7 +84,7 @@ def demo(
     say(f"\nCells and results lie in {out}/<system>-<geometry>/, all tables in {out}/results.md.")
     say(f"Everything as one page, with sliders and frames to look at: {page}")
     if os.environ.get("DISPLAY") and os.isatty(1):
-        webbrowser.open(reading.resolved(page).as_uri())
+        webbrowser.open(reading.resolve(page).as_uri())
 
 
 def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:

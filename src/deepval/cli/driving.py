@@ -21,7 +21,7 @@ from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
 from deepval.planners.observation import Planner
 from deepval.report.console import render_tables
-from deepval.report.table import MISSING, Table, TableCell, number, percent
+from deepval.report.text_table import MISSING, Table, TableCell, number, percent
 from deepval.world.objects import Objects
 
 Perceive = Callable[[str], Objects]

@@ -49,7 +49,7 @@ from deepval.report import FORMS, console
 from deepval.report.comparisons import area_table, comparison_table
 from deepval.report.sentences import excerpt
 from deepval.results import Result
-from deepval.tables.parts import on_disk
+from deepval.tables.chunks import on_disk
 
 FAILED_GATE = 3
 """Exit code of `compare --fail-if` when the gate fails; 2 is bad input."""

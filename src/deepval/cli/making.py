@@ -13,7 +13,7 @@ from deepval.cli.groups import WhoWorks
 from deepval.cli.options import Json
 from deepval.cli.saying import say
 from deepval.datasets import DATASETS, open_dataset
-from deepval.errors import InputError, InputWarning, meant
+from deepval.errors import InputError, InputWarning, suggestion
 from deepval.files import reading
 from deepval.files.writing import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
@@ -23,7 +23,7 @@ from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.perception.simulated.modes import NAMES, built_in_mode
 from deepval.planners.learned.masks import GET
 from deepval.protocol.keeping import rebuilt, standing
-from deepval.report.table import quantity
+from deepval.report.text_table import quantity
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
@@ -371,7 +371,9 @@ def _by_mode(texts: list[str] | None, option: str, modes: list[str]) -> dict[str
     for text in texts or []:
         name, equals, value = text.rpartition("=")
         if equals and name not in names:
-            raise InputError(f"{option} must be of a mode ({', '.join(names)}); found {text!r}{meant(name, names)}")
+            raise InputError(
+                f"{option} must be of a mode ({', '.join(names)}); found {text!r}{suggestion(name, names)}"
+            )
         if name in values:
             raise InputError(f"{option} must be given once for {name or 'all modes'}; found {text!r} as well.")
         if option == "--threshold" and not _finite(value):
@@ -406,14 +408,14 @@ def _summary(cell: _CellResult) -> dict[str, Any]:
 
 def _judged_share(cell: _CellResult) -> str:
     """The share of frames that the system judges, of those on which both the cheapest and the fullest mode ran."""
-    from deepval.report.table import percent
+    from deepval.report.text_table import percent
 
     judged, frames = len(cell.table), cell.frames
     return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
 
 
 def _sentence(summary: Any) -> str:
-    from deepval.report.table import almost_zero, number, percent
+    from deepval.report.text_table import almost_zero, number, percent
 
     if not summary.affected:
         return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"

@@ -16,7 +16,7 @@ from deepval.cells.spec import ROLES
 from deepval.cli import bounds
 from deepval.cli.saying import say
 from deepval.engines import ENGINES
-from deepval.errors import InputError, meant, one_line
+from deepval.errors import InputError, one_line, suggestion
 from deepval.files import reading
 from deepval.judging.budgets import LEVELS, RAILS, Accounting, Budget, Selection, measured
 from deepval.report import FORMS, console
@@ -328,7 +328,7 @@ def mode_list(text: str | None) -> list[str] | None:
 def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
     """The word, which must be one of those allowed."""
     if text not in allowed:
-        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{meant(text, allowed)}")
+        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{suggestion(text, allowed)}")
     return text
 
 

@@ -21,7 +21,7 @@ from deepval.protocol import submissions, tracks
 from deepval.protocol.gathering import WORK
 from deepval.protocol.integrity import contradictions
 from deepval.protocol.tracks import NAMES, read_cells
-from deepval.report.table import quantity
+from deepval.report.text_table import quantity
 
 
 def doctor(

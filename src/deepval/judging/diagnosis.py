@@ -22,7 +22,7 @@ from deepval.judging.notes import MissingCosts
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
 from deepval.judging.resting import FEWEST
 from deepval.judging.rows import Judged
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.results import BudgetRecord, Record, Result, Row, known
 from deepval.tables.scores import Missing, Scores
 from deepval.tables.values import ValueTable
@@ -197,7 +197,7 @@ def diagnose(
     missing: Missing = "error",
     missing_costs: MissingCosts = "error",
     difference: float = DIFFERENCE,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> Diagnosis:
     """The conclusions that a table of losses supports about allocators under budgets; about any of them without scores.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from deepval import checks
-from deepval.errors import InputError, InputWarning, quoted
+from deepval.errors import InputError, InputWarning, quote
 from deepval.judging import audits, ladder
 from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.contenders import samples_of
@@ -30,11 +30,11 @@ from deepval.judging.resting import with_words
 from deepval.judging.rows import judge, with_simultaneous
 from deepval.judging.streams import Cap, Streamed, streams, times
 from deepval.judging.thresholds import thresholds
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
+from deepval.tables.chunks import OnDisk, on_disk
 from deepval.tables.columns import positions
-from deepval.tables.parts import OnDisk, on_disk
 from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
 from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values
@@ -62,7 +62,7 @@ def evaluate(
     terms: Any = None,
     weights: Mapping[str, float] | None = None,
     memory: int | str | None = None,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> Result:
     """Judge allocators on a table of losses under budgets.
 
@@ -173,7 +173,7 @@ def _recombined(
 ) -> tuple[ValueTable, loss_terms.Terms | None]:
     """The table with losses under the new weights, if there are some, and its terms."""
     if weights is not None and not isinstance(weights, Mapping):
-        raise InputError(f"weights must be a mapping from terms to numbers; found {quoted(weights)}.")
+        raise InputError(f"weights must be a mapping from terms to numbers; found {quote(weights)}.")
     if terms is None:
         if weights:
             raise InputError("Other weights need the loss terms; none were given: give terms (--terms FILE).")
@@ -181,7 +181,7 @@ def _recombined(
     parts = loss_terms.align(table, terms)
     if not weights:
         return table, parts
-    parts = parts.reweighted(weights)
+    parts = parts.reweight(weights)
     return loss_terms.with_losses(table, parts), parts
 
 

@@ -13,7 +13,7 @@ from deepval.errors import InputError
 from deepval.judging.budgets import Allowance
 from deepval.results import Reason
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scanned import ScannedScores, ScannedTable
+from deepval.tables.scans import ScannedScores, ScannedTable
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 

@@ -34,8 +34,8 @@ from deepval.judging.sifting import SiftedScores, Sifting
 from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch
 from deepval.results import DrawsUsed, OracleAt, Provenance, Result, ScoresUsed, Setting, Unit, known
-from deepval.tables.parts import OnDisk
-from deepval.tables.scanned import scan_scores, scan_values
+from deepval.tables.chunks import OnDisk
+from deepval.tables.scans import scan_scores, scan_values
 from deepval.tables.scores import Missing, check_missing, check_names
 from deepval.tables.shares import quota
 from deepval.version import __version__

@@ -21,7 +21,7 @@ from deepval.judging.oracle import oracle_gain, oracle_sums
 from deepval.judging.sifting import SiftedScores
 from deepval.judging.ties import SORT_UP_TO
 from deepval.judging.totals import Totals
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
@@ -123,7 +123,7 @@ class Resamples(Resampling):
 
     @classmethod
     def of(
-        cls, table: ValueTable, draws: Draws, *, leave_out_up_to: int = LEAVE_OUT_UP_TO, watch: Watch = unwatched
+        cls, table: ValueTable, draws: Draws, *, leave_out_up_to: int = LEAVE_OUT_UP_TO, watch: Watch = silent
     ) -> "Resamples":
         """Resamples of a table whose units are those of the draws; few enough units are also left out in turn."""
         units, benefits = len(table.unit_ids), table.benefits

@@ -16,8 +16,8 @@ from deepval.judging.kernel import Sieve
 from deepval.judging.resamples import Allocator, Resampling, Sample
 from deepval.judging.sifting import SiftedScores, Sifting
 from deepval.progress import Watch
-from deepval.tables.parts import CHUNK
-from deepval.tables.scanned import ScannedScores, ScannedTable
+from deepval.tables.chunks import CHUNK
+from deepval.tables.scans import ScannedScores, ScannedTable
 
 Slots = Int[np.ndarray, "resample budget"]
 

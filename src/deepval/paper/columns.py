@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.text_table import Table, interval, lines_of, number, percent
 
 Form = Callable[[Any], str]
 

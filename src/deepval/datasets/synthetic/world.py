@@ -17,7 +17,7 @@ from deepval.datasets.synthetic.bodies import Look, conditions_of, look
 from deepval.datasets.synthetic.render import pictures_of, write_pictures
 from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.datasets.synthetic.view import kitti_camera, truth_of
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
@@ -48,7 +48,7 @@ class WorldSettings:
         if not (1 <= self.scenes <= MOST_SCENES and 2 <= self.frames <= MOST_FRAMES):
             raise InputError(
                 f"a world needs 1 scene of 2 frames or more, and at most {MOST_SCENES:,} of {MOST_FRAMES:,}; found "
-                f"{quoted(self.scenes)} of {quoted(self.frames)}."
+                f"{quote(self.scenes)} of {quote(self.frames)}."
             )
 
 

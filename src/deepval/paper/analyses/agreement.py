@@ -12,9 +12,9 @@ from deepval.judging.draws import make_draws
 from deepval.judging.totals import ratio
 from deepval.paper.analyses.judged import Units, judged, place
 from deepval.perception.reported.losses import LOSSES, perception_gains
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.text_table import Table, interval, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.columns import positions
 
@@ -62,7 +62,7 @@ def rows(
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[GainRow]:
     """One row per cell and perception loss that its modes define."""
     found = []

@@ -15,7 +15,7 @@ from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, TableCell, interval, lines_of, mark_of, percent
+from deepval.report.text_table import Table, TableCell, interval, lines_of, mark_of, percent
 from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Gap, Result, Row, joined
 from deepval.tables.scores import REFERENCES
 

@@ -13,12 +13,12 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Measured, allowance
 from deepval.judging.gaps import break_even
 from deepval.paper.analyses.judged import Charged, Units, figures, judged
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, at_headline, plain
-from deepval.report.table import MISSING, Table, cost, lines_of, number, percent
+from deepval.report.text_table import MISSING, Table, cost, lines_of, number, percent
 from deepval.results import UNITS, BudgetKey, BudgetRecord
 from deepval.tables.columns import positions
-from deepval.tables.scores import Scores, align, filled
+from deepval.tables.scores import Scores, align, fill_missing
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def rows(
     *,
     costs: Charged | None = None,
     units: Units = "test",
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[BreakEvenRow]:
     """One row per cell, budget and allocator with a plain score.
 
@@ -121,7 +121,7 @@ def rows(
             part = whole.keep(inside)
             if part.modes or part.kind == "diagnostic":
                 continue
-            values = filled(part, table, "error").values
+            values = fill_missing(part, table, "error").values
             for budget in budgets:
                 allowed = allowance(budget, table.modes, charged)
                 even = break_even(values, table.decision_values, allowed)

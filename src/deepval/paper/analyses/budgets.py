@@ -12,7 +12,7 @@ from statistics import fmean, median
 from deepval.paper.analyses.judged import mode_costs
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.gain_figures import Levels
-from deepval.report.table import Table, TableCell, interval, mark_of, number, percent
+from deepval.report.text_table import Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
 from deepval.tables.scores import REFERENCES
 

@@ -12,9 +12,9 @@ import numpy as np
 from deepval.cells.folder import BuiltCell
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.judged import Units, judged
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, lines_of, percent
+from deepval.report.text_table import Table, lines_of, percent
 from deepval.results import known
 
 ALPHAS = (0.1, 0.2, 0.3, 0.5)
@@ -52,7 +52,7 @@ def rows(
     *,
     alphas: Sequence[float] = ALPHAS,
     units: Units = "test",
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[CapacityRow]:
     """One row per cell and share, over the inputs of the named units."""
     found = []

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
 from deepval.paper.analyses.judged import Units, judged, place
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, lines_of, number, percent
+from deepval.report.text_table import Table, lines_of, number, percent
 from deepval.tables.terms import align, composition
 
 
@@ -43,7 +43,7 @@ class CompositionRow:
     harm_share: float | None
 
 
-def rows(cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch = unwatched) -> list[CompositionRow]:
+def rows(cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch = silent) -> list[CompositionRow]:
     """One row per cell and loss term; the terms of a cell add up to its benefit and its harm."""
     found = []
     for name, cell in watch(list(cells.items()), "composition"):

@@ -14,9 +14,9 @@ from deepval.judging.agreement import affected, pair_counts, reversal, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.totals import ratio
 from deepval.paper.analyses.judged import Units, judged, sees_the_same
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.text_table import Table, interval, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
@@ -62,7 +62,7 @@ def rows(
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[ConsumerPair]:
     """One row per pair of cells that differ in the consumer alone."""
     found = []

@@ -11,7 +11,7 @@ from deepval.cells.relabelled import recipe_and_label, taught
 from deepval.errors import InputError
 from deepval.judging.over_cells import PooledComparison, compared_over, together
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.table import Table, TableCell, interval, lines_of, number, percent
+from deepval.report.text_table import Table, TableCell, interval, lines_of, number, percent
 from deepval.results import BudgetRecord, Result
 
 ALL = "all cells"

@@ -19,8 +19,8 @@ from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
 from deepval.judging.agreement import affected, pair_counts, sign_disagreement, spearman
-from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, TableCell, number, percent
+from deepval.progress import Watch, silent
+from deepval.report.text_table import Table, TableCell, number, percent
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import TRIVIAL, Driving
 from deepval.tables.terms import align, weighted_loss
@@ -179,7 +179,7 @@ class ExternalTrack:
     viability: tuple[ViabilityRow, ...]
 
 
-def external_track(cells: Sequence[PlannerCell], *, watch: Watch = unwatched) -> ExternalTrack:
+def external_track(cells: Sequence[PlannerCell], *, watch: Watch = silent) -> ExternalTrack:
     """The external track's rows over cells of planners; of cells that differ in weights alone, the first counts."""
     alone = list({cell.key: cell for cell in reversed(cells)}.values())[::-1]
     losses, viable = [], []
@@ -258,7 +258,7 @@ def planner_cell(given: BuiltCell | Cell, name: str | None = None) -> PlannerCel
         called, terms, kept = given.id, dict(given.outcomes.terms), given.told
     else:
         called, terms = str(given.folder), dict(align(given.table, given.terms).parts)
-        kept = given.evidence.kept
+        kept = given.evidence.columns
     called = name or called
     if set(terms) != set(PARTS):
         raise InputError(
@@ -269,7 +269,7 @@ def planner_cell(given: BuiltCell | Cell, name: str | None = None) -> PlannerCel
     return PlannerCell(called, given.spec, given.table, terms, trivial)
 
 
-def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
+def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = silent) -> ExternalTrack:
     """The analysis of built cells by name, as all analyses are called; its tables are `external_tables`."""
     return external_track([planner_cell(cell, name) for name, cell in cells.items()], watch=watch)
 

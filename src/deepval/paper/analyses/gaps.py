@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.table import Table, lines_of, percent
+from deepval.report.text_table import Table, lines_of, percent
 from deepval.results import BudgetKey, BudgetRecord, Gap, Reason, Result, joined
 
 

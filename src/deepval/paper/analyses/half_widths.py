@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, lines_of, percent
+from deepval.report.text_table import Table, lines_of, percent
 from deepval.results import Result
 
 

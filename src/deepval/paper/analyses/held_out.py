@@ -12,7 +12,7 @@ from typing import Literal
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.paper.analyses.selection_regret import FEWEST_TEST
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import MISSING, Table, TableCell, interval, mark_of, number, percent
+from deepval.report.text_table import MISSING, Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
 from deepval.tables.scores import REFERENCES
 

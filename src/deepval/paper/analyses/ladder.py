@@ -12,9 +12,9 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Measured, allowance
 from deepval.judging.ladder import optima
 from deepval.paper.analyses.judged import Charged, Units, figures, judged
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import MISSING, Table, lines_of, number, percent
+from deepval.report.text_table import MISSING, Table, lines_of, number, percent
 from deepval.results import UNITS, BudgetRecord, Optimum
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 
@@ -70,7 +70,7 @@ def rows(
     *,
     costs: Charged | None = None,
     units: Units = "test",
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[LadderRow]:
     """One row per cell of three modes or more and per cascade budget.
 

@@ -13,9 +13,9 @@ from deepval.errors import InputError
 from deepval.paper.analyses.judged import Units
 from deepval.perception.placing.oracle import lift_bias
 from deepval.perception.reported.detections import DetectionSet
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, lines_of, number
+from deepval.report.text_table import Table, lines_of, number
 from deepval.results import known
 
 
@@ -50,7 +50,7 @@ def rows(
     *,
     cls: str = "Car",
     units: Units = "all",
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[LiftRow]:
     """One row per cell, mode and band; of cells that share data set and modes, the first counts.
 

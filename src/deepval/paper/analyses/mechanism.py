@@ -24,9 +24,9 @@ from deepval.paper.analyses.judged import Units, judged, place
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent
 from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.text_table import Table, interval, lines_of, number, percent
 from deepval.systems.outcomes import branches
 from deepval.tables.columns import positions
 from deepval.tables.terms import weighted_loss
@@ -54,7 +54,7 @@ class Reactions(NamedTuple):
     recovered: Bool[np.ndarray, "frame"]
 
 
-def reactions(spec: CellSpec, *, watch: Watch = unwatched) -> Reactions:
+def reactions(spec: CellSpec, *, watch: Watch = silent) -> Reactions:
     """What the full mode adds to and loses of every frame of a cell, and whether the system acts on it."""
     parts = [unit_reactions(spec, unit) for unit in watch(spec.units, f"reactions of {spec.system}")]
     return Reactions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -208,7 +208,7 @@ def rows(
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[MechanismRow]:
     """Three rows per cell: helped, harmed and unaffected inputs.
 

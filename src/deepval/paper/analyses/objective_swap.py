@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from deepval.cells.relabelled import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
 from deepval.report.charts import Chart
-from deepval.report.table import Table
+from deepval.report.text_table import Table
 from deepval.results import BudgetKey, BudgetRecord, Result
 
 LABELS = (VALUE, *GAINS)

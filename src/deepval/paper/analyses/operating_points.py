@@ -15,8 +15,8 @@ from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
 from deepval.perception.reported.operating_points import OperatingPoint
-from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.progress import Watch, silent
+from deepval.report.text_table import Table, interval, lines_of, number, percent
 from deepval.results import known
 from deepval.tables.values import ValueTable
 
@@ -112,7 +112,7 @@ def rows(
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[OperatingRow]:
     """Per cell: as it was built, S0 to S3, the tuned thresholds and the pairs.
 

@@ -12,11 +12,11 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.agreement import transfer
 from deepval.paper.analyses.consumers import pairs, shared_inputs
 from deepval.paper.analyses.judged import Units
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, lines_of, number, percent
+from deepval.report.text_table import Table, lines_of, number, percent
 from deepval.results import known
-from deepval.tables.shares import checked_share, quota
+from deepval.tables.shares import quota, share_of_inputs
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ def rows(
     *,
     alphas: Sequence[float] = (0.2,),
     units: Units = "all",
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[OptimumRow]:
     """One row per ordered pair of cells that differ in the consumer alone, and budget."""
-    shares, found = [checked_share(alpha) for alpha in alphas], []
+    shares, found = [share_of_inputs(alpha) for alpha in alphas], []
     for first, second in watch(list(pairs(cells)), "optima"):
         for source, target in ((first, second), (second, first)):
             one, other = shared_inputs(cells[source], cells[target], units)

@@ -19,9 +19,9 @@ from deepval.judging.budgets import Selection
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analyses.selection_regret import ALPHAS
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, TableCell, interval, mark_of, number, percent
+from deepval.report.text_table import Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetRecord, Result
 
 STANDING = "out of fold over all units: released, not scored"
@@ -83,7 +83,7 @@ def rows(
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     map_fits: Map = map,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[OutOfFoldRow]:
     """One row per cell, budget and recipe, random first.
 

@@ -28,9 +28,9 @@ from deepval.paper.analyses.selection_regret import (
     too_few,
 )
 from deepval.perception.reported.losses import LOSSES
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, TableCell, number, percent
+from deepval.report.text_table import Table, TableCell, number, percent
 from deepval.results import HEADLINE, known
 from deepval.tables.shares import quota
 
@@ -94,7 +94,7 @@ def rows(
     *,
     losses: Sequence[str] | None = None,
     alphas: Sequence[float] = ALPHAS,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[RankingRow]:
     """One row per pool, perception loss, cell and budget whose decision value is defined on the test units.
 

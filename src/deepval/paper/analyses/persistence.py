@@ -18,8 +18,8 @@ from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
 from deepval.perception.reported.detections import FRAMES, persistent
-from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.progress import Watch, silent
+from deepval.report.text_table import Table, interval, lines_of, number, percent
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def rows(
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[PersistenceRow]:
     """Two rows per cell: without the filter and with it.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from deepval.cells.relabelled import CLASSIFIERS, PUBLISHED, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
 from deepval.report.charts import Chart
-from deepval.report.table import Table, lines_of
+from deepval.report.text_table import Table, lines_of
 from deepval.results import Result
 
 LABELS = (VALUE, *PUBLISHED)

@@ -23,8 +23,8 @@ from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
 from deepval.paper.analyses.judged import Units, harm
-from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.progress import Watch, silent
+from deepval.report.text_table import Table, interval, lines_of, number, percent
 from deepval.results import Row
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants
@@ -115,7 +115,7 @@ def rows(
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[RobustnessRow]:
     """One row per cell, and one for each further configuration of those whose data are at hand.
 
@@ -134,7 +134,7 @@ def rows(
 
 
 def configurations(
-    cells: Mapping[str, BuiltCell], located: Mapping[str, CellSpec], *, watch: Watch = unwatched
+    cells: Mapping[str, BuiltCell], located: Mapping[str, CellSpec], *, watch: Watch = silent
 ) -> Iterator[Configuration]:
     """The cells, and the configurations of their data that are not among them."""
     given = [_setting(cell.spec) for cell in cells.values()]
@@ -154,7 +154,7 @@ def configurations(
         tables = variant_tables(missing, cell.listed, watch=watch, label="configurations") if missing else []
         for other, table in zip(missing, tables, strict=True):
             rows = positions(table.input, cell.table.input)
-            kept = {column: held[rows] for column, held in cell.evidence.kept.items()}
+            kept = {column: held[rows] for column, held in cell.evidence.columns.items()}
             called = f"{spec.dataset} {spec.order[0]} -> {spec.order[-1]}, {other.geometry}, {TASKS[other.system]}"
             yield Configuration(called, other, table, Evidence(table, kept))
 

@@ -7,9 +7,9 @@ from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, lines_of, number
+from deepval.report.text_table import Table, lines_of, number
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def rows(
     seeds: int = 6,
     alpha: float = 0.2,
     draws: int = 1000,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[SeedStudy]:
     """Each recipe fitted on each cell with seeds 0, 1, ... and judged on its test units."""
     wanted, found = list(recipes), []

@@ -27,9 +27,9 @@ from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion
 from deepval.paper.analyses.judged import judged
 from deepval.perception.reported.losses import LOSSES, perception_gains
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, TableCell, interval, mark_of, number, percent, quantity
+from deepval.report.text_table import Table, TableCell, interval, mark_of, number, percent, quantity
 from deepval.results import HEADLINE, BudgetKey, known
 from deepval.tables.columns import positions
 from deepval.tables.shares import quota
@@ -219,7 +219,7 @@ def rows(
     alphas: Sequence[float] = ALPHAS,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[RegretRow]:
     """Per pool, perception loss and budget: the mean over cells, then each cell.
 

@@ -15,8 +15,8 @@ from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
-from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.progress import Watch, silent
+from deepval.report.text_table import Table, interval, lines_of, number, percent
 from deepval.systems import SYSTEMS
 from deepval.tables.terms import align, with_losses
 from deepval.tables.values import ValueTable
@@ -111,7 +111,7 @@ def rows(
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[SensitivityRow]:
     """One row per cell, constant and value.
 
@@ -164,7 +164,7 @@ def _tables(
     anew = [each for each in variants if each.term is None]
     terms = align(like, cell.terms) if kept else None
     found = {
-        each: with_losses(like, terms.reweighted({each.term: each.value}))
+        each: with_losses(like, terms.reweight({each.term: each.value}))
         for each in kept
         if terms is not None and each.term is not None
     }

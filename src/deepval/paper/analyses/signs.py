@@ -11,9 +11,9 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import HarmColumns, Units, harm, judged, place
 from deepval.paper.columns import CellColumns, column, declared_table
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, almost_zero, percent
+from deepval.report.text_table import Table, almost_zero, percent
 from deepval.results import known
 
 
@@ -36,7 +36,7 @@ def rows(
     alpha: float = 0.2,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[SignRow]:
     """One row per cell, over the inputs of the named units."""
     return [

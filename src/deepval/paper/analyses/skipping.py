@@ -12,7 +12,7 @@ from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import MISSING, Table, TableCell, interval, lines_of, number, percent
+from deepval.report.text_table import MISSING, Table, TableCell, interval, lines_of, number, percent
 from deepval.results import BudgetKey, BudgetRecord, Result, Row
 
 

@@ -21,7 +21,7 @@ from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
 from deepval.report.charts import Chart, Dot, at_headline, plain
-from deepval.report.table import Table, TableCell, interval, number, percent
+from deepval.report.text_table import Table, TableCell, interval, number, percent
 from deepval.results import BudgetKey, BudgetRecord, Result, known
 
 CONTROL = "random scores"

@@ -10,7 +10,7 @@ from itertools import combinations
 from deepval.cells.relabelled import PUBLISHED, RANK, REGRESSORS, SIGNED_CDF, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table
 from deepval.report.charts import Chart
-from deepval.report.table import Table
+from deepval.report.text_table import Table
 from deepval.results import Result
 
 LABELS = (VALUE, RANK, SIGNED_CDF, *PUBLISHED)

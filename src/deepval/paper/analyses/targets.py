@@ -20,8 +20,8 @@ from deepval.judging.agreement import sign_disagreement, spearman
 from deepval.judging.budgets import Selection
 from deepval.judging.contenders import basis
 from deepval.judging.evaluation import evaluate
-from deepval.progress import Watch, unwatched
-from deepval.report.table import MISSING, Table, TableCell, number, percent
+from deepval.progress import Watch, silent
+from deepval.report.text_table import MISSING, Table, TableCell, number, percent
 from deepval.results import Result, known
 from deepval.systems.learned import LEARNED, MARKS
 from deepval.tables.columns import positions
@@ -116,7 +116,7 @@ def across_targets(
     *,
     alphas: Sequence[float] = ALPHAS,
     draws: int = 1000,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> Targets:
     """Every score judged on every cell; cells must share data set, modes and geometry."""
     _refuse_others(cells)

@@ -27,7 +27,7 @@ from deepval.perception.reported.operating_points import (
     tuned_threshold,
     unit_counts,
 )
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.systems.outcomes import own_losses
 
 ALL = -np.inf
@@ -89,7 +89,7 @@ class Counted(NamedTuple):
     frames: int
 
 
-def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
+def ends_of(spec: CellSpec, *, watch: Watch = silent) -> Ends:
     """What a cell's two ends report on the training units, as far as thresholds go."""
     if not spec.roles.train:
         raise InputError(
@@ -126,7 +126,7 @@ def counted(
     grids: tuple[Sequence[float], Sequence[float]],
     units: Sequence[str],
     *,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> Counted:
     """Counts of both modes, each at the thresholds of its own grid."""
     sums, frames = [np.zeros((4, len(grid)), dtype=int) for grid in grids], 0
@@ -157,7 +157,7 @@ def pairs(ends: Ends) -> list[tuple[float, float]]:
     return [(cheap, full) for cheap in ends.cheap.steps for full in ends.full.steps]
 
 
-def tuned(spec: CellSpec, ends: Ends, units: Sequence[str], *, watch: Watch = unwatched) -> tuple[Tuned, Tuned]:
+def tuned(spec: CellSpec, ends: Ends, units: Sequence[str], *, watch: Watch = silent) -> tuple[Tuned, Tuned]:
     """For both modes the threshold of least mean loss when it runs alone, on frames that both were run on."""
     modes, grids = (spec.modes[0], spec.modes[-1]), (ends.cheap.grid, ends.full.grid)
     sums, inputs = [np.zeros(len(grid)) for grid in grids], 0

@@ -11,13 +11,13 @@ from deepval.errors import InputError
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import nth_highest
 from deepval.paper.analyses.judged import Units, judged
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, lines_of, percent
+from deepval.report.text_table import Table, lines_of, percent
 from deepval.results import known
 from deepval.tables.columns import positions
 from deepval.tables.scores import Scores
-from deepval.tables.shares import checked_share, quota
+from deepval.tables.shares import quota, share_of_inputs
 
 VALUE = "decision value"
 """The ranking by V itself, which every cell has."""
@@ -56,7 +56,7 @@ def rows(
     scores: Mapping[str, Iterable[Scores]] | None = None,
     alphas: Sequence[float] = (0.1, 0.2, 0.3, 0.5),
     units: Units = "all",
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[TieRow]:
     """One row per cell, ranking and budget.
 
@@ -67,7 +67,7 @@ def rows(
         units: Units whose inputs are ranked.
         watch: Who is told how far it is.
     """
-    shares, found = [checked_share(alpha) for alpha in alphas], []
+    shares, found = [share_of_inputs(alpha) for alpha in alphas], []
     for name, cell in watch(list(cells.items()), "ties"):
         table = judged(cell, units)
         kept = positions(table.input, cell.table.input)

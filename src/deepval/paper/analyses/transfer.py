@@ -12,9 +12,9 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analyses.judged import sees_the_same
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, lines_of, number, percent
+from deepval.report.text_table import Table, lines_of, number, percent
 from deepval.tables.columns import positions
 
 
@@ -51,7 +51,7 @@ def rows(
     *,
     alphas: Iterable[float] = (0.1, 0.2, 0.3, 0.5),
     draws: int = 1000,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[Transfer]:
     """Every recipe, fitted on every cell and judged on every cell that it can see."""
     made = [recipe_named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]

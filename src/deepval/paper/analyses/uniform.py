@@ -14,8 +14,8 @@ from deepval.judging.comparison import Comparison, compare
 from deepval.judging.contenders import AT, POLICIES, RANKING
 from deepval.paper.analyses.judged import mode_costs
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import MISSING, Table, lines_of, number, percent
-from deepval.report.table import interval as span
+from deepval.report.text_table import MISSING, Table, lines_of, number, percent
+from deepval.report.text_table import interval as span
 from deepval.results import BudgetKey, BudgetRecord, Reason, Result, Row, Stream, joined
 from deepval.tables.scores import REFERENCES
 

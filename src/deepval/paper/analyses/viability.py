@@ -16,9 +16,9 @@ from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, judged
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, interval, lines_of, number
+from deepval.report.text_table import Table, interval, lines_of, number
 from deepval.results import known
 from deepval.systems.outcomes import trivial_losses
 from deepval.tables.columns import positions
@@ -59,7 +59,7 @@ def rows(
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> list[ViableRow]:
     """One row per cell and mode.
 

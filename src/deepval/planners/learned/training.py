@@ -17,11 +17,11 @@ from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_text, sha256
-from deepval.files.writing import locked, npz_arrays, write_atomically
+from deepval.files.writing import lock, npz_arrays, write_atomically
 from deepval.planners.learned.masks import STEPS, TRAINED_HERE, Masks, masks_bytes, npz_bytes
 from deepval.planners.learned.samples import PlannerSamples
 from deepval.planners.learned.weights import MANIFEST, torch_library
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.version import __version__
 
 POSITIVE_WEIGHT = 10.0
@@ -66,7 +66,7 @@ def train(
     settings: TrainingSettings,
     *,
     source: Mapping[str, Any] | None = None,
-    watch: Watch = unwatched,
+    watch: Watch = silent,
 ) -> Trained:
     """Train a planner from scratch and write weights.npz, masks.npz and manifest.json into a folder.
 
@@ -89,7 +89,7 @@ def train(
         "source": dict(source or {}),
     }
     with (
-        locked(out, f"{out}: another training is writing there; wait for it, or give another folder."),
+        lock(out, f"{out}: another training is writing there; wait for it, or give another folder."),
         _repeatable(torch, settings),
     ):
         run = _Run(torch, samples, settings, checkpoint=out / CHECKPOINT, digest=digest_of(manifest))
