@@ -254,7 +254,7 @@ def _check_detections(folder: Path, checkup: Checkup) -> set[str]:
                 entered.add(file)
                 checkup.whole(file, digest, again)
     for path in sorted(
-        path for part in ("detections", "frames") for path in reading.glob(folder, f"*/{part}/*.parquet")
+        path for part in ("detections", "frames") for path in reading.find(folder, f"*/{part}/*.parquet")
     ):
         if path not in entered:
             checkup.notes.append(

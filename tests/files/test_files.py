@@ -156,7 +156,7 @@ def test_links_in_a_circle_are_an_input_error(tmp_path):
 
 
 def test_a_folder_is_held_by_one_process_and_free_after_a_kill(tmp_path):
-    hold = "import sys, pathlib, deepval.files.writing as f\nwith f.locked(pathlib.Path(sys.argv[1]), 'busy'):\n"
+    hold = "import sys, pathlib, deepval.files.writing as f\nwith f.lock(pathlib.Path(sys.argv[1]), 'busy'):\n"
     hold += "    print('held', flush=True)\n    sys.stdin.read()"
     holder = subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -586,7 +586,7 @@ def test_a_stage_may_not_be_read_as_another_figure():
 
 def test_cards_of_single_calls_and_batches_with_energy(monkeypatch):
     monkeypatch.setattr(cards_module, "rails", lambda: (counter([]),))
-    monkeypatch.setattr(cards_module, "spent_over_idle", lambda run, rails: spent(mj=float(run() > 0)))
+    monkeypatch.setattr(cards_module, "energy_over_idle", lambda run, rails: spent(mj=float(run() > 0)))
     made = measure_cards(
         "mine", {"all": np.sum}, np.ones((8, 3)), batch=4, seconds=0.05, tolerance=0.5, threads=1, energy=True
     )
@@ -656,6 +656,6 @@ def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
     assert "this machine shows none" in str(closed.exception)
     assert not path.exists()
     path.write_text("[[")
-    monkeypatch.setattr(fitting, "measured_cards", None)
+    monkeypatch.setattr(fitting, "measure_cards", None)
     broken = CliRunner().invoke(app, ["profile", "mine", "--out", str(path)])
     assert f"{path}: must be a TOML file; " in str(broken.exception)

@@ -161,7 +161,7 @@ class Case:
     @property
     def scored(self) -> bool:
         """Whether the cell's folder has scores files."""
-        return self.cell is not None and any(reading.glob(self.source / SCORES, "*.csv"))
+        return self.cell is not None and any(reading.find(self.source / SCORES, "*.csv"))
 
     def units(self, named: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
         """Units by name or role; without names, the units of a cell with the usual role. A values file has no roles."""
@@ -208,7 +208,7 @@ class Case:
     def _score_files(self, named: Mapping[str, Path]) -> dict[str, Path]:
         """The named scores files, by path or by name in the cell's folder; all files there if none is named."""
         folder = self.source / SCORES
-        stored = {path.stem: path for path in sorted(reading.glob(folder, "*.csv"))}
+        stored = {path.stem: path for path in sorted(reading.find(folder, "*.csv"))}
         if not named and not stored:
             raise InputError(
                 f"{self.source}: there must be scores to judge, and none lie in {folder}: write some with "

@@ -94,7 +94,7 @@ def _results(files: Mapping[str, Path]) -> dict[str, Kept]:
     """Results by name; of a cell's folder all results in it, or else the judgement of the scores beside the cell."""
     results: dict[str, Kept] = {}
     for name, path in files.items():
-        saved = sorted(reading.glob(path, f"{RESULT}*.json")) if reading.is_folder(path) else [path]
+        saved = sorted(reading.find(path, f"{RESULT}*.json")) if reading.is_folder(path) else [path]
         more = {_title(name, file) if reading.is_folder(path) else name: kept(file) for file in saved}
         twice = sorted(more.keys() & results)
         if twice:

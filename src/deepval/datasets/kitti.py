@@ -337,7 +337,7 @@ class Kitti(Dataset):
 
     def unit_ids(self) -> tuple[str, ...]:
         """Ids of the sequences with labels, such as 0002."""
-        units = tuple(sorted(path.stem for path in reading.glob(self.folder / "label_02", "*.txt")))
+        units = tuple(sorted(path.stem for path in reading.find(self.folder / "label_02", "*.txt")))
         if not units:
             raise InputError(f"a KITTI tracking folder must hold label files; {self.folder / 'label_02'} has none.")
         return units

@@ -176,7 +176,7 @@ class NuScenes(Dataset):
     def folder(self) -> Path:
         """The folder with the tables."""
         root = Path(self.root)
-        folders = sorted(path for path in reading.glob(root, "v1.0-*") if reading.is_folder(path))
+        folders = sorted(path for path in reading.find(root, "v1.0-*") if reading.is_folder(path))
         if self.version is not None:
             folders = [path for path in folders if path.name == self.version]
         if reading.is_file(root / "scene.json"):

@@ -228,7 +228,7 @@ def entries(folder: Path | str) -> list[Path]:
         raise InputError(f"{folder}: must be a folder that can be read; {reason(error)}.") from error
 
 
-def glob(folder: Path | str, pattern: str) -> Iterator[Path]:
+def find(folder: Path | str, pattern: str) -> Iterator[Path]:
     """Paths in a folder that match a pattern, in no order; none where there is no folder."""
     try:
         Path(folder).stat()  # a name that no folder can have is an empty folder to globs of Python 3.13

@@ -293,7 +293,7 @@ def _part_key(rests_on: Mapping[str, Any]) -> dict[str, Any]:
 def _current_slots(root: Path) -> set[str]:
     """The slots of all cells in a folder and in its subfolder `cells`."""
     slot_names: set[str] = set()
-    for path in (path for pattern in ("*", "cells/*") for path in reading.glob(root, f"{pattern}/{MANIFEST}")):
+    for path in (path for pattern in ("*", "cells/*") for path in reading.find(root, f"{pattern}/{MANIFEST}")):
         with suppress(InputError, KeyError, TypeError):
             slot_names.update(slots(read_manifest(path.parent).definition))
     return slot_names

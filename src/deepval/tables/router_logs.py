@@ -413,7 +413,7 @@ def _records(path: Path) -> columns.Columns:
 def _folder_columns(path: Path) -> columns.Columns:
     """LLMRouterBench's results, <dataset>/<split>/<model>/<time>.json: the latest file of each model."""
     latest: dict[Path, Path] = {}
-    for file in sorted(reading.glob(path, "**/*.json")):
+    for file in sorted(reading.find(path, "**/*.json")):
         latest[file.parent] = file
     rows: list[Mapping[str, Any]] = []
     for folder, file in sorted(latest.items()):

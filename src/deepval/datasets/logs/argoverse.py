@@ -249,7 +249,7 @@ class Argoverse2(Dataset):
         folders = [
             path.parent
             for pattern in ("scenario_*.parquet", "annotations.feather")
-            for path in reading.glob(root, f"**/{pattern}")
+            for path in reading.find(root, f"**/{pattern}")
         ]
         units = {reading.resolve(folder).name: folder for folder in sorted(folders)}
         if not units:
@@ -267,7 +267,7 @@ class Argoverse2(Dataset):
         paths = [
             path
             for pattern in (*patterns, "map/log_map_archive_*.json")
-            for path in sorted(reading.glob(folder, pattern))
+            for path in sorted(reading.find(folder, pattern))
         ]
         return {f"{unit}/{path.relative_to(folder).as_posix()}": path for path in paths}
 
@@ -282,7 +282,7 @@ class Argoverse2(Dataset):
     def read_log(self, unit: str) -> Log:
         """All steps of a unit."""
         folder = self._folder(unit)
-        if next(reading.glob(folder, "scenario_*.parquet"), None):
+        if next(reading.find(folder, "scenario_*.parquet"), None):
             return scenario_log(folder, unit)
         return sensor_log(folder, unit)
 

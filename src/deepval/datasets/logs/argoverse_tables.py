@@ -184,7 +184,7 @@ def drive(unit: str, folder: Path, **parts: Any) -> Log:
 
 def one_file(folder: Path, pattern: str) -> Path:
     """The only file of a pattern in a folder; raises unless there is exactly one."""
-    paths = sorted(reading.glob(folder, pattern))
+    paths = sorted(reading.find(folder, pattern))
     if len(paths) != 1:
         raise InputError(f"{folder}: must hold one {pattern}; found {len(paths)}.")
     return paths[0]

@@ -203,7 +203,7 @@ class ScenarioNet(Dataset):
     def records(self) -> dict[str, Path]:
         """The record of each unit; the unit's name follows the last underscore of the file's name."""
         paths: dict[str, Path] = {}
-        for path in sorted(reading.glob(Path(self.root), "**/sd_*.pkl"), key=lambda path: (path.stem, str(path))):
+        for path in sorted(reading.find(Path(self.root), "**/sd_*.pkl"), key=lambda path: (path.stem, str(path))):
             unit = path.stem.rsplit("_", 1)[-1]
             if unit in paths:
                 raise InputError(f"records must be of different scenes; {paths[unit]} and {path} are both {unit}.")

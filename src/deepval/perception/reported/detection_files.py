@@ -179,7 +179,7 @@ def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = No
 
     A unit without a file was never run; an empty file means that it was run and reported nothing.
     """
-    files = [path] if reading.is_file(path) else sorted(reading.glob(path, "*.txt"))
+    files = [path] if reading.is_file(path) else sorted(reading.find(path, "*.txt"))
     files = [file for file in files if units is None or file.stem in units]
     lines = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
     words = [row for _, _, row in lines]
