@@ -20,12 +20,11 @@ import numpy as np
 
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ground_corners_m
-from deepval.planners.learned.forward import Forward
-from deepval.planners.learned.masks import BLOCK, Masks, PlanGrid
-from deepval.planners.learned.metrics import path_cells, pkl, tip
-from deepval.planners.learned.network import PlannerNetwork, state_shapes
-from deepval.planners.learned.rasters import RoadDrawing, road_raster, seen_from, whole_raster
-from deepval.planners.learned.weights import PlannerWeights, network_with
+from deepval.planners.neural.masks import BLOCK, Masks, PlanGrid
+from deepval.planners.neural.metrics import path_cells, pkl, tip
+from deepval.planners.neural.network import PlannerNetwork, state_shapes
+from deepval.planners.neural.planner import Forward, PlannerWeights, network_with
+from deepval.planners.neural.rasters import RoadDrawing, road_raster, seen_from, whole_raster
 
 TENSORS, PARAMETERS = 149, 18_851_768
 LOGITS, RELATIVE = 2e-4, 1e-4

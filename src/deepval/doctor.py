@@ -34,7 +34,7 @@ from deepval.files.canonical import (
 )
 from deepval.files.writing import lock, read_sealed
 from deepval.perception.reported import cache as detections
-from deepval.planners.learned.training import CHECKPOINT
+from deepval.planners.neural.training import CHECKPOINT
 from deepval.protocol import judgements, keeping, standings
 from deepval.protocol.history import HISTORY, read_history
 from deepval.protocol.keeping import LIST, REFUSED

@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from allocator_worlds import LADDER, failing_cell, ladder_cell, pair_cell
-from deepval.allocators import RECIPES, FittedAllocator, Recipe, Router, Training, read_allocator
+from deepval.allocators import RECIPES, FittedAllocator, Recipe, Training, read_allocator
+from deepval.allocators.router import Router
 from deepval.cells.fitting import calibration_scores, fit_on, recipes_for, refit, scored_by_all
 from deepval.cli import app, fitting
 from deepval.errors import InputError
@@ -32,7 +33,7 @@ class Crowd(FittedAllocator):
         return len(glance.boxes) - self.usual
 
     @classmethod
-    def fronts(cls):
+    def feature_sets(cls):
         return ("crowd",)
 
     def content(self):
@@ -101,7 +102,7 @@ def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
     made = fit_on(pair_cell(), "toy-crowd")
     with mock.patch.object(Crowd, "content", lambda self: {"name": self.name, "front": "crowd"}):
         made.save(path)
-    with pytest.raises(InputError, match=r"crowd.json: must hold how many boxes are usual; KeyError\('usual'\) is"):
+    with pytest.raises(InputError, match=r"must contain how many boxes are usual; .* failed with KeyError\('usual'\)"):
         read_allocator(path)
     made.save(path)
     path.write_text(path.read_text().replace('"usual": ', '"usual": 9'))
@@ -110,7 +111,7 @@ def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
     del RECIPES["toy-crowd"]
     with pytest.raises(
         InputError,
-        match=r"looks at one of cheap, cheap.memory, detection-list, tracked, track-list, pixels; found 'crowd'",
+        match=r"'front' must be one of cheap, cheap.memory, detection-list, tracked, track-list, pixels; found 'crowd'",
     ):
         read_allocator(path)
 

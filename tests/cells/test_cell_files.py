@@ -18,8 +18,8 @@ from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError, InputWarning
 from deepval.files.writing import lock
+from deepval.perception import modes
 from deepval.perception.reported import cache as store
-from deepval.perception.reported import modes
 from deepval.protocol.tracks import read_cells
 from deepval.tables.costs import PROFILES
 from kitti_files import FRAMES, UNITS, write_kitti

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from allocator_worlds import HOME, ladder_cell, learned
-from deepval.allocators import RECIPES, Router, read_allocator
+from deepval.allocators import RECIPES, read_allocator
 from deepval.allocators.allocator import SIGNALS
+from deepval.allocators.router import Router
 from deepval.cells import folder as folders
 from deepval.cells.build import cells
 from deepval.cells.fitting import calibration_scores, fit_on, judged, recipes_for, refit, score_on, scored_by_all
@@ -124,7 +125,7 @@ def test_every_recipe_looks_at_objects_or_says_why_it_cannot():
     assert {*OBSERVERS, *BLIND} == {name for name, recipe in RECIPES.items() if recipe.extra is None}
     assert recipes_for(street_cell()) == tuple(name for name in RECIPES if name in OBSERVERS)
     for name in OBSERVERS:
-        assert fitted(name).front.name == SEEING[name.split("-")[0]]
+        assert fitted(name).feature_set.name == SEEING[name.split("-")[0]]
     for name in BLIND:
         with pytest.raises(InputError, match=f"{name} cannot be fitted here: it looks at image boxes"):
             fit_on(street_cell(), name)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import log_worlds as worlds
 from deepval.datasets.logs.log import holds, route_starts
-from deepval.datasets.logs.nuplan_tracks import joined
+from deepval.datasets.logs.nuplan_tables import joined
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.world.scene import Lane, LaneMap

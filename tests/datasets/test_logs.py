@@ -14,7 +14,7 @@ from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, looking_ahead, occlusion
 from deepval.geometry.vehicle import ZOE, ground_corners_m
-from deepval.perception.placing.oracle import reference_partners
+from deepval.perception.placing.reference_geometry import reference_partners
 from deepval.perception.reported.matching import matching
 from deepval.perception.simulated.profile import read_profile
 from deepval.perception.simulated.simulation import detected, draw

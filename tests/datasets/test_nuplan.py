@@ -13,7 +13,7 @@ import nuplan_files as files
 from deepval.datasets import open_dataset
 from deepval.datasets.logs.geopackage import UtmZone
 from deepval.datasets.logs.nuplan import NOMINAL, Nuplan, read_drives
-from deepval.datasets.logs.nuplan_map import map_file, read_lane_map
+from deepval.datasets.logs.nuplan_tables import map_file, read_lane_map
 from deepval.datasets.logs.unpickling import unpickled
 from deepval.errors import InputError
 from deepval.geometry.vehicle import PACIFICA, rotations

@@ -16,7 +16,7 @@ from deepval.cells.spec import specs
 from deepval.datasets.nuscenes import NuScenes, expansion_lane_map, read_expansion
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import projected_px
-from deepval.perception.placing.oracle import oracle_cuboids
+from deepval.perception.placing.reference_geometry import oracle_cuboids
 from deepval.perception.reported.detections import DONE, Detections
 from protocol_worlds import run
 from shared import shared_data

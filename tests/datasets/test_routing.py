@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.log import route_of
 from deepval.errors import InputError
 from deepval.world.scene import Lane, LaneMap
 from log_worlds import straight_map

@@ -13,17 +13,18 @@ from deepval.datasets import DATASETS, read_dataset
 from deepval.datasets.synthetic import MODES, WorldSettings, make_world, read
 from deepval.datasets.synthetic.bodies import WEATHERS, Look, fill_ellipse, fill_polygon, packed, unpacked
 from deepval.datasets.synthetic.render import Pictures, pictures_of, write_picture
-from deepval.datasets.synthetic.traffic import STREETS, Drive
-from deepval.datasets.synthetic.view import (
+from deepval.datasets.synthetic.scenes import (
+    SceneParts,
     boxes_px,
     cuboids,
     in_picture,
     kitti_camera,
     occlusion_level,
     solid_corners_m,
+    visible,
     visible_share,
 )
-from deepval.datasets.synthetic.world import SceneParts, visible
+from deepval.datasets.synthetic.traffic import STREETS, Drive
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.world.truth import Truth

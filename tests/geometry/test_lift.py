@@ -8,7 +8,7 @@ from deepval.geometry.camera import Camera, projected_px, transformed
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, SUPER_CLASS, looked_up, super_class
 from deepval.geometry.lift import LiftSettings, ground_cue, height_cue, lift
 from deepval.perception.placing.monocular import monocular_objects
-from deepval.perception.placing.oracle import lift_bias
+from deepval.perception.placing.reference_geometry import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from driving import CAMERA_AXES, camera, detections, scene, truth
 from reference import driving as slow

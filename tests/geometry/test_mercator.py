@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from deepval.geometry.mercator import FLATTENING, SCALE, SEMI_MAJOR_M, utm_m
+from deepval.datasets.logs.geopackage import FLATTENING, SCALE, SEMI_MAJOR_M, utm_m
 from nuplan_files import lon_lat_deg
 
 PUBLISHED = [

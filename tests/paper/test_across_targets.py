@@ -13,7 +13,7 @@ from deepval.errors import InputError
 from deepval.judging.agreement import sign_disagreement
 from deepval.paper.analyses import transfer
 from deepval.paper.analyses.targets import across_targets
-from deepval.planners.learned.masks import masks_bytes, npz_bytes
+from deepval.planners.neural.masks import masks_bytes, npz_bytes
 from deepval.systems.learned import learned_planners
 from deepval.tables.columns import positions
 from driving import Lidar

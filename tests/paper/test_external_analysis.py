@@ -23,8 +23,8 @@ from deepval.paper.analyses.external import (
     planner_cell,
     viability_row,
 )
+from deepval.perception.modes import built_in_mode
 from deepval.perception.placing import PLACINGS
-from deepval.perception.simulated.modes import built_in_mode
 from deepval.planners.observation import agents_of, situation_at
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import Driving

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deepval.allocators.learned import RowRecipe
+from deepval.allocators.row_allocator import RowRecipe
 from deepval.cells.case import openings
 from deepval.cells.fitting import fit_on
 from deepval.cells.spec_files import SearchFolders, read_specification

@@ -14,16 +14,17 @@ from deepval.perception.reported.ap_swap import (
     GradedFrames,
     ap_swap,
     context_sample,
+    contexts,
     contextual_gains,
     graded_frames,
     numbered_on,
+    released_gains,
 )
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import NEVER_RUN, calibrated
 from deepval.perception.reported.losses import area, average_precision, precision_curve
 from deepval.perception.reported.matching import fit_calibration, graded_scores
-from deepval.perception.reported.oric_released import contexts, released_gains
 from driving import detections, random_boxes, truth
 from reference import ap_swap as slow
 from reference import matching as slow_matching

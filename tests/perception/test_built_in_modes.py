@@ -17,16 +17,9 @@ from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.paper.analyses.judged import count_matched_point, count_matched_specs
+from deepval.perception.modes import EveryReference, Nothing, Profiled, built_in_mode, seen_by_camera, seen_through
 from deepval.perception.placing import Tracks
-from deepval.perception.reported.operating_points import GRID, count_matched
-from deepval.perception.simulated.modes import (
-    EveryReference,
-    Nothing,
-    Profiled,
-    built_in_mode,
-    seen_by_camera,
-    seen_through,
-)
+from deepval.perception.reported.score_thresholds import GRID, count_matched
 from deepval.perception.simulated.profile import Conditions, logit, read_profile
 from driving import camera, detections, scene, truth
 from kitti_files import write_kitti

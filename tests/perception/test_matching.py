@@ -13,7 +13,7 @@ from deepval.perception.reported.losses import (
     precision_curve,
 )
 from deepval.perception.reported.matching import assigned, match_candidates, matching
-from deepval.perception.reported.operating_points import (
+from deepval.perception.reported.score_thresholds import (
     GRID,
     PAIRS,
     Rates,

@@ -10,7 +10,7 @@ from deepval.geometry.motion import (
     track_closing_mps,
 )
 from deepval.perception.placing.monocular import monocular_objects
-from deepval.perception.placing.oracle import oracle_objects
+from deepval.perception.placing.reference_geometry import oracle_objects
 from deepval.perception.reported.detections import persistent
 from deepval.world.objects import object_deceleration_mps2, required_deceleration_mps2
 from driving import detections, footprints, objects, random_boxes, random_objects, scene, truth

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from deepval.datasets.synthetic import WorldSettings
-from deepval.datasets.synthetic.world import SceneParts, visible
+from deepval.datasets.synthetic.scenes import SceneParts, visible
 from deepval.errors import InputError
 from deepval.perception.reported.matching import matching
 from deepval.perception.simulated.profile import (

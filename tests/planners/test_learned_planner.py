@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.nuscenes import NuScenes
 from deepval.errors import InputError, InputWarning
-from deepval.planners.learned import masks as planner_file
-from deepval.planners.learned.forward import Forward
-from deepval.planners.learned.masks import (
+from deepval.planners.neural import masks as planner_file
+from deepval.planners.neural.masks import (
     AHEAD_S,
     STEPS,
     Masks,
@@ -32,7 +31,7 @@ from deepval.planners.learned.masks import (
     npz_bytes,
     read_file,
 )
-from deepval.planners.learned.metrics import (
+from deepval.planners.neural.metrics import (
     displacements_m,
     has_future,
     logged_path_m,
@@ -44,9 +43,9 @@ from deepval.planners.learned.metrics import (
     tip_gain,
     tip_of_utilities,
 )
-from deepval.planners.learned.network import state_shapes
-from deepval.planners.learned.planner import loaded_planner, planner_files
-from deepval.planners.learned.rasters import (
+from deepval.planners.neural.network import state_shapes
+from deepval.planners.neural.planner import Forward, loaded_planner, network_with, planner_files, weights_of
+from deepval.planners.neural.rasters import (
     RoadDrawing,
     box_raster,
     meets_square,
@@ -55,7 +54,6 @@ from deepval.planners.learned.rasters import (
     road_raster,
     scene_rasters,
 )
-from deepval.planners.learned.weights import network_with, weights_of
 from deepval.world.scene import Lane, LaneMap
 from deepval.world.truth import Future
 from learned_worlds import fan, small_weights, straight_map
@@ -206,7 +204,7 @@ def test_logits_of_cells_are_those_of_their_blocks():
 
 def test_equal_rasters_are_run_once_and_company_changes_nothing():
     rasters = np.random.default_rng(0).random((3, 5, 64, 64)) < 0.3
-    forward = Forward(network_with(small_weights()), remembered=2)
+    forward = Forward(network_with(small_weights()), stored=2)
     first = [forward.blocks(raster) for raster in (*rasters[:2], *rasters[:2])]
     assert forward.runs == 2
     np.testing.assert_array_equal(first[:2], first[2:])

@@ -14,10 +14,9 @@ from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
-from deepval.planners.learned import training
-from deepval.planners.learned.masks import STEPS, TRAINED_HERE, PlanGrid, masks_bytes, npz_bytes
-from deepval.planners.learned.samples import samples_of, unit_samples
-from deepval.planners.learned.training import TrainingSettings, planner_loss, train
+from deepval.planners.neural import training
+from deepval.planners.neural.masks import STEPS, TRAINED_HERE, PlanGrid, masks_bytes, npz_bytes
+from deepval.planners.neural.training import TrainingSettings, planner_loss, samples_of, train, unit_samples
 from deepval.systems.learned import LEARNED, learned_planners
 from deepval.systems.outcomes import viability
 from deepval.systems.system import constants, settable
@@ -62,7 +61,7 @@ def test_samples_of_the_ego_vehicle_are_every_quarter_of_a_second_with_four_seco
 
 
 def test_a_sample_at_a_frame_sees_what_the_planner_will_see():
-    from deepval.planners.learned.rasters import scene_rasters
+    from deepval.planners.neural.rasters import scene_rasters
 
     scene, truth = Roads().read_unit("road-1")
     made = unit_samples(scene, truth, every_s=0.5)

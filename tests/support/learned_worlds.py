@@ -6,9 +6,9 @@ import numpy as np
 
 from deepval.datasets import Dataset
 from deepval.geometry.vehicle import ZOE, ground_corners_m
-from deepval.planners.learned.masks import STEPS, Masks
-from deepval.planners.learned.network import PlannerNetwork
-from deepval.planners.learned.weights import PlannerWeights
+from deepval.planners.neural.masks import STEPS, Masks
+from deepval.planners.neural.network import PlannerNetwork
+from deepval.planners.neural.planner import PlannerWeights
 from deepval.world.objects import Objects
 from deepval.world.scene import Lane, LaneMap
 from deepval.world.truth import Future

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.geometry.mercator import ECCENTRICITY, FALSE_EASTING_M, RECTIFYING_M, SCALE, N
+from deepval.datasets.logs.geopackage import ECCENTRICITY, FALSE_EASTING_M, RECTIFYING_M, SCALE, N
 
 LOCATION, VERSION, ZONE = "us-ma-boston", "9.12.1817", 19
 ORIGIN_M = np.array([330_000.0, 4_690_000.0])

@@ -20,8 +20,8 @@ from pyarrow import feather
 import argoverse_files
 import deepval
 import external_worlds
+from deepval.allocators import read_allocator
 from deepval.allocators.allocator import file_text
-from deepval.allocators.recipes import read_allocator
 from deepval.cells.explorer import pictures
 from deepval.cells.fitting import fit_on, refit, score_on
 from deepval.cells.folder import read_cell
@@ -42,8 +42,8 @@ from deepval.judging.routing import read_routing
 from deepval.perception.reported.detection_files import open_detections
 from deepval.perception.running.onnx_model import class_names
 from deepval.perception.simulated import profile
-from deepval.planners.learned.masks import masks_bytes, masks_of, read_file
-from deepval.planners.learned.weights import weights_of
+from deepval.planners.neural.masks import masks_bytes, masks_of, read_file
+from deepval.planners.neural.planner import weights_of
 from deepval.protocol.history import read_history
 from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder

@@ -7,8 +7,8 @@ import pytest
 from deepval.cells import build, sources
 from deepval.datasets import open_dataset
 from deepval.geometry.vehicle import ground_poses
+from deepval.perception.modes import built_in_mode
 from deepval.perception.placing import PLACINGS
-from deepval.perception.simulated.modes import built_in_mode
 from deepval.planners.observation import seen_m
 from deepval.systems import SYSTEMS
 from deepval.systems.logged_losses import AHEAD_S, pose_terms

@@ -8,10 +8,16 @@ from hypothesis import strategies as st
 from deepval.datasets import Recording
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
-from deepval.perception.reported.ap_swap import ap_swap, context_sample, contextual_gains, graded_frames, numbered_on
+from deepval.perception.reported.ap_swap import (
+    ap_swap,
+    context_sample,
+    contextual_gains,
+    graded_frames,
+    numbered_on,
+    released_gains,
+)
 from deepval.perception.reported.detections import DetectionSet, calibrated
 from deepval.perception.reported.matching import fit_calibration, graded_scores
-from deepval.perception.reported.oric_released import released_gains
 from deepval.targets import (
     TARGETS,
     ApSwap,

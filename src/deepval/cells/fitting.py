@@ -354,7 +354,7 @@ def rows_on(
     if reason is not None:
         raise InputError(f"{allocator.name} cannot score here: {reason}.")
     sights = _sights(cell, _units_with_inputs(cell, units_of(cell.split, units)))
-    return np.concatenate([allocator.front.rows(sight)[sight.view.detections.run] for sight in sights])
+    return np.concatenate([allocator.feature_set.rows(sight)[sight.view.detections.run] for sight in sights])
 
 
 def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: int = 0, map_fits: Map = map) -> Scored:

@@ -11,11 +11,10 @@ from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, CellSpec, Mater
 from deepval.datasets import Dataset, open_dataset
 from deepval.datasets.synthetic import MODES, Simulated, Synthetic, WorldSettings
 from deepval.errors import InputError, InputWarning
+from deepval.perception.modes import BUILT_IN, NAMES, FileMode, Profiled, built_in_mode
 from deepval.perception.reported.cache import units_in
 from deepval.perception.reported.detection_files import is_cache
 from deepval.perception.reported.detections import ScoreKind
-from deepval.perception.reported.modes import FileMode
-from deepval.perception.simulated.modes import BUILT_IN, NAMES, Profiled, built_in_mode
 from deepval.systems import System
 from deepval.systems.learned import learned_planners
 
@@ -27,7 +26,7 @@ class ModeFile:
     Attributes:
         name: The mode's name.
         path: Detections in any format that `read_detections` reads, or a mode's folder in a cache; None for a mode
-            that needs no file, see `perception.simulated.modes`.
+            that needs no file, see `perception.modes`.
         threshold: Detections below this score are dropped; None keeps all.
         scores: Kind of the scores; None takes the kind that the file declares.
         classes: Classes of the detections used; None uses all.

@@ -16,10 +16,10 @@ from deepval.errors import InputError, quote
 from deepval.files import reading
 from deepval.files.canonical import digest_of, file_digest, json_content, json_text, plain, sha256
 from deepval.files.reading import check_file_form
+from deepval.perception.modes import BUILT_IN, built_in_name
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detection_rows import ModeReader
-from deepval.perception.simulated.modes import BUILT_IN, built_in_name
-from deepval.planners.learned.masks import GET
+from deepval.planners.neural.masks import GET
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import MARKS
 from deepval.systems.system import constants, settable, with_constants

@@ -163,10 +163,9 @@ def train(
 
     Example: deepval planner train --dataset nuscenes --root nuscenes --maps expansion --steps 2000 --out planner
     """
-    from deepval.planners.learned.masks import PlanGrid
-    from deepval.planners.learned.samples import samples_of, unit_samples
-    from deepval.planners.learned.training import TrainingSettings
-    from deepval.planners.learned.training import train as run
+    from deepval.planners.neural.masks import PlanGrid
+    from deepval.planners.neural.training import TrainingSettings, samples_of, unit_samples
+    from deepval.planners.neural.training import train as run
 
     check_writable(out, folder=True)
     if not 0 < every < float("inf"):

@@ -17,11 +17,11 @@ from deepval.errors import InputError, InputWarning, suggestion
 from deepval.files import reading
 from deepval.files.writing import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
+from deepval.perception.modes import NAMES, built_in_mode
 from deepval.perception.placing import PLACINGS
 from deepval.perception.running.decoding import STYLES
 from deepval.perception.running.onnx_model import PROVIDERS
-from deepval.perception.simulated.modes import NAMES, built_in_mode
-from deepval.planners.learned.masks import GET
+from deepval.planners.neural.masks import GET
 from deepval.protocol.keeping import rebuilt, standing
 from deepval.report.text_table import quantity
 from deepval.systems import LEARNED, SYSTEMS, System

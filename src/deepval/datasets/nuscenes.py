@@ -16,7 +16,7 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.datasets.dataset import Dataset
-from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.log import route_of
 from deepval.datasets.logs.scenarionet import ScenarioNet, lane_map_of, read_record
 from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables
 from deepval.errors import InputError, InputWarning, quote

@@ -200,8 +200,9 @@ def _check_split(content: columns.Columns, cell: WantedScores) -> None:
     wrong = np.flatnonzero((rows >= 0) & ~np.isin(unit, cell.scored.unit_ids))
     if len(wrong):
         first = int(wrong[0])
+        where = columns.row_name(first, ids)
         raise InputError(
-            f"{content.source}: only validation and test inputs may be scored; {columns.row_name(first, ids)} belongs to "
+            f"{content.source}: only validation and test inputs may be scored; {where} belongs to "
             f"training unit {str(unit[first])!r}{f', as do {len(wrong) - 1:,} more' if len(wrong) > 1 else ''}."
         )
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.planners.learned.masks import AHEAD_S, PUBLISHED, TRAINED_HERE, UNVERIFIED, Origin
-from deepval.planners.learned.metrics import displacements_m, has_future, logged_path_m
-from deepval.planners.learned.planner import LoadedPlanner, PlannerFiles, loaded_planner, planner_files
+from deepval.planners.neural.masks import AHEAD_S, PUBLISHED, TRAINED_HERE, UNVERIFIED, Origin
+from deepval.planners.neural.metrics import displacements_m, has_future, logged_path_m
+from deepval.planners.neural.planner import LoadedPlanner, PlannerFiles, loaded_planner, planner_files
 from deepval.systems.paths import sideways
 from deepval.systems.system import System
 from deepval.world.objects import Objects

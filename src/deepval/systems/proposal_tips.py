@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.planners.learned.metrics import tip_of_utilities
+from deepval.planners.neural.metrics import tip_of_utilities
 from deepval.planners.observation import Planner, agents_of, situation_at
 from deepval.planners.pdm_closed import PdmClosed
 from deepval.systems.logged_losses import judged_frames

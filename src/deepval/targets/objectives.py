@@ -12,8 +12,14 @@ from deepval.diagnostics import Evidence, PerceptionGain
 from deepval.errors import InputError
 from deepval.judging.budgets import LEVELS
 from deepval.judging.ties import inclusion
-from deepval.perception.reported.ap_swap import CONTEXT, GradedFrames, ap_swap, context_sample, contextual_gains
-from deepval.perception.reported.oric_released import released_gains
+from deepval.perception.reported.ap_swap import (
+    CONTEXT,
+    GradedFrames,
+    ap_swap,
+    context_sample,
+    contextual_gains,
+    released_gains,
+)
 from deepval.tables.shares import quota
 
 TIE = 1e-9

@@ -6,8 +6,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.datasets.logs.log import Log
-from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.log import Log, route_of
 from deepval.errors import InputError, reason
 from deepval.files import reading
 from deepval.files.canonical import read_json

@@ -19,10 +19,17 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.geopackage import Database, open_database
-from deepval.datasets.logs.log import Log, route_starts
-from deepval.datasets.logs.nuplan_map import map_file, read_lane_map
-from deepval.datasets.logs.nuplan_tracks import TABLES, joined, numbers, read_boxes, read_red_lights, token_text
-from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.log import Log, route_of, route_starts
+from deepval.datasets.logs.nuplan_tables import (
+    TABLES,
+    joined,
+    map_file,
+    numbers,
+    read_boxes,
+    read_lane_map,
+    read_red_lights,
+    token_text,
+)
 from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import unpickled
 from deepval.errors import InputError

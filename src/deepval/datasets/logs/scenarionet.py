@@ -11,8 +11,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.datasets.dataset import Dataset
-from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, poses_of
-from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, poses_of, route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import read_pickle
 from deepval.errors import InputError

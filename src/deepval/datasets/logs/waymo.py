@@ -18,8 +18,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.datasets.dataset import Dataset
-from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, poses_of
-from deepval.datasets.logs.routing import route_of
+from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, poses_of, route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.files import reading

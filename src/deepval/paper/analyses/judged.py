@@ -13,7 +13,7 @@ from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.totals import ratio
 from deepval.paper.columns import column, count, low, share
-from deepval.perception.reported.operating_points import GRID, SHARED, OperatingPoint, count_matched
+from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matched
 from deepval.report.text_table import number
 from deepval.results import Result
 from deepval.tables.costs import Costs

@@ -11,7 +11,7 @@ from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError
 from deepval.paper.analyses.judged import Units
-from deepval.perception.placing.oracle import lift_bias
+from deepval.perception.placing.reference_geometry import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, silent
 from deepval.report.charts import Chart, Dot, plain

@@ -14,7 +14,7 @@ from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
-from deepval.perception.reported.operating_points import OperatingPoint
+from deepval.perception.reported.score_thresholds import OperatingPoint
 from deepval.progress import Watch, silent
 from deepval.report.text_table import Table, interval, lines_of, number, percent
 from deepval.results import known

@@ -16,7 +16,7 @@ from deepval.cells.sighting import Sighting, placed, sighting, used_of
 from deepval.cells.spec import CellSpec, ModeSpec
 from deepval.errors import InputError
 from deepval.perception.reported.detections import NEVER_RUN, Detections, has_ground_boxes
-from deepval.perception.reported.operating_points import (
+from deepval.perception.reported.score_thresholds import (
     GRID,
     SHARED,
     STEPS,

@@ -1,8 +1,8 @@
 """Placing: a mode's detections -> objects in the ego frame. One method per file, one row per method in PLACINGS."""
 
 from deepval.perception.placing.monocular import Monocular, Placing
-from deepval.perception.placing.oracle import OracleGeometry
-from deepval.perception.placing.tracks import Cuboids, Tracks
+from deepval.perception.placing.reference_geometry import OracleGeometry
+from deepval.perception.placing.track_placing import Cuboids, Tracks
 
 PLACINGS: dict[str, Placing] = {
     "monocular": Monocular(),

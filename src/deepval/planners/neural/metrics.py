@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.planners.learned.masks import AHEAD_S, Masks
+from deepval.planners.neural.masks import AHEAD_S, Masks
 from deepval.world.truth import Future
 
 HORIZON_S = float(AHEAD_S[-1])

@@ -7,14 +7,14 @@ other agents, the vehicle's own box. Drawn by OpenCV's fillPoly and polylines wi
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 from deepval.geometry.vehicle import Vehicle, ground_poses
-from deepval.planners.learned.masks import PlanGrid
-from deepval.planners.learned.weights import opencv_library
+from deepval.planners.neural.masks import PlanGrid
 from deepval.world.objects import Objects
 from deepval.world.scene import Lane, LaneMap, Outline, Scene
 
@@ -211,3 +211,8 @@ def own_size_m(scene: Scene) -> tuple[float, float]:
 @lru_cache(maxsize=4)
 def _cached_drawing(lane_map: LaneMap) -> RoadDrawing:
     return road_drawing(lane_map)
+
+
+def opencv_library() -> Any:
+    """OpenCV."""
+    return library("cv2", purpose="The learned planner", extra="torch")

@@ -10,7 +10,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from deepval.planners.learned.masks import BLOCK, STEPS
+from deepval.planners.neural.masks import BLOCK, STEPS
 
 CHANNELS = 5
 WIDTH = 64

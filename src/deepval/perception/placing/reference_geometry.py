@@ -14,7 +14,7 @@ from deepval.geometry.boxes import Best, best_partner, frame_pairs, iou
 from deepval.geometry.classes import LENGTH_M, looked_up, super_class
 from deepval.geometry.lift import LiftSettings
 from deepval.perception.placing.monocular import Placing, monocular_objects
-from deepval.perception.placing.tracks import Cuboids
+from deepval.perception.placing.track_placing import Cuboids
 from deepval.perception.reported.detections import Detections, DetectionSet
 from deepval.world.objects import Objects, boxed
 from deepval.world.scene import Scene
