@@ -205,7 +205,7 @@ def _check_manifest(folder: Path, checkup: Checkup) -> set[str]:
         checkup.count("planner")
         for name in ("weights", "masks"):
             checkup.whole(
-                folder / f"{name}.npz", content.get(f"{name}_sha256"), f"deepval planner train --out {folder}"
+                folder / f"{name}.npz", content.get(f"{name}_sha256"), f"deepval train-planner --out {folder}"
             )
         return {"weights.npz", "masks.npz"}
     checkup.wrong(path, "must be the manifest of something that deepval wrote; it is none", "the command that wrote it")

@@ -12,7 +12,7 @@ from allocator_worlds import LADDER, failing_cell, ladder_cell, pair_cell
 from deepval.allocators import RECIPES, FittedAllocator, Recipe, Training, read_allocator
 from deepval.allocators.router import Router
 from deepval.cells.fitting import calibration_scores, fit_on, recipes_for, refit, scored_by_all
-from deepval.cli import app, fitting
+from deepval.cli import app, fit_allocators
 from deepval.errors import InputError
 from deepval.features.views import frames_of
 from deepval.progress import silent
@@ -142,6 +142,6 @@ def test_it_serves_and_is_timed(tmp_path):
     found = [(router.decide(frame), router.score) for frame in frames_of(view)]
     assert [score for _, score in found] == read_allocator(path).score(view).tolist()
     assert {mode for mode, _ in found} <= {LADDER[0], LADDER[-1]}
-    name, stages, frames = fitting.stages_of(str(path), ladder_cell().folder)
+    name, stages, frames = fit_allocators.stages_of(str(path), ladder_cell().folder)
     assert (name, list(stages)) == ("crowd", ["score"])
     assert stages["score"](frames[:5]) == [stages["score"](frame) for frame in frames[:5]]

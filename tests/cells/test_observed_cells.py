@@ -241,6 +241,6 @@ def test_the_commands_fit_score_and_profile_such_a_cell(tmp_path, monkeypatch):
     refused = run("fit", folder, "--allocator", "router-recall")
     assert refused.code == 2
     assert "router-recall cannot be fitted here: it looks at image boxes" in " ".join(refused.err.split())
-    profiled = run("profile", "gate-ridge", "--cell", folder, "--out", tmp_path / "costs.toml", "--seconds", "0.2")
+    profiled = run("profile", folder, "gate-ridge", "--out", tmp_path / "costs.toml", "--seconds", "0.2")
     assert profiled.code == 0, profiled.err
     assert "gate-ridge (single)" in profiled.out

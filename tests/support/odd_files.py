@@ -410,7 +410,7 @@ def cell_subjects(home: Path) -> list[Subject]:
         json_subject(
             "exported",
             fitted["gate-gbm"],
-            command("export", cell, fitted["gate-gbm"], "--out", home / "g.onnx"),
+            command("fit", cell, "--export", fitted["gate-gbm"], "--out", home / "g.onnx"),
             seal=sealed,
         ),
         json_subject(
