@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import deepval
+from commands import run
 from deepval.errors import InputError
 from deepval.judging import kernel, out_of_core
 from deepval.judging import sieve as sieves
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import inclusion
-from deepval.tables import chunks as memory
-from deepval.tables import keys
-from deepval.tables.joins import Spill
-from protocol_worlds import run
+from deepval.tables import joining, keys, parts, scanned
+from deepval.tables import parts as memory
+from deepval.tables.joining import Spill
 from worlds import COSTS, quietly
 
 INPUTS = 700
@@ -172,7 +172,7 @@ def test_scores_in_another_order_are_joined(tmp_path, monkeypatch, text, small):
 
 
 def test_texts_of_one_hash_are_told_apart(tmp_path, monkeypatch):
-    real = keys.keys_of
+    real = keys.hashed
     monkeypatch.setattr(joining, "hashed", lambda ids, seed=0: real(ids, seed) if seed else real(ids) % 7)
     files = scores(tmp_path, text=True, order=np.arange(INPUTS)[::-1])
     assert_judged_alike(world(tmp_path, text=True), files, draws=5)
@@ -379,16 +379,10 @@ def test_what_needs_the_rows_is_refused_by_its_name(tmp_path):
 
 def test_memory_is_a_size(tmp_path, monkeypatch):
     source, files = world(tmp_path), scores(tmp_path)
-    assert [memory.memory_limit(given) for given in ("1.5GB", "800 mb", 0, "0", 7)] == [
-        1_500_000_000,
-        800_000_000,
-        0,
-        0,
-        7,
-    ]
+    assert [memory.bound(given) for given in ("1.5GB", "800 mb", 0, "0", 7)] == [1_500_000_000, 800_000_000, 0, 0, 7]
     for given in ("much", "-1", True, "1e3", "1500", "1 pint", "9" * 30):
         with pytest.raises(InputError, match=r"memory must be a size such as 1.5GB"):
-            memory.memory_limit(given)
+            memory.bound(given)
     assert memory.on_disk(source, files, "1GB") is None
     assert memory.on_disk(source, files, "1KB") is not None
     monkeypatch.setenv(memory.VARIABLE, "1KB")
@@ -401,7 +395,7 @@ def test_memory_is_a_size(tmp_path, monkeypatch):
     assert memory.on_disk(source, files) is None
     (tmp_path / "manifest.json").write_text("{}")
     assert memory.on_disk(source, files, 0) is None  # a cell's file is read whole, and verified
-    assert memory.available_memory() == 10**12
+    assert memory.available() == 10**12
 
 
 def test_temporary_files_have_no_name(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import call
 from deepval.cli import app
 from deepval.cli.analysing import ANALYSES
 from deepval.errors import InputError
@@ -17,10 +18,6 @@ from project import ROOT
 from small_cells import build_cells, read_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
-
-
-def run(*words: object) -> None:
-    app(["analyse", *map(str, words)], standalone_mode=False)
 
 
 @pytest.fixture(scope="module")
@@ -52,20 +49,20 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
     cell = cells / "braking-monocular"
     words = ("seeds", cell, "-a", "gate-ridge", "--seeds", "2")
     found = seeds.rows(read_cells(cell), ["gate-ridge"], seeds=2)
-    run(*words, "--json")
+    call("analyse", *words, "--json")
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps([asdict(row) for row in found]))
-    run(*words, "--out", tmp_path / "rows.csv")
+    call("analyse", *words, "--out", tmp_path / "rows.csv")
     assert "Written to" in capsys.readouterr().out
     (row,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
     assert [row["cell"], row["allocator"], row["seeds"]] == ["braking-monocular", "gate-ridge", "0 1"]
     assert [float(value) for value in row["ndg"].split()] == list(found[0].ndg)
     for form, sign in [("text", "Training seeds"), ("markdown", "| --- |"), ("latex", r"\toprule")]:
-        run(*words, "--format", form)
+        call("analyse", *words, "--format", form)
         assert sign in capsys.readouterr().out
 
 
 def test_a_folder_of_cells_stands_for_its_cells(cells, capsys):
-    run("seeds", cells, "-a", "gate-ridge", "--seeds", "1", "--json")
+    call("analyse", "seeds", cells, "-a", "gate-ridge", "--seeds", "1", "--json")
     assert [row["cell"] for row in json.loads(capsys.readouterr().out)] == ["braking-monocular"]
 
 
@@ -80,10 +77,10 @@ def test_a_folder_of_cells_stands_for_its_cells(cells, capsys):
 )
 def test_bad_options_are_refused_before_any_work(words, sentence, cells):
     with pytest.raises(InputError) as told:
-        run("seeds", cells / "braking-monocular", "-a", "gate-ridge", *words)
+        call("analyse", "seeds", cells / "braking-monocular", "-a", "gate-ridge", *words)
     assert sentence in str(told.value)
 
 
 def test_a_cell_given_twice_is_refused(cells):
     with pytest.raises(InputError, match="one is given twice"):
-        run("seeds", cells, cells / "braking-monocular", "-a", "gate-ridge")
+        call("analyse", "seeds", cells, cells / "braking-monocular", "-a", "gate-ridge")

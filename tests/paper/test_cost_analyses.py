@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deepval
+from commands import call
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import Split
-from deepval.cli import app
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws, seeds_by_units
 from deepval.paper.analyses import break_even, budgets, capacity, gaps, ladder, skipping, streams, uniform
@@ -513,7 +513,7 @@ def built(tmp_path_factory):
     """A cell of the synthetic world with scores beside it."""
     folder = build_cells(tmp_path_factory.mktemp("cells"), systems=("braking",)) / "braking-monocular"
     for name in ("ego-speed", "criticality"):
-        app(["score", str(folder), name, "--units", "all"], standalone_mode=False)
+        call("score", folder, name, "--units", "all")
     return folder
 
 
@@ -533,7 +533,7 @@ def built(tmp_path_factory):
 def test_commands_tell_rows_and_what_they_come_to(words, parts, built, capsys):
     name, *rest = words
     charged_ = [] if name in ("streams", "capacity") else ["--costs", "jetson-agx-xavier"]
-    app(["analyse", name, str(built), *rest, *charged_, "--json"], standalone_mode=False)
+    call("analyse", name, built, *rest, *charged_, "--json")
     told = json.loads(capsys.readouterr().out)
     assert told if parts is None else set(told) == set(parts)
     assert parts is None or all(told[part] for part in parts)
@@ -542,10 +542,10 @@ def test_commands_tell_rows_and_what_they_come_to(words, parts, built, capsys):
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 def test_commands_write_tables_and_figures(built, tmp_path, capsys):
     words = ["analyse", "budgets", str(built), "--costs", "jetson-agx-xavier", "--alpha", "0.2", "--draws", "0"]
-    app([*words, "--figure", str(tmp_path / "levels.png")], standalone_mode=False)
+    call(*words, "--figure", tmp_path / "levels.png")
     assert "Share of inputs left after paying for oneself" in capsys.readouterr().out
     assert (tmp_path / "levels.png").read_bytes().startswith(b"\x89PNG")
-    app([*words, "--format", "csv"], standalone_mode=False)
+    call(*words, "--format", "csv")
     assert capsys.readouterr().out.startswith("cell,allocator,kind,alpha")
 
 
@@ -567,7 +567,7 @@ def test_commands_write_tables_and_figures(built, tmp_path, capsys):
 def test_commands_say_what_is_missing(words, sentence, built):
     name, *rest = words
     with pytest.raises(InputError, match=sentence):
-        app(["analyse", name, str(built), *rest], standalone_mode=False)
+        call("analyse", name, built, *rest)
 
 
 def test_rows_are_plain_data(causal):

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from deepval.cells.sighting import perceived, sighting
+from commands import call
 from deepval.cells.sources import located
-from deepval.cli import app
+from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.errors import InputError
 from deepval.paper.analyses import lift, mechanism, viability
 from deepval.paper.analyses.mechanism import unit_reactions
@@ -42,10 +42,10 @@ def judged_at(truth, frame):
 
 def slow_reactions(spec, unit):
     """The twin: frame by frame, with every assignment tried and one frame's objects taken away at a time."""
-    seen = sighting(spec, unit)
+    seen = unit_data(spec, unit)
     scene, truth, rule = seen.scene, seen.truth, spec.rule
     cheap, full = seen.used[spec.order[0]], seen.used[spec.order[-1]]
-    objects = perceived(spec, seen)
+    objects = objects_by_mode(spec, seen)
     plans = branches(rule, scene, objects, seen.run)
     told = {"reacted": [], "needed": [], "lost": [], "alike": [], "shared_value": [], "recovered": []}
     for frame in range(len(scene)):
@@ -155,7 +155,7 @@ def test_viability_is_that_of_a_loop_over_constant_plans(cells):
         for choice in spec.rule.choices:
             losses = []
             for unit in units:
-                seen = sighting(spec, unit)
+                seen = unit_data(spec, unit)
                 plans = np.array([choice] * len(seen.scene))
                 before = np.array([np.full_like(choice, np.nan), *plans[1:]])
                 terms = spec.rule.terms(plans, seen.scene, seen.truth, previous=before)
@@ -183,7 +183,7 @@ def test_lift_bias_is_that_of_a_loop_over_detections(cells):
     for row in found:
         excess = []
         for unit in UNITS:
-            seen = sighting(spec, unit)
+            seen = unit_data(spec, unit)
             used, truth = seen.used[row.mode], seen.truth
             lifted = monocular_objects(used, seen.scene).near_m
             for i in np.flatnonzero(used.cls == row.cls):
@@ -203,9 +203,9 @@ def test_lift_bias_is_that_of_a_loop_over_detections(cells):
 @pytest.mark.parametrize("name", ["viability", "lift"])
 def test_commands_that_read_the_data_again(name, cells, capsys):
     folder = next(iter(cells.values())).folder
-    app(["analyse", name, str(folder), "--json"], standalone_mode=False)
+    call("analyse", name, folder, "--json")
     assert {row["cell"] for row in json.loads(capsys.readouterr().out)} == {folder.name}
-    app(["analyse", name, str(folder)], standalone_mode=False)
+    call("analyse", name, folder)
     assert folder.name in capsys.readouterr().out
 
 
@@ -214,20 +214,17 @@ def test_data_on_disk_are_read_again_and_must_be_the_same(tmp_path, monkeypatch,
     write_kitti(tmp_path)
     modes = ("--mode", "small=small.parquet", "--mode", "large=large.parquet")
     at = ("--root", "kitti_tracking", *modes)
-    app(
-        ["build", "--dataset", "kitti", *at, "--threshold", "small=0.3", "--set", "hard_mps2=7", "--out", "out"],
-        standalone_mode=False,
-    )
+    call("build", "--dataset", "kitti", *at, "--threshold", "small=0.3", "--set", "hard_mps2=7", "--out", "out")
     capsys.readouterr()
-    app(["analyse", "mechanism", "out", *at, "--json"], standalone_mode=False)
+    call("analyse", "mechanism", "out", *at, "--json")
     rows = json.loads(capsys.readouterr().out)
     assert any(row["detections"] is not None for row in rows)
     swapped = ("--root", "kitti_tracking", "--mode", "small=large.parquet", "--mode", "large=small.parquet")
     for words, sentence in [
         (swapped, "the data given must be those that the cell was built from"),
-        (at[:4], "nobody said where large lies: give --mode large=FILE"),
+        (at[:4], "give the file of large with --mode large=FILE"),
         (modes, "give --root, the folder of its files, too"),
     ]:
         with pytest.raises(InputError) as told:
-            app(["analyse", "mechanism", "out", *words], standalone_mode=False)
+            call("analyse", "mechanism", "out", *words)
         assert sentence in str(told.value)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from commands import call
 from deepval.allocators.row_allocator import RowRecipe
-from deepval.cells.case import openings
+from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on
-from deepval.cells.spec_files import SearchFolders, read_specification
-from deepval.cli import app
+from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
 from deepval.judging.over_cells import compare_over
@@ -241,7 +241,7 @@ def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, m
     monkeypatch.setattr("deepval.paper.registry.ANALYSES", ANALYSES[:2])
     monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
-    app(list(map(str, words)), standalone_mode=False)
+    call(*words)
     told = capsys.readouterr().out
     assert "2 cells, 2 analyses, 0 figures beside the paper's" in told
     for at in done.cells:
@@ -252,12 +252,12 @@ def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, m
 def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
     _, folder = whole
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
-    app([*map(str, words), "--analysis", "signs", "-a", "gate-ridge"], standalone_mode=False)
+    call(*words, "--analysis", "signs", "-a", "gate-ridge")
     assert "2 cells, 1 analyses" in capsys.readouterr().out
     with pytest.raises(InputError, match=r"--analysis must be one of signs, .*; found 'sings'"):
-        app([*map(str, words), "--analysis", "sings"], standalone_mode=False)
+        call(*words, "--analysis", "sings")
     with pytest.raises(InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"):
-        app([*map(str, words), "-a", "gate"], standalone_mode=False)
+        call(*words, "-a", "gate")
 
 
 def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
@@ -288,9 +288,9 @@ def test_a_registered_plan_is_followed_and_told(whole, specification, tmp_path, 
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path / "out", "--workers", "1"]
     words = [*map(str, words), *(f"--analysis={name}" for name in CHOSEN), "-a", "gate-ridge", "--plan", str(plan)]
     with pytest.raises(InputError, match="must be registered as it is before it is followed"):
-        app(words, standalone_mode=False)
+        call(*words)
     register(plan, dict.fromkeys(ids, 0))
-    app(words, standalone_mode=False)
+    call(*words)
     capsys.readouterr()
     told = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["plan"]
     results = {at.cell.id: at.part("results") for at in done.cells}
@@ -322,13 +322,13 @@ def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_fir
 
 def test_analyses_take_specifications_and_say_what_a_track_lacks(whole, specification, tmp_path, capsys):
     _, folder = whole
-    app(["analyse", "signs", str(specification), "--work", str(folder / "work"), "--json"], standalone_mode=False)
+    call("analyse", "signs", specification, "--work", folder / "work", "--json")
     assert [row["inputs"] for row in json.loads(capsys.readouterr().out)] == [72, 72]
     viable = ["analyse", "viability", str(specification), "--work", str(folder / "work"), "--json"]
-    app(viable, standalone_mode=False)
+    call(*viable)
     assert len(json.loads(capsys.readouterr().out)) == 4
     with pytest.raises(InputError, match="none of core can be built here"):
-        app(["analyse", "signs", "core", "--data", str(tmp_path)], standalone_mode=False)
+        call("analyse", "signs", "core", "--data", tmp_path)
 
 
 def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification):

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from commands import Done, run
 from deepval.cells import build as mapping
 from deepval.cells import folder as folders
 from deepval.cells.build import built
-from deepval.cells.kept_parts import PartStore, slots
 from deepval.cells.spec import specs
+from deepval.cells.stored_parts import PartStore, slots
 from deepval.doctor import doctor
 from deepval.errors import UnfinishedError
 from deepval.files.canonical import digest_of
@@ -22,7 +23,6 @@ from deepval.perception.reported.detection_files import open_detections
 from deepval.protocol.keeping import KEPT, UNITS
 from kitti_files import UNITS as SEQUENCES
 from kitti_files import write_kitti
-from protocol_worlds import Done, run
 from street import Street, street
 from worlds import quietly
 

@@ -14,10 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Float, Shaped
-from deepval.cells.kept_parts import (
+from deepval.cells.spec import CellSpec, Material, specs
+from deepval.cells.stored_parts import (
     Arrays,
+    Observed,
     PartStore,
+    SharedPart,
     StoredPart,
+    UnitPart,
     derived_arrays,
     own_settings,
     shared_arrays,
@@ -27,8 +31,7 @@ from deepval.cells.kept_parts import (
     unit_of,
     unit_rests_on,
 )
-from deepval.cells.spec import CellSpec, Material, specs
-from deepval.cells.unit import Observed, SharedPart, UnitPart, scored_outcomes, shared_part, unit_parts
+from deepval.cells.unit import scored_outcomes, shared_part, unit_parts
 from deepval.cells.view_files import picture_files, view_files
 from deepval.diagnostics import role_column
 from deepval.engines import Map
@@ -44,7 +47,7 @@ from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, joined
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
-from deepval.targets.objectives import ROUTING, RoutingObjective
+from deepval.targets import ROUTING, RoutingObjective
 
 
 class Lacking(NamedTuple):

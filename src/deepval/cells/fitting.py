@@ -27,7 +27,7 @@ from deepval.allocators import (
 )
 from deepval.allocators.allocator import SIGNALS
 from deepval.arrays import Float, Int, Shaped
-from deepval.cells.case import ALLOCATORS
+from deepval.cells.evaluation_data import ALLOCATORS
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
@@ -43,8 +43,7 @@ from deepval.tables.columns import positions
 from deepval.tables.costs import Costs
 from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
-from deepval.targets import TARGETS, labels
-from deepval.targets.objectives import RoutingObjective
+from deepval.targets import TARGETS, RoutingObjective, labels
 
 Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
 """Returns the stored fit of a recipe on a cell, or fits now."""

@@ -224,7 +224,7 @@ def _reads(command: str, read: Path, written: Path) -> bool:
 
 def _cell_files(cell: Path) -> set[str]:
     """The files of a cell that its manifest lists, the manifest and the ledger."""
-    from deepval.cells.case import LEDGER
+    from deepval.cells.evaluation_data import LEDGER
     from deepval.files.canonical import MANIFEST, TOP, read_manifest
 
     try:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cells.case import Case, note_unknown_fits
+from deepval.cells.evaluation_data import EvaluationData, note_unknown_fits
 from deepval.cells.judgement import judge
 from deepval.cli import options, terminal
 from deepval.cli.options import OUTPUT, SUBJECT, Calibration, ChargedBudgets, Draws, Json, PlanFile, Subject
@@ -140,7 +140,7 @@ class _Judged(NamedTuple):
 
 
 def _judge(
-    cases: Mapping[str, Case],
+    cases: Mapping[str, EvaluationData],
     sides: Sequence[Named],
     subject: Subject,
     budgets: ChargedBudgets,
@@ -205,7 +205,7 @@ def _compare_areas(results: Mapping[str, Result], one: str, other: str, *, gate:
         raise typer.Exit(FAILED_GATE)
 
 
-def _cases(paths: Sequence[str], subject: Subject) -> dict[str, Case]:
+def _cases(paths: Sequence[str], subject: Subject) -> dict[str, EvaluationData]:
     """The cells or values files to compare on, by path."""
     cases = {str(path): subject.case(path) for path in map(Path, paths)}
     if len(cases) < len(paths):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from deepval.cells import sources
-from deepval.cells.sighting import report_of, used_of
+from deepval.cells.unit import mode_report, used_detections
 from deepval.cli import options, terminal
 from deepval.cli.arguments import limits
 from deepval.cli.dataset_options import DataFiles
@@ -151,7 +151,7 @@ def _perceive(dataset: Dataset, units: Sequence[str], mode: sources.ModeFile, pl
 
     def perceive(unit: str) -> Objects:
         scene, truth = dataset.read_unit(unit)
-        return placing.place(used_of(mode_spec, report_of(mode_spec, scene, truth)), scene, truth)
+        return placing.place(used_detections(mode_spec, mode_report(mode_spec, scene, truth)), scene, truth)
 
     return perceive
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import deepval
-from deepval.cells.case import head_of, heads_of, note_unknown_fits
+from deepval.cells.evaluation_data import head_of, heads_of, note_unknown_fits
 from deepval.cells.judgement import judge
 from deepval.cli import options, terminal
 from deepval.cli.arguments import limits

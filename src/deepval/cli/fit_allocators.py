@@ -10,7 +10,7 @@ import typer
 from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_named
 from deepval.allocators.onnx_graph import exported
 from deepval.cells import fitting
-from deepval.cells.case import SCORES
+from deepval.cells.evaluation_data import SCORES
 from deepval.cells.fitting import allocator_named, called
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.spec import ROLES

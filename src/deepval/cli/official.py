@@ -101,7 +101,7 @@ def reproduce(
     Example: deepval reproduce synthetic kitti-public --data data --work work --out reproduction
     """
     from deepval.allocators import RECIPES
-    from deepval.cells.case import openings
+    from deepval.cells.evaluation_data import openings
     from deepval.paper.parts import BOARD
     from deepval.paper.planned import followed
     from deepval.paper.registry import ANALYSES

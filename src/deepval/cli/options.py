@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from deepval.cells.case import Case, read_case
+from deepval.cells.evaluation_data import EvaluationData, read_evaluation_data
 from deepval.cells.spec import ROLES
 from deepval.cli.arguments import OptionGroup, check_number, limits
 from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width  # noqa: F401 - used by analyses
@@ -147,7 +147,7 @@ class Budgets(OptionGroup):
         ),
     ] = None
 
-    def of(self, case: Case, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
+    def of(self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
         """Budgets for a case; without --budget, selection and the kinds that charge some scores, or `every` score."""
         return budgets(case, scores, self.alpha, self.budget, every=every)
 
@@ -159,13 +159,13 @@ class ChargedBudgets(Budgets):
     rails: Rails = None
     skipping: Skipping = False
 
-    def of(self, case: Case, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
+    def of(self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
         """Budgets for a case, as of `Budgets`."""
         return budgets(case, scores, self.alpha, self.budget, rails=self.rails, skipping=self.skipping, every=every)
 
 
 def budgets(
-    case: Case,
+    case: EvaluationData,
     scores: Mapping[str, Scores],
     alphas: Sequence[float] | None = None,
     kinds: Sequence[str] | None = None,
@@ -239,9 +239,9 @@ class Subject(OptionGroup):
         """What happens to inputs without a score."""
         return self.missing
 
-    def case(self, values: Path) -> Case:
+    def case(self, values: Path) -> EvaluationData:
         """The cell or values file with these costs and modes."""
-        return read_case(values, costs=self.costs, modes=self.mode_names)
+        return read_evaluation_data(values, costs=self.costs, modes=self.mode_names)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from deepval.cells.case import Case, note, openings
+from deepval.cells.evaluation_data import EvaluationData, note, openings
 from deepval.cli import terminal
 from deepval.cli.terminal import say
 from deepval.errors import InputError
@@ -69,7 +69,7 @@ class PlanOnCells:
         return tuple(sorted(cell.id for cell in self.cells.values()))
 
 
-def plan_on(cases: Mapping[str, Case], plan: Path | None) -> PlanOnCells | None:
+def plan_on(cases: Mapping[str, EvaluationData], plan: Path | None) -> PlanOnCells | None:
     """The registered plan for these cells; None without a plan."""
     if plan is None:
         return None
@@ -85,7 +85,11 @@ def plan_on(cases: Mapping[str, Case], plan: Path | None) -> PlanOnCells | None:
 
 
 def count_look(
-    case: Case, by: str, units: Sequence[str] | None, scores: Mapping[str, Scores], plan: PlanOnCells | None = None
+    case: EvaluationData,
+    by: str,
+    units: Sequence[str] | None,
+    scores: Mapping[str, Scores],
+    plan: PlanOnCells | None = None,
 ) -> None:
     """Record a look at a cell's test units; a values file has no record."""
     if case.cell is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cells.case import read_case
+from deepval.cells.evaluation_data import read_evaluation_data
 from deepval.cells.judgement import judge
 from deepval.cli import options, terminal
 from deepval.cli.registered_plan import count_look
@@ -116,7 +116,7 @@ def _title(cell: str, file: Path) -> str:
 
 def _judgement(folder: Path) -> Result:
     """The judgement of the scores in a cell's folder by `deepval evaluate`, stored or new, with curves."""
-    case = read_case(folder)
+    case = read_evaluation_data(folder)
     scores = case.scores({})
     units, note = case.judged_units(None, scores)
     budgets = options.budgets(case, scores)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.cells.case import Case
+from deepval.cells.evaluation_data import EvaluationData
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
@@ -22,7 +22,7 @@ CODE = "deepval.cells.judgement"
 """Module whose code a judgement depends on, with all modules that it imports."""
 
 
-def store_judgement(case: Case, scores: Mapping[str, Scores], result: Result) -> None:
+def store_judgement(case: EvaluationData, scores: Mapping[str, Scores], result: Result) -> None:
     """Write the judgement and remove older ones; a folder that cannot be written to stays as it is."""
     file = _file(case, scores)
     with suppress(InputError, OSError):
@@ -32,7 +32,7 @@ def store_judgement(case: Case, scores: Mapping[str, Scores], result: Result) ->
                 older.unlink(missing_ok=True)
 
 
-def stored_judgement(case: Case, scores: Mapping[str, Scores]) -> Result | None:
+def stored_judgement(case: EvaluationData, scores: Mapping[str, Scores]) -> Result | None:
     """The stored judgement of these scores; None if there is none or it is damaged."""
     file = _file(case, scores)
     if not reading.is_file(file):
@@ -42,7 +42,7 @@ def stored_judgement(case: Case, scores: Mapping[str, Scores]) -> Result | None:
     return None
 
 
-def _file(case: Case, scores: Mapping[str, Scores]) -> Path:
+def _file(case: EvaluationData, scores: Mapping[str, Scores]) -> Path:
     from deepval.protocol.keeping import code_digest, versions
 
     inputs = {

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.case import note_unknown_fits
+from deepval.cells.evaluation_data import note_unknown_fits
 from deepval.cli import options, terminal
 from deepval.cli.arguments import limits
 from deepval.cli.options import (

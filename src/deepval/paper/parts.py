@@ -22,10 +22,10 @@ from deepval.allocators.allocator import SIGNALS, FittedAllocator, Recipe, Train
 from deepval.allocators.feature_sets import FEATURE_SETS
 from deepval.arrays import Float
 from deepval.cells import fitting
-from deepval.cells.case import note
+from deepval.cells.evaluation_data import note
 from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
+from deepval.cells.label_fits import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputWarning, NothingToLearnError
 from deepval.features import Sight

@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.sources import ModeFile, from_files, synthetic
+from deepval.cells.sources import BuildGroup, ModeFile, from_files, is_specification, read_specification, synthetic
 from deepval.cells.spec import CellSpec, Material, specs
-from deepval.cells.spec_files import Wanted, is_specification, read_specification
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.errors import suggestion as nearest
+from deepval.errors import meant as nearest
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST
 from deepval.files.writing import check_writable
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.protocol.keeping import rebuilt, standing
 from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
 
@@ -54,12 +53,12 @@ class CellSources:
     """
 
     folders: tuple[Path, ...]
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[BuildGroup, ...]
     lacking: Mapping[str, tuple[str, ...]]
 
 
 def gathered(
-    names: Sequence[str | Path], *, data: Path | None = None, work: Path = WORK, watch: Watch = silent
+    names: Sequence[str | Path], *, data: Path | None = None, work: Path = WORK, watch: Watch = unwatched
 ) -> Gathered:
     """The named cells; those of specifications and tracks are built in the work folder.
 
@@ -81,7 +80,7 @@ def gathered(
 def meant(names: Sequence[str | Path], *, data: Path | None = None) -> CellSources:
     """The cells that names refer to; an error where a name does not exist or a cell appears twice."""
     folders: list[Path] = []
-    to_build: list[Wanted] = []
+    to_build: list[BuildGroup] = []
     lacking: dict[str, tuple[str, ...]] = {}
     for name in map(str, names):
         path = Path(name)
@@ -100,7 +99,7 @@ def meant(names: Sequence[str | Path], *, data: Path | None = None) -> CellSourc
                 f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json) or a track "
                 f"({', '.join(NAMES)}); there is no such file, and no such track{nearest(name, NAMES)}"
             )
-    _refuse_repeated([str(reading.resolve(folder)) for folder in folders])
+    _refuse_repeated([str(reading.resolved(folder)) for folder in folders])
     _refuse_repeated([spec.id for group in to_build for spec in group.specs])
     return CellSources(tuple(folders), tuple(to_build), lacking)
 
@@ -114,12 +113,12 @@ def _cells_in(folder: Path) -> list[Path]:
     if reading.exists(folder / MANIFEST):
         return [folder]
     inner = sorted(
-        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.find(folder, pattern)
+        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.matching(folder, pattern)
     )
     return inner or [folder]
 
 
-def track_cells(track: Track, data: Path | None) -> tuple[list[Wanted], dict[str, tuple[str, ...]]]:
+def track_cells(track: Track, data: Path | None) -> tuple[list[BuildGroup], dict[str, tuple[str, ...]]]:
     """A track's cells that can be built here, grouped by pair of modes; and what the other cells lack."""
     pairs: dict[str, list[TrackCell]] = {}
     lacking = {}
@@ -133,7 +132,7 @@ def track_cells(track: Track, data: Path | None) -> tuple[list[Wanted], dict[str
     return [_pair_to_build(cells, data) for cells in pairs.values()], lacking
 
 
-def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> Wanted:
+def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> BuildGroup:
     """Specifications of cells that share a pair of modes; an error where one differs from the track's definition."""
     material = _material(cells[0], data)
     cell_specs = []
@@ -145,7 +144,7 @@ def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> Wanted:
             raise InputError(f"{cell.id}: what is built must be the track's cell; {differences[0]}.")
         cell_specs.append(spec)
     costs = cells[0].definition["costs"]
-    return Wanted(tuple(cell_specs), Path(costs["profile"]) if costs else None)
+    return BuildGroup(tuple(cell_specs), Path(costs["profile"]) if costs else None)
 
 
 def _material(cell: TrackCell, data: Path | None) -> Material:
@@ -166,7 +165,7 @@ def _material(cell: TrackCell, data: Path | None) -> Material:
     return from_files(Kitti(root), files)
 
 
-def built_cells(group: Wanted, work: Path, *, watch: Watch = silent) -> Iterator[tuple[CellSpec, BuiltCell]]:
+def built_cells(group: BuildGroup, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
     """The specified cells in the work folder; missing, altered or outdated ones are built first."""
     missing = unbuilt(group, work)
     if missing:
@@ -182,6 +181,6 @@ def place_of(spec: CellSpec, work: Path) -> Path:
     return work / "cells" / spec.id
 
 
-def unbuilt(group: Wanted, work: Path) -> list[CellSpec]:
+def unbuilt(group: BuildGroup, work: Path) -> list[CellSpec]:
     """The cells that are missing from the work folder, altered, or built by other code."""
     return [spec for spec in group.specs if standing(spec, place_of(spec, work), costs=group.costs) is None]
