@@ -308,7 +308,7 @@ DIRECT = {
     "report/html/__init__.py", "report/study.py", "protocol/keeping.py", "metering/energy.py",
     "metering/timing.py",
     "protocol/submission_child.py", "protocol/submissions.py", "paper/comparing.py", "tables/costs.py",
-    "tables/chunks.py", "metering/timing.py",
+    "tables/chunks.py",
 }  # fmt: skip
 READS = (
     *(".read_bytes(", ".read_text(", '.open("rb")', "json.loads(", "json.load(", "imread("),

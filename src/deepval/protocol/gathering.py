@@ -15,11 +15,11 @@ from deepval.cells.spec import CellSpec, Material, specs
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.errors import meant as nearest
+from deepval.errors import suggestion as nearest
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST
 from deepval.files.writing import check_writable
-from deepval.progress import Watch, unwatched
+from deepval.progress import Watch, silent
 from deepval.protocol.keeping import rebuilt, standing
 from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
 
@@ -58,7 +58,7 @@ class CellSources:
 
 
 def gathered(
-    names: Sequence[str | Path], *, data: Path | None = None, work: Path = WORK, watch: Watch = unwatched
+    names: Sequence[str | Path], *, data: Path | None = None, work: Path = WORK, watch: Watch = silent
 ) -> Gathered:
     """The named cells; those of specifications and tracks are built in the work folder.
 
@@ -99,7 +99,7 @@ def meant(names: Sequence[str | Path], *, data: Path | None = None) -> CellSourc
                 f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json) or a track "
                 f"({', '.join(NAMES)}); there is no such file, and no such track{nearest(name, NAMES)}"
             )
-    _refuse_repeated([str(reading.resolved(folder)) for folder in folders])
+    _refuse_repeated([str(reading.resolve(folder)) for folder in folders])
     _refuse_repeated([spec.id for group in to_build for spec in group.specs])
     return CellSources(tuple(folders), tuple(to_build), lacking)
 
@@ -113,7 +113,7 @@ def _cells_in(folder: Path) -> list[Path]:
     if reading.exists(folder / MANIFEST):
         return [folder]
     inner = sorted(
-        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.matching(folder, pattern)
+        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.find(folder, pattern)
     )
     return inner or [folder]
 
@@ -165,7 +165,7 @@ def _material(cell: TrackCell, data: Path | None) -> Material:
     return from_files(Kitti(root), files)
 
 
-def built_cells(group: BuildGroup, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
+def built_cells(group: BuildGroup, work: Path, *, watch: Watch = silent) -> Iterator[tuple[CellSpec, BuiltCell]]:
     """The specified cells in the work folder; missing, altered or outdated ones are built first."""
     missing = unbuilt(group, work)
     if missing:
