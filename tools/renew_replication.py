@@ -23,7 +23,7 @@ from deepval.paper.findings import findings
 from deepval.paper.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
 from deepval.paper.planned import PlanFollowed, PlannedRow
 from deepval.paper.telling import MADE_UP
-from deepval.report.text_table import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from renew_results import filled
 
 MAIN = "kitti"

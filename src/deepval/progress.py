@@ -10,6 +10,6 @@ Watch = Callable[[Any, str], Iterable[Any]]
 """Takes a sequence of items and a label of the work, and yields the items one by one."""
 
 
-def silent(items: Any, label: str) -> Iterable[Any]:
+def unwatched(items: Any, label: str) -> Iterable[Any]:
     """The items, without a report of progress."""
     return items

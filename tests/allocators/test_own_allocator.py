@@ -15,7 +15,7 @@ from deepval.cells.fitting import calibration_scores, fit_on, recipes_for, refit
 from deepval.cli import fit_allocators
 from deepval.errors import InputError
 from deepval.features.views import frames_of
-from deepval.progress import silent
+from deepval.progress import unwatched
 from view_worlds import glances_of
 
 
@@ -57,7 +57,7 @@ class CrowdRecipe(Recipe):
     def like(self, settings):
         return CrowdRecipe(**settings)
 
-    def fit(self, examples, training, *, watch=silent):
+    def fit(self, examples, training, *, watch=unwatched):
         boxes = np.array([np.sum(view.detections.frame == place) for view, place in examples.frames])
         usual = self.share * float(boxes[examples.labels == 1].mean())
         return Crowd(usual, replace(training, settings=asdict(self)))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from deepval.report import layout
 from deepval.report.console import render_tables
 from deepval.report.layout import cells_wide, lay_out, wrap
-from deepval.report.text_table import Table, TableCell, lines_of
+from deepval.report.table import Table, TableCell, lines_of
 
 WORDS = st.text("abcxyz-019", min_size=1, max_size=12)
 TEXTS = st.lists(WORDS, max_size=4).map(" ".join)

@@ -18,7 +18,7 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of, json_canonical, json_content
 from deepval.files.reading import check_form
 from deepval.files.writing import write_atomically
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 
 FORMAT, VERSION = "deepval allocator", 1
 LARGEST_BYTES = 64 * 2**20
@@ -354,7 +354,7 @@ class Recipe(ABC):
         """Whether it can be fitted on a target; the labels are 0 and 1 if `classifies`."""
 
     @abstractmethod
-    def fit(self, examples: Examples, training: Training, *, watch: Watch = silent) -> FittedAllocator:
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> FittedAllocator:
         """The allocator, fitted on examples; the same examples and seed give the same bytes."""
 
     @abstractmethod

@@ -27,7 +27,7 @@ from deepval.allocators.pixel import (
 from deepval.arrays import Float
 from deepval.errors import InputError, library
 from deepval.files.reading import check_form
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 
 
 def torch_library() -> Any:
@@ -66,7 +66,7 @@ class PixelRecipe(Recipe):
         check_settings(recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)})
         return recipe
 
-    def fit(self, examples: Examples, training: Training, *, watch: Watch = silent) -> PixelRouter:
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> PixelRouter:
         """The pixel router, trained on the examples' pictures."""
         frames = examples.frames
         for view, frame in frames:
@@ -80,7 +80,7 @@ def fit_pixels(
     labels: Float[np.ndarray, "input"],
     training: Training,
     *,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> PixelRouter:
     """The pixel router, trained from scratch.
 

@@ -19,7 +19,7 @@ from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode
 from deepval.files.reading import check_form
 from deepval.perception.running.onnx_model import open_session
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 
 Call = Callable[[Float[np.ndarray, "column"]], float]
 _CALLS: WeakKeyDictionary[Trees, Call | None] = WeakKeyDictionary()
@@ -222,7 +222,7 @@ class RowRecipe(Recipe):
         values = {name: value for name, value in settings.items() if name != "learner"}
         return replace(self, learner=check_form(kind, values, f"the settings of {kind.__name__}"))
 
-    def fit(self, examples: Examples, training: Training, *, watch: Watch = silent) -> Learned:
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> Learned:
         """The allocator, fitted on the examples' rows of the feature set."""
         del watch
         mode = examples.sights[0].view.mode

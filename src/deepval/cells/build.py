@@ -42,7 +42,7 @@ from deepval.perception.reported.ap_swap import GradedFrames, numbered_on
 from deepval.perception.reported.detections import Calibration, check_coverage, check_scenes, check_whole
 from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.matching import GradedScores, fit_calibration
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, joined
 from deepval.tables.columns import positions
@@ -71,7 +71,7 @@ class UnitMap:
 
     specs: tuple[CellSpec, ...]
     map_units: Map = map
-    watch: Watch = silent
+    watch: Watch = unwatched
     store: PartStore | None = None
 
     @cached_property
@@ -264,7 +264,7 @@ def cells(
     systems: Sequence[str | System] = ("braking",),
     persistence: bool = False,
     strict: bool = False,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> Iterator[Cell]:
     """Every combination of geometry and system on a material; arguments as for `spec.specs` and `built`."""
     requested = specs(material, geometries=geometries, systems=systems, persistence=persistence)
@@ -276,7 +276,7 @@ def built(
     *,
     strict: bool = False,
     map_units: Map = map,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
     store: PartStore | None = None,
 ) -> Iterator[Cell]:
     """The cells of specifications that share a data set and modes, one after the other.

@@ -37,7 +37,7 @@ from deepval.features import Sight
 from deepval.files import reading
 from deepval.judging.budgets import Budget
 from deepval.judging.evaluation import evaluate
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.results import Result
 from deepval.tables.columns import positions
 from deepval.tables.costs import Costs
@@ -81,7 +81,7 @@ def fit_on(
     target: str | None = None,
     units: str | Sequence[str] = "fit",
     seed: int = 0,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> FittedAllocator:
     """The allocator of a recipe, fitted on a cell's training and validation units.
 
@@ -110,7 +110,7 @@ def fit_on(
 
 
 def _fit_to_target(
-    cell: BuiltCell, recipe: Recipe, used: Sequence[str], target: str, *, seed: int, watch: Watch = silent
+    cell: BuiltCell, recipe: Recipe, used: Sequence[str], target: str, *, seed: int, watch: Watch = unwatched
 ) -> FittedAllocator:
     """The allocator of a recipe, fitted to a target on these units, whatever their role."""
     evidence = cell.evidence.restrict(_units_with_inputs(cell, used))
@@ -166,7 +166,7 @@ def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"
     return rows
 
 
-def refit(cell: BuiltCell, like: FittedAllocator, *, watch: Watch = silent) -> FittedAllocator:
+def refit(cell: BuiltCell, like: FittedAllocator, *, watch: Watch = unwatched) -> FittedAllocator:
     """The allocator fitted again from the settings in its file: the same bytes on the same cell."""
     training = like.training
     if training.cell != cell.id:
@@ -294,7 +294,7 @@ def calibration_scores(
     allocator: Allocator | str | Path,
     *,
     units: str | Sequence[str] = "validation,test",
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> Scored:
     """Scores to judge and to calibrate by: where avoidable, no validation input is scored by a fit that used its unit.
 
@@ -411,7 +411,7 @@ def scored_by_all(
     units: str | Sequence[str] = "fit",
     seed: int = 0,
     lenient: bool = False,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> dict[str, Scored]:
     """Scores of all inputs by signals and by recipes fitted on `units`, all unless named; judge on test units.
 

@@ -15,7 +15,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import Selection
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.results import Result
 from deepval.targets import TARGETS, Gain, RoutingObjective
 
@@ -101,7 +101,7 @@ def scored_on_labels(
     labels: Sequence[Label],
     *,
     seed: int = 0,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> dict[str, Scored]:
     """Scores of the test inputs by every recipe fitted on every label that it can learn from the fit units."""
     chosen = [recipe_named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
@@ -127,7 +127,7 @@ def judged_on_labels(
     by: str,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> Iterator[tuple[str, Result]]:
     """Cell by cell, the judgement of every recipe on every label, on the test units; the cell's ledger counts it.
 

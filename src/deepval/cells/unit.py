@@ -34,7 +34,7 @@ from deepval.perception.reported.detections import (
 )
 from deepval.perception.reported.losses import ground_losses, perception_losses
 from deepval.perception.reported.matching import GradedScores, graded_scores
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.systems.outcomes import Branches, Outcomes, branches, joined, recombined, unit_outcomes
 from deepval.systems.system import constants, same_plans, settable, with_constants
 from deepval.tables.columns import positions
@@ -285,7 +285,7 @@ def _graded_detections(
 
 
 def variant_tables(
-    variants: Sequence[CellSpec], like: ValueTable, *, watch: Watch = silent, label: str = "variants"
+    variants: Sequence[CellSpec], like: ValueTable, *, watch: Watch = unwatched, label: str = "variants"
 ) -> list[ValueTable]:
     """The losses of each variant on the inputs of a table, with the table's list of units.
 

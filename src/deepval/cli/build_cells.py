@@ -23,7 +23,7 @@ from deepval.perception.running.decoding import STYLES
 from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.planners.neural.masks import GET
 from deepval.protocol.keeping import rebuilt, standing
-from deepval.report.text_table import quantity
+from deepval.report.table import quantity
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
@@ -429,14 +429,14 @@ def _without_nan(content: dict[str, Any]) -> dict[str, Any]:
 
 def _judged_share(cell: _CellResult) -> str:
     """The share of frames that the system judges, of those on which both the cheapest and the fullest mode ran."""
-    from deepval.report.text_table import percent
+    from deepval.report.table import percent
 
     judged, frames = len(cell.table), cell.frames
     return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
 
 
 def _sentence(summary: Any) -> str:
-    from deepval.report.text_table import almost_zero, number, percent
+    from deepval.report.table import almost_zero, number, percent
 
     if not summary.affected:
         return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"

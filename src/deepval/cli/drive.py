@@ -22,7 +22,7 @@ from deepval.perception.placing import PLACINGS, Placing
 from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
 from deepval.planners.observation import Planner
-from deepval.report.text_table import MISSING, Table, TableCell, number, percent
+from deepval.report.table import MISSING, Table, TableCell, number, percent
 from deepval.world.objects import Objects
 
 Perceive = Callable[[str], Objects]

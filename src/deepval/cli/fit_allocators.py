@@ -25,7 +25,7 @@ from deepval.files.writing import check_writable, write_atomically
 from deepval.metering.cost_cards import CostCard, add_cards, measure_cards, read_entries
 from deepval.metering.energy import EnergyUse
 from deepval.metering.timing import Items, Stages
-from deepval.report.text_table import quantity
+from deepval.report.table import quantity
 from deepval.tables.column_files import csv_text, parquet_bytes
 from deepval.targets import TARGETS
 

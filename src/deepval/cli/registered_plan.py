@@ -14,7 +14,7 @@ from deepval.errors import InputError
 from deepval.protocol import plans
 from deepval.protocol.plans import ComparisonPlan, Made, Registration
 from deepval.report.console import render_tables
-from deepval.report.text_table import MISSING, Table, TableCell
+from deepval.report.table import MISSING, Table, TableCell
 from deepval.results import BudgetKey
 from deepval.tables.scores import Scores
 

@@ -16,7 +16,7 @@ from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of, file_digest
 from deepval.files.writing import check_writable
-from deepval.report.text_table import quantity
+from deepval.report.table import quantity
 
 
 @dataclass(frozen=True)

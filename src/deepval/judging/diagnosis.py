@@ -20,7 +20,7 @@ from deepval.judging.draws import LEVEL, concentration, units_to_resolve
 from deepval.judging.evaluation import evaluate
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
 from deepval.judging.rows import FEWEST, Judged
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.results import BudgetRecord, Record, Result, Row, known
 from deepval.tables.scores import Missing, Scores
 from deepval.tables.values import ValueTable
@@ -195,7 +195,7 @@ def diagnose(
     missing: Missing = "error",
     missing_costs: MissingCosts = "error",
     difference: float = DIFFERENCE,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> Diagnosis:
     """The conclusions that a table of losses supports about allocators under budgets; about any of them without scores.
 

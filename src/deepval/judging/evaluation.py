@@ -22,7 +22,7 @@ from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous, with_words
 from deepval.judging.streams import Cap, Streamed, streams, times
 from deepval.judging.thresholds import thresholds
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.results import Curve, DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
 from deepval.tables.chunks import OnDisk, on_disk
@@ -54,7 +54,7 @@ def evaluate(
     terms: Any = None,
     weights: Mapping[str, float] | None = None,
     memory: int | str | None = None,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> Result:
     """Judge allocators on a table of losses under budgets.
 

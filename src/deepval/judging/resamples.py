@@ -30,7 +30,7 @@ from deepval.judging.kernel import top_sums
 from deepval.judging.oracle import oracle_gain, oracle_sums
 from deepval.judging.sieve import SiftedScores
 from deepval.judging.ties import SORT_UP_TO
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.results import Reason, known
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
@@ -360,7 +360,7 @@ class Resamples(Resampling):
 
     @classmethod
     def of(
-        cls, table: ValueTable, draws: Draws, *, leave_out_up_to: int = LEAVE_OUT_UP_TO, watch: Watch = silent
+        cls, table: ValueTable, draws: Draws, *, leave_out_up_to: int = LEAVE_OUT_UP_TO, watch: Watch = unwatched
     ) -> "Resamples":
         """Resamples of a table whose units are those of the draws; few enough units are also left out in turn."""
         units, benefits = len(table.unit_ids), table.benefits

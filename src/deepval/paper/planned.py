@@ -15,7 +15,7 @@ from deepval.judging.comparison import Basis, parsed
 from deepval.judging.over_cells import PooledComparison, compared_over, together
 from deepval.paper.parts import CellAtHand
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
-from deepval.report.text_table import Table, interval, lines_of, percent
+from deepval.report.table import Table, interval, lines_of, percent
 from deepval.results import BudgetKey
 
 CAUSAL = "causal"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from deepval.judging.over_cells import Pooled, pool
-from deepval.report.text_table import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import Result
 
 

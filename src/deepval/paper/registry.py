@@ -19,7 +19,7 @@ from deepval.paper.analyses.targets import across_targets, target_tables
 from deepval.paper.parts import ALPHAS
 from deepval.report.charts import Chart
 from deepval.report.comparisons import overview
-from deepval.report.text_table import Table
+from deepval.report.table import Table
 from deepval.systems.driving import Driving
 
 ESCALATION, PERCEPTION, ALLOCATORS, COST = (

@@ -22,7 +22,7 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.paper.parts import BOARD, CellAtHand, as_bytes, of_bytes
 from deepval.paper.registry import ANALYSES, Analysis
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.protocol.gathering import built_cells, meant, place_of, unbuilt
 from deepval.protocol.keeping import LIST, REFUSED, code_digest, is_kept, kept, place
 from deepval.tables.costs import costs_bytes
@@ -90,7 +90,7 @@ def run(
     recipes: tuple[str, ...] | None = None,
     analyses: Sequence[str] | None = None,
     engine: Engine | None = None,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> Run:
     """Every analysis on the cells that are named.
 

@@ -14,7 +14,7 @@ from deepval.paper.registry import ANALYSES, THEMES, Analysis
 from deepval.paper.run import Run
 from deepval.paper.telling import Retold, retold
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
-from deepval.report.text_table import MISSING, Table, interval, lines_of, number
+from deepval.report.table import MISSING, Table, interval, lines_of, number
 from deepval.version import __version__
 
 LEADS = {

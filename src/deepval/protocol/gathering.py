@@ -19,7 +19,7 @@ from deepval.errors import suggestion as nearest
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST
 from deepval.files.writing import check_writable
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.protocol.keeping import rebuilt, standing
 from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
 
@@ -58,7 +58,7 @@ class CellSources:
 
 
 def gathered(
-    names: Sequence[str | Path], *, data: Path | None = None, work: Path = WORK, watch: Watch = silent
+    names: Sequence[str | Path], *, data: Path | None = None, work: Path = WORK, watch: Watch = unwatched
 ) -> Gathered:
     """The named cells; those of specifications and tracks are built in the work folder.
 
@@ -165,7 +165,7 @@ def _material(cell: TrackCell, data: Path | None) -> Material:
     return from_files(Kitti(root), files)
 
 
-def built_cells(group: BuildGroup, work: Path, *, watch: Watch = silent) -> Iterator[tuple[CellSpec, BuiltCell]]:
+def built_cells(group: BuildGroup, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
     """The specified cells in the work folder; missing, altered or outdated ones are built first."""
     missing = unbuilt(group, work)
     if missing:

@@ -35,7 +35,7 @@ from deepval.files.canonical import (
     sha256,
 )
 from deepval.files.writing import lock, npz_arrays, npz_bytes, sealed_or_none, write_atomically, write_sealed
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.protocol.submission_child import Limits
 from deepval.protocol.submission_files import file_digests
 from deepval.protocol.submission_reader import Reader
@@ -326,7 +326,7 @@ def rebuilt(
     pictures: bool = False,
     strict: bool = False,
     map_units: Map = map,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> Iterator[Cell]:
     """Builds and writes cells that are not up to date; the stored parts of unchanged units are reused.
 

@@ -20,7 +20,7 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of, json_lines, json_text
 from deepval.files.writing import write_atomically
 from deepval.judging.budgets import LEVELS
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
 from deepval.protocol.cards import folded
 from deepval.protocol.history import HISTORY, History, continued, history_file, read_history
@@ -43,7 +43,7 @@ def leaderboard(
     draws: int = 1000,
     seed: int = 0,
     cache: Path | None = None,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> dict[str, Any]:
     """The leaderboard as plain lists, dicts and numbers.
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from deepval.errors import InputError
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.protocol.cards import Card, card_of
 from deepval.protocol.keeping import KeptReadings
 from deepval.protocol.submission_child import Limits, write_wanted
@@ -73,7 +73,7 @@ def check_all(
     limits: Limits | None = None,
     *,
     cache: Path | None = None,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> list[Checked]:
     """The same for many folders, in their order; with a cache, unchanged folders are not read again."""
     scored_cells = wanted(cells)

@@ -20,7 +20,7 @@ from deepval.report.sentences import (
     headline,
     setting_sentences,
 )
-from deepval.report.text_table import Table, TableCell, lines_of, number, quantity
+from deepval.report.table import Table, TableCell, lines_of, number, quantity
 from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.values import ValueTable

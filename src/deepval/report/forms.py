@@ -14,7 +14,7 @@ from typing import Any
 from deepval.files.canonical import sha256
 from deepval.report.result_tables import result_tables
 from deepval.report.sentences import headline
-from deepval.report.text_table import Table, TableCell
+from deepval.report.table import Table, TableCell
 from deepval.results import Result, Row
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import groupby
 from unicodedata import category, combining, east_asian_width
 
-from deepval.report.text_table import Table, TableCell
+from deepval.report.table import Table, TableCell
 
 GAP = 2
 """Spaces between columns."""

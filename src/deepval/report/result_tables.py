@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
-from deepval.report.text_table import (
+from deepval.report.table import (
     MISSING,
     Table,
     TableCell,

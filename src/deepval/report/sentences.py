@@ -11,7 +11,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from deepval.report.result_tables import ALL_ROWS, LADDER_CHANCE
-from deepval.report.text_table import almost_zero, few, number, percent, quantity
+from deepval.report.table import almost_zero, few, number, percent, quantity
 from deepval.results import Result, Row, Setting
 from deepval.tables.scores import REFERENCES
 

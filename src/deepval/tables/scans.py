@@ -15,7 +15,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.tables import input_costs, joins
 from deepval.tables.chunks import CHUNK, Parts, as_numbers, number_error
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX, as_text
@@ -104,7 +104,7 @@ def scan_values(
     modes: Sequence[str] | None = None,
     costs: Any = None,
     units: Sequence[str] | None = None,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> ScannedTable:
     """The table in a Parquet file or a folder of them; `units` are judged, or all units where None."""
     parts = Parts.of(source)
@@ -301,7 +301,7 @@ class ScannedScores:
 
 
 def scan_scores(
-    table: ScannedTable, scores: Mapping[str, Any], missing: Missing, watch: Watch = silent
+    table: ScannedTable, scores: Mapping[str, Any], missing: Missing, watch: Watch = unwatched
 ) -> list[ScannedScores]:
     """Every allocator's scores in Parquet files, aligned with the table by id."""
     return [_scan(table, name, scores[name], missing) for name in watch(list(scores), "aligning scores")]

@@ -16,7 +16,7 @@ from deepval.cli.analysing.shown import Cells, Shown, Units, units_of
 from deepval.cli.groups import Drawn
 from deepval.errors import InputError
 from deepval.files.writing import check_writable
-from deepval.report.text_table import Table
+from deepval.report.table import Table
 from deepval.results import KINDS
 
 Recipes = Annotated[

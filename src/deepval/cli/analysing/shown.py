@@ -19,7 +19,7 @@ from deepval.files.writing import check_writable, write_atomically
 from deepval.protocol.gathering import WORK, gathered
 from deepval.report import forms
 from deepval.report.console import render_tables
-from deepval.report.text_table import Table
+from deepval.report.table import Table
 from deepval.results import Result
 
 FORMS = ("text", "markdown", "csv", "latex", "json")

@@ -9,16 +9,16 @@ from typing import Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
-from deepval.paper.analyses.judged import HarmColumns, Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.columns import CellColumns, column, declared_table
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.text_table import Table, almost_zero, percent
+from deepval.report.table import Table, almost_zero, percent
 from deepval.results import known
 
 
 @dataclass(frozen=True)
-class SignRow(HarmColumns, CellColumns):
+class SignRow(HarmColumns, InputColumns, CellColumns):
     """What escalating every input of a cell does."""
 
     cheap_loss: float = column("The all-cheap loss")
@@ -36,7 +36,7 @@ def rows(
     alpha: float = 0.2,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> list[SignRow]:
     """One row per cell, over the inputs of the named units."""
     return [
@@ -52,7 +52,7 @@ def _row(
     summary = table.summary(alpha)
     return SignRow(
         cell=name,
-        **place(cell),
+        **cell_columns(cell),
         inputs=len(table),
         units=len(table.unit_ids),
         **harm(table, make_draws(len(table.unit_ids), draws, seed)),

@@ -10,7 +10,7 @@ from itertools import combinations
 from deepval.cells.label_fits import PUBLISHED, RANK, REGRESSORS, SIGNED_CDF, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table
 from deepval.report.charts import Chart
-from deepval.report.text_table import Table
+from deepval.report.table import Table
 from deepval.results import Result
 
 LABELS = (VALUE, RANK, SIGNED_CDF, *PUBLISHED)
@@ -22,9 +22,9 @@ RECIPES = REGRESSORS
 def rows(results: Mapping[str, Result]) -> list[Contrast]:
     """Per recipe that knows a transform, pair of labels and budget: the mean over cells, then every cell."""
     names = [label.name for label in LABELS]
-    found = contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
-    transformed = {row.recipe for row in found if {row.label, row.against} & {RANK.name, SIGNED_CDF.name}}
-    return [row for row in found if row.recipe in transformed]
+    records = contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
+    transformed = {row.recipe for row in records if {row.label, row.against} & {RANK.name, SIGNED_CDF.name}}
+    return [row for row in records if row.recipe in transformed]
 
 
 def table(rows: Sequence[Contrast]) -> Table:

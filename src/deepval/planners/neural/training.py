@@ -33,7 +33,7 @@ from deepval.planners.neural.rasters import (
     seen_from,
     whole_raster,
 )
-from deepval.progress import Watch, silent
+from deepval.progress import Watch, unwatched
 from deepval.version import __version__
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -244,7 +244,7 @@ def train(
     settings: TrainingSettings,
     *,
     source: Mapping[str, Any] | None = None,
-    watch: Watch = silent,
+    watch: Watch = unwatched,
 ) -> Trained:
     """Train a planner from scratch and write weights.npz, masks.npz and manifest.json into a folder.
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
-from deepval.report.text_table import number
+from deepval.report.table import number
 from deepval.results import MEASURED, BudgetKey, Curve, Gap, Result, Row
 from deepval.tables.scores import REFERENCES
 
