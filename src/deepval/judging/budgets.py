@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from deepval.arrays import Float, Int, Num
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.results import BudgetKey, Reason
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scanned import ScannedScores
+from deepval.tables.scans import ScannedScores
 from deepval.tables.scores import Scores
-from deepval.tables.shares import capacity, checked_share, quota
+from deepval.tables.shares import capacity, quota, share_of_inputs
 from deepval.tables.values import ValueTable
 
 Accounting = Literal["cascade", "skipping"]
@@ -42,7 +42,7 @@ class Selection:
     kind: ClassVar[str] = "selection"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", checked_share(self.alpha))
+        object.__setattr__(self, "alpha", share_of_inputs(self.alpha))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Energy:
     def __post_init__(self) -> None:
         if not isinstance(self.convention, str) or self.convention not in RAILS:
             raise InputError(
-                f"The convention of an energy budget must be one of {RAILS}; found {quoted(self.convention)}."
+                f"The convention of an energy budget must be one of {RAILS}; found {quote(self.convention)}."
             )
         _check_measured(self)
 
@@ -141,17 +141,17 @@ def budget_list(source: Any) -> list[Budget]:
 
 def _of_share(share: Any) -> Selection:
     if isinstance(share, Real) and not isinstance(share, bool):
-        return Selection(checked_share(share))
+        return Selection(share_of_inputs(share))
     raise InputError(
         f"A budget must be a share of the inputs such as 0.2, or Selection, Latency, Energy or Money; found "
-        f"{quoted(share)}."
+        f"{quote(share)}."
     )
 
 
 def _check_measured(budget: Measured) -> None:
-    object.__setattr__(budget, "alpha", checked_share(budget.alpha))
+    object.__setattr__(budget, "alpha", share_of_inputs(budget.alpha))
     if not isinstance(budget.accounting, str) or budget.accounting not in ("cascade", "skipping"):
-        raise InputError(f"accounting must be 'cascade' or 'skipping'; found {quoted(budget.accounting)}.")
+        raise InputError(f"accounting must be 'cascade' or 'skipping'; found {quote(budget.accounting)}.")
     if budget.costs is not None:
         object.__setattr__(budget, "costs", Costs.of(budget.costs))
 

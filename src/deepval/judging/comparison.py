@@ -13,7 +13,7 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import Float
-from deepval.errors import InputError, meant
+from deepval.errors import InputError, suggestion
 from deepval.judging.draws import Draws, Interval
 from deepval.judging.resamples import Resampling, Sample, Totals
 from deepval.judging.rows import Judged
@@ -142,7 +142,7 @@ def contenders(cell_basis: Basis, name: str) -> dict[BudgetKey, Contender]:
         if not rankings:
             names = sorted({item.row.allocator for item in cell_basis.judged})
             raise InputError(
-                f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
+                f"The result has no allocator {allocator!r}; it has {', '.join(names)}{suggestion(allocator, names)}"
             )
         return rankings
     if not cell_basis.streamed:

@@ -11,7 +11,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.judging.budgets import Allowance
 from deepval.tables.costs import Costs
-from deepval.tables.scanned import ScannedScores, ScannedTable
+from deepval.tables.scans import ScannedScores, ScannedTable
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 

@@ -30,8 +30,8 @@ from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
 from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch
 from deepval.results import DrawsUsed, OracleAt, Provenance, Result, ScoresUsed, Setting, Unit, known
-from deepval.tables.parts import CHUNK, OnDisk
-from deepval.tables.scanned import ScannedScores, ScannedTable, scan_scores, scan_values
+from deepval.tables.chunks import CHUNK, OnDisk
+from deepval.tables.scans import ScannedScores, ScannedTable, scan_scores, scan_values
 from deepval.tables.scores import Missing, check_missing, check_names
 from deepval.tables.shares import quota
 from deepval.version import __version__

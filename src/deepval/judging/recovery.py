@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.errors import InputError, meant
+from deepval.errors import InputError, suggestion
 from deepval.judging.resamples import Resamples
 from deepval.judging.selections import runs
 from deepval.results import Area, CallShare, Reason, Recovery, joined, known
 from deepval.tables.scores import Scores
-from deepval.tables.shares import checked_share
+from deepval.tables.shares import share_of_inputs
 
 RECOVERED = (0.2, 0.5, 0.8)
 """Parts of the gap at which the share of calls is reported, as in RouteLLM."""
@@ -77,14 +77,14 @@ def _scores(fresh: Fresh, name: str) -> Scores:
     if name not in plain:
         raise InputError(
             f"A gain curve needs an allocator with one score per input; it must be one of "
-            f"{', '.join([*plain, RANDOM, ORACLE])}; found {name!r}{meant(name, plain)}"
+            f"{', '.join([*plain, RANDOM, ORACLE])}; found {name!r}{suggestion(name, plain)}"
         )
     return plain[name]
 
 
 def recoveries(fresh: Fresh, levels: Sequence[float] = RECOVERED) -> tuple[Recovery, ...]:
     """APGR and call-performance thresholds of every allocator with one score per input, and of the oracle."""
-    levels = [checked_share(level) for level in levels]
+    levels = [share_of_inputs(level) for level in levels]
     names = [item.name for item in fresh.scores if not item.modes]
     return tuple(_recovery(fresh, name, levels) for name in [*names, ORACLE])
 

@@ -7,7 +7,18 @@ from deepval.judging.comparison import Comparison
 from deepval.judging.diagnosis import Diagnosis, WidthCheck
 from deepval.judging.over_cells import PooledComparison
 from deepval.report.result_tables import IN_LOSS, SECOND, SECOND_BOUNDS
-from deepval.report.table import MISSING, Mark, Table, TableCell, interval, lines_of, mark_of, number, percent, quantity
+from deepval.report.table import (
+    MISSING,
+    Mark,
+    Table,
+    TableCell,
+    interval,
+    lines_of,
+    mark_of,
+    number,
+    percent,
+    quantity,
+)
 from deepval.results import Area, BudgetKey, Reason, Result, Row
 
 MANY_TIES = 0.05
