@@ -23,7 +23,7 @@ from deepval.errors import InputError
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, super_class
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.losses import greedy_matches, precision_curve
-from deepval.perception.reported.matching import MatchSettings, match_candidates
+from deepval.perception.reported.matching import Candidates, match_candidates
 from deepval.world.truth import Truth
 
 GROUPS: tuple[str, ...] = tuple(sorted({SUPER_CLASS[name] for name in CLASSES}))
@@ -67,7 +67,7 @@ def graded_frames(
     truth: Truth,
     *,
     frames: Bool[np.ndarray, "time"] | None = None,
-    settings: MatchSettings | None = None,
+    candidates: Candidates | None = None,
 ) -> GradedFrames:
     """The detections of a unit, right or wrong, in the frames that `frames` marks (None: all), numbered anew."""
     mark = np.ones(truth.frames, dtype=bool) if frames is None else frames
@@ -78,7 +78,7 @@ def graded_frames(
         raise InputError(
             f"unit {detections.unit}: a mode must have been run on every frame graded; frame {first} was not."
         )
-    candidates = match_candidates(detections, truth, settings=settings)
+    candidates = candidates or match_candidates(detections, truth)
     right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
     counted = (right | ~candidates.excused) & mark[detections.frame]
     judged = candidates.judged & mark[truth.frame]

@@ -39,6 +39,11 @@ class Candidates(NamedTuple):
     judged: Bool[np.ndarray, "obj"]
     excused: Bool[np.ndarray, "det"]
 
+    def where(self, keep: Bool[np.ndarray, "det"]) -> "Candidates":
+        """The candidates of the detections marked by `keep`, numbered anew: a pair does not depend on the others."""
+        live, number = keep[self.det], np.cumsum(keep) - 1
+        return Candidates(number[self.det[live]], self.obj[live], self.overlap[live], self.judged, self.excused[keep])
+
 
 class Matching(NamedTuple):
     """Partner of each detection (-1: none) and the IoU with it; false positives and missed objects."""
@@ -202,9 +207,9 @@ class GradedScores(NamedTuple):
     right: Bool[np.ndarray, "det"]
 
 
-def graded_scores(detections: Detections, truth: Truth, *, settings: MatchSettings | None = None) -> GradedScores:
+def graded_scores(detections: Detections, truth: Truth, *, match: Matching | None = None) -> GradedScores:
     """A detection is right if it is matched, wrong if it is a false positive; the others are left out."""
-    match = matching(detections, truth, settings=settings)
+    match = match or matching(detections, truth)
     counted = (match.partner >= 0) | match.false_positive
     return GradedScores(detections.score[counted], match.partner[counted] >= 0)
 
