@@ -35,7 +35,7 @@ from deepval.engines import Map
 from deepval.errors import InputError
 from deepval.features.views import CheapMode, View
 from deepval.files.canonical import digest_of, plain
-from deepval.perception.reported.ap_swap import GradedFrames, numbered_on
+from deepval.perception.reported.ap_swap import GradedFrames, join_units
 from deepval.perception.reported.detections import Calibration, check_coverage, check_scenes, check_whole
 from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.matching import GradedScores, fit_calibration
@@ -195,7 +195,7 @@ class Shared:
         lenient = role == "train"
         if not graded and (lenient or not self.spec.roles.fit):
             return values
-        weak, strong = (numbered_on([pair[end] for pair in graded]) for end in (0, 1))
+        weak, strong = (join_units([pair[end] for pair in graded]) for end in (0, 1))
         slot = slots(self.spec.definition)[0]
         for column, objective in zip(values.values(), ROUTING, strict=True):
             derive = partial(_objective, objective)

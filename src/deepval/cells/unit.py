@@ -24,8 +24,8 @@ from deepval.perception.reported.detections import (
     Calibration,
     Covered,
     Detections,
-    calibrated,
-    covered,
+    calibrate,
+    coverage,
     has_ground_boxes,
 )
 from deepval.perception.reported.losses import ground_losses, perception_losses
@@ -157,7 +157,7 @@ def _before_escalation(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarr
         "ego_speed_mps": scene.ego_speed_mps,
         "cheap_boxes": np.bincount(cheap.frame, minlength=len(scene)),
     }
-    if cheap.boxed:
+    if cheap.has_boxes:
         columns["cheap_required_mps2"] = required_deceleration_mps2(
             monocular_objects(cheap, scene), scene.ego_speed_mps
         )
@@ -177,7 +177,7 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
     cheap, full = spec.modes[0], spec.modes[-1]
     marks = seen.used[cheap.name].run & seen.used[full.name].run
     ends = {"cheap": seen.used[cheap.name], "full": seen.used[full.name]}
-    in_image = {end: perception_losses(used, truth) for end, used in ends.items() if used.boxed}
+    in_image = {end: perception_losses(used, truth) for end, used in ends.items() if used.has_boxes}
     solid = all(has_ground_boxes(used, scene) for used in ends.values())
     on_ground = {end: ground_losses(used, truth, scene=scene) for end, used in ends.items()} if solid else {}
     evidence, on_ground = (
@@ -193,7 +193,7 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
         evidence=evidence,
         on_ground=on_ground,
         graded=None if graded[0] is None or graded[1] is None else (graded[0], graded[1]),
-        covered={mode: covered(detections) for mode, detections in seen.used.items()},
+        covered={mode: coverage(detections) for mode, detections in seen.used.items()},
     )
 
 
@@ -203,10 +203,12 @@ def _graded_detections(
     """Detections of a mode from a low probability on, right or wrong; None where it has no probabilities."""
     report = seen.reported[mode.name]
     if calibration is not None:
-        report = calibrated(report, calibration)
+        report = calibrate(report, calibration)
     elif mode.reader is None or mode.reader.scores != "probabilities":
         return None
-    return graded_frames(report.where(report.score >= LEAST_SCORE), seen.truth, frames=marks) if report.boxed else None
+    return (
+        graded_frames(report.where(report.score >= LEAST_SCORE), seen.truth, frames=marks) if report.has_boxes else None
+    )
 
 
 def variant_tables(

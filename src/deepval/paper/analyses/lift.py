@@ -72,7 +72,7 @@ def rows(
         seen = [sighting(spec, unit) for unit in watch(chosen, f"lift on {name}")]
         for mode in spec.order:
             used = {unit: each.used[mode] for unit, each in zip(chosen, seen, strict=True)}
-            if not all(each.boxed for each in used.values()):
+            if not all(each.has_boxes for each in used.values()):
                 raise InputError(f"{name}: the lift is of image boxes, and mode {mode} has none: choose other modes.")
             scenes, truths = [each.scene for each in seen], [each.truth for each in seen]
             bands = lift_bias(DetectionSet(mode, "none", used), scenes, truths=truths, cls=cls)

@@ -107,7 +107,7 @@ def _only(
     one: Detections, other: Detections, seen: Sighting
 ) -> tuple[Bool[np.ndarray, "det"], Bool[np.ndarray, "det"]]:
     """Detections of one mode that are false positives of it alone, and that are of objects which the other misses."""
-    in_image = one.boxed and other.boxed
+    in_image = one.has_boxes and other.has_boxes
     mine, theirs = (_matched(each, seen, in_image=in_image) for each in (one, other))
     known = np.zeros(len(one), dtype=bool)
     known[_reported_by_both(one, other, seen.scene, in_image=in_image)] = True

@@ -86,7 +86,7 @@ def best_of_star(
     return star, star & best
 
 
-def assigned(
+def assignment(
     det: Int[np.ndarray, "pair"], obj: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
 ) -> Bool[np.ndarray, "pair"]:
     """The one-to-one choice of pairs with the largest total overlap."""
@@ -98,11 +98,11 @@ def assigned(
     chosen = chosen_by_object | chosen_by_detection
     rest = np.flatnonzero(~(by_object | by_detection))
     if len(rest):
-        chosen[rest] = assigned_knots(det[rest], obj[rest], overlap=overlap[rest])
+        chosen[rest] = knot_assignment(det[rest], obj[rest], overlap=overlap[rest])
     return chosen
 
 
-def assigned_knots(
+def knot_assignment(
     det: Int[np.ndarray, "pair"], obj: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
 ) -> Bool[np.ndarray, "pair"]:
     """The same choice by the Hungarian method, per connected group of pairs: small problems, not one large one."""
@@ -140,7 +140,7 @@ def matching(
     keep = np.ones(len(detections), dtype=bool) if keep is None else keep
     live = keep[candidates.det]
     det, obj, overlap = candidates.det[live], candidates.obj[live], candidates.overlap[live]
-    chosen = assigned(det, obj, overlap=overlap)
+    chosen = assignment(det, obj, overlap=overlap)
     partner = np.full(len(detections), -1)
     partner[det[chosen]] = obj[chosen]
     matched_overlap = np.zeros(len(detections))
@@ -177,7 +177,7 @@ def near_pairs(first: OnGround, second: OnGround, *, most_apart_m: float = MOST_
     may = same & (apart_m <= most_apart_m)
     one, other, apart_m = pairs.first[may], pairs.second[may], apart_m[may]
     # One more pair outweighs any distance that it could add to the others.
-    chosen = assigned(one, other, overlap=(len(one) + 1) * max(most_apart_m, 1.0) - apart_m)
+    chosen = assignment(one, other, overlap=(len(one) + 1) * max(most_apart_m, 1.0) - apart_m)
     return NearPairs(one[chosen], other[chosen], apart_m[chosen])
 
 
